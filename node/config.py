@@ -1,0 +1,178 @@
+"""Every setting of a node, once: its name, type, default and meaning.
+
+A setting is read from the environment as `RELAY_<NAME>`; `relay-node config` prints the table
+that README shows. Nothing else in the program reads the environment.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+PREFIX = "RELAY_"
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """At most `count` accepted requests in any `seconds`; a count of 0 means no limit."""
+
+    count: int
+    seconds: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Limit":
+        """Read `<count>/<seconds>`, or `0` for none. Raises ValueError."""
+        if text.strip() == "0":
+            return cls(0, 1)
+        count, slash, seconds = text.partition("/")
+        limit = cls(int(count), int(seconds)) if slash else cls(0, 0)
+        if limit.count < 1 or limit.seconds < 1:
+            raise ValueError(f"{text!r} is not <count>/<seconds>, such as 10/60, or 0 for none")
+        return limit
+
+    def __str__(self) -> str:
+        return f"{self.count}/{self.seconds}" if self.count else "0"
+
+
+def says(meaning: str) -> msgspec.Meta:
+    return msgspec.Meta(description=meaning)
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Accepted requests per client address, by class (SPEC 8, DESIGN 6)."""
+
+    relay: Annotated[Limit, says("POST relay and wire/stream")] = Limit(10, 60)
+    feedback: Annotated[Limit, says("POST feedback")] = Limit(1, 3600)
+    board: Annotated[Limit, says("new board threads")] = Limit(10, 60)
+    reply: Annotated[Limit, says("replies on the board, per thread")] = Limit(30, 60)
+    task: Annotated[Limit, says("new tasks")] = Limit(30, 60)
+    claim: Annotated[Limit, says("task claims")] = Limit(60, 60)
+    session: Annotated[Limit, says("new sessions")] = Limit(10, 60)
+    line: Annotated[Limit, says("session lines, per session")] = Limit(600, 60)
+    artifact: Annotated[Limit, says("new artifacts")] = Limit(10, 60)
+    message: Annotated[Limit, says("A2A message:send")] = Limit(60, 60)
+    search: Annotated[Limit, says("board searches")] = Limit(60, 60)
+    mcp: Annotated[Limit, says("MCP tool calls")] = Limit(120, 60)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """One value for all processes of a node."""
+
+    host: Annotated[str, says("address the web workers listen on")] = "127.0.0.1"
+    port: Annotated[int, says("port the web workers listen on")] = 8000
+    base_url: Annotated[
+        str, says("public address of the node, as in links and the agent card; default http://<host>:<port>")
+    ] = ""
+    workers: Annotated[int, says("web worker processes; 0 = one per core")] = 0
+    node_id: Annotated[str, says("identifier of the node in acknowledgements")] = "relay-node"
+    data_dir: Annotated[Path, says("embedded Redis, blobs, secret and signing key live here")] = Path("data")
+    redis_url: Annotated[
+        str, says("external Redis (redis://, rediss://, unix://, or redis+cluster://); empty = embedded")
+    ] = ""
+    search_url: Annotated[
+        str, says("separate Redis with the query engine, for a cluster whose search is not cluster-wide")
+    ] = ""
+    durability: Annotated[
+        Literal["always", "everysec", "replicated"],
+        says("what an acknowledgement means: on disk; on disk within a second; on disk and on a replica"),
+    ] = "always"
+    max_in_flight: Annotated[int, says("Redis calls one web process may have under way; beyond it 503")] = 4096
+    store_timeout: Annotated[float, says("seconds a Redis call may take before it counts as failed")] = 0.9
+    max_waiting: Annotated[int, says("requests one web process may hold for wait=; beyond it they answer at once")] = (
+        8192
+    )
+    secret: Annotated[str, says("key that capability tokens derive from; default: made once, kept in data_dir")] = ""
+    signing_key: Annotated[
+        str, says("the node's ed25519 seed, base64 (whsk_…); default: made once, kept in data_dir")
+    ] = ""
+    trusted_proxies: Annotated[
+        str, says("addresses or networks, comma separated, or `unix`, whose Forwarded headers are believed")
+    ] = ""
+    buffer_ttl: Annotated[int, says("seconds a public=false relay message can be read")] = 3600
+    idempotency_ttl: Annotated[int, says("seconds an Idempotency-Key is remembered")] = 86400
+    session_max_lines: Annotated[int, says("lines one session may hold")] = 5000
+    session_max_bytes: Annotated[int, says("bytes of line text one session may hold")] = 2 * 1024 * 1024
+    embedding_model: Annotated[
+        str, says("sentence-transformers model, by path or name; empty = the bundled MiniLM")
+    ] = ""
+    vector_index: Annotated[
+        Literal["auto", "flat", "hnsw"], says("vector index of the search engine; auto = flat below 20,000 threads")
+    ] = "auto"
+    blob_url: Annotated[str, says("where artifact bytes go: file:///… or s3://bucket; empty = data_dir")] = ""
+    artifact_max_bytes: Annotated[int, says("largest artifact, in bytes")] = 100 * 1024 * 1024
+    callback_allow_private: Annotated[bool, says("let callbacks reach private addresses; tests only")] = False
+    admin_port: Annotated[int, says("loopback port for metrics and live/ready; 0 = off")] = 0
+    log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe log line written")] = "info"
+    conformance: Annotated[bool, says("A2A test-kit hooks; never in production")] = False
+    limits: Limits = Limits()
+
+    @property
+    def public_url(self) -> str:
+        """The node's own address without a trailing slash."""
+        return self.base_url.rstrip("/") or f"http://{self.host}:{self.port}"
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the message names it and says what to write."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One line of the settings table."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+def load(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read the settings from the environment. Raises ConfigError."""
+    known = {row.name for row in table()}
+    given = {name: text for name, text in environ.items() if name.startswith(PREFIX) and text != ""}
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"{name} is not a setting; `relay-node config` lists them")
+    limits = {
+        field: _value(name, Limit, given[name]) for field in Limits.__struct_fields__ if (name := _name("limit", field)) in given
+    }
+    hints = get_type_hints(Settings)
+    values = {
+        field: _value(name, hints[field], given[name])
+        for field in Settings.__struct_fields__
+        if field != "limits" and (name := _name(field)) in given
+    }
+    return Settings(limits=Limits(**limits), **values)
+
+
+def table() -> list[Row]:
+    """Every setting with its default and meaning, in the order of this file."""
+    rows = _rows(Settings, Settings(), [])
+    return rows + _rows(Limits, Limits(), ["limit"])
+
+
+def _rows(kind: type[msgspec.Struct], defaults: msgspec.Struct, prefix: list[str]) -> list[Row]:
+    rows: list[Row] = []
+    for field, hint in get_type_hints(kind, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            meaning: str = get_args(hint)[1].description
+            rows.append(Row(_name(*prefix, field), _shown(getattr(defaults, field)), meaning))
+    return rows
+
+
+def _name(*parts: str) -> str:
+    return PREFIX + "_".join(parts).upper()
+
+
+def _shown(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _value(name: str, hint: Any, text: str) -> Any:
+    try:
+        if hint is Limit:
+            return Limit.parse(text)
+        if hint is Path:
+            return Path(text)
+        return msgspec.convert(text, hint, strict=False)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ConfigError(f"{name}={text!r}: {error}") from error

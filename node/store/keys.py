@@ -1,0 +1,161 @@
+"""Every key in Redis: its name, its partition, its lifetime. Nothing else builds a key.
+
+An entity lives in one of 64 partitions, the hash tag `{00}`..`{3f}`, so that a script which
+changes it touches one slot of a Redis Cluster (DESIGN 4). An id carries its partition in its last
+byte: any process finds the slot of an entity from the id alone.
+"""
+
+import re
+from hashlib import blake2b
+from zlib import crc32
+
+import uuid_utils
+
+PARTITIONS = 64
+_MASK = PARTITIONS - 1
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TAGS = tuple(f"{{{p:02x}}}" for p in range(PARTITIONS))
+
+
+def partition_of(*parts: str) -> int:
+    """The partition that things named by `parts` share."""
+    return crc32("\0".join(parts).encode("utf-8", "surrogatepass")) & _MASK
+
+
+def new_id(partition: int | None = None) -> str:
+    """A UUIDv7 whose last byte says the partition; a random one if None."""
+    text = str(uuid_utils.uuid7())
+    if partition is None:
+        return text
+    last = int(text[-2:], 16) & ~_MASK | partition
+    return f"{text[:-2]}{last:02x}"
+
+
+def is_id(text: str) -> bool:
+    """Whether `text` can be an id of ours; what cannot is not found, and never reaches Redis."""
+    return _ID.fullmatch(text) is not None
+
+
+def partition_of_id(entity_id: str) -> int:
+    """The partition of an entity, from its id."""
+    return int(entity_id[-2:], 16) & _MASK
+
+
+def tag(partition: int) -> str:
+    """The hash tag of a partition."""
+    return _TAGS[partition]
+
+
+def digest(*parts: str | bytes) -> str:
+    """A short name for something too long or too private to be part of a key."""
+    h = blake2b(digest_size=16)
+    for part in parts:
+        raw = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+        h.update(len(raw).to_bytes(8) + raw)
+    return h.hexdigest()
+
+
+# Counters and memories: always with a TTL.
+
+
+def rate(partition: int, kind: str, client: str) -> str:
+    """Times of the last accepted requests of one client, newest first. TTL: the limit's window."""
+    return f"rate:{_TAGS[partition]}:{kind}:{client}"
+
+
+def loop(partition: int, payload: str) -> str:
+    """How often one client sent one relay payload. TTL: 60 s."""
+    return f"loop:{_TAGS[partition]}:{payload}"
+
+
+def idempotency(partition: int, scope: str) -> str:
+    """What an Idempotency-Key created. TTL: RELAY_IDEMPOTENCY_TTL."""
+    return f"idem:{_TAGS[partition]}:{scope}"
+
+
+def replay(partition: int, replay_id: str) -> str:
+    """A request signature that was used. TTL: 420 s, longer than a signature is fresh."""
+    return f"replay:{_TAGS[partition]}:{replay_id}"
+
+
+# Entities, in the partition of their id.
+
+
+def _of(room: str, entity_id: str) -> str:
+    return f"{room}:{_TAGS[int(entity_id[-2:], 16) & _MASK]}:{entity_id}"
+
+
+def relay(message_id: str) -> str:
+    """A public=false relay message. TTL: RELAY_BUFFER_TTL."""
+    return _of("relay", message_id)
+
+
+def thread(thread_id: str) -> str:
+    """A board thread. Kept until an operator purges it."""
+    return _of("thread", thread_id)
+
+
+def replies(thread_id: str) -> str:
+    """The replies of a thread, a stream whose entry ids are 0-<seq>. Kept with the thread."""
+    return _of("replies", thread_id)
+
+
+def task(task_id: str) -> str:
+    """A work contract or an A2A message task. Kept: a contract is never hard-deleted (SPEC 3.1)."""
+    return _of("task", task_id)
+
+
+def session(session_id: str) -> str:
+    """A scratchpad. TTL: the session's own."""
+    return _of("session", session_id)
+
+
+def lines(session_id: str) -> str:
+    """The lines of a session, a stream whose entry ids are 0-<seq>. TTL: the session's own."""
+    return _of("lines", session_id)
+
+
+def artifact(artifact_id: str) -> str:
+    """A manifest. TTL while it is unfinished; kept once available."""
+    return _of("artifact", artifact_id)
+
+
+# One of each partition.
+
+
+def events(partition: int) -> str:
+    """The event outbox: what happened, for the worker. Trimmed once every group has seen it."""
+    return f"events:{_TAGS[partition]}"
+
+
+def leases(partition: int) -> str:
+    """Claimed tasks by the time their lease ends. A projection of the tasks."""
+    return f"leases:{_TAGS[partition]}"
+
+
+# Projections over all partitions; the worker can rebuild them from events.
+
+OPEN_THREADS = "board:open"
+"""Ids of open threads by time of their last activity (ms)."""
+
+CLOSED_THREADS = "board:closed"
+"""Ids of closed threads by time of their last activity (ms)."""
+
+OFFERED_TASKS = "tasks:offered"
+"""Ids of offered tasks by time of the offer (ms)."""
+
+FEEDBACK = "feedback"
+"""Reports to the operators, a stream; trimmed to RELAY_FEEDBACK_KEEP entries."""
+
+
+# Channels of wake-ups (sharded pub/sub); the tag keeps them in the slot of the script that sends them.
+
+
+def news(entity_id: str) -> str:
+    """Something was added to the thread, task, session or message."""
+    return _of("news", entity_id)
+
+
+def stir(partition: int) -> str:
+    """The event outbox of the partition has something new."""
+    return f"stir:{_TAGS[partition]}"

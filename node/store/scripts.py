@@ -1,0 +1,168 @@
+"""Loads the Lua steps of `lua/` and makes of each the two forms that the wire sends.
+
+A step's header is checked and used, so it cannot go stale: the names it gives to KEYS and ARGV
+become the locals of the body, and the counts are enforced on every call. `-- include NAME` joins
+`lua/lib/NAME.lua`, a fragment of one function; a missing or circular include fails at start.
+`lua/README.md` is the contract.
+
+The batch form runs the same step for many callers in one EVALSHA (group commit). An error in one
+call does not touch the others: each is run under `pcall` and answers for itself.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from hashlib import sha1
+from pathlib import Path
+
+import msgspec
+
+Arg = str | bytes | int | float
+
+_PACKAGED = Path(__file__).parent.parent / "lua"
+_CHECKOUT = Path(__file__).parent.parent.parent / "lua"
+FOLDER = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
+
+_HEADER = re.compile(r"-- (KEYS|ARGV)\[(\d+)(\.\.\.)?\] (\w+)")
+_INCLUDE = re.compile(r"^-- include (\w+)$", re.MULTILINE)
+
+_BATCH = """
+local replies = {{}}
+local key, arg = 1, 2
+local keys_each = {keys}
+for call = 1, tonumber(ARGV[1]) do
+  local count = tonumber(ARGV[arg])
+  local keys, args = {{}}, {{}}
+  for i = 1, keys_each do keys[i] = KEYS[key]; key = key + 1 end
+  for i = 1, count do args[i] = ARGV[arg + i] end
+  arg = arg + count + 1
+  local done, reply = pcall(step, keys, args)
+  if done then
+    replies[call] = reply
+  elseif type(reply) == 'table' then
+    replies[call] = reply
+  else
+    replies[call] = {{ err = 'ERR ' .. tostring(reply) }}
+  end
+end
+return replies
+"""
+
+
+class ScriptError(Exception):
+    """A Lua file breaks the contract of lua/README.md; the node does not start."""
+
+
+class Script(msgspec.Struct, frozen=True):
+    """One atomic step, ready to be sent."""
+
+    name: str
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+    variadic: bool
+    """Whether more arguments than named may follow."""
+    writes: bool
+    single_source: str
+    single_sha: str
+    batch_source: str
+    batch_sha: str
+
+    def check(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
+        """Raise TypeError if the number of keys or arguments is not the script's."""
+        if len(keys) != len(self.keys) or (len(args) < len(self.args) if self.variadic else len(args) != len(self.args)):
+            raise TypeError(f"{self.name} takes keys {self.keys} and args {self.args}, got {len(keys)} and {len(args)}")
+
+    def single(self, keys: Sequence[str], args: Sequence[Arg]) -> list[Arg]:
+        """The EVALSHA of one call."""
+        return ["EVALSHA", self.single_sha, len(keys), *keys, *args]
+
+    def batch(self, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Arg]:
+        """The EVALSHA of several calls, all in one slot; it answers a list with one reply each."""
+        command: list[Arg] = ["EVALSHA", self.batch_sha, len(calls) * len(self.keys)]
+        for keys, _ in calls:
+            command += keys
+        command.append(len(calls))
+        for _, args in calls:
+            command.append(len(args))
+            command += args
+        return command
+
+    def sources(self) -> dict[str, str]:
+        """Both forms by SHA-1, for SCRIPT LOAD."""
+        return {self.single_sha: self.single_source, self.batch_sha: self.batch_source}
+
+
+@cache
+def script(name: str) -> Script:
+    """Load `lua/<name>.lua`. Raises ScriptError."""
+    return compile_script(name, _read(FOLDER / f"{name}.lua"), FOLDER / "lib")
+
+
+def all_scripts() -> list[Script]:
+    """Every step of the folder."""
+    return [script(path.stem) for path in sorted(FOLDER.glob("*.lua"))]
+
+
+def compile_script(name: str, text: str, library: Path) -> Script:
+    """Make a Script of a step's text. Raises ScriptError."""
+    shebang, _, rest = text.partition("\n")
+    if not shebang.startswith("#!lua"):
+        raise ScriptError(f"{name}: the first line must be #!lua, or it would go on writing when memory is full")
+    if "-- Returns" not in rest or "-- Slot" not in rest:
+        raise ScriptError(f"{name}: the header must say what it returns and in which slot it runs")
+    keys, _ = _named(name, rest, "KEYS")
+    args, variadic = _named(name, rest, "ARGV")
+    if not keys:
+        raise ScriptError(f"{name}: a step without keys cannot be routed")
+    for built in re.findall(r"redis\.p?call\('\w+', *['\"]", rest):
+        raise ScriptError(f"{name}: key built inside the script: {built}")
+    library_text = "".join(_includes(name, rest, library, ()).values())
+    names = _locals(keys, "KEYS") + _locals(args, "ARGV")
+    single = f"{shebang}\n{library_text}{names}{rest}"
+    batch = f"{shebang}\n{library_text}local function step(KEYS, ARGV)\n{names}{rest}\nend\n{_BATCH.format(keys=len(keys))}"
+    return Script(
+        name=name,
+        keys=keys,
+        args=args,
+        variadic=variadic,
+        writes="no-writes" not in shebang,
+        single_source=single,
+        single_sha=sha1(single.encode(), usedforsecurity=False).hexdigest(),
+        batch_source=batch,
+        batch_sha=sha1(batch.encode(), usedforsecurity=False).hexdigest(),
+    )
+
+
+def _named(name: str, text: str, table: str) -> tuple[tuple[str, ...], bool]:
+    found = [match.groups() for match in _HEADER.finditer(text) if match[1] == table]
+    if [int(number) for _, number, _, _ in found] != list(range(1, len(found) + 1)):
+        raise ScriptError(f"{name}: {table} in the header must be numbered from 1 without a gap")
+    if any(rest for _, _, rest, _ in found[:-1]):
+        raise ScriptError(f"{name}: only the last of {table} may repeat")
+    variadic = bool(found) and bool(found[-1][2])
+    if variadic and table == "KEYS":
+        raise ScriptError(f"{name}: a step has a fixed number of keys")
+    names = tuple(label for _, _, _, label in found)
+    return (names[:-1] if variadic else names), variadic
+
+
+def _locals(names: Sequence[str], table: str) -> str:
+    return "".join(f"local {label} = {table}[{number}] " for number, label in enumerate(names, 1))
+
+
+def _includes(name: str, text: str, library: Path, chain: tuple[str, ...]) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for fragment in _INCLUDE.findall(text):
+        if fragment in chain:
+            raise ScriptError(f"{name}: circular include {' -> '.join((*chain, fragment))}")
+        body = _read(library / f"{fragment}.lua")
+        joined |= _includes(name, body, library, (*chain, fragment))
+        joined.setdefault(fragment, body + "\n")
+    return joined
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        raise ScriptError(f"{path.name} is not in {path.parent.name}/") from None
