@@ -128,6 +128,11 @@ def events(partition: int) -> str:
     return f"events:{_TAGS[partition]}"
 
 
+def feedback(partition: int) -> str:
+    """Reports to the operators from clients of the partition, a stream. Kept; trimmed to a number of entries."""
+    return f"feedback:{_TAGS[partition]}"
+
+
 def leases(partition: int) -> str:
     """Claimed tasks by the time their lease ends. A projection of the tasks."""
     return f"leases:{_TAGS[partition]}"
@@ -144,18 +149,6 @@ CLOSED_THREADS = "board:closed"
 OFFERED_TASKS = "tasks:offered"
 """Ids of offered tasks by time of the offer (ms)."""
 
-FEEDBACK = "feedback"
-"""Reports to the operators, a stream; trimmed to RELAY_FEEDBACK_KEEP entries."""
 
-
-# Channels of wake-ups (sharded pub/sub); the tag keeps them in the slot of the script that sends them.
-
-
-def news(entity_id: str) -> str:
-    """Something was added to the thread, task, session or message."""
-    return _of("news", entity_id)
-
-
-def stir(partition: int) -> str:
-    """The event outbox of the partition has something new."""
-    return f"stir:{_TAGS[partition]}"
+# Channels: a wake-up about an entity or an outbox is sent by sharded pub/sub on the channel that bears
+# the name of its key, so it stays in the slot of the script that sends it.

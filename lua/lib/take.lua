@@ -1,0 +1,18 @@
+-- take(key, count, window, now) -> allowed (0|1), remaining, reset_ms
+-- One place in a sliding log: the list holds the times (ms) of the accepted requests, newest first,
+-- never more than `count`, so no window of that length ever sees more. A refused request leaves no
+-- trace: it does not extend the wait. A count of 0 means no limit.
+local function take(key, count, window, now)
+  count, window = tonumber(count), tonumber(window)
+  if count == 0 then return 1, 0, 0 end
+  local oldest = redis.call('LINDEX', key, -1)
+  while oldest and now - oldest >= window do
+    redis.call('RPOP', key)
+    oldest = redis.call('LINDEX', key, -1)
+  end
+  local used = redis.call('LLEN', key)
+  if used >= count then return 0, 0, oldest + window - now end
+  redis.call('LPUSH', key, now)
+  redis.call('PEXPIRE', key, window)
+  return 1, count - used - 1, (oldest or now) + window - now
+end

@@ -1,0 +1,37 @@
+"""What a process of the node does to itself: dies with its parent, takes all descriptors it may have.
+
+Which processes there are, and who starts them, is in `serve.py`.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h: signal this process when the thread that made it ends
+
+_libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def die_with_parent(parent: int, signum: signal.Signals) -> None:
+    """Have the kernel send this process `signum` when its parent, process `parent`, is gone.
+
+    Run in the child, between fork and exec or after; it survives exec. The request is tied to
+    the parent's *thread*, so a parent starts its children from its main thread. Only Linux has
+    this; elsewhere a parent killed with SIGKILL leaves its children running.
+    """
+    if _libc is None:
+        return
+    _libc.prctl(PR_SET_PDEATHSIG, int(signum), 0, 0, 0)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(1)
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit of open files to the hard one: each client connection takes one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError):  # macOS calls its hard limit infinite and then refuses it
+        return

@@ -1,0 +1,104 @@
+"""POST /api/v1/relay, POST /api/v1/wire/stream, GET /api/v1/relay/{id} (SPEC 4.1, 4.8)."""
+
+from collections.abc import Callable
+
+from node.refusal import Invalid, Refused
+from node.relay.model import Acknowledgement, Buffered, Payload, RelayMessage
+from node.relay.service import Relay
+from node.web.http import Request, Response, answer
+from node.web.idempotency import mark_replayed, once_of
+from node.web.json import decode, media_type
+from node.web.limits import Limiter
+from node.web.route import Route
+
+
+class RelayApi:
+    """The relay over HTTP."""
+
+    def __init__(self, relay: Relay, limiter: Limiter) -> None:
+        self._relay = relay
+        self._limiter = limiter
+
+    async def post_message(self, request: Request) -> Response:
+        """Acknowledge a JSON object or a text, or silence a loop with an empty 200."""
+        return await self._accept(request, self._message_of)
+
+    async def post_stream(self, request: Request) -> Response:
+        """Acknowledge any UTF-8 text, whatever its content type; kept off the board."""
+        return await self._accept(request, self._text_of)
+
+    async def get_message(self, request: Request) -> Response:
+        """The payload as it was sent."""
+        return answer(await self._relay.read(request.params["reference_id"]))
+
+    async def _accept(self, request: Request, payload_of: Callable[[Request, bytes], Payload]) -> Response:
+        self._limiter.precheck(request, "relay")
+        try:
+            raw = await request.body()
+            payload = payload_of(request, raw)
+            once = once_of(request, "relay", raw)
+        except (Refused, Invalid):
+            # A payload that is refused counts too, or the gate would be free to probe (SPEC 7).
+            await self._limiter.take(request, "relay")
+            raise
+        if self._relay.is_own_echo(request.header(b"via"), request.header(b"webhook-id")):
+            await self._limiter.take(request, "relay")
+            return Response(200, b"", ())
+        outcome = await self._relay.accept(request.client, self._limiter.of("relay"), payload, once)
+        self._limiter.settle(request, "relay", outcome.taken)
+        if outcome.kind == "loop":
+            return Response(200, b"", ())
+        if outcome.kind == "conflict":
+            raise Refused("idempotency.conflict")
+        if outcome.kind == "replayed":
+            mark_replayed(request)
+        return answer(self._relay.acknowledge(payload, outcome.id))
+
+    def _message_of(self, request: Request, raw: bytes) -> Payload:
+        kind = media_type(request)
+        if kind == "application/json":
+            return self._relay.read_object(raw, decode(raw, object))
+        if kind == "text/plain":
+            return self._relay.read_text(raw, public=True)
+        raise Refused("body.media_type", expected="application/json or text/plain")
+
+    def _text_of(self, request: Request, raw: bytes) -> Payload:
+        return self._relay.read_text(raw, public=False)
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.1, and wire/stream of 4.8."""
+        return (
+            Route(
+                method="POST",
+                path="/api/v1/relay",
+                handler=self.post_message,
+                summary="Relay a message: a JSON object or plain English text",
+                tag="relay",
+                body=RelayMessage,
+                text_body=True,
+                answers=Acknowledgement,
+                errors=("language.not_english", "body.too_large", "body.media_type", "idempotency.conflict"),
+                limit="relay",
+                example={"message": "Who can summarise a long report about solar panels?"},
+            ),
+            Route(
+                method="GET",
+                path="/api/v1/relay/{reference_id}",
+                handler=self.get_message,
+                summary="Read a relayed message by its reference_id",
+                tag="relay",
+                answers=Buffered,
+                errors=("relay.unknown",),
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/wire/stream",
+                handler=self.post_stream,
+                summary="Raw ingest of any UTF-8 text, kept off the board",
+                tag="relay",
+                text_body=True,
+                answers=Acknowledgement,
+                errors=("language.not_english", "body.too_large", "body.binary", "idempotency.conflict"),
+                limit="relay",
+            ),
+        )

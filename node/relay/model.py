@@ -1,0 +1,46 @@
+"""What the relay takes and answers (SPEC 2.1, 2.2)."""
+
+from typing import Literal
+
+import msgspec
+
+
+class RelayMessage(msgspec.Struct, omit_defaults=True):
+    """A relay payload for the documents: any JSON object is one; these fields have a meaning."""
+
+    message: str = ""
+    hello: str = ""
+    language: str = "en-US"
+    public: bool = True
+    callback_url: str | None = None
+
+
+class Acknowledgement(msgspec.Struct, omit_defaults=True):
+    """SPEC 2.2. `post_url` is where the reply to a public message can be polled."""
+
+    status: Literal["acknowledged"]
+    node_id: str
+    reference_id: str
+    post_url: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Payload(msgspec.Struct):
+    """A payload ready to be kept."""
+
+    raw: bytes
+    """As the client sent it."""
+    is_json: bool
+    text: str
+    """What is shown on the board."""
+    author: str | None
+    public: bool
+    callback_url: str | None
+
+
+class Buffered(msgspec.Struct):
+    """A message as it was sent, for whoever holds its id; one on the board does not expire."""
+
+    id: str
+    received_at: str
+    expires_at: str | None
+    payload: msgspec.Raw | str

@@ -1,0 +1,165 @@
+"""What the relay does with a message: judge it, keep it once, acknowledge it (SPEC 4.1)."""
+
+from typing import Any, cast
+
+import msgspec
+
+from node.config import Limit, Settings
+from node.hooks.target import TargetPolicy
+from node.idempotency import Once
+from node.refusal import Invalid, Issue, Refused
+from node.relay.model import Acknowledgement, Buffered, Payload
+from node.relay.store import Outcome, RelayStore
+from node.store import keys
+from node.text.english import payload_is_english, text_payload_is_english
+from node.text.plain import first_sentence, readable
+from node.times import timestamp
+
+TITLE_LENGTH = 120
+BODY_LENGTH = 20_000
+"""Characters of a message that its thread shows; the whole payload stays readable by id."""
+
+_MAX_STRINGS = 100
+"""String values that make up the text of an object without `message` and `hello`."""
+
+
+class Relay:
+    """The service behind POST /api/v1/relay and /api/v1/wire/stream."""
+
+    def __init__(self, store: RelayStore, settings: Settings, targets: TargetPolicy) -> None:
+        self._store = store
+        self._settings = settings
+        self._targets = targets
+        self._threads = f"{settings.public_url}/api/v1/board/threads/"
+
+    def read_object(self, raw: bytes, value: object) -> Payload:
+        """A JSON payload, judged. Raises Invalid, Refused `language.not_english`."""
+        if not isinstance(value, dict):
+            raise Invalid.field("body", msg="body must be a JSON object", kind="dict_type")
+        fields = cast(dict[str, Any], value)
+        _check_types(fields)
+        if fields.get("language") not in (None, "en-US") or not payload_is_english(fields):
+            raise Refused("language.not_english")
+        url = fields.get("callback_url")
+        if url is not None:
+            self._targets.check(url)
+        author = fields.get("author") or fields.get("agent")
+        return Payload(
+            raw=raw,
+            is_json=True,
+            text=_shown(fields),
+            author=author if isinstance(author, str) else None,
+            public=fields.get("public") is not False,
+            callback_url=url,
+        )
+
+    def read_text(self, raw: bytes, *, public: bool) -> Payload:
+        """A text payload, judged. Raises Invalid, Refused `body.binary`, `language.not_english`."""
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            raise Refused("body.binary") from None
+        if not text.strip():
+            raise Invalid.field("body", msg="body is empty", kind="missing")
+        if not text_payload_is_english(text):
+            raise Refused("language.not_english")
+        return Payload(raw=raw, is_json=False, text=text, author=None, public=public, callback_url=None)
+
+    async def accept(self, client: str, limit: Limit, payload: Payload, once: Once | None) -> Outcome:
+        """Keep the message. Raises StoreUnavailable.
+
+        The caller acts on the outcome: a `loop` is silenced, `limited` and `conflict` are refused.
+        """
+        ttl_ms = 0 if payload.public else self._settings.buffer_ttl * 1000
+        return await self._store.accept(
+            client,
+            limit,
+            keys.digest(client, payload.raw),
+            (once.scope, once.digest) if once else None,
+            ttl_ms,
+            _thread_fields(payload) if payload.public else _buffer_fields(payload, ttl_ms),
+        )
+
+    def acknowledge(self, payload: Payload, message_id: str) -> Acknowledgement:
+        """SPEC 2.2."""
+        return Acknowledgement(
+            "acknowledged",
+            self._settings.node_id,
+            message_id,
+            self._threads + message_id if payload.public else msgspec.UNSET,
+        )
+
+    def is_own_echo(self, via: str | None, webhook_id: str | None) -> bool:
+        """Whether the message came from this node, or is a callback: a loop between nodes."""
+        return webhook_id is not None or (via is not None and self._settings.node_id in via)
+
+    async def read(self, message_id: str) -> Buffered:
+        """A message by its id. Raises Refused `relay.unknown`, StoreUnavailable."""
+        fields = await self._store.read(message_id) if keys.is_id(message_id) else None
+        if fields is None or (b"ttl" not in fields and fields.get(b"source") != b"relay"):
+            raise Refused("relay.unknown")
+        received = int(fields[b"created_at"])
+        raw = fields.get(b"payload") or fields[b"body"]
+        return Buffered(
+            id=message_id,
+            received_at=timestamp(received),
+            expires_at=timestamp(received + int(fields[b"ttl"])) if b"ttl" in fields else None,
+            payload=msgspec.Raw(raw) if b"json" in fields else raw.decode(),
+        )
+
+
+def _check_types(fields: dict[str, Any]) -> None:
+    issues = [
+        Issue(("body", name), f"Expected {kind.__name__}", "type_error")
+        for name, kind in (("message", str), ("language", str), ("public", bool), ("callback_url", str))
+        if not isinstance(fields.get(name), kind | None)
+    ]
+    if issues:
+        raise Invalid(issues)
+
+
+def _shown(fields: dict[str, Any]) -> str:
+    for name in ("message", "hello"):
+        if isinstance(fields.get(name), str) and fields[name]:
+            return fields[name]
+    texts: list[str] = []
+    level: list[Any] = [fields]
+    while level and len(texts) < _MAX_STRINGS:
+        below: list[Any] = []
+        for item in level:
+            members = item.values() if isinstance(item, dict) else item
+            for member in cast(Any, members):
+                if isinstance(member, str):
+                    texts.append(member)
+                elif isinstance(member, dict | list):
+                    below.append(member)
+        level = below
+    return "\n".join(texts[:_MAX_STRINGS])
+
+
+def _thread_fields(payload: Payload) -> list[str | bytes]:
+    text = payload.text.strip()
+    fields: list[str | bytes] = [
+        "title",
+        first_sentence(text, TITLE_LENGTH) or "Untitled message",
+        "body",
+        readable(text[:BODY_LENGTH]),
+        "status",
+        "open",
+        "source",
+        "relay",
+    ]
+    if payload.author:
+        fields += ["author", readable(payload.author)[:TITLE_LENGTH]]
+    if payload.callback_url:
+        fields += ["callback_url", payload.callback_url]
+    if payload.is_json or len(text) > BODY_LENGTH:
+        fields += ["payload", payload.raw]
+    if payload.is_json:
+        fields += ["json", "1"]
+    return fields
+
+
+def _buffer_fields(payload: Payload, ttl_ms: int) -> list[str | bytes]:
+    fields: list[str | bytes] = ["payload", payload.raw, "ttl", str(ttl_ms)]
+    return [*fields, "json", "1"] if payload.is_json else fields

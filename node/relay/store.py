@@ -1,0 +1,89 @@
+"""Relay messages in Redis: one script to accept one, one read for the buffer."""
+
+from asyncio import gather
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import msgspec
+
+from node.config import Limit
+from node.store import Store, keys
+from node.store.limits import Taken, window
+from node.store.reply import fields_of
+from node.store.scripts import script
+
+ACCEPT = script("relay_accept")
+
+LOOP_REPEATS = 3
+"""The same payload from the same client is a loop the third time (DESIGN 8)."""
+
+LOOP_MEMORY_MS = 60_000
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How an accept ended, and how the client now stands in its limit."""
+
+    kind: Literal["kept", "limited", "loop", "conflict", "replayed"]
+    taken: Taken
+    id: str
+
+
+class RelayStore:
+    """Accepts and reads relay messages."""
+
+    def __init__(self, store: Store, idempotency_ttl: int) -> None:
+        self._store = store
+        self._idempotency_ms = idempotency_ttl * 1000
+
+    async def accept(
+        self,
+        client: str,
+        limit: Limit,
+        payload: str,
+        idempotency: tuple[str, str] | None,
+        ttl_ms: int,
+        fields: Sequence[str | bytes],
+    ) -> Outcome:
+        """Keep one message in the client's partition; `ttl_ms` 0 makes it a board thread.
+
+        `payload` is a digest of what was sent, `idempotency` the scope of a key and the digest of
+        the body under it. Raises StoreUnavailable.
+        """
+        partition = keys.partition_of(client)
+        message_id = keys.new_id(partition)
+        entity = keys.relay(message_id) if ttl_ms else keys.thread(message_id)
+        scope, digest = idempotency or ("", "")
+        reply = cast(
+            "list[bytes | int]",
+            await self._store.run(
+                ACCEPT,
+                [
+                    keys.rate(partition, "relay", client),
+                    keys.loop(partition, payload),
+                    keys.idempotency(partition, scope) if scope else entity,
+                    entity,
+                    keys.events(partition),
+                ],
+                [
+                    *window(limit),
+                    LOOP_REPEATS,
+                    LOOP_MEMORY_MS,
+                    digest,
+                    self._idempotency_ms,
+                    message_id,
+                    ttl_ms,
+                    *fields,
+                ],
+            ),
+        )
+        kind = cast(bytes, reply[0]).decode()
+        found = cast(bytes, reply[4]).decode() if kind == "replayed" else message_id
+        return Outcome(cast(Literal["kept"], kind), Taken.of(*reply[1:4]), found)
+
+    async def read(self, message_id: str) -> dict[bytes, bytes] | None:
+        """The fields of a message, buffered or public, or None. Raises StoreUnavailable."""
+        buffered, public = await gather(
+            self._store.command("HGETALL", keys.relay(message_id)),
+            self._store.command("HGETALL", keys.thread(message_id)),
+        )
+        return fields_of(buffered) or fields_of(public) or None

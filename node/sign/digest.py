@@ -1,0 +1,99 @@
+"""Content-Digest (RFC 9530): reading the field, and comparing it with bytes.
+
+Also reads the `digest_sha256` of an artifact, which is the same digest without a header around
+it. Only sha-256 and sha-512 are known; the other registered algorithms are broken or not hashes.
+"""
+
+import binascii
+import hashlib
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import NoReturn
+
+import http_sf
+
+KNOWN: Mapping[str, int] = {"sha-256": 32, "sha-512": 64}
+"""Algorithm to digest length in bytes."""
+
+MAX_FIELD = 4096  # bytes; both known digests together take under 200
+_HEX_SHA256 = 64
+
+
+class DigestError(ValueError):
+    """A digest that cannot be accepted; the message says what is wrong with it."""
+
+
+class DigestMalformed(DigestError):
+    """Not a digest in the form it claims."""
+
+
+class DigestUnknown(DigestError):
+    """No digest by an algorithm this node computes."""
+
+
+class DigestMismatch(DigestError):
+    """The digest is of other bytes."""
+
+
+def parse(field: str | bytes) -> dict[str, bytes]:
+    """The digests by known algorithms in a Content-Digest field.
+
+    Raises DigestMalformed if it is no dictionary of byte sequences, names an algorithm twice or
+    has a digest of the wrong length; DigestUnknown if none is by a known algorithm (RFC 9530 §2).
+    """
+    data = field.encode("utf-8", "surrogatepass") if isinstance(field, str) else field
+    if len(data) > MAX_FIELD:
+        raise DigestMalformed(f"Content-Digest is longer than {MAX_FIELD} bytes")
+    try:
+        members = http_sf.parse(data, tltype="dictionary", on_duplicate_key=_refuse_duplicate)
+    except http_sf.StructuredFieldError as error:
+        raise DigestMalformed(f"Content-Digest is not a structured dictionary: {error}") from error
+    digests: dict[str, bytes] = {}
+    for name, member in members.items() if isinstance(members, dict) else ():
+        value = member[0] if isinstance(member, tuple) else member
+        if not isinstance(value, bytes):
+            raise DigestMalformed(f"the {name} digest is not a byte sequence, such as {name}=:<base64>:")
+        if name not in KNOWN:
+            continue
+        if len(value) != KNOWN[name]:
+            raise DigestMalformed(f"the {name} digest has {len(value)} bytes, not {KNOWN[name]}")
+        digests[name] = value
+    if not digests:
+        raise DigestUnknown(f"Content-Digest has no digest by {' or '.join(KNOWN)}")
+    return digests
+
+
+def check(field: str | bytes, content: bytes) -> None:
+    """Hold `content` against every known digest in the field. Raises DigestError."""
+    for name, digest in parse(field).items():
+        if hashlib.new(name.replace("-", ""), content).digest() != digest:
+            raise DigestMismatch(f"the content does not have the {name} digest that Content-Digest states")
+
+
+def content_digest(content: bytes) -> str:
+    """The Content-Digest field of these bytes, by SHA-256."""
+    return f"sha-256=:{b64encode(hashlib.sha256(content).digest()).decode()}:"
+
+
+def read_sha256(text: str) -> bytes:
+    """The 32 bytes of a SHA-256 written as 64 hex digits or in base64, padded or not (DESIGN 8).
+
+    Raises DigestMalformed.
+    """
+    try:
+        digest = bytes.fromhex(text) if len(text) == _HEX_SHA256 else b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (ValueError, binascii.Error):
+        digest = b""
+    if len(digest) != KNOWN["sha-256"] or not _is_spelling_of(text, digest):
+        raise DigestMalformed("digest_sha256 is not a SHA-256 in 64 hex digits or base64")
+    return digest
+
+
+def _is_spelling_of(text: str, digest: bytes) -> bool:
+    """Whether text is exact: the decoders above also take blanks and stray trailing bits."""
+    padded = b64encode(digest).decode()
+    return text.lower() == digest.hex() or text in (padded, padded.rstrip("="))
+
+
+def _refuse_duplicate(name: str, where: str) -> NoReturn:
+    raise DigestMalformed(f"Content-Digest has the {where} {name} twice")

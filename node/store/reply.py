@@ -1,0 +1,24 @@
+"""Replies of Redis as the rooms read them."""
+
+from typing import cast
+
+
+def fields_of(reply: object) -> dict[bytes, bytes]:
+    """The fields of a hash or stream entry, from the flat list that HGETALL and XRANGE answer."""
+    flat = cast(list[bytes], reply or [])
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def code_of(reply: object) -> str:
+    """The first member of a script's answer, which says how it ended."""
+    return cast(list[bytes], reply)[0].decode()
+
+
+def text(value: bytes | None) -> str | None:
+    """A stored text, or None where the field is absent or empty."""
+    return value.decode() if value else None
+
+
+def number(value: bytes | None) -> int | None:
+    """A stored integer, or None where the field is absent or empty."""
+    return int(value) if value else None

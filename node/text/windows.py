@@ -1,0 +1,72 @@
+"""Windows: the short stretches of a text that are judged, cleaned, and how much of one is in another script.
+
+Here: characters. Not here: words (`words`) and verdicts (`english`). Sampling bounds the cost of any body,
+whatever its length: at most `most` windows of WINDOW characters are read.
+"""
+
+import re
+
+WINDOW = 160
+"""Characters in a window: enough words to tell, few enough that one foreign sentence fills a window."""
+
+WINDOWS = 12
+"""Windows of a long text, 1,920 characters in all; what lies between them is not read."""
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]+")
+
+# Letters of any script but Latin: not the Latin blocks up to U+02FF and their extensions, and not the
+# letterlike symbols and numerals of U+2000..2BFF.
+_NON_LATIN = re.compile(
+    "[^\\W\\d_A-Za-z\u00aa-\u02ff\u1d00-\u1dbf\u1e00-\u1eff\u2000-\u2bff\u2c60-\u2c7f\ua720-\ua7ff\uab30-\uab6f\ufb00-\ufb06]"
+)
+_GREEK_SYMBOL = re.compile(r"(?<![^\W\d_])[\u0370-\u03ff](?![^\W\d_])|[ΔΣλμπ](?=[A-Za-z])")
+_DENSE_SCRIPTS = "\u2e80"
+"""From here on a letter is a syllable or a word (CJK, Hangul): it counts double."""
+
+
+def clean(text: str) -> str:
+    """The text without terminal codes and invisible characters, each run of control characters and lone
+    surrogates turned into a space, so that nothing hides a word from the reader."""
+    if text.isprintable():
+        return text
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    text = _CONTROL.sub(" ", text)
+    return text if text.isascii() else _INVISIBLE.sub("", text)
+
+
+def windows(text: str, most: int = WINDOWS) -> list[str]:
+    """The cleaned windows of a text: all of it if that takes at most `most`, else `most` evenly spaced ones."""
+    size = len(text)
+    if size <= WINDOW:
+        return [clean(text)]
+    if size > most * WINDOW:
+        return [clean(_window_at(text, place * (size - WINDOW) // (most - 1))) for place in range(most)]
+    text = clean(text)
+    count = -(-len(text) // WINDOW)
+    cuts = [0]
+    for place in range(1, count):
+        target = place * len(text) // count
+        space = text.rfind(" ", cuts[-1] + 1, target)
+        cuts.append(target if space < 0 else space)
+    return [text[start:end] for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True)]
+
+
+def _window_at(text: str, start: int) -> str:
+    """One sampled window, without the word that its start cuts in two (text without spaces stays whole)."""
+    window = text[start : start + WINDOW]
+    if start and not text[start - 1].isspace():
+        return window.lstrip() if False else window
+    return window
+
+
+def non_latin(window: str) -> tuple[int, int]:
+    """Weighted letters outside the Latin script, and weighted letters in all. Greek symbols (λ, Δt, μm) are neither."""
+    if window.isascii() or not _NON_LATIN.search(window):
+        return 0, 0
+    window = _GREEK_SYMBOL.sub(" ", window)
+    others = _NON_LATIN.findall(window)
+    dense = sum(letter >= _DENSE_SCRIPTS for letter in others)
+    return len(others) + dense, sum(map(str.isalpha, window)) + dense

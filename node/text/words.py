@@ -1,0 +1,146 @@
+"""Word evidence: how much the words of one short stretch of text speak for English.
+
+Here: what counts as a word, what each is worth, and their sum. Not here: where the stretch comes from
+(`windows`) and what is decided with the sum (`english`). Every number was measured together with the
+others on a labelled set; none is meant to be tuned alone.
+"""
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+from node.text.lexicon import ENGLISH, FOREIGN, lexicon
+
+UNKNOWN_ACCENTED = -4.0
+UNKNOWN_ACCENTED_NAME = -2.5
+UNKNOWN_NAME = -2.0
+UNKNOWN = -3.0
+UNKNOWN_IN_CODE = -1.0
+"""An unknown lower-case word where fewer than half of the tokens are words: an identifier, more likely."""
+
+PRIOR = 0.5
+"""Added to every sum: the node is for English speakers, and most of what it is sent is English."""
+
+LONGEST_ACRONYM = 5
+
+_OUTER = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"  # noqa: RUF001
+_LETTERS = r"(?:[^\W\d_]|['\u0300-\u036f])+"
+_CHAIN = re.compile(rf"{_LETTERS}(?:[-/]{_LETTERS})*")
+_JOINT = re.compile(r"[-/]")
+_IDENTIFIER = re.compile(r"[^\W\d_]+(?:[_.:-][^\W\d_]+)+")
+_IDENTIFIER_JOINT = re.compile(r"[_.:-]")
+_MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
+_GREEK = re.compile(r"[\u0370-\u03ff]")
+_CONTRACTIONS = frozenset(("s", "t", "re", "ll", "d", "ve", "m"))
+
+# Set phrases of English that are made of foreign words; neither word of a pair is counted.
+_PHRASES = frozenset(
+    tuple(pair.split())
+    for pair in """
+    et al, per se, ad hoc, ad infinitum, ad nauseam, alma mater, bona fide, vice versa, pro rata, pro quo, quid pro,
+    status quo, de facto, de jure, ipso facto, prima facie, in situ, in vitro, in vivo, inter alia, per capita,
+    post mortem, modus operandi, sine qua, non grata, déjà vu, deja vu, en route, en masse, au pair, carte blanche,
+    faux pas, fait accompli, laissez faire, raison d'être, vis vis, mardi gras, al dente, von neumann, da vinci,
+    los angeles, las vegas, el paso, el salvador, são paulo, sao paulo, rio de, de janeiro, buenos aires, costa rica,
+    puerto rico, hong kong, kuala lumpur, abu dhabi, tel aviv, sri lanka
+    """.split(",")
+)
+_PHRASE_ENDS = frozenset(second for _, second in _PHRASES)
+
+
+class Evidence(NamedTuple):
+    """What the words of a window say. `level` is their mean weight in standard errors, roughly: 0 is undecided."""
+
+    words: list[str]
+    """The counted words, lower-cased."""
+    level: float
+    has_foreign: bool
+    """Whether a known word of another language is among them."""
+
+
+def weigh(window: str) -> Evidence:
+    """The evidence of one window of cleaned text. Never raises; linear in the window's length."""
+    if "%(" in window or "&" in window or "\\" in window:
+        window = _MARKUP.sub(" ", window)
+    if not window.isascii():
+        window = unicodedata.normalize("NFC", window).replace("’", "'").replace("ʼ", "'")  # noqa: RUF001
+    known = lexicon()
+    tokens = window.split()
+    links = 0
+    words: list[str] = []
+    points: list[float] = []
+    for token in tokens:
+        point = known.get(token)
+        if point is not None:
+            words.append(token.lower())
+            points.append(point)
+        elif "://" in token or "@" in token:
+            links += 1
+        else:
+            for word in _words_of(token):
+                lower = word.lower()
+                point = _points(word, lower, known)
+                if point:
+                    words.append(lower)
+                    points.append(point)
+    if not _PHRASE_ENDS.isdisjoint(words):
+        _drop_phrases(words, points)
+    if not words:
+        return _weigh_identifiers(tokens, known)
+    total = sum(points)
+    if 2 * len(words) < len(tokens) - links:
+        total += points.count(UNKNOWN) * (UNKNOWN_IN_CODE - UNKNOWN)
+    return Evidence(words, total / len(words) ** 0.5 + PRIOR, FOREIGN in points)
+
+
+def _words_of(token: str) -> list[str]:
+    """The words of one token that the lexicon does not hold as it stands; none if any part is not a word."""
+    token = token.strip(_OUTER)
+    if token.isalpha():
+        return [token] if len(token) > 1 else []
+    if not _CHAIN.fullmatch(token):
+        return []
+    return [word for part in _JOINT.split(token) if len(word := part.strip("'")) > 1]
+
+
+def _points(word: str, lower: str, known: dict[str, int]) -> float:
+    """What one word is worth; 0 if it says nothing and is not to be counted."""
+    point = known.get(word) or known.get(lower)
+    if point:
+        return point
+    stem, apostrophe, ending = word.rpartition("'")
+    if apostrophe and ending.lower() in _CONTRACTIONS and ENGLISH in (known.get(stem), known.get(stem.lower())):
+        return ENGLISH
+    if word[1:] != lower[1:] and not word.isupper():
+        return 0  # camelCase
+    capitalised = word[0] != lower[0]
+    if word.isascii():
+        if not capitalised:
+            return UNKNOWN
+        return 0 if word.isupper() and len(word) <= LONGEST_ACRONYM else UNKNOWN_NAME
+    if len(word) <= 3 and _GREEK.search(word):
+        return 0  # a symbol: Δt, μm
+    plain = "".join(letter for letter in unicodedata.normalize("NFD", word) if letter.isalpha() or letter == "'")
+    if ENGLISH in (known.get(plain), known.get(plain.lower())):
+        return 0  # résumé, naïve
+    return UNKNOWN_ACCENTED_NAME if capitalised else UNKNOWN_ACCENTED
+
+
+def _drop_phrases(words: list[str], points: list[float]) -> None:
+    for place in range(len(words) - 1, 0, -1):
+        if (words[place - 1], words[place]) in _PHRASES:
+            del words[place - 1 : place + 1], points[place - 1 : place + 1]
+
+
+def _weigh_identifiers(tokens: list[str], known: dict[str, int]) -> Evidence:
+    """Where nothing is a word, prose may still hide in identifiers (`hola_mundo`): the parts, if foreign, count."""
+    parts: list[str] = []
+    for token in tokens:
+        name = token.strip(_OUTER)
+        if _IDENTIFIER.fullmatch(name):
+            parts += _IDENTIFIER_JOINT.split(name.lower())
+    found = [known.get(part) for part in parts]
+    foreign = found.count(FOREIGN)
+    if foreign >= 2 and foreign > found.count(ENGLISH):
+        return Evidence(parts, FOREIGN, True)
+    return Evidence([], 0, False)

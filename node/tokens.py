@@ -1,0 +1,26 @@
+"""Capability tokens: proof that whoever shows one was given it (SPEC 5.2).
+
+A token is an HMAC under RELAY_SECRET of what it allows. Nothing of it is stored, so nothing can
+leak from the store, and an idempotent request can be answered again with the same token.
+"""
+
+import hmac
+from base64 import urlsafe_b64encode
+
+
+class Tokens:
+    """Makes and checks the tokens of a node."""
+
+    def __init__(self, secret: str) -> None:
+        self._key = secret.encode()
+
+    def issue(self, *right: str) -> str:
+        """The token for a right, such as `("destroy", session_id)`; 43 characters."""
+        message = "\0".join(right).encode("utf-8", "surrogatepass")
+        return urlsafe_b64encode(hmac.digest(self._key, message, "sha256")).rstrip(b"=").decode()
+
+    def proves(self, token: str | None, *right: str) -> bool:
+        """Whether `token` is the one for that right, in constant time."""
+        if token is None:
+            return False
+        return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self.issue(*right).encode())

@@ -1,0 +1,105 @@
+"""The one catalogue of errors: code, status, sentence (DESIGN 6). llms-full.txt prints it.
+
+Every error body is `{"error": "<what to do>"}`, except 422, which lists the fields (SPEC 2.10).
+"""
+
+import math
+
+import msgspec
+import structlog
+
+from node.refusal import Invalid, Issue, Refused
+from node.store.errors import OutcomeUnknown, StoreUnavailable
+from node.web.http import JSON_TYPE, Header, Request, Response
+
+log = structlog.get_logger()
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What one code means on the wire."""
+
+    status: int
+    sentence: str
+
+
+CATALOGUE: dict[str, Entry] = {
+    "language.not_english": Entry(400, "Queries must be submitted in plain English (en-US)."),
+    "host.invalid": Entry(400, "Send exactly one Host header."),
+    "body.incomplete": Entry(400, "The body ended early; send it whole."),
+    "signature.invalid": Entry(400, "The request signature does not verify ({reason}); sign again or send it unsigned."),
+    "task.token": Entry(403, "The claim_token is not the one of the present claim."),
+    "task.actor": Entry(403, "Only the publisher or the assignee may do this; name yourself in actor_id."),
+    "task.proof": Entry(403, "This task is bound: show the publisher_token, the claim_token or the signing key."),
+    "session.token": Entry(403, "The destroy_token does not belong to this session."),
+    "thread.signer": Entry(403, "Only the key that signed this thread may close it."),
+    "client.blocked": Entry(403, "The operator has blocked this address."),
+    "origin.refused": Entry(403, "Requests from this Origin are not served."),
+    "path.unknown": Entry(404, "There is nothing at this path; see /llms.txt for the operations."),
+    "thread.unknown": Entry(404, "No thread has this id."),
+    "task.unknown": Entry(404, "No task has this id."),
+    "session.gone": Entry(404, "The session was destroyed or has expired; create another."),
+    "relay.unknown": Entry(404, "No message has this id, or its time is over."),
+    "artifact.unknown": Entry(404, "No artifact has this id, or its upload has expired."),
+    "method.unknown": Entry(405, "This path does not take that method; Allow lists those it takes."),
+    "body.stalled": Entry(408, "The body stopped arriving; send it without pauses."),
+    "task.claimed": Entry(409, "Another agent has claimed this task; take another one."),
+    "task.state": Entry(409, "The task is {status}; that does not allow this step."),
+    "task.completed": Entry(409, "The task is completed already, with another result."),
+    "thread.closed": Entry(409, "The thread is closed; start a new one."),
+    "session.full": Entry(409, "The session holds all the lines or bytes it may; create another."),
+    "signature.replayed": Entry(409, "This signature was used for another request; sign again."),
+    "artifact.state": Entry(409, "The artifact is {status}; that does not allow this step."),
+    "body.too_large": Entry(413, "The body is larger than 1 MiB; offload it with POST /api/v1/artifacts."),
+    "body.media_type": Entry(415, "Send the body as {expected}."),
+    "body.binary": Entry(415, "The body is not UTF-8 text; offload bytes with POST /api/v1/artifacts."),
+    "idempotency.conflict": Entry(422, "This Idempotency-Key was used for another body; use a new key."),
+    "limit.exceeded": Entry(429, "Over the limit of {count} in {seconds} s for this address; wait for Retry-After."),
+    "server.bug": Entry(500, "The node failed; tell its operator the X-Request-Id of this answer."),
+    "store.unavailable": Entry(503, "The store is out of reach and nothing was written; try again."),
+    "store.unknown": Entry(503, "The store did not answer in time; repeat with the same Idempotency-Key."),
+    "store.busy": Entry(503, "The node is at capacity; try again."),
+    "store.full": Entry(507, "The node has no room for this; try later or elsewhere."),
+}
+
+
+def response_to(request: Request, failure: Exception) -> Response:
+    """The answer to a request that ended in `failure`. Anything unknown is a bug, and logged."""
+    if isinstance(failure, Refused):
+        return refusal(failure)
+    if isinstance(failure, Invalid):
+        return invalid(failure.issues)
+    if isinstance(failure, StoreUnavailable):
+        code = "store.unknown" if isinstance(failure, OutcomeUnknown) else "store.unavailable"
+        return refusal(Refused(code, retry_after=failure.retry_after))
+    log.error("request failed", request_id=request.id, method=request.method, path=request.path, exc_info=failure)
+    return refusal(Refused("server.bug"))
+
+
+def refusal(refused: Refused) -> Response:
+    """A one-field error with its code and where to read more."""
+    entry = CATALOGUE[refused.code]
+    headers = _help(refused.code)
+    if refused.retry_after is not None:
+        headers.append((b"retry-after", str(max(1, math.ceil(refused.retry_after))).encode()))
+    if refused.code == "signature.invalid":
+        headers.append((b"signature-error", f"error={refused.facts['error']}".encode()))
+    if entry.status in {408, 413}:
+        headers.append((b"connection", b"close"))
+    if entry.status == 422:
+        detail = [Issue(("header", "Idempotency-Key"), sentence(refused), "value_error")]
+        return Response(422, msgspec.json.encode({"detail": detail}), headers)
+    return Response(entry.status, msgspec.json.encode({"error": sentence(refused)}), headers)
+
+
+def invalid(issues: tuple[Issue, ...]) -> Response:
+    """422 with the wrong fields."""
+    return Response(422, msgspec.json.encode({"detail": issues}), _help("request.invalid"))
+
+
+def sentence(refused: Refused) -> str:
+    """What the catalogue says, with the facts of the case."""
+    return CATALOGUE[refused.code].sentence.format(**refused.facts)
+
+
+def _help(code: str) -> list[Header]:
+    return [JSON_TYPE, (b"x-error-code", code.encode()), (b"link", b'</llms-full.txt#errors>; rel="help"')]

@@ -1,0 +1,132 @@
+"""One HTTP request and one response, as every handler of the node sees them.
+
+A handler is `async def handler(request: Request) -> Response`. Hot routes are called by
+`node.front` straight from ASGI, all others through Litestar's router; the handler cannot tell.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from node.refusal import Invalid, Issue, Refused
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+BODY_LIMIT = 1024 * 1024
+"""Bytes of a request body (SPEC 8)."""
+
+BODY_STALL = 5.0
+"""Seconds without a byte of the body before the request ends with 408. Granian has no such deadline."""
+
+JSON_TYPE = (b"content-type", b"application/json")
+
+
+class Disconnected(Exception):
+    """The client went away before its request was complete; nobody is left to answer."""
+
+
+class Request:
+    """One request. Cheap to make: everything is read from the ASGI scope when asked for."""
+
+    __slots__ = ("_body", "client", "id", "method", "notes", "params", "path", "receive", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive, client: str, request_id: str) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.client = client
+        """The client's address as limits count it: IPv4, or the /64 of an IPv6."""
+        self.id = request_id
+        self.params: dict[str, str] = {}
+        """Path parameters, by the names in the route's path."""
+        self.notes: list[Header] = []
+        """Headers that the response will carry whatever its status: limits, replays."""
+        self._body: bytes | None = None
+
+    def header(self, name: bytes) -> str | None:
+        """The first header of that (lower-case) name, or None."""
+        for key, value in self.scope["headers"]:
+            if key == name:
+                return value.decode("latin-1")
+        return None
+
+    def headers(self, name: bytes) -> list[str]:
+        """Every header of that (lower-case) name, in order."""
+        return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
+
+    def query(self) -> dict[str, str]:
+        """The query parameters; of a repeated name the last. Raises Invalid on bad UTF-8."""
+        raw: bytes = self.scope["query_string"]
+        if not raw:
+            return {}
+        try:
+            return dict(parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict"))
+        except (UnicodeDecodeError, ValueError):
+            raise Invalid([Issue(("query",), "the query string is not valid UTF-8", "value_error")]) from None
+
+    async def body(self) -> bytes:
+        """The whole body.
+
+        Raises Refused `body.too_large` from Content-Length or while reading, `body.stalled` after
+        BODY_STALL seconds without progress, `body.incomplete` when a client stops half-way.
+        """
+        if self._body is None:
+            self._body = await self._read()
+        return self._body
+
+    async def _read(self) -> bytes:
+        announced = self.header(b"content-length")
+        if announced is not None and announced.isdigit() and int(announced) > BODY_LIMIT:
+            raise Refused("body.too_large")
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            try:
+                async with asyncio.timeout(BODY_STALL):
+                    message = await self.receive()
+            except TimeoutError:
+                raise Refused("body.stalled") from None
+            if message["type"] == "http.disconnect":
+                raise Refused("body.incomplete")
+            chunk: bytes = message.get("body", b"")
+            size += len(chunk)
+            if size > BODY_LIMIT:
+                raise Refused("body.too_large")
+            if not message.get("more_body", False):
+                return chunk if not chunks else b"".join([*chunks, chunk])
+            chunks.append(chunk)
+
+
+class Response:
+    """A status, a body and the headers that belong to them; the front adds those of every answer."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, body: bytes, headers: Sequence[Header] = (JSON_TYPE,)) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+Fault = Callable[[Request, Exception], Response]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def answer(value: object, status: int = 200, headers: Iterable[Header] = ()) -> Response:
+    """`value` as JSON."""
+    return Response(status, _encode(value), (JSON_TYPE, *headers))
+
+
+def created(value: object, location: str) -> Response:
+    """201 with the address of what was created."""
+    return Response(201, _encode(value), (JSON_TYPE, (b"location", location.encode("latin-1"))))

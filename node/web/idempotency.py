@@ -1,0 +1,24 @@
+"""The Idempotency-Key of a request."""
+
+from node.idempotency import Once, once
+from node.refusal import Invalid
+from node.web.http import Request
+
+MAX_LENGTH = 255
+REPLAYED = (b"idempotency-replayed", b"true")
+
+
+def once_of(request: Request, operation: str, body: bytes, who: str | None = None, key: str | None = None) -> Once | None:
+    """The request's Idempotency-Key header, or the `key` its body names, for the client or `who`.
+
+    Raises Invalid if the key is empty or longer than 255 characters.
+    """
+    key = key if key is not None else request.header(b"idempotency-key")
+    if key is not None and not 1 <= len(key) <= MAX_LENGTH:
+        raise Invalid.field("header", "Idempotency-Key", msg=f"must have 1 to {MAX_LENGTH} characters")
+    return once(operation, request.client if who is None else who, key, body)
+
+
+def mark_replayed(request: Request) -> None:
+    """Say in the answer that it is the original one."""
+    request.notes.append(REPLAYED)

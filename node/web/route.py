@@ -1,0 +1,43 @@
+"""One operation: where it is, who answers it, and what its documentation says.
+
+The route tables of the rooms are the single source for the router, the OpenAPI documents and the
+operations in llms-full.txt.
+"""
+
+from typing import Any
+
+import msgspec
+
+from node.web.http import Fault, Handler
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation of SPEC section 4, or one of ours beside them."""
+
+    method: str
+    path: str
+    """With `{name}` for path parameters."""
+    handler: Handler
+    summary: str
+    tag: str
+    body: Any = None
+    """The type of the JSON request body, if it has one."""
+    text_body: bool = False
+    """Whether text/plain is accepted beside (or instead of) JSON."""
+    query: type[msgspec.Struct] | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    """Request headers with a meaning of their own, and that meaning."""
+    answers: Any = None
+    """The type of the success body; None where it is not JSON."""
+    status: int = 200
+    media_type: str = "application/json"
+    errors: tuple[str, ...] = ()
+    """Codes of the catalogue that are particular to this operation."""
+    limit: str = ""
+    """The class of its limit in `Limits`, if it has one."""
+    example: Any = None
+    """A request body that works as it stands (JSON value), for OpenAPI and llms-full.txt."""
+    fault: Fault | None = None
+    """How failures are shown, where the protocol has a form of its own."""
+    hidden: bool = False
+    """Left out of the documents (assets, aliases)."""
