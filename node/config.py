@@ -35,8 +35,9 @@ class Limit(msgspec.Struct, frozen=True):
         return f"{self.count}/{self.seconds}" if self.count else "0"
 
 
-def says(meaning: str) -> msgspec.Meta:
-    return msgspec.Meta(description=meaning)
+def says(meaning: str, least: float | None = None, most: float | None = None) -> msgspec.Meta:
+    """What a setting means, and the smallest and largest value it may have."""
+    return msgspec.Meta(description=meaning, ge=least, le=most)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -60,11 +61,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """One value for all processes of a node."""
 
     host: Annotated[str, says("address the web workers listen on")] = "127.0.0.1"
-    port: Annotated[int, says("port the web workers listen on")] = 8000
+    port: Annotated[int, says("port the web workers listen on", 1, 65535)] = 8000
     base_url: Annotated[
         str, says("public address of the node, as in links and the agent card; default http://<host>:<port>")
     ] = ""
-    workers: Annotated[int, says("web worker processes; 0 = one per core")] = 0
+    workers: Annotated[int, says("web worker processes; 0 = one per core", 0)] = 0
     node_id: Annotated[str, says("identifier of the node in acknowledgements")] = "relay-node"
     data_dir: Annotated[Path, says("embedded Redis, blobs, secret and signing key live here")] = Path("data")
     redis_url: Annotated[
@@ -77,11 +78,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["always", "everysec", "replicated"],
         says("what an acknowledgement means: on disk; on disk within a second; on disk and on a replica"),
     ] = "always"
-    max_in_flight: Annotated[int, says("Redis calls one web process may have under way; beyond it 503")] = 4096
-    store_timeout: Annotated[float, says("seconds a Redis call may take before it counts as failed")] = 0.9
-    max_waiting: Annotated[int, says("requests one web process may hold for wait=; beyond it they answer at once")] = (
-        8192
-    )
+    max_in_flight: Annotated[int, says("Redis calls one web process may have under way; beyond it 503", 1)] = 4096
+    store_timeout: Annotated[float, says("seconds a Redis call may take before it counts as failed", 0.01)] = 0.9
+    max_waiting: Annotated[
+        int, says("requests one web process may hold for wait=; beyond it they answer at once", 0)
+    ] = 8192
     secret: Annotated[str, says("key that capability tokens derive from; default: made once, kept in data_dir")] = ""
     signing_key: Annotated[
         str, says("the node's ed25519 seed, base64 (whsk_…); default: made once, kept in data_dir")
@@ -89,10 +90,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: Annotated[
         str, says("addresses or networks, comma separated, or `unix`, whose Forwarded headers are believed")
     ] = ""
-    buffer_ttl: Annotated[int, says("seconds a public=false relay message can be read")] = 3600
-    idempotency_ttl: Annotated[int, says("seconds an Idempotency-Key is remembered")] = 86400
-    session_max_lines: Annotated[int, says("lines one session may hold")] = 5000
-    session_max_bytes: Annotated[int, says("bytes of line text one session may hold")] = 2 * 1024 * 1024
+    buffer_ttl: Annotated[int, says("seconds a public=false relay message can be read", 1)] = 3600
+    idempotency_ttl: Annotated[int, says("seconds an Idempotency-Key is remembered", 1)] = 86400
+    session_max_lines: Annotated[int, says("lines one session may hold", 1)] = 5000
+    session_max_bytes: Annotated[int, says("bytes of line text one session may hold", 1)] = 2 * 1024 * 1024
     embedding_model: Annotated[
         str, says("sentence-transformers model, by path or name; empty = the bundled MiniLM")
     ] = ""
@@ -100,9 +101,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["auto", "flat", "hnsw"], says("vector index of the search engine; auto = flat below 20,000 threads")
     ] = "auto"
     blob_url: Annotated[str, says("where artifact bytes go: file:///… or s3://bucket; empty = data_dir")] = ""
-    artifact_max_bytes: Annotated[int, says("largest artifact, in bytes")] = 100 * 1024 * 1024
+    artifact_max_bytes: Annotated[int, says("largest artifact, in bytes", 1)] = 100 * 1024 * 1024
     callback_allow_private: Annotated[bool, says("let callbacks reach private addresses; tests only")] = False
-    admin_port: Annotated[int, says("loopback port for metrics and live/ready; 0 = off")] = 0
+    admin_port: Annotated[int, says("loopback port for metrics and live/ready; 0 = off", 0, 65535)] = 0
     log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe log line written")] = "info"
     conformance: Annotated[bool, says("A2A test-kit hooks; never in production")] = False
     limits: Limits = Limits()
@@ -133,9 +134,11 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
         if name not in known:
             raise ConfigError(f"{name} is not a setting; `relay-node config` lists them")
     limits = {
-        field: _value(name, Limit, given[name]) for field in Limits.__struct_fields__ if (name := _name("limit", field)) in given
+        field: _value(name, Limit, given[name])
+        for field in Limits.__struct_fields__
+        if (name := _name("limit", field)) in given
     }
-    hints = get_type_hints(Settings)
+    hints = get_type_hints(Settings, include_extras=True)
     values = {
         field: _value(name, hints[field], given[name])
         for field in Settings.__struct_fields__
@@ -169,9 +172,10 @@ def _shown(value: object) -> str:
 
 def _value(name: str, hint: Any, text: str) -> Any:
     try:
-        if hint is Limit:
+        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if kind is Limit:
             return Limit.parse(text)
-        if hint is Path:
+        if kind is Path:
             return Path(text)
         return msgspec.convert(text, hint, strict=False)
     except (ValueError, msgspec.ValidationError) as error:

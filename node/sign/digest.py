@@ -4,7 +4,6 @@ Also reads the `digest_sha256` of an artifact, which is the same digest without 
 it. Only sha-256 and sha-512 are known; the other registered algorithms are broken or not hashes.
 """
 
-import binascii
 import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
@@ -80,9 +79,10 @@ def read_sha256(text: str) -> bytes:
 
     Raises DigestMalformed.
     """
+    padding = "=" * (-len(text) % 4)
     try:
-        digest = bytes.fromhex(text) if len(text) == _HEX_SHA256 else b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (ValueError, binascii.Error):
+        digest = bytes.fromhex(text) if len(text) == _HEX_SHA256 else b64decode(text + padding, validate=True)
+    except ValueError:
         digest = b""
     if len(digest) != KNOWN["sha-256"] or not _is_spelling_of(text, digest):
         raise DigestMalformed("digest_sha256 is not a SHA-256 in 64 hex digits or base64")

@@ -103,7 +103,7 @@ class Embedded:
         parent = os.getpid()
         self._log_start = log.stat().st_size if log.exists() else 0
         with log.open("ab") as out:
-            self._process = subprocess.Popen(  # noqa: S603: the words are ours and no shell reads them
+            self._process = subprocess.Popen(  # noqa: S603 - the words are ours and no shell reads them
                 self._command(),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -264,7 +264,7 @@ def _version(server: Path) -> int:
     """The major version, 0 if the binary does not run here."""
     try:
         words = [server, "--version"]
-        said = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True).stdout  # noqa: S603: as above
+        said = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True).stdout  # noqa: S603 - as above
         return int(said.partition("v=")[2].partition(".")[0])
     except (OSError, ValueError, subprocess.SubprocessError):
         return 0

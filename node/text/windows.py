@@ -12,6 +12,9 @@ WINDOW = 160
 WINDOWS = 12
 """Windows of a long text, 1,920 characters in all; what lies between them is not read."""
 
+LONGEST_BROKEN_WORD = 40
+"""Characters; a window that starts with a longer run has no words to cut (Chinese, base64) and stays whole."""
+
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]+")
@@ -55,11 +58,11 @@ def windows(text: str, most: int = WINDOWS) -> list[str]:
 
 
 def _window_at(text: str, start: int) -> str:
-    """One sampled window, without the word that its start cuts in two (text without spaces stays whole)."""
-    window = text[start : start + WINDOW]
-    if start and not text[start - 1].isspace():
-        return window.lstrip() if False else window
-    return window
+    """One sampled window, without the word that its start cuts in two."""
+    window = clean(text[start : start + WINDOW])
+    if start == 0 or text[start - 1].isspace():
+        return window
+    return window[window.find(" ", 0, LONGEST_BROKEN_WORD) + 1 :]
 
 
 def non_latin(window: str) -> tuple[int, int]:

@@ -1,0 +1,27 @@
+#!lua
+-- Keeps one report to the operators, once for each Idempotency-Key.
+-- KEYS[1] rate      rate:{p}:feedback:<client>
+-- KEYS[2] idem      idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[3] feedback  feedback:{p}
+-- ARGV[1] count     the limit
+-- ARGV[2] window    its milliseconds
+-- ARGV[3] digest    of the body, under its Idempotency-Key; empty = none
+-- ARGV[4] idem_ttl  milliseconds
+-- ARGV[5] id
+-- ARGV[6] keep      reports of the partition that are kept
+-- ARGV[7...] fields  name, value, ...
+-- Returns {'received'|'limited'|'conflict', allowed, remaining, reset_ms} | {'replayed', …, id}
+-- Slot    partition of the client address
+-- include now
+-- include take
+-- include once
+-- include remember
+-- A repeated report is answered before it is counted: one an hour leaves no room for it.
+local before, original = once(idem, digest)
+if before then return {before, 1, 0, 0, original} end
+local at = now()
+local allowed, remaining, reset = take(rate, count, window, at)
+if allowed == 0 then return {'limited', allowed, remaining, reset} end
+redis.call('XADD', feedback, 'MAXLEN', '~', keep, '*', 'id', id, 'at', at, unpack(ARGV, 7))
+remember(idem, digest, idem_ttl, id)
+return {'received', allowed, remaining, reset}

@@ -1,0 +1,49 @@
+#!lua
+-- Adds one reply to an open thread, once for each Idempotency-Key and each request signature.
+-- KEYS[1] thread   thread:{p}:<id>
+-- KEYS[2] replies  replies:{p}:<id>
+-- KEYS[3] rate     rate:{p}:reply:<id>:<client>
+-- KEYS[4] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[5] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
+-- KEYS[6] events   events:{p}
+-- ARGV[1] count    the limit
+-- ARGV[2] window   its milliseconds
+-- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
+-- ARGV[4] idem_ttl milliseconds
+-- ARGV[5] replay_ttl  milliseconds; 0 = not signed
+-- ARGV[6] id       of the thread
+-- ARGV[7] reply_id
+-- ARGV[8...] fields  name, value, ... of the reply
+-- Returns {'added', allowed, remaining, reset_ms, seq, created_at} | {'replayed', …, seq, created_at, reply id}
+--       | {'limited'|'closed'|'conflict'|'signature', allowed, remaining, reset_ms} | {'unknown'}
+-- Slot    partition of the thread's id
+-- include now
+-- include take
+-- include once
+-- include remember
+-- include announce
+local status = redis.call('HGET', thread, 'status')
+if not status then return {'unknown'} end
+
+local at = now()
+local allowed, remaining, reset = take(rate, count, window, at)
+if allowed == 0 then return {'limited', allowed, remaining, reset} end
+
+local before, original = once(idem, digest)
+if before == 'replayed' then
+  local seq, created, first = string.match(original, '^(%d+)@(%d+)@(.+)$')
+  return {before, allowed, remaining, reset, tonumber(seq), tonumber(created), first}
+end
+if before then return {before, allowed, remaining, reset} end
+if status ~= 'open' then return {'closed', allowed, remaining, reset} end
+if replay_ttl ~= '0' and not redis.call('SET', replay, reply_id, 'NX', 'PX', replay_ttl) then
+  return {'signature', allowed, remaining, reset}
+end
+
+local entry = redis.call('XADD', replies, '0-*', 'id', reply_id, 'at', at, unpack(ARGV, 8))
+local seq = tonumber(string.sub(entry, 3))
+redis.call('HSET', thread, 'reply_count', seq, 'last_reply_at', at)
+remember(idem, digest, idem_ttl, string.format('%d@%.0f@%s', seq, at, reply_id))
+announce(events, 'reply.posted', id, 'seq', seq)
+redis.call('SPUBLISH', thread, seq)
+return {'added', allowed, remaining, reset, seq, at}

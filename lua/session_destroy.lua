@@ -1,0 +1,9 @@
+#!lua
+-- Ends a session and forgets its lines. Whether the caller may is settled before.
+-- KEYS[1] session  session:{p}:<id>
+-- KEYS[2] lines    lines:{p}:<id>
+-- Returns {'destroyed'} | {'gone'}
+-- Slot    partition of the session's id
+if redis.call('UNLINK', session, lines) == 0 then return {'gone'} end
+redis.call('SPUBLISH', session, 'destroyed')
+return {'destroyed'}

@@ -1,0 +1,51 @@
+#!lua
+-- Appends one line to a live session; its sequence number has no gap before it.
+-- KEYS[1] session  session:{p}:<id>
+-- KEYS[2] lines    lines:{p}:<id>
+-- KEYS[3] rate     rate:{p}:line:<id>:<client>
+-- KEYS[4] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[5] events   events:{p}
+-- ARGV[1] count    the limit
+-- ARGV[2] window   its milliseconds
+-- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
+-- ARGV[4] idem_ttl milliseconds
+-- ARGV[5] max_lines
+-- ARGV[6] max_bytes
+-- ARGV[7] size     bytes of the line's text
+-- ARGV[8] id       of the session
+-- ARGV[9...] fields  name, value, ... of the line
+-- Returns {'sent'|'replayed', allowed, remaining, reset_ms, seq, received_at} | {'gone'}
+--       | {'limited'|'full'|'conflict', allowed, remaining, reset_ms}
+-- Slot    partition of the session's id
+-- include now
+-- include take
+-- include once
+-- include remember
+-- include announce
+local expires, bytes, callback = unpack(redis.call('HMGET', session, 'expires_at', 'bytes', 'callback_url'))
+if not expires then return {'gone'} end
+
+local at = now()
+local allowed, remaining, reset = take(rate, count, window, at)
+if allowed == 0 then return {'limited', allowed, remaining, reset} end
+
+local before, original = once(idem, digest)
+if before == 'replayed' then
+  local seq, received = string.match(original, '^(%d+)-(%d+)$')
+  return {before, allowed, remaining, reset, tonumber(seq), tonumber(received)}
+end
+if before then return {before, allowed, remaining, reset} end
+
+if redis.call('XLEN', lines) >= tonumber(max_lines) or bytes + size > tonumber(max_bytes) then
+  return {'full', allowed, remaining, reset}
+end
+local entry = redis.call('XADD', lines, '0-*', 'at', at, unpack(ARGV, 9))
+local seq = tonumber(string.sub(entry, 3))
+if seq == 1 then redis.call('PEXPIREAT', lines, expires) end
+redis.call('HINCRBY', session, 'bytes', size)
+if digest ~= '' then
+  remember(idem, digest, math.min(idem_ttl, expires - at), string.format('%d-%.0f', seq, at))
+end
+if callback then announce(events, 'session.line', id, 'seq', seq) end
+redis.call('SPUBLISH', session, seq)
+return {'sent', allowed, remaining, reset, seq, at}

@@ -1,0 +1,30 @@
+#!lua
+-- Posts one thread, once for each Idempotency-Key and each request signature.
+-- KEYS[1] thread  thread:{p}:<id>
+-- KEYS[2] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[3] replay  replay:{p}:<signature>; any key of the slot when the request is not signed here
+-- KEYS[4] events  events:{p}
+-- ARGV[1] digest  of the body, under its Idempotency-Key; empty = none
+-- ARGV[2] idem_ttl  milliseconds
+-- ARGV[3] replay_ttl  milliseconds; 0 = not signed here
+-- ARGV[4] id
+-- ARGV[5...] fields  name, value, ...
+-- Returns {'posted', created_at} | {'replayed', id, created_at} | {'conflict'} | {'signature'}: used before
+-- Slot    partition of the id
+-- include now
+-- include once
+-- include remember
+-- include announce
+local before, original = once(idem, digest)
+if before == 'replayed' then
+  local first, created = string.match(original, '^(.+)@(%d+)$')
+  return {before, first, tonumber(created)}
+end
+if before then return {before} end
+if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then return {'signature'} end
+
+local at = now()
+redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 5))
+announce(events, 'thread.posted', id)
+remember(idem, digest, idem_ttl, string.format('%s@%.0f', id, at))
+return {'posted', at}

@@ -1,0 +1,144 @@
+"""/api/v1/board (SPEC 4.4); its search is in `search_api`, its pages are in `node.site`."""
+
+from node.board.model import Hit, NewReply, NewThread, PageQuery, Reply, SearchQuery, Thread, ThreadPage, ThreadQuery
+from node.board.service import Board
+from node.refusal import Refused
+from node.web.http import JSON_TYPE, Request, Response, answer, created
+from node.web.idempotency import mark_replayed, once_of
+from node.web.json import read_json, read_query
+from node.web.limits import Limiter
+from node.web.route import Route
+from node.web.schema import schema_document
+from node.web.signature import Signatures
+
+REFUSALS = {"closed": "thread.closed", "conflict": "idempotency.conflict", "signature": "signature.replayed"}
+SCHEMA = schema_document(
+    "Board", thread=Thread, reply=Reply, search_hit=Hit, new_thread=NewThread, new_reply=NewReply, search=SearchQuery
+)
+
+
+class BoardApi:
+    """Threads and replies over HTTP."""
+
+    def __init__(self, board: Board, limiter: Limiter, signatures: Signatures) -> None:
+        self._board = board
+        self._limiter = limiter
+        self._signatures = signatures
+
+    async def list_threads(self, request: Request) -> Response:
+        """Open threads, newest activity first."""
+        return answer(await self._board.page(read_query(request, PageQuery)))
+
+    async def post_thread(self, request: Request) -> Response:
+        """Open a thread."""
+        self._limiter.precheck(request, "board")
+        new = await read_json(request, NewThread)
+        await self._limiter.take(request, "board")
+        body = await request.body()
+        signed = await self._signatures.of(request)
+        thread, replayed = await self._board.post(new, signed, once_of(request, "board", body))
+        if replayed:
+            mark_replayed(request)
+        return created(thread, thread.url)
+
+    async def get_thread(self, request: Request) -> Response:
+        """A thread with its replies."""
+        return answer(await self._board.read(request.params["id"], read_query(request, ThreadQuery)))
+
+    async def add_reply(self, request: Request) -> Response:
+        """Answer an open thread."""
+        thread_id = request.params["id"]
+        self._limiter.precheck(request, "reply", thread_id)
+        new = await read_json(request, NewReply)
+        once = once_of(request, f"reply:{thread_id}", await request.body())
+        signed = await self._signatures.of(request)
+        limit = self._limiter.of("reply")
+        added, reply = await self._board.reply(thread_id, request.client, limit, new, signed, once)
+        if added.taken is not None:
+            self._limiter.settle(request, "reply", added.taken, thread_id)
+        if added.kind in REFUSALS:
+            raise Refused(REFUSALS[added.kind])
+        if added.kind == "replayed":
+            mark_replayed(request)
+        return created(reply, f"/api/v1/board/threads/{thread_id}?since_seq={added.seq - 1}")
+
+    async def close_thread(self, request: Request) -> Response:
+        """Close a thread with the key that signed it."""
+        signed = await self._signatures.of(request)
+        return answer(await self._board.close(request.params["id"], signed))
+
+    async def get_schema(self, request: Request) -> Response:
+        """JSON Schema of what the board takes and shows."""
+        return Response(200, SCHEMA, (JSON_TYPE, (b"cache-control", b"public, max-age=3600")))
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.4, and closing by the signer."""
+        unknown = ("thread.unknown",)
+        written = ("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed")
+        return (
+            Route(
+                method="GET",
+                path="/api/v1/board",
+                handler=self.list_threads,
+                summary="List open threads, newest activity first",
+                tag="board",
+                query=PageQuery,
+                answers=ThreadPage,
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/board",
+                handler=self.post_thread,
+                summary="Post a thread",
+                tag="board",
+                body=NewThread,
+                answers=Thread,
+                status=201,
+                errors=written,
+                limit="board",
+                example={"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"},
+            ),
+            Route(
+                method="GET",
+                path="/api/v1/board/schema",
+                handler=self.get_schema,
+                summary="JSON Schema of threads, replies, hits and requests",
+                tag="board",
+                media_type="application/json",
+            ),
+            *(
+                Route(
+                    method="GET",
+                    path=path,
+                    handler=self.get_thread,
+                    summary="Read a thread and its replies",
+                    tag="board",
+                    query=ThreadQuery,
+                    answers=Thread,
+                    errors=unknown,
+                )
+                for path in ("/api/v1/board/threads/{id}", "/api/v1/board/{id}")
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/board/{id}/replies",
+                handler=self.add_reply,
+                summary="Reply to an open thread",
+                tag="board",
+                body=NewReply,
+                answers=Reply,
+                status=201,
+                errors=(*unknown, "thread.closed", *written),
+                limit="reply",
+                example={"body": "I can. Send the artifact id.", "author": "csv-agent"},
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/board/{id}/close",
+                handler=self.close_thread,
+                summary="Close a signed thread, signed with the same key",
+                tag="board",
+                answers=Thread,
+                errors=(*unknown, "thread.signer", "signature.invalid", "signature.replayed"),
+            ),
+        )

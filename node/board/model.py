@@ -1,0 +1,112 @@
+"""What the board takes and shows (SPEC 2.4, 4.4)."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+TITLE_LENGTH = 200
+BODY_LENGTH = 20_000
+AUTHOR_LENGTH = 200
+
+Title = Annotated[str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line")]
+Body = Annotated[str, Meta(min_length=1, max_length=BODY_LENGTH, description="Plain English")]
+Author = Annotated[str, Meta(max_length=AUTHOR_LENGTH, description="A name of your choice; nobody checks it")]
+
+
+class NewThread(msgspec.Struct):
+    """The body of POST /api/v1/board."""
+
+    title: Title
+    body: Body
+    author: Author | None = None
+    callback_url: Annotated[str, Meta(description="Pinged when a peer replies; must be public")] | None = None
+
+
+class NewReply(msgspec.Struct):
+    """The body of POST /api/v1/board/{id}/replies."""
+
+    body: Body
+    author: Author | None = None
+
+
+class Reply(msgspec.Struct):
+    """One reply; `seq` orders the replies of a thread."""
+
+    id: str
+    seq: int
+    thread_id: str
+    body: str
+    author: str | None
+    is_signed: bool
+    signature: dict[str, Any] | None
+    created_at: str
+
+
+class Thread(msgspec.Struct, omit_defaults=True):
+    """A discussion. `signature` holds what a peer needs to verify the post by itself."""
+
+    id: str
+    title: str
+    body: str
+    author: str | None
+    status: Literal["open", "closed"]
+    is_signed: bool
+    signature: dict[str, Any] | None
+    created_at: str
+    last_reply_at: str | None
+    reply_count: int
+    source: Literal["board", "relay"]
+    url: str
+    replies: list[Reply] | msgspec.UnsetType = msgspec.UNSET
+    next_since_seq: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class ThreadPage(msgspec.Struct):
+    """Threads, newest activity first."""
+
+    threads: list[Thread]
+    total: int
+    limit: int
+    offset: int
+
+
+class PageQuery(msgspec.Struct):
+    """The query of GET /api/v1/board."""
+
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+
+
+class ThreadQuery(msgspec.Struct):
+    """The query of GET /api/v1/board/threads/{id}."""
+
+    since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Replies after this one")] = 0
+    limit: Annotated[int, Meta(ge=1, le=100, description="Replies at most")] = 100
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a reply if there is none")] = 0
+
+
+class SearchQuery(msgspec.Struct):
+    """The body of POST /api/v1/board/search."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=10_000, description="What you look for, in your own words")]
+    limit: Annotated[int, Meta(ge=1, le=50)] = 5
+    threshold: Annotated[float, Meta(ge=0, le=1, description="Least score of a hit")] = 0.7
+
+
+class Hit(msgspec.Struct):
+    """A thread that was found, and the passage that matches best."""
+
+    thread_id: str
+    title: str
+    snippet: str
+    score: float
+    url: str
+    mode: Literal["meaning", "text", "both"]
+
+
+class Hits(msgspec.Struct):
+    """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand."""
+
+    hits: list[Hit]
+    mode: Literal["both", "text"]

@@ -1,0 +1,160 @@
+"""Threads and replies in Redis, and the two lists of threads that span all partitions."""
+
+from asyncio import gather
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import msgspec
+
+from node.config import Limit
+from node.idempotency import Once
+from node.store import News, Store, keys
+from node.store.limits import Taken, window
+from node.store.reply import code_of, fields_of
+from node.store.scripts import script
+
+POST = script("thread_post")
+ADD = script("reply_add")
+CLOSE = script("thread_close")
+READ = script("thread_read")
+
+REPLAY_MS = 420_000
+"""How long a used signature is remembered: longer than one is fresh (facts of RFC 9421 use, DESIGN 8)."""
+
+LISTS = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS}
+
+Fields = dict[bytes, bytes]
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """How a post ended."""
+
+    kind: Literal["posted", "replayed", "conflict", "signature"]
+    id: str
+    created_at: int = 0
+
+
+class Added(msgspec.Struct, frozen=True):
+    """How a reply ended; `taken` is None when the thread is unknown."""
+
+    kind: Literal["added", "replayed", "limited", "closed", "conflict", "signature", "unknown"]
+    taken: Taken | None
+    id: str
+    seq: int = 0
+    created_at: int = 0
+
+
+class BoardStore:
+    """Posts, replies, closes, reads and lists."""
+
+    def __init__(self, store: Store, idempotency_ttl: int) -> None:
+        self._store = store
+        self._idempotency_ms = idempotency_ttl * 1000
+
+    @property
+    def news(self) -> News:
+        """Where waiting readers are woken."""
+        return self._store.news
+
+    async def post(self, once: Once | None, replay_id: str, fields: Sequence[str | bytes]) -> Posted:
+        """Post a thread. A `replay_id` is refused when it was used before. Raises StoreUnavailable."""
+        if once:
+            partition = once.partition
+        else:
+            partition = keys.partition_of(replay_id) if replay_id else None
+        thread_id = keys.new_id(partition)
+        partition = keys.partition_of_id(thread_id)
+        thread = keys.thread(thread_id)
+        reply = await self._store.run(
+            POST,
+            [
+                thread,
+                keys.idempotency(partition, once.scope) if once else thread,
+                keys.replay(partition, replay_id) if replay_id else thread,
+                keys.events(partition),
+            ],
+            [once.digest if once else "", self._idempotency_ms, REPLAY_MS if replay_id else 0, thread_id, *fields],
+        )
+        match code_of(reply), reply:
+            case "posted", [_, int(at)]:
+                return Posted("posted", thread_id, at)
+            case "replayed", [_, bytes(original), int(at)]:
+                return Posted("replayed", original.decode(), at)
+            case kind, _:
+                return Posted(cast(Literal["conflict"], kind), thread_id)
+
+    async def reply(
+        self, thread_id: str, client: str, limit: Limit, once: Once | None, replay_id: str, fields: Sequence[str | bytes]
+    ) -> Added:
+        """Add a reply. Raises StoreUnavailable."""
+        partition = keys.partition_of_id(thread_id)
+        thread = keys.thread(thread_id)
+        reply_id = keys.new_id(partition)
+        reply = cast(
+            "list[bytes | int]",
+            await self._store.run(
+                ADD,
+                [
+                    thread,
+                    keys.replies(thread_id),
+                    keys.rate(partition, f"reply:{thread_id}", client),
+                    keys.idempotency(partition, once.scope) if once else thread,
+                    keys.replay(partition, replay_id) if replay_id else thread,
+                    keys.events(partition),
+                ],
+                [
+                    *window(limit),
+                    once.digest if once else "",
+                    self._idempotency_ms,
+                    REPLAY_MS if replay_id else 0,
+                    thread_id,
+                    reply_id,
+                    *fields,
+                ],
+            ),
+        )
+        kind = cast(Literal["added"], code_of(reply))
+        taken = Taken.of(*reply[1:4]) if len(reply) > 1 else None
+        seq, at, *original = cast(tuple[int, int], tuple(reply[4:])) or (0, 0)
+        return Added(kind, taken, cast(list[bytes], original)[0].decode() if original else reply_id, seq, at)
+
+    async def close(self, thread_id: str, status: str, signer: str = "", replay_id: str = "") -> str:
+        """Close or hide: `closed`, `unknown`, `signer` or `signature`. Raises StoreUnavailable."""
+        partition = keys.partition_of_id(thread_id)
+        thread = keys.thread(thread_id)
+        replay = keys.replay(partition, replay_id) if replay_id else thread
+        args = [thread_id, status, signer, REPLAY_MS if replay_id else 0]
+        return code_of(await self._store.run(CLOSE, [thread, replay, keys.events(partition)], args))
+
+    async def read(self, thread_id: str, since: int, limit: int) -> tuple[Fields, list[tuple[int, Fields]]]:
+        """A thread (empty if unknown) and its replies after `since`. Raises StoreUnavailable."""
+        reply = await self._store.run(READ, [keys.thread(thread_id), keys.replies(thread_id)], [since, limit])
+        thread, replies = cast(tuple[object, list[tuple[bytes, object]]], tuple(cast(list[object], reply)))
+        return fields_of(thread), [(int(entry[2:]), fields_of(fields)) for entry, fields in replies]
+
+    async def list(self, status: str, limit: int, offset: int) -> tuple[list[tuple[str, Fields]], int]:
+        """Threads by newest activity, and how many there are. Raises StoreUnavailable."""
+        listed = LISTS[status]
+        ids, total = await gather(
+            self._store.command("ZREVRANGE", listed, offset, offset + limit - 1), self._store.command("ZCARD", listed)
+        )
+        names = [name.decode() for name in cast(list[bytes], ids)]
+        found = await gather(*(self._store.command("HGETALL", keys.thread(name)) for name in names))
+        return list(zip(names, map(fields_of, found), strict=True)), cast(int, total)
+
+    async def project(self, thread_id: str, fields: Fields) -> None:
+        """Put a thread where its status says, and nowhere else; doing it again changes nothing."""
+        active = int(fields.get(b"last_reply_at") or fields.get(b"created_at") or 0)
+        status = fields.get(b"status", b"").decode()
+        steps = [
+            # GT: a step that comes late never moves a thread back.
+            self._store.command("ZADD", listed, "GT", active, thread_id)
+            if name == status
+            else self._store.command("ZREM", listed, thread_id)
+            for name, listed in LISTS.items()
+        ]
+        await gather(*steps)
+
+    async def touch(self, thread_id: str, active: int) -> None:
+        """A new or answered thread goes to the top of the open list. Raises StoreUnavailable."""
+        await self._store.command("ZADD", keys.OPEN_THREADS, "GT", active, thread_id)

@@ -1,0 +1,59 @@
+"""The `relay-node` command: reads the settings, runs one part of the program, gives its exit status.
+
+0 is done, 1 is done and the answer is no, 2 is a setting or an argument that cannot be used, which is
+said in one sentence.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from node import check, config, log, parts
+from node.commands import Commands
+from node.config import ConfigError, Settings
+from node.serve import serve
+
+USAGE_ERROR = 2  # as argparse has it
+
+
+def register(commands: Commands) -> None:
+    """The commands that run a node and look at it."""
+    commands.add("serve", _runs(serve), "run a whole node on this machine, Redis included unless RELAY_REDIS_URL is set")
+    commands.add("web", _runs(parts.web), "run the web processes only")
+    commands.add("worker", _runs(parts.worker), "run the background worker only")
+    commands.add("check", check.run, "say what works and what is missing, without starting the node")
+    table = commands.add("config", _config, "print every setting with its default and meaning")
+    table.add_argument("--json", action="store_true", help="as JSON, with the values in effect")
+
+
+# Every module with commands, in the order that --help shows them.
+REGISTER: tuple[Callable[[Commands], None], ...] = (register,)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="relay-node",
+        description="A public relay node for AI agents. Settings come from the environment: see `relay-node config`.",
+    )
+    commands = Commands(parser)
+    for add in REGISTER:
+        add(commands)
+    given = parser.parse_args(arguments)
+    try:
+        settings = config.load()
+        log.configure(settings.log)
+        return given.run(settings, given)
+    except ConfigError as error:
+        print(f"relay-node: {error}", file=sys.stderr)
+        return USAGE_ERROR
+
+
+def _runs(part: Callable[[Settings], None]) -> Callable[[Settings, argparse.Namespace], int]:
+    def run(settings: Settings, _given: argparse.Namespace) -> int:
+        part(settings)
+        return 0
+
+    return run

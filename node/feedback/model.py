@@ -1,0 +1,23 @@
+"""What feedback takes and answers (SPEC 2.7)."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+
+class NewFeedback(msgspec.Struct):
+    """The body of POST /api/v1/feedback."""
+
+    feedback_text: Annotated[str, Meta(min_length=10, max_length=2000, description="Plain English")]
+    category: Literal["bug", "feature", "general", "inquiry"] | None = None
+    contact_channel: Annotated[
+        str, Meta(max_length=500, description="Where the operators can answer: URL, e-mail, chat handle or public key")
+    ] | None = None
+
+
+class ReceivedFeedback(msgspec.Struct):
+    """The acknowledgement."""
+
+    status: Literal["received"]
+    feedback_id: str

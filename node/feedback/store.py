@@ -1,0 +1,55 @@
+"""Feedback in Redis: one stream a partition, read by the operators."""
+
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import msgspec
+
+from node.config import Limit
+from node.idempotency import Once
+from node.store import Store, keys
+from node.store.limits import Taken, window
+from node.store.reply import code_of
+from node.store.scripts import script
+
+ADD = script("feedback_add")
+
+KEPT = 2000
+"""Reports kept in each partition, about; the oldest go first."""
+
+
+class Received(msgspec.Struct, frozen=True):
+    """How a report ended."""
+
+    kind: Literal["received", "replayed", "limited", "conflict"]
+    taken: Taken
+    id: str
+
+
+class FeedbackStore:
+    """Adds reports."""
+
+    def __init__(self, store: Store, idempotency_ttl: int) -> None:
+        self._store = store
+        self._idempotency_ms = idempotency_ttl * 1000
+
+    async def add(self, client: str, limit: Limit, once: Once | None, fields: Sequence[str]) -> Received:
+        """Keep a report in the client's partition. Raises StoreUnavailable."""
+        partition = keys.partition_of(client)
+        stream = keys.feedback(partition)
+        feedback_id = keys.new_id(partition)
+        reply = cast(
+            "list[bytes | int]",
+            await self._store.run(
+                ADD,
+                [
+                    keys.rate(partition, "feedback", client),
+                    keys.idempotency(partition, once.scope) if once else stream,
+                    stream,
+                ],
+                [*window(limit), once.digest if once else "", self._idempotency_ms, feedback_id, KEPT, *fields],
+            ),
+        )
+        kind = code_of(reply)
+        original = cast(bytes, reply[4]).decode() if kind == "replayed" else feedback_id
+        return Received(cast(Literal["received"], kind), Taken.of(*reply[1:4]), original)

@@ -1,0 +1,135 @@
+"""The two parts of a node that run by themselves in production: the web processes and the worker.
+
+This is how they are run; what they do is in `app.py` and `worker.py`. `serve.py` runs both.
+"""
+
+import asyncio
+import importlib
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import uvloop
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.server.mp import MPServer
+
+from node import keychain, log, process
+from node.config import ConfigError, Settings
+
+# A silent or idle connection is closed after this. Only `http1` does that: Granian's `auto` never
+# closes a socket that has sent nothing.
+HEADER_TIMEOUT_MS = 5000
+HEADER_BYTES = 32768  # request line and headers; beyond it 431
+# Connections waiting to be accepted, and connections open, in each web process. Granian's default
+# for the second is a share of 1024, and 2,000 idle sockets stop such a server.
+BACKLOG = 4096
+BACKPRESSURE = 4096
+RESPAWN_PAUSE = 0.2  # seconds until the place of a web process that died is taken
+# Seconds a stopping web process has to finish what is in flight. A body that does not arrive is
+# given up after 5 s; 10 s is when the whole node must be gone.
+KILL_TIMEOUT = 7
+
+# Sent to each web process just before it is told to stop, so that it answers the requests it
+# holds for news: `wait=30` must not keep a node from stopping.
+RELEASE_WAITERS = signal.SIGUSR1
+
+APP = "node.app:create"
+WORKER = "node.worker:main"
+
+WorkerMain = Callable[[Settings, asyncio.Event], Awaitable[None]]
+
+
+class WebServer(MPServer):
+    """Granian that says it is about to stop before it stops."""
+
+    def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
+        for child in multiprocessing.active_children():
+            if child.pid:
+                os.kill(child.pid, RELEASE_WAITERS)
+        super().signal_handler_interrupt(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+
+
+def web(settings: Settings, app: str = APP) -> None:
+    """Serve HTTP in `settings.workers` processes until SIGTERM or SIGINT.
+
+    `app` is `module:factory` of the ASGI application; it is made in each web process, which reads the
+    settings from the environment. Raises ConfigError.
+    """
+    _prepare(settings)
+    refuse_taken_port(settings.host, settings.port)
+    server = WebServer(
+        app,
+        address=settings.host,
+        port=settings.port,
+        interface=Interfaces.ASGI,
+        workers=settings.workers or _cores(),
+        loop=Loops.uvloop,
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(header_read_timeout=HEADER_TIMEOUT_MS, max_buffer_size=HEADER_BYTES),
+        websockets=False,
+        backlog=BACKLOG,
+        backpressure=BACKPRESSURE,
+        log_level=LogLevels(settings.log),
+        log_dictconfig=log.standard_library(settings.log),
+        respawn_failed_workers=True,
+        respawn_interval=RESPAWN_PAUSE,
+        workers_kill_timeout=KILL_TIMEOUT,
+    )
+    server.serve(target_loader=partial(_load, app, settings.log, os.getpid()), wrap_loader=False)
+
+
+def worker(settings: Settings, main: str = WORKER) -> None:
+    """Run `main`, which is `module:coroutine function`, until SIGTERM or SIGINT sets its event. Raises ConfigError."""
+    _prepare(settings)
+    uvloop.run(_until_told(_resolve(main), settings))
+
+
+def refuse_taken_port(host: str, port: int) -> None:
+    """Raise ConfigError if somebody listens there: Granian would silently share the port with them."""
+    try:
+        [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections are no obstacle
+            probe.bind(address)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host} port {port}: {error.strerror}; see RELAY_HOST, RELAY_PORT"
+        ) from error
+
+
+def _prepare(settings: Settings) -> None:
+    if not settings.redis_url:
+        raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
+    process.raise_descriptor_limit()
+    os.environ.update(keychain.environment(settings))
+
+
+def _load(app: str, level: str, parent: int) -> Any:
+    """Make the application; runs in a web process, before it takes requests."""
+    process.die_with_parent(parent, signal.SIGKILL)
+    signal.signal(RELEASE_WAITERS, signal.SIG_IGN)
+    log.configure(level)
+    return _resolve(app)()
+
+
+async def _until_told(main: WorkerMain, settings: Settings) -> None:
+    stop = asyncio.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
+    await main(settings, stop)
+
+
+def _resolve(target: str) -> Callable[..., Any]:
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -1,0 +1,164 @@
+"""`relay-node serve`: starts all processes of a node on one machine, and keeps them.
+
+    serve ─┬─ redis    embedded; only without RELAY_REDIS_URL
+           ├─ web      Granian, which keeps its own worker processes
+           └─ worker   everything that an acknowledgement does not wait for
+
+A child that dies is started again. None outlives the supervisor, not even one that was killed
+(`process.die_with_parent`). How web and worker run is in `parts.py`.
+"""
+
+import http.client
+import os
+import signal
+import site
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from node import keychain, process
+from node.config import Settings
+from node.parts import refuse_taken_port
+from node.store.embedded import Embedded
+
+log = structlog.stdlib.get_logger("node.serve")
+
+# -P: a directory called `node` where the operator happens to stand is not this program.
+WEB = (sys.executable, "-P", "-m", "node", "web")
+WORKER = (sys.executable, "-P", "-m", "node", "worker")
+
+TICK = 0.1  # seconds between two looks at the children
+STEADY = 30.0  # seconds a child must live for its next death to count as its first
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds before a child is started again: doubled each time
+PROBE_TIMEOUT = 1.0  # seconds /health may take to say that the node is ready
+
+# Seconds after SIGTERM at which a child that is still there is killed; all of it within 10 s.
+# They stop in this order. Granian kills a stalled web process at parts.KILL_TIMEOUT, before the first.
+WEB_GONE, WORKER_GONE, REDIS_GONE = 7.8, 8.6, 9.4
+
+Spawn = Callable[[], subprocess.Popen[bytes]]
+
+
+class Child:
+    """A process that is started again whenever it ends, until it is told to stop."""
+
+    def __init__(self, name: str, spawn: Spawn, *, gone: float, first: Spawn | None = None) -> None:
+        self.name = name
+        self.gone = gone
+        self._spawn = spawn
+        self._pause = 0.0
+        self._run(first or spawn)
+
+    def _run(self, spawn: Spawn) -> None:
+        self._process = spawn()
+        self._started = time.monotonic()
+        self._restart_at: float | None = None
+        log.info("child started", child=self.name, pid=self._process.pid)
+
+    def tend(self) -> None:
+        """Start the process again if it has ended and its pause is over."""
+        now = time.monotonic()
+        if self._restart_at is not None:
+            if now >= self._restart_at:
+                self._run(self._spawn)
+        elif (status := self._process.poll()) is not None:
+            steady = now - self._started >= STEADY
+            self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
+            self._restart_at = now + self._pause
+            log.error("child ended", child=self.name, pid=self._process.pid, status=status, restart_in=self._pause)
+
+    def stop(self, deadline: float) -> None:
+        """Ask the process to end, and kill it at `deadline` (monotonic seconds)."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            log.warning("child killed", child=self.name, pid=self._process.pid)
+            self._process.kill()
+            self._process.wait()
+
+
+def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str] = WORKER) -> None:
+    """Run a whole node until SIGTERM, SIGINT or SIGHUP, then end it in order within 10 s.
+
+    `web` and `worker` are the commands of those two. Logs one line `ready` with the node's URL once that
+    answers. Raises ConfigError if a setting keeps the node from starting.
+    """
+    stop = threading.Event()
+
+    def told(_signum: int, _frame: object) -> None:
+        stop.set()
+
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, told)
+    refuse_taken_port(settings.host, settings.port)
+    process.raise_descriptor_limit()
+    environment = {**os.environ, **_import_path(), **keychain.environment(settings)}
+    children: list[Child] = []
+    with ExitStack() as stack:
+        redis = None if settings.redis_url else stack.enter_context(Embedded(settings.data_dir, settings.durability))
+        stack.callback(_stop, children)
+        if redis:
+            environment["RELAY_REDIS_URL"] = redis.url
+            first = partial(redis.start, stop.is_set)
+            children.append(Child("redis", redis.spawn, gone=REDIS_GONE, first=first))
+        children.append(Child("web", partial(_spawn, web, environment), gone=WEB_GONE))
+        children.append(Child("worker", partial(_spawn, worker, environment), gone=WORKER_GONE))
+        _tend(children, settings, stop)
+
+
+def _tend(children: list[Child], settings: Settings, stop: threading.Event) -> None:
+    ready = False
+    while not stop.wait(TICK):
+        for child in children:
+            child.tend()
+        if not ready and (ready := _answers(settings.host, settings.port)):
+            log.info("ready", url=settings.public_url, host=settings.host, port=settings.port)
+
+
+def _stop(children: list[Child]) -> None:
+    log.info("stopping")
+    began = time.monotonic()
+    for child in sorted(children, key=lambda child: child.gone):
+        child.stop(began + child.gone)
+    log.info("stopped", seconds=round(time.monotonic() - began, 2))
+
+
+def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    parent = os.getpid()
+    return subprocess.Popen(  # noqa: S603 - the command is ours and no shell reads it
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C in a terminal is for the supervisor, which stops its children in order
+        preexec_fn=lambda: process.die_with_parent(parent, signal.SIGKILL),  # noqa: PLW1509
+    )
+
+
+def _import_path() -> dict[str, str]:
+    """What a child needs in its environment to find this package, which may be a source tree."""
+    root = str(Path(__file__).parents[1])
+    if root in site.getsitepackages():
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
+
+
+def _answers(host: str, port: int) -> bool:
+    """Whether the node says that it is healthy."""
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    client = http.client.HTTPConnection(here, port, timeout=PROBE_TIMEOUT)
+    try:
+        client.request("GET", "/health")
+        return client.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        client.close()

@@ -1,0 +1,117 @@
+"""/api/v1/sessions (SPEC 4.5)."""
+
+from node.refusal import Refused
+from node.sessions.model import (
+    CreatedSession,
+    DestroyedSession,
+    DestroySession,
+    Lines,
+    NewLine,
+    NewSession,
+    PollQuery,
+    SentLine,
+)
+from node.sessions.service import Sessions
+from node.web.http import Request, Response, answer, created
+from node.web.idempotency import mark_replayed, once_of
+from node.web.json import decode, read_json, read_query, require_json
+from node.web.limits import Limiter
+from node.web.route import Route
+
+REFUSALS = {"full": "session.full", "conflict": "idempotency.conflict"}
+
+
+class SessionsApi:
+    """Scratchpads over HTTP."""
+
+    def __init__(self, sessions: Sessions, limiter: Limiter) -> None:
+        self._sessions = sessions
+        self._limiter = limiter
+
+    async def create(self, request: Request) -> Response:
+        """Open a session; an empty body takes the defaults."""
+        body = await request.body()
+        if body:
+            require_json(request)
+        wanted = decode(body, NewSession) if body else NewSession()
+        await self._limiter.take(request, "session")
+        session, replayed = await self._sessions.create(wanted, once_of(request, "session", body))
+        if replayed:
+            mark_replayed(request)
+        return created(session, session.url)
+
+    async def send(self, request: Request) -> Response:
+        """Append a line."""
+        session_id = request.params["id"]
+        self._limiter.precheck(request, "line", session_id)
+        line = await read_json(request, NewLine)
+        once = once_of(request, f"line:{session_id}", await request.body())
+        sent = await self._sessions.send(session_id, request.client, self._limiter.of("line"), line, once)
+        if sent.taken is not None:
+            self._limiter.settle(request, "line", sent.taken, session_id)
+        if sent.kind in REFUSALS:
+            raise Refused(REFUSALS[sent.kind])
+        if sent.kind == "replayed":
+            mark_replayed(request)
+        return answer(self._sessions.acknowledge(session_id, sent))
+
+    async def poll(self, request: Request) -> Response:
+        """Lines after since_seq."""
+        return answer(await self._sessions.poll(request.params["id"], read_query(request, PollQuery)))
+
+    async def destroy(self, request: Request) -> Response:
+        """End the session for everybody."""
+        wanted = await read_json(request, DestroySession)
+        return answer(await self._sessions.destroy(request.params["id"], wanted.destroy_token))
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.5."""
+        one = "/api/v1/sessions/{id}"
+        return (
+            Route(
+                method="POST",
+                path="/api/v1/sessions",
+                handler=self.create,
+                summary="Open a scratchpad session",
+                tag="sessions",
+                body=NewSession,
+                answers=CreatedSession,
+                status=201,
+                errors=("idempotency.conflict",),
+                limit="session",
+                example={"ttl_seconds": 900, "label": "planning"},
+            ),
+            Route(
+                method="POST",
+                path=f"{one}/messages",
+                handler=self.send,
+                summary="Append a line",
+                tag="sessions",
+                body=NewLine,
+                answers=SentLine,
+                errors=("session.gone", "session.full", "idempotency.conflict"),
+                limit="line",
+                example={"body": "Step 1 is done.", "author": "planner"},
+            ),
+            Route(
+                method="GET",
+                path=f"{one}/messages",
+                handler=self.poll,
+                summary="Read lines after since_seq",
+                tag="sessions",
+                query=PollQuery,
+                answers=Lines,
+                errors=("session.gone",),
+            ),
+            Route(
+                method="POST",
+                path=f"{one}/destroy",
+                handler=self.destroy,
+                summary="End a session",
+                tag="sessions",
+                body=DestroySession,
+                answers=DestroyedSession,
+                errors=("session.gone", "session.token"),
+                example={"destroy_token": "the token that creation returned"},
+            ),
+        )

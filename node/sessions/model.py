@@ -1,0 +1,88 @@
+"""What a session takes and answers (SPEC 2.5, 4.5)."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+LINE_LENGTH = 65_536
+"""Characters of one line."""
+
+NAME_LENGTH = 200
+"""Characters of a label or an author."""
+
+Name = Annotated[str, Meta(max_length=NAME_LENGTH)]
+
+
+class NewSession(msgspec.Struct, forbid_unknown_fields=False):
+    """The body of POST /api/v1/sessions; all of it is optional."""
+
+    ttl_seconds: Annotated[int, Meta(ge=60, le=86400, description="Life of the session in seconds")] = 900
+    callback_url: str | None = None
+    label: Name | None = None
+
+
+class CreatedSession(msgspec.Struct):
+    """A live session; the only time its destroy_token is shown."""
+
+    session_id: str
+    destroy_token: str
+    expires_at: str
+    ttl_seconds: int
+    label: str | None
+    url: str
+
+
+class NewLine(msgspec.Struct):
+    """The body of POST /api/v1/sessions/{id}/messages."""
+
+    body: Annotated[str, Meta(min_length=1, max_length=LINE_LENGTH)]
+    author: Name | None = None
+
+
+class SentLine(msgspec.Struct):
+    """The acknowledgement of a line."""
+
+    seq: int
+    session_id: str
+    received_at: str
+
+
+class PollQuery(msgspec.Struct):
+    """The query of GET /api/v1/sessions/{id}/messages."""
+
+    since_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    limit: Annotated[int, Meta(ge=1, le=100)] = 50
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a line if there is none")] = 0
+
+
+class Line(msgspec.Struct):
+    """One line, in the order of its seq."""
+
+    seq: int
+    body: str
+    author: str | None
+    created_at: str
+
+
+class Lines(msgspec.Struct):
+    """A page of lines. `epoch` changes when lines were lost; a poller then starts again from 0."""
+
+    lines: list[Line]
+    next_since_seq: int
+    expires_at: str
+    label: str | None
+    epoch: str
+
+
+class DestroySession(msgspec.Struct):
+    """The body of POST /api/v1/sessions/{id}/destroy."""
+
+    destroy_token: str
+
+
+class DestroyedSession(msgspec.Struct):
+    """The session is gone."""
+
+    session_id: str
+    status: str = "destroyed"

@@ -1,0 +1,119 @@
+"""Scratchpads: opened for a while, written line by line, ended by whoever opened them (SPEC 4.5)."""
+
+import secrets
+
+from node.config import Limit, Settings
+from node.hooks.target import TargetPolicy
+from node.idempotency import Once
+from node.refusal import Invalid, Refused
+from node.sessions.model import (
+    CreatedSession,
+    DestroyedSession,
+    Line,
+    Lines,
+    NewLine,
+    NewSession,
+    PollQuery,
+    SentLine,
+)
+from node.sessions.store import Page, Sent, SessionStore
+from node.store import keys
+from node.text.plain import is_one_line, readable
+from node.times import timestamp
+from node.tokens import Tokens
+from node.waiting import held
+
+
+class Sessions:
+    """The service behind /api/v1/sessions."""
+
+    def __init__(self, store: SessionStore, settings: Settings, tokens: Tokens, targets: TargetPolicy) -> None:
+        self._store = store
+        self._tokens = tokens
+        self._targets = targets
+        self._base = f"{settings.public_url}/api/v1/sessions/"
+
+    async def create(self, wanted: NewSession, once: Once | None) -> tuple[CreatedSession, bool]:
+        """Open a session; the second value says whether it is an earlier one, answered again.
+
+        Raises Invalid, Refused `idempotency.conflict`, StoreUnavailable.
+        """
+        fields = ["epoch", secrets.token_hex(4)]
+        if wanted.label:
+            _require_line("label", wanted.label)
+            fields += ["label", wanted.label]
+        if wanted.callback_url is not None:
+            self._targets.check(wanted.callback_url)
+            fields += ["callback_url", wanted.callback_url]
+        opened = await self._store.create(once, wanted.ttl_seconds * 1000, fields)
+        if opened.kind == "conflict":
+            raise Refused("idempotency.conflict")
+        session = CreatedSession(
+            session_id=opened.id,
+            destroy_token=self._tokens.issue("destroy", opened.id),
+            expires_at=timestamp(opened.expires_at),
+            ttl_seconds=wanted.ttl_seconds,
+            label=wanted.label or None,
+            url=f"{self._base}{opened.id}/messages",
+        )
+        return session, opened.kind == "replayed"
+
+    async def send(self, session_id: str, client: str, limit: Limit, line: NewLine, once: Once | None) -> Sent:
+        """Append a line. Raises Invalid, Refused `session.gone`, StoreUnavailable.
+
+        The caller acts on the outcome: `limited`, `full` and `conflict` are refused.
+        """
+        if not keys.is_id(session_id):
+            raise Refused("session.gone")
+        body = readable(line.body)
+        if not body.strip():
+            raise Invalid.field("body", "body", msg="must hold more than white space")
+        fields = ["body", body]
+        if line.author:
+            _require_line("author", line.author)
+            fields += ["author", line.author]
+        sent = await self._store.send(session_id, client, limit, once, len(body.encode()), fields)
+        if sent.kind == "gone":
+            raise Refused("session.gone")
+        return sent
+
+    def acknowledge(self, session_id: str, sent: Sent) -> SentLine:
+        """The acknowledgement of a line that was kept."""
+        return SentLine(sent.seq, session_id, timestamp(sent.received_at))
+
+    async def poll(self, session_id: str, query: PollQuery) -> Lines:
+        """Lines after `since_seq`, waiting for one if asked to. Raises Refused `session.gone`, StoreUnavailable."""
+        if not keys.is_id(session_id):
+            raise Refused("session.gone")
+
+        async def read() -> Page | None:
+            return await self._store.poll(session_id, query.since_seq, query.limit)
+
+        page = await held(
+            self._store.news, keys.session(session_id), query.wait, read, lambda page: page is None or bool(page.lines)
+        )
+        if page is None:
+            raise Refused("session.gone")
+        # A poller that is ahead of the session has seen lines that a failover lost: it starts over at the end.
+        seen = page.lines[-1][0] if page.lines else min(query.since_seq, page.last)
+        return Lines([_line(*line) for line in page.lines], seen, timestamp(page.expires_at), page.label, page.epoch)
+
+    async def destroy(self, session_id: str, token: str) -> DestroyedSession:
+        """End the session. Raises Refused `session.gone`, `session.token`, StoreUnavailable."""
+        if not keys.is_id(session_id):
+            raise Refused("session.gone")
+        if not self._tokens.proves(token, "destroy", session_id):
+            raise Refused("session.token" if await self._store.exists(session_id) else "session.gone")
+        if not await self._store.destroy(session_id):
+            raise Refused("session.gone")
+        return DestroyedSession(session_id)
+
+
+def _line(seq: int, fields: dict[bytes, bytes]) -> Line:
+    author = fields.get(b"author")
+    return Line(seq, fields[b"body"].decode(), author.decode() if author else None, timestamp(int(fields[b"at"])))
+
+
+def _require_line(name: str, value: str) -> None:
+    if not is_one_line(value):
+        raise Invalid.field("body", name, msg="must be one line without control characters")

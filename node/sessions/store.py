@@ -1,0 +1,132 @@
+"""Sessions in Redis: a hash and a stream that expire together, in the partition of the session's id."""
+
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import msgspec
+
+from node.config import Limit
+from node.idempotency import Once
+from node.store import News, Store, keys
+from node.store.limits import Taken, window
+from node.store.reply import code_of, fields_of, text
+from node.store.scripts import script
+
+CREATE = script("session_create")
+SEND = script("session_send")
+POLL = script("session_poll")
+DESTROY = script("session_destroy")
+
+Entry = tuple[bytes, list[bytes]]
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """How a create ended."""
+
+    kind: Literal["created", "replayed", "conflict"]
+    id: str
+    expires_at: int = 0
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """How a send ended; `taken` is None when the session is gone."""
+
+    kind: Literal["sent", "replayed", "gone", "limited", "full", "conflict"]
+    taken: Taken | None
+    seq: int = 0
+    received_at: int = 0
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Lines of a live session, and the highest sequence number it holds."""
+
+    expires_at: int
+    epoch: str
+    label: str | None
+    last: int
+    lines: list[tuple[int, dict[bytes, bytes]]]
+
+
+class SessionStore:
+    """Opens, appends, reads and destroys."""
+
+    def __init__(self, store: Store, idempotency_ttl: int, max_lines: int, max_bytes: int) -> None:
+        self._store = store
+        self._idempotency_ms = idempotency_ttl * 1000
+        self._caps = (max_lines, max_bytes)
+
+    @property
+    def news(self) -> News:
+        """Where waiting pollers are woken."""
+        return self._store.news
+
+    async def create(self, once: Once | None, ttl_ms: int, fields: Sequence[str]) -> Opened:
+        """Open a session. Raises StoreUnavailable."""
+        session_id = keys.new_id(once.partition if once else None)
+        session = keys.session(session_id)
+        reply = await self._store.run(
+            CREATE,
+            [session, keys.idempotency(once.partition, once.scope) if once else session],
+            [once.digest if once else "", self._idempotency_ms, session_id, ttl_ms, *fields],
+        )
+        match code_of(reply), reply:
+            case "created", [_, int(expires)]:
+                return Opened("created", session_id, expires)
+            case "replayed", [_, bytes(original), int(expires)]:
+                return Opened("replayed", original.decode(), expires)
+            case kind, _:
+                return Opened(cast(Literal["conflict"], kind), session_id)
+
+    async def send(
+        self, session_id: str, client: str, limit: Limit, once: Once | None, size: int, fields: Sequence[str]
+    ) -> Sent:
+        """Append a line of `size` bytes. Raises StoreUnavailable."""
+        partition = keys.partition_of_id(session_id)
+        session = keys.session(session_id)
+        reply = cast(
+            "list[bytes | int]",
+            await self._store.run(
+                SEND,
+                [
+                    session,
+                    keys.lines(session_id),
+                    keys.rate(partition, f"line:{session_id}", client),
+                    keys.idempotency(partition, once.scope) if once else session,
+                    keys.events(partition),
+                ],
+                [
+                    *window(limit),
+                    once.digest if once else "",
+                    self._idempotency_ms,
+                    *self._caps,
+                    size,
+                    session_id,
+                    *fields,
+                ],
+            ),
+        )
+        kind = cast(Literal["sent"], code_of(reply))
+        if len(reply) == 1:
+            return Sent(kind, None)
+        seq, received_at = cast(list[int], reply[4:]) or (0, 0)
+        return Sent(kind, Taken.of(*reply[1:4]), seq, received_at)
+
+    async def poll(self, session_id: str, since: int, limit: int) -> Page | None:
+        """Lines after `since`, or None if the session is gone. Raises StoreUnavailable."""
+        reply = await self._store.run(POLL, [keys.session(session_id), keys.lines(session_id)], [since, limit])
+        if code_of(reply) == "gone":
+            return None
+        _, expires_at, epoch, label, last, entries = cast(
+            tuple[bytes, int, bytes, bytes, int, list[Entry]], tuple(cast(list[object], reply))
+        )
+        lines = [(int(entry[2:]), fields_of(fields)) for entry, fields in entries]
+        return Page(expires_at, epoch.decode(), text(label), last, lines)
+
+    async def destroy(self, session_id: str) -> bool:
+        """False if the session was gone already. Raises StoreUnavailable."""
+        reply = await self._store.run(DESTROY, [keys.session(session_id), keys.lines(session_id)])
+        return code_of(reply) == "destroyed"
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether the session lives. Raises StoreUnavailable."""
+        return await self._store.command("EXISTS", keys.session(session_id)) == 1

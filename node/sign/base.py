@@ -1,0 +1,115 @@
+"""The signature base of RFC 9421: component values of a request, joined as they are signed.
+
+Building only. What a signature has to cover, and whether it is good, is `request.py`; a base
+rebuilt from a stored record is `proof.py`.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from node.sign.fields import MAX_FIELD, Malformed
+
+DERIVED = frozenset(("@method", "@target-uri", "@authority", "@scheme", "@request-target", "@path", "@query"))
+"""The derived components of a request that need no parameter (RFC 9421 §2.2)."""
+
+_FIELD_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+_VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where clients believe they are: the public address of the node."""
+
+    scheme: str
+    authority: str
+    prefix: str
+    """Path under which a proxy serves the node, without a trailing slash; mostly empty."""
+
+    @classmethod
+    def parse(cls, public_url: str) -> "Origin":
+        """Read `Settings.public_url`."""
+        scheme, _, rest = public_url.partition("://")
+        authority, slash, path = rest.partition("/")
+        return cls(scheme.lower(), normal_authority(authority, scheme.lower()), (slash + path).rstrip("/"))
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What of a request can be signed. Header names are lower case, as ASGI has them."""
+
+    method: str
+    origin: Origin
+    path: str
+    """As sent: percent-encoding untouched."""
+    query: str
+    headers: Sequence[tuple[bytes, bytes]]
+
+    def component(self, name: str) -> str:
+        """The value of a component without parameters (RFC 9421 §2.1, §2.2). Raises Malformed."""
+        value = self._derived(name) if name in DERIVED else self.field(name)
+        if value is None:
+            raise Malformed(f"the signature covers {name}, which the request does not have")
+        if len(value) > MAX_FIELD or not _VALUE.fullmatch(value):
+            raise Malformed(f"the value of {name} is longer than {MAX_FIELD} characters or not plain ASCII")
+        return value
+
+    def field(self, name: str) -> str | None:
+        """All lines of a field, trimmed and joined in order; None without one."""
+        wanted = name.encode("latin-1", "replace")
+        lines = [value.strip(b" \t").decode("latin-1") for key, value in self.headers if key == wanted]
+        return ", ".join(lines) if lines else None
+
+    def host(self) -> str | None:
+        """The one Host of the request, normalised; None if there is none, an empty one or two."""
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) != 1 or not hosts[0].strip():
+            return None
+        return normal_authority(hosts[0].strip().decode("latin-1"), self.origin.scheme)
+
+    def _derived(self, name: str) -> str:
+        # A proxy may or may not strip the prefix; the client has signed it either way.
+        prefix = "" if self.path.startswith(self.origin.prefix + "/") else self.origin.prefix
+        path = prefix + (self.path or "/")
+        target = f"{path}?{self.query}" if self.query else path
+        match name:
+            case "@method":
+                return self.method
+            case "@authority":
+                return self.origin.authority
+            case "@scheme":
+                return self.origin.scheme
+            case "@path":
+                return path
+            case "@query":
+                return f"?{self.query}"
+            case "@request-target":
+                return target
+            case _:
+                return f"{self.origin.scheme}://{self.origin.authority}{target}"
+
+
+def normal_authority(authority: str, scheme: str) -> str:
+    """Lower case, without the scheme's default port (RFC 9421 §2.2.3)."""
+    return authority.lower().removesuffix(_DEFAULT_PORTS.get(scheme, "\0"))
+
+
+def is_component(name: str) -> bool:
+    """Whether a signature may cover this name."""
+    return name in DERIVED or _FIELD_NAME.fullmatch(name) is not None
+
+
+def signature_base(components: Iterable[tuple[str, str]], params: str) -> bytes:
+    """The bytes that are signed (RFC 9421 §2.5).
+
+    Raises Malformed on a name or value that could be read as another line: a stored proof comes
+    from somewhere else.
+    """
+    lines: list[str] = []
+    for name, value in components:
+        if not is_component(name) or not _VALUE.fullmatch(value):
+            raise Malformed("a component has a name or value that cannot be signed")
+        lines.append(f'"{name}": {value}')
+    if not _VALUE.fullmatch(params):
+        raise Malformed("the signature parameters are not plain ASCII")
+    return "\n".join([*lines, f'"@signature-params": {params}']).encode("ascii")

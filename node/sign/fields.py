@@ -1,0 +1,128 @@
+"""Signature-Input, Signature and Signature-Key as typed values.
+
+Reading and caps only: `http_sf` parses the structured fields; here its results get the types that
+RFC 9421 gives them, and whatever has another shape is `Malformed`. What a good signature needs is
+`request.py`.
+"""
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+import http_sf
+import msgspec
+from http_sf.types import BareItemType, InnerListType, ItemType
+
+MAX_FIELD = 4096  # bytes of one field, all its lines together
+MAX_LABELS = 4  # signatures in one request
+MAX_COMPONENTS = 16  # covered by one signature
+
+
+class Malformed(ValueError):
+    """A field or component that cannot be read; the message says which, and what is wrong."""
+
+
+class SignatureInput(msgspec.Struct, frozen=True):
+    """What one signature says it covers, and its parameters (RFC 9421 §4.1)."""
+
+    items: list[ItemType]
+    params: Mapping[str, BareItemType]
+
+    def components(self) -> tuple[str, ...]:
+        """The covered names in order.
+
+        Raises Malformed for a name with a parameter: `sf`, `bs`, `key`, `req` and `tr` change
+        what a component means, and a request signed for a node has no need of them.
+        """
+        names: list[str] = []
+        for item in self.items:
+            value, params = item if isinstance(item, tuple) else (item, {})
+            if not isinstance(value, str):
+                raise Malformed("a covered component is not named by a string")
+            if params:
+                raise Malformed(f"the component {value} has parameters; sign it without")
+            names.append(value)
+        if len(names) > MAX_COMPONENTS:
+            raise Malformed(f"the signature covers {len(names)} components; {MAX_COMPONENTS} are the most")
+        if len(set(names)) != len(names):
+            raise Malformed("the signature covers a component twice")
+        return tuple(names)
+
+    def text(self) -> str:
+        """The value of `@signature-params`: the member as RFC 8941 serialises it."""
+        member: InnerListType = (self.items, dict(self.params))
+        return http_sf.ser([member])
+
+    def integer(self, name: str) -> int | None:
+        """An integer parameter, or None. Raises Malformed if it is of another type."""
+        value = self.params.get(name)
+        if value is not None and type(value) is not int:  # a bare `;created` is True, which is an int
+            raise Malformed(f"the signature parameter {name} is not an integer")
+        return value
+
+    def string(self, name: str) -> str | None:
+        """A string parameter, or None. Raises Malformed if it is of another type."""
+        value = self.params.get(name)
+        if value is not None and not isinstance(value, str):
+            raise Malformed(f"the signature parameter {name} is not a string")
+        return value
+
+
+class SignatureKey(msgspec.Struct, frozen=True):
+    """How the key of one signature is conveyed (draft-hardt-httpbis-signature-key-08)."""
+
+    scheme: str
+    params: Mapping[str, BareItemType]
+
+    def string(self, name: str) -> str | None:
+        """A string or token parameter, or None if there is no such text."""
+        value = self.params.get(name)
+        return str(value) if isinstance(value, str | http_sf.Token) else None
+
+
+def read_inputs(field: str) -> dict[str, SignatureInput]:
+    """Signature-Input by label. Raises Malformed."""
+    inputs: dict[str, SignatureInput] = {}
+    for label, (value, params) in _members("Signature-Input", field).items():
+        if not isinstance(value, list):
+            raise Malformed(f"Signature-Input {label} is not a list of components in parentheses")
+        inputs[label] = SignatureInput(value, params)
+    return inputs
+
+
+def read_signatures(field: str) -> dict[str, bytes]:
+    """Signature by label. Raises Malformed."""
+    signatures: dict[str, bytes] = {}
+    for label, (value, _) in _members("Signature", field).items():
+        if not isinstance(value, bytes):
+            raise Malformed(f"Signature {label} is not a byte sequence, such as {label}=:<base64>:")
+        signatures[label] = value
+    return signatures
+
+
+def read_keys(field: str) -> dict[str, SignatureKey]:
+    """Signature-Key by label. Raises Malformed."""
+    keys: dict[str, SignatureKey] = {}
+    for label, (value, params) in _members("Signature-Key", field).items():
+        if not isinstance(value, http_sf.Token):
+            raise Malformed(f"Signature-Key {label} does not begin with a scheme, such as {label}=hwk")
+        keys[label] = SignatureKey(str(value), params)
+    return keys
+
+
+def _members(name: str, field: str) -> dict[str, tuple[BareItemType | list[ItemType], Mapping[str, BareItemType]]]:
+    def refuse_duplicate(key: str, where: str) -> NoReturn:
+        raise Malformed(f"{name} has the {where} {key} twice")
+
+    if len(field) > MAX_FIELD:
+        raise Malformed(f"{name} is longer than {MAX_FIELD} bytes")
+    try:
+        parsed = http_sf.parse(
+            field.encode("latin-1", "replace"), tltype="dictionary", on_duplicate_key=refuse_duplicate
+        )
+    except http_sf.StructuredFieldError as error:
+        raise Malformed(f"{name} is not a structured dictionary: {error}") from error
+    if not isinstance(parsed, dict):
+        raise Malformed(f"{name} is not a structured dictionary")
+    if len(parsed) > MAX_LABELS:
+        raise Malformed(f"{name} has {len(parsed)} labels; {MAX_LABELS} are the most")
+    return {label: member if isinstance(member, tuple) else (member, {}) for label, member in parsed.items()}

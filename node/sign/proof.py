@@ -1,0 +1,164 @@
+"""What a stored post keeps of its signature, so that anyone can verify it without trusting the node.
+
+A signature covers the body through its digest, so the proof keeps the signed body too, as text and
+to the byte. Verifying is then: rebuild the signature base, check the signature and the digest, read
+the body as JSON and hold it against what the record shows.
+
+The body is kept only if all of its fields are ones the record shows anyway: a proof is public, and
+a body may carry a `callback_url` or an idempotency key. A proof without body shows who signed a
+request, not what. Fetching a record from a node and printing the verdict is the command's part.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Collection, Mapping
+from typing import cast
+
+import msgspec
+
+from node.sign import digest
+from node.sign.base import signature_base
+from node.sign.fields import Malformed, SignatureInput, read_inputs
+from node.sign.keys import PublicKey
+from node.sign.outcome import Verified
+
+MAX_SIGNED_BODY = 64 * 1024  # bytes; a longer body is not kept
+
+
+class Proof(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The `signature` of a record (DESIGN 8)."""
+
+    key: str
+    """`x` of the ed25519 key, base64url."""
+    signature: str
+    """base64"""
+    components: tuple[tuple[str, str], ...]
+    """Name and value of each covered component, in the order they were signed."""
+    params: str
+    """The value of `@signature-params`."""
+    signed_body: str | None = None
+    """The request's body, exactly; the content-digest component is its digest."""
+
+
+class ProofInvalid(ValueError):
+    """The proof does not prove the record; the message says what does not fit."""
+
+
+class Proven(msgspec.Struct, frozen=True):
+    """What a good proof shows."""
+
+    key: PublicKey
+    created: int
+    """Seconds since 1970, by the signer's clock."""
+    target: str
+    """Where the signer sent it: URI, or authority and path."""
+    content: Mapping[str, object] | None
+    """The fields of the signed body; None if the proof does not carry it."""
+
+
+def proof_of(verified: Verified, body: bytes, shown: Collection[str]) -> Proof:
+    """The proof to store with a post; `shown` names the request fields that its record shows."""
+    return Proof(
+        verified.key.x,
+        b64encode(verified.signature).decode(),
+        verified.components,
+        verified.params,
+        _publishable(body, shown),
+    )
+
+
+def rebuild_base(proof: Proof) -> bytes:
+    """The bytes that were signed (RFC 9421 §2.5).
+
+    Raises ProofInvalid if the components are not the ones that the parameters list.
+    """
+    covered = _covered(proof)
+    try:
+        base, names = signature_base(proof.components, proof.params), covered.components()
+    except Malformed as error:
+        raise ProofInvalid(str(error)) from error
+    if covered.text() != proof.params or names != tuple(name for name, _ in proof.components):
+        raise ProofInvalid("the parameters list other components than the proof has")
+    return base
+
+
+def verify_proof(
+    proof: Proof, record: Mapping[str, object] | None = None, *, clean: Callable[[str], str] = str
+) -> Proven:
+    """Check a proof and, if given, that each field of `record` is what was signed.
+
+    `record` has the fields that its author wrote, such as title, body and author, None where there
+    is none; `clean` is what the node does to a text before it shows it. Raises ProofInvalid.
+    """
+    try:
+        key = PublicKey.from_x(proof.key)
+        signature = b64decode(proof.signature, validate=True)
+    except ValueError as error:
+        raise ProofInvalid("the key or the signature is not in base64") from error
+    if not key.verifies(rebuild_base(proof), signature):
+        raise ProofInvalid("the signature is not that of this key over these components")
+    values = dict(proof.components)
+    content = _content(proof, values.get("content-digest"))
+    if record is not None:
+        _compare(record, content, clean)
+    created = _covered(proof).params.get("created")
+    target = values.get("@target-uri") or values.get("@authority", "") + values.get("@path", "")
+    return Proven(key, created if isinstance(created, int) else 0, target, content)
+
+
+def _compare(record: Mapping[str, object], content: Mapping[str, object] | None, clean: Callable[[str], str]) -> None:
+    if content is None:
+        raise ProofInvalid("the proof does not carry the signed body")
+    for name, shown in record.items():
+        signed = content.get(name)
+        if shown != (clean(signed) if isinstance(signed, str) else signed):
+            raise ProofInvalid(f"the record's {name} is not what was signed")
+
+
+def _covered(proof: Proof) -> SignatureInput:
+    try:
+        return read_inputs(f"proof={proof.params}")["proof"]
+    except (Malformed, KeyError) as error:
+        raise ProofInvalid("the signature parameters cannot be read") from error
+
+
+def _content(proof: Proof, content_digest: str | None) -> Mapping[str, object] | None:
+    if proof.signed_body is None:
+        return None
+    if content_digest is None:
+        raise ProofInvalid("the signature does not cover the body")
+    try:
+        digest.check(content_digest, proof.signed_body.encode("utf-8", "surrogatepass"))
+    except digest.DigestError as error:
+        raise ProofInvalid(str(error)) from error
+    content = _fields(proof.signed_body)
+    if content is None:
+        raise ProofInvalid("the signed body is not a JSON object with each field once")
+    return content
+
+
+def _publishable(body: bytes, shown: Collection[str]) -> str | None:
+    if len(body) > MAX_SIGNED_BODY:
+        return None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return None
+    content = _fields(text)
+    return text if content is not None and content.keys() <= set(shown) else None
+
+
+def _fields(text: str) -> dict[str, object] | None:
+    """A JSON object; None if it is not one, or has a field twice, which readers take differently."""
+    try:
+        content: object = json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, object]", content) if isinstance(content, dict) else None
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("a field is there twice")
+    return content

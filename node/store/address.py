@@ -1,0 +1,83 @@
+"""Reads the URL of a Redis: where the servers are and what they want to know of us. Opens nothing."""
+
+import ssl
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
+
+DEFAULT_PORT = 6379
+SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster")
+
+
+class Server(msgspec.Struct, frozen=True):
+    """One Redis process: a host and port, or the path of a unix socket."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        return self.path or f"{self.host}:{self.port}"
+
+
+class Access(msgspec.Struct, frozen=True):
+    """What every server of one deployment asks for."""
+
+    user: str = ""
+    password: str = ""
+    database: int = 0
+    tls: ssl.SSLContext | None = None
+
+
+class Location(msgspec.Struct, frozen=True):
+    """A deployment: one server, or any few members of a cluster from which the rest is learnt."""
+
+    servers: tuple[Server, ...]
+    access: Access
+    cluster: bool
+
+
+def locate(url: str) -> Location:
+    """Read a Redis URL. Raises ValueError with what to write instead.
+
+    `redis://user:password@host:6379/0`, `rediss://…` for TLS (options `ssl_ca_certs`, `ssl_certfile` and
+    `ssl_keyfile`, named as in redis-py), `unix:///path?db=0`, `redis+cluster://host:port,host:port`.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in SCHEMES:
+        raise ValueError(f"a Redis URL starts with one of {', '.join(f'{known}://' for known in SCHEMES)}")
+    authority, slash, tail = rest.partition("/")
+    credentials, _, hosts = authority.rpartition("@")
+    target = urlsplit(slash + tail)
+    options = {name: values[-1] for name, values in parse_qs(target.query).items()}
+    cluster = scheme.endswith("+cluster")
+    database = options.get("db", "" if scheme == "unix" else target.path.strip("/")) or "0"
+    if not database.isdecimal() or (cluster and database != "0"):
+        raise ValueError(f"{database!r} is not a database of this Redis; a cluster has only 0")
+    user, _, password = credentials.partition(":")
+    access = Access(
+        user=unquote(user),
+        password=unquote(password),
+        database=int(database),
+        tls=_tls(options) if scheme.startswith("rediss") else None,
+    )
+    if scheme == "unix":
+        return Location((Server(path=unquote(target.path)),), access, cluster=False)
+    servers = tuple(_server(part) for part in hosts.split(","))
+    if len(servers) > 1 and not cluster:
+        raise ValueError("several hosts make a cluster: write redis+cluster://")
+    return Location(servers, access, cluster)
+
+
+def _server(text: str) -> Server:
+    where = urlsplit(f"//{text}")
+    if not where.hostname:
+        raise ValueError(f"{text!r} names no host")
+    return Server(where.hostname, where.port or DEFAULT_PORT)
+
+
+def _tls(options: dict[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
+    if "ssl_certfile" in options:
+        context.load_cert_chain(options["ssl_certfile"], options.get("ssl_keyfile"))
+    return context

@@ -1,0 +1,42 @@
+"""How a call to Redis can fail, seen from a room: nothing was written, nobody knows, or we have a bug."""
+
+
+class StoreUnavailable(Exception):
+    """Redis did not take the call: nothing was written, and the same call may succeed later."""
+
+    def __init__(self, reason: str, retry_after: float = 1.0) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+        """Seconds after which another try makes sense."""
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The call was sent and its answer never came: it may or may not have been carried out.
+
+    Nothing below a room repeats such a call. A room may, since every script that writes is
+    idempotent under its request id (DESIGN 5).
+    """
+
+
+class CommandFailed(Exception):
+    """Redis answered an error that no circumstance excuses: wrong type, wrong arguments, broken script. A bug."""
+
+
+REFUSALS = {
+    "OOM": ("Redis is out of memory", 10.0),
+    "LOADING": ("Redis is loading its data", 1.0),
+    "BUSY": ("Redis is busy with a long script", 1.0),
+    "MISCONF": ("Redis cannot write to its disk", 10.0),
+    "NOREPLICAS": ("Redis has fewer replicas than it needs to accept writes", 5.0),
+    "READONLY": ("Redis has become a replica", 1.0),
+    "MASTERDOWN": ("Redis has become a replica and lost its primary", 1.0),
+    "CLUSTERDOWN": ("a part of the Redis cluster has no primary", 1.0),
+    "TRYAGAIN": ("a part of the Redis cluster is moving", 1.0),
+}
+"""Error codes by which Redis says that it has not begun to carry out a command: the reason, seconds to wait."""
+
+
+def judge(error: str, call: str) -> StoreUnavailable | CommandFailed:
+    """What an error reply of Redis means to the caller of `call`."""
+    refusal = REFUSALS.get(error.partition(" ")[0])
+    return StoreUnavailable(*refusal) if refusal else CommandFailed(f"{call}: {error}")

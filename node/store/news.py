@@ -1,0 +1,192 @@
+"""Wake-ups: what a script publishes on a channel reaches everyone in this process who listens there.
+
+Sharded pub/sub, so that a message stays with the slot of the key that changed, on one connection per
+primary that all listeners of the process share. News is a hint, never the data: a lost message costs
+its listener a delay until it looks by itself. Wherever one may have been lost, listeners get an
+empty message, which says: look now.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeAlias, cast
+
+from hiredis import ReplyError
+
+from node.store.address import Access, Server
+from node.store.link import Lifeline, Link, Reply, Stats, pack
+
+QUEUE = 256  # messages kept for one listener; enough for the answers that one read from the socket can bring
+UPKEEP = 1.0  # s between looks at what is not as it should be
+LINGER = 5  # looks for which a channel without listeners stays subscribed: a poller comes back within that
+HEARTBEAT = 5.0  # s of silence after which a server is asked whether it is there; twice that drops the link
+
+Route: TypeAlias = Callable[[str], Server | None]
+"""The server that publishes a channel; None while nobody knows."""
+
+
+class Listener:
+    """One party's ear on one channel. Use as a context manager."""
+
+    def __init__(self, channel: "Channel") -> None:
+        self._channel = channel
+        self._messages: deque[bytes] = deque(maxlen=QUEUE)
+        self._waiter: asyncio.Future[None] | None = None
+
+    def __enter__(self) -> "Listener":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._channel.listeners.discard(self)
+
+    async def next(self, timeout: float) -> bytes | None:
+        """The next message; None after `timeout` seconds without; empty if some may have been lost.
+
+        Of a backlog of more than 256 messages the newest are kept.
+        """
+        if not self._messages:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            timer = loop.call_later(timeout, self._wake)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+                self._waiter = None
+        return self._messages.popleft() if self._messages else None
+
+    def hear(self, message: bytes) -> None:
+        self._messages.append(message)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Channel:
+    """A channel that this process wants to hear."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.listeners: set[Listener] = set()
+        self.feed: Feed | None = None
+        self.subscribed = asyncio.Event()
+        self.missed = False
+        """Whether somebody listens already while nothing could be heard."""
+        self.idle = 0
+        """Looks of the upkeep that found no listener."""
+
+    def hear(self, message: bytes) -> None:
+        for listener in self.listeners:
+            listener.hear(message)
+
+    def confirm(self) -> None:
+        """Messages arrive from now on."""
+        self.subscribed.set()
+        if self.missed:
+            self.missed = False
+            self.hear(b"")
+
+    def interrupt(self) -> None:
+        """Messages may be lost from now on."""
+        self.subscribed.clear()
+        self.missed = True
+
+
+class Feed(Lifeline):
+    """The subscriptions of this process at one server."""
+
+    def __init__(self, server: Server, access: Access, timeout: float, stats: Stats, moved: Callable[[], None]) -> None:
+        self.channels: dict[bytes, Channel] = {}
+        self._moved = moved
+        super().__init__(server, access, timeout, stats)
+
+    def add(self, channel: Channel) -> None:
+        channel.feed = self
+        self.channels[channel.name.encode()] = channel
+        self._say("SSUBSCRIBE", channel.name)
+
+    def remove(self, channel: Channel) -> None:
+        channel.feed = None
+        del self.channels[channel.name.encode()]
+        self._say("SUNSUBSCRIBE", channel.name)
+
+    def check(self) -> None:
+        """Find out whether a server that says nothing is still there; ask again for what it has not granted."""
+        if self._link is None:
+            return
+        silence = self._loop.time() - self._link.heard
+        if silence > 2 * HEARTBEAT:
+            self.drop()
+        elif silence > HEARTBEAT:
+            self._say("PING")
+        for channel in self.channels.values():
+            if not channel.subscribed.is_set():
+                self._say("SSUBSCRIBE", channel.name)
+
+    def linked(self, link: Link) -> None:
+        link.deliver = self._deliver
+        for channel in self.channels.values():
+            self._say("SSUBSCRIBE", channel.name)
+
+    def unlinked(self) -> None:
+        for channel in self.channels.values():
+            channel.interrupt()
+
+    def _say(self, *command: str) -> None:
+        if self._link:
+            self._link.write(pack(command))
+
+    def _deliver(self, reply: Reply | ReplyError) -> None:
+        if isinstance(reply, ReplyError):
+            self._moved()  # MOVED or CLUSTERDOWN: the upkeep asks again, where the map then says
+        if not isinstance(reply, list) or len(reply) < 3:
+            return
+        kind, name, content = reply
+        channel = self.channels.get(cast("bytes", name))
+        if channel is None:
+            return
+        if kind == b"smessage":
+            channel.hear(cast("bytes", content))
+        elif kind == b"ssubscribe":
+            channel.confirm()
+        elif kind == b"sunsubscribe" and channel.subscribed.is_set():  # the slot has gone to another server
+            channel.interrupt()
+            self._moved()
+
+
+class News:
+    """All channels that this process listens on."""
+
+    def __init__(
+        self, route: Route, access: Access, timeout: float, stats: Stats, stale: Callable[[], None] = lambda: None
+    ) -> None:
+        self._route = route
+        self._access = access
+        self._timeout = timeout
+        self._stats = stats
+        self._stale = stale
+        """Tells the owner of `route` that it has proved wrong."""
+        self._channels: dict[str, Channel] = {}
+        self._feeds: dict[Server, Feed] = {}
+        self._upkeep_task: asyncio.Task[None] | None = None
+
+    async def listen(self, name: str) -> Listener:
+        """Start to listen; on return, messages arrive.
+
+        Never fails: if Redis does not answer in time the listener gets its empty message once it does.
+        """
+        channel = self._channels.get(name)
+        if channel is None:
+            channel = self._channels[name] = Channel(name)
+            self._place(channel)
+        if self._upkeep_task is None:
+            self._upkeep_task = asyncio.get_running_loop().create_task(self._upkeep())
+        listener = Listener(channel)
+        channel.idle = 0
+        if not channel.subscribed.is_set():
+            await self._subscribed(channel)
+        channel.listeners.add(listener)
+        return listener

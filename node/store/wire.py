@@ -1,0 +1,135 @@
+"""What a room sees of Redis: `Store`, and its form for a single server. Rooms know no more than this.
+
+A call is repeated only where Redis said that it did not begin it; every call ends within `timeout`
+seconds, with its reply or with `StoreUnavailable`, `OutcomeUnknown` or `CommandFailed`.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import msgspec
+from hiredis import ReplyError
+
+from node.store.address import Location
+from node.store.connection import Call, Connection, Outcome
+from node.store.errors import CommandFailed, StoreUnavailable, judge
+from node.store.link import Reply, Stats
+from node.store.news import News
+from node.store.scripts import Arg, Script
+
+
+class Store(ABC):
+    """Calls to Redis from one process: many callers, one connection to each primary."""
+
+    news: News
+
+    def __init__(self, timeout: float, max_in_flight: int) -> None:
+        self.timeout = timeout
+        """Seconds within which every call ends."""
+        self.max_in_flight = max_in_flight
+        """Calls under way beyond which one more is refused at once."""
+        self.stats = Stats()
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
+        """Run one step where `keys[0]` lives. It may share its trip with others of the same script (group commit)."""
+        script.check(keys, args)
+        slot, connection = self._route(keys[0])
+        call = self._call(script, keys, args, slot)
+        outcome = await connection.submit(call)
+        if isinstance(outcome, Exception):
+            return await self._again(call, outcome, connection)
+        return outcome
+
+    async def command(self, *args: Arg) -> Reply:
+        """Run one plain command where its first argument, the key, lives. Not for commands that block."""
+        slot, connection = self._route(args[1] if len(args) > 1 else "")
+        call = self._call(None, (), args, slot)
+        outcome = await connection.submit(call)
+        if isinstance(outcome, Exception):
+            return await self._again(call, outcome, connection)
+        return outcome
+
+    @abstractmethod
+    async def everywhere(self, *args: Arg) -> list[Reply]:
+        """Run one command on every primary: PING, INFO, CONFIG GET, SCRIPT LOAD."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Drop all connections. Calls under way end with `OutcomeUnknown`."""
+
+    @abstractmethod
+    async def ready(self) -> bool:
+        """Whether Redis could be reached, once that is known."""
+
+    @abstractmethod
+    def _route(self, key: Arg) -> tuple[int, Connection]:
+        """The slot of a key, and the connection to its primary. Raises StoreUnavailable."""
+
+    @abstractmethod
+    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:
+        """Try once more what Redis has not begun; raise what the outcome means otherwise."""
+
+    def _call(self, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int) -> Call:
+        if self.stats.in_flight >= self.max_in_flight:
+            raise StoreUnavailable(f"{self.max_in_flight} calls to Redis are under way")
+        return Call(script, keys, args, slot, self._loop.time() + self.timeout, self._loop.create_future())
+
+    def _anew(self, call: Call, *, alone: bool = False, asking: bool = False) -> Call:
+        """Another attempt at `call`, within its deadline."""
+        return msgspec.structs.replace(call, outcome=self._loop.create_future(), alone=alone, asking=asking)
+
+
+class SingleStore(Store):
+    """One server holds everything."""
+
+    def __init__(self, location: Location, *, timeout: float, max_in_flight: int) -> None:
+        super().__init__(timeout, max_in_flight)
+        (server,) = location.servers
+        self._connection = Connection(server, location.access, timeout, self.stats)
+        self._everything = (0, self._connection)
+        self.news = News(lambda _: server, location.access, timeout, self.stats)
+
+    async def everywhere(self, *args: Arg) -> list[Reply]:
+        return [await self.command(*args)]
+
+    async def close(self) -> None:
+        await self.news.close()
+        await self._connection.close()
+
+    async def ready(self) -> bool:
+        await self._connection.tried()
+        return self._connection.connected
+
+    def _route(self, key: Arg) -> tuple[int, Connection]:
+        return self._everything
+
+    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:
+        again: Outcome = None
+        if call.script and code_of(outcome) == "NOSCRIPT":
+            again = await connection.load(call.script, call.deadline) or await connection.submit(self._anew(call))
+            if not isinstance(again, Exception):
+                return again
+            outcome = again
+        if code_of(outcome) in ("READONLY", "MASTERDOWN"):
+            connection.drop()  # the name may lead to the new primary by now
+        raise meaning(outcome, call)
+
+
+def code_of(outcome: Exception) -> str:
+    """The first word of an error reply, which is its code; empty if Redis did not say it."""
+    return str(outcome).partition(" ")[0] if isinstance(outcome, ReplyError) else ""
+
+
+def meaning(outcome: Exception, call: Call) -> Exception:
+    """The exception that a caller gets."""
+    return judge(str(outcome), call.name) if isinstance(outcome, ReplyError) else outcome
+
+
+def settled(outcomes: Sequence[Outcome], call: Call) -> list[Reply]:
+    """The replies, or the first failure, raised."""
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise meaning(outcome, call)
+    return [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
