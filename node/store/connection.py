@@ -195,8 +195,9 @@ class Connection(Lifeline):
                 call.settle(own)
             return
         for call in calls:
-            error = reply if isinstance(reply, ReplyError) else OutcomeUnknown(f"{call.name}: a batch answered {reply!r}")
-            call.settle(error)
+            call.settle(
+                reply if isinstance(reply, ReplyError) else CommandFailed(f"{call.name}: its batch lost replies")
+            )
 
     def _watch(self) -> None:
         """See to it that deadlines are looked at while there are any: one timer for all calls."""

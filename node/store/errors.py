@@ -31,6 +31,7 @@ REFUSALS = {
     "READONLY": ("Redis has become a replica", 1.0),
     "MASTERDOWN": ("Redis has become a replica and lost its primary", 1.0),
     "CLUSTERDOWN": ("a part of the Redis cluster has no primary", 1.0),
+    "NOSCRIPT": ("Redis has lost a script and may lose it again", 1.0),
     "TRYAGAIN": ("a part of the Redis cluster is moving", 1.0),
 }
 """Error codes by which Redis says that it has not begun to carry out a command: the reason, seconds to wait."""

@@ -8,19 +8,21 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from random import uniform
 from typing import TypeAlias, cast
 
 import msgspec
-from hiredis import ProtocolError, Reader, ReplyError, pack_command
+from hiredis import ProtocolError, Reader, ReplyError
+from hiredis import pack_command as hiredis_pack  # pyright: ignore[reportUnknownVariableType]
 
 from node.store.address import Access, Server
 from node.store.scripts import Arg
 
-Reply: TypeAlias = "bytes | int | float | None | list[Reply]"
+Reply: TypeAlias = "bytes | int | float | list[Reply] | None"
 """What Redis answers. Text is bytes; a list may hold errors of its own (`ReplyError` as a value)."""
 
-pack = cast("Callable[[tuple[Arg, ...]], bytes]", pack_command)
+pack = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis_pack)
 
 FIRST_RETRY = 0.02  # s; a restarted server is met soon, without hammering one that is gone
 LAST_RETRY = 0.5  # s; so that service is back within a second of the server's return
@@ -51,17 +53,20 @@ class Link(asyncio.Protocol):
         self._reader = Reader(notEnoughData=...)
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self.deliver: Callable[[Reply | ReplyError], None] = self._discard
-        self.on_lost: Callable[[], None] = self._nothing
-        self.on_writable: Callable[[], None] = self._nothing
+        self.on_lost: Callable[[], None] = lambda: None
+        self.on_writable: Callable[[], None] = lambda: None
         self.writable = True
         self.heard = self._loop.time()
         """When bytes last came, in loop time."""
+        self.end: Exception | None = None
+        """What ended the link, if it was not us or a plain farewell."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=SWALLOW)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.end = exc
         self.writable = False
         self.deliver = self._discard
         if not self.lost.done():
@@ -113,9 +118,6 @@ class Link(asyncio.Protocol):
     def _discard(self, reply: Reply | ReplyError) -> None:
         pass
 
-    def _nothing(self) -> None:
-        pass
-
 
 async def dial(server: Server, access: Access, timeout: float) -> Link:
     """A link on which the server is ready to serve. Raises OSError (TimeoutError is one) and NotReady."""
@@ -151,7 +153,7 @@ class Lifeline(ABC):
         self.timeout = timeout
         self.trouble = f"connecting to Redis at {server}"
         """Why there is no link."""
-        self.on_change: Callable[[], None] = self._unwatched
+        self.on_change: Callable[[], None] = lambda: None
         """Told whenever a link is lost or could not be made."""
         self._access = access
         self._stats = stats
@@ -205,14 +207,14 @@ class Lifeline(ABC):
 
     def _begin(self, link: Link) -> None:
         self._link = link
-        link.on_lost = self._end
+        link.on_lost = partial(self._end, link)
         self._tried.set()
         self.linked(link)
 
-    def _end(self) -> None:
+    def _end(self, link: Link) -> None:
         self._link = None
         self._down_since = self._loop.time()
-        self.trouble = f"the connection to Redis at {self.server} was lost"
+        self.trouble = f"the connection to Redis at {self.server} was lost" + (f": {link.end}" if link.end else "")
         self.unlinked()
         self.on_change()
 
@@ -223,6 +225,3 @@ class Lifeline(ABC):
     @abstractmethod
     def unlinked(self) -> None:
         """The link is gone."""
-
-    def _unwatched(self) -> None:
-        pass

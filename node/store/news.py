@@ -37,7 +37,9 @@ class Listener:
     def __enter__(self) -> "Listener":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._channel.listeners.discard(self)
 
     async def next(self, timeout: float) -> bytes | None:
@@ -190,3 +192,59 @@ class News:
             await self._subscribed(channel)
         channel.listeners.add(listener)
         return listener
+
+    def reroute(self) -> None:
+        """Listen to each channel at the server that publishes it now."""
+        for channel in self._channels.values():
+            self._place(channel)
+
+    async def close(self) -> None:
+        """Stop listening. Listeners hear nothing more."""
+        if self._upkeep_task:
+            self._upkeep_task.cancel()
+            await asyncio.wait((self._upkeep_task,))
+        for feed in self._feeds.values():
+            await feed.close()
+
+    async def _subscribed(self, channel: Channel) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await channel.subscribed.wait()
+        except TimeoutError:
+            channel.missed = True
+
+    def _place(self, channel: Channel) -> None:
+        server = self._route(channel.name)
+        if server is None:
+            return
+        feed = self._feeds.get(server)
+        if feed is None:
+            feed = self._feeds[server] = Feed(server, self._access, self._timeout, self._stats, self._stale)
+            feed.on_change = self._stale
+        if channel.feed is not feed:
+            if channel.feed:
+                channel.feed.remove(channel)
+                channel.interrupt()
+            feed.add(channel)
+
+    async def _upkeep(self) -> None:
+        """Let go of what nobody needs, and mend what a lost message or a moving slot has left behind."""
+        while True:
+            await asyncio.sleep(UPKEEP)
+            for channel in list(self._channels.values()):
+                channel.idle = 0 if channel.listeners else channel.idle + 1
+                if channel.idle > LINGER:
+                    self._forget(channel)
+                elif channel.feed is None:
+                    self._place(channel)
+            for server, feed in list(self._feeds.items()):
+                if feed.channels:
+                    feed.check()
+                else:
+                    del self._feeds[server]
+                    feed.let_go()
+
+    def _forget(self, channel: Channel) -> None:
+        del self._channels[channel.name]
+        if channel.feed:
+            channel.feed.remove(channel)

@@ -13,7 +13,7 @@ from hiredis import ReplyError
 
 from node.store.address import Location
 from node.store.connection import Call, Connection, Outcome
-from node.store.errors import CommandFailed, StoreUnavailable, judge
+from node.store.errors import StoreUnavailable, judge
 from node.store.link import Reply, Stats
 from node.store.news import News
 from node.store.scripts import Arg, Script
@@ -76,9 +76,9 @@ class Store(ABC):
             raise StoreUnavailable(f"{self.max_in_flight} calls to Redis are under way")
         return Call(script, keys, args, slot, self._loop.time() + self.timeout, self._loop.create_future())
 
-    def _anew(self, call: Call, *, alone: bool = False, asking: bool = False) -> Call:
+    def _anew(self, call: Call, **changes: int) -> Call:
         """Another attempt at `call`, within its deadline."""
-        return msgspec.structs.replace(call, outcome=self._loop.create_future(), alone=alone, asking=asking)
+        return msgspec.structs.replace(call, outcome=self._loop.create_future(), **{"asking": False} | changes)
 
 
 class SingleStore(Store):
@@ -102,22 +102,21 @@ class SingleStore(Store):
         await self._connection.tried()
         return self._connection.connected
 
-    def _route(self, key: Arg) -> tuple[int, Connection]:
+    def _route(self, key: Arg) -> tuple[int, Connection]:  # noqa: ARG002
         return self._everything
 
     async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:
-        again: Outcome = None
-        if call.script and code_of(outcome) == "NOSCRIPT":
-            again = await connection.load(call.script, call.deadline) or await connection.submit(self._anew(call))
-            if not isinstance(again, Exception):
-                return again
-            outcome = again
-        if code_of(outcome) in ("READONLY", "MASTERDOWN"):
-            connection.drop()  # the name may lead to the new primary by now
+        if call.script and error_code(outcome) == "NOSCRIPT":
+            answer = await connection.load(call.script, call.deadline) or await connection.submit(self._anew(call))
+            if not isinstance(answer, Exception):
+                return answer
+            outcome = answer
+        if error_code(outcome) in ("READONLY", "MASTERDOWN"):
+            connection.drop()  # by now the address may lead to the new primary
         raise meaning(outcome, call)
 
 
-def code_of(outcome: Exception) -> str:
+def error_code(outcome: Exception) -> str:
     """The first word of an error reply, which is its code; empty if Redis did not say it."""
     return str(outcome).partition(" ")[0] if isinstance(outcome, ReplyError) else ""
 
@@ -127,9 +126,11 @@ def meaning(outcome: Exception, call: Call) -> Exception:
     return judge(str(outcome), call.name) if isinstance(outcome, ReplyError) else outcome
 
 
-def settled(outcomes: Sequence[Outcome], call: Call) -> list[Reply]:
-    """The replies, or the first failure, raised."""
+def replies(outcomes: Sequence[Outcome], call: Call) -> list[Reply]:
+    """The replies of several servers to one call. Raises what the first failure means."""
+    answered: list[Reply] = []
     for outcome in outcomes:
         if isinstance(outcome, Exception):
             raise meaning(outcome, call)
-    return [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
+        answered.append(outcome)
+    return answered
