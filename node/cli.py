@@ -20,12 +20,15 @@ USAGE_ERROR = 2  # as argparse has it
 
 def register(commands: Commands) -> None:
     """The commands that run a node and look at it."""
-    commands.add("serve", _runs(serve), "run a whole node on this machine, Redis included unless RELAY_REDIS_URL is set")
+    commands.add(
+        "serve", _runs(serve), "run a whole node on this machine; it brings a Redis unless RELAY_REDIS_URL names one"
+    )
     commands.add("web", _runs(parts.web), "run the web processes only")
     commands.add("worker", _runs(parts.worker), "run the background worker only")
-    commands.add("check", check.run, "say what works and what is missing, without starting the node")
+    commands.add("check", _check, "say what works and what is missing, without starting the node")
     table = commands.add("config", _config, "print every setting with its default and meaning")
-    table.add_argument("--json", action="store_true", help="as JSON, with the values in effect")
+    table.add_argument("--json", action="store_true", help="as JSON")
+    table.set_defaults(settings=Settings)  # it helps where a setting is wrong, so it reads none
 
 
 # Every module with commands, in the order that --help shows them.
@@ -43,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         add(commands)
     given = parser.parse_args(arguments)
     try:
-        settings = config.load()
+        settings = given.settings()
         log.configure(settings.log)
         return given.run(settings, given)
     except ConfigError as error:
@@ -57,3 +60,27 @@ def _runs(part: Callable[[Settings], None]) -> Callable[[Settings, argparse.Name
         return 0
 
     return run
+
+
+def _check(settings: Settings, _given: argparse.Namespace) -> int:
+    missing = False
+    for finding in check.findings(settings):
+        print(finding)
+        missing |= finding.mark == "missing"
+    return int(missing)
+
+
+def _config(_settings: Settings, given: argparse.Namespace) -> int:
+    rows = config.table()
+    if given.json:
+        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        return 0
+    print("| Setting | Default | Meaning |\n|---|---|---|")
+    for row in rows:
+        default = f"`{row.default}`" if row.default else ""
+        print(f"| `{row.name}` | {default} | {_in_cell(row.meaning)} |")
+    return 0
+
+
+def _in_cell(text: str) -> str:
+    return text.replace("<", "&lt;").replace("|", "&#124;")

@@ -6,7 +6,7 @@ A module that has some offers `register(commands)`; `cli.py` names the modules.
 import argparse
 from collections.abc import Callable
 
-from node.config import Settings
+from node.config import Settings, load
 
 Run = Callable[[Settings, argparse.Namespace], int]
 
@@ -20,7 +20,7 @@ class Commands:
     def add(self, name: str, run: Run, meaning: str) -> argparse.ArgumentParser:
         """A command that calls `run`, whose result is the exit status. Returns its parser, for arguments."""
         parser = self._parsers.add_parser(name, help=meaning, description=meaning)
-        parser.set_defaults(run=run)
+        parser.set_defaults(run=run, settings=load)
         return parser
 
     def group(self, name: str, meaning: str) -> "Commands":

@@ -111,7 +111,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def public_url(self) -> str:
         """The node's own address without a trailing slash."""
-        return self.base_url.rstrip("/") or f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.base_url.rstrip("/") or f"http://{host}:{self.port}"
 
 
 class ConfigError(Exception):
