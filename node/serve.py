@@ -36,7 +36,7 @@ WORKER = (sys.executable, "-P", "-m", "node", "worker")
 
 TICK = 0.1  # seconds between two looks at the children
 STEADY = 30.0  # seconds a child must live for its next death to count as its first
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds before a child is started again: doubled each time
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds before a child is started again: doubled each time
 PROBE_TIMEOUT = 1.0  # seconds /health may take to say that the node is ready
 
 # Seconds after SIGTERM at which a child that is still there is killed; all of it within 10 s.

@@ -1,0 +1,74 @@
+# What a person or a CI job calls. With Python >= 3.11 and pip on the machine, every target makes what it needs:
+#
+#   make serve    a whole node on http://127.0.0.1:8000
+#   make test     lint, types and all tests
+#   make bench    the figures in bench/README.md
+#   make install | system | lint | wheel | clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# Debian packages that some tests and benchmarks use; a target that needs another adds its name.
+SYSTEM_PACKAGES += chromium webdis wrk
+
+# Nothing here fetches a model; and the tokenizer's threads do not survive a fork.
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := false
+
+.PHONY: install serve test bench lint wheel system clean
+
+serve: install
+	@$(BIN)/relay-node serve
+
+install: $(VENV)/.serve
+
+test: system lint
+	$(BIN)/python -m pytest $(PYTEST)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: system $(VENV)/.test
+	$(BIN)/python -m bench
+
+wheel: $(VENV)/.made
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis
+
+# Missing packages are installed where that is possible; where it is not, what needs them is skipped or fails by name.
+system:
+	@missing=$$(for name in $(SYSTEM_PACKAGES); do \
+	  dpkg-query --show --showformat='$${Status}\n' $$name 2>/dev/null | grep -q 'ok installed' || echo $$name; done); \
+	test -z "$$missing" && exit 0; \
+	echo "installing" $$missing; \
+	as_root=$$(test $$(id -u) = 0 || echo sudo --non-interactive); \
+	log=$$(mktemp); \
+	{ $$as_root apt-get update && $$as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+	  apt-get install --yes --no-install-recommends $$missing; } >$$log 2>&1 || { \
+	  tail -n 5 $$log; \
+	  echo "*** NOT INSTALLED: "$$missing; \
+	  echo "*** Tests and benchmarks that need them cannot run. Install them by hand, then repeat."; } >&2; \
+	rm -f $$log
+
+# A stamp is as old as what it stands for: a second run does nothing.
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
+	@# Debian's python3 has venv without ensurepip; then the pip that is there fills the new environment.
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+	  && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.serve: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) --editable '.[embedded,worker]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.serve
+	$(PIP) --group test
+	@touch $@
