@@ -25,11 +25,12 @@ async def held(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     # Listening starts before the first read, so nothing can happen unnoticed between the two.
-    async with places, news.listen(channel) as listener:
-        value = await read()
-        while not is_news(value):
-            left = deadline - loop.time()
-            if left <= 0 or await listener.next(left) is None:
-                return value
+    async with places:
+        with await news.listen(channel) as listener:
             value = await read()
-        return value
+            while not is_news(value):
+                left = deadline - loop.time()
+                if left <= 0 or await listener.next(left) is None:
+                    break
+                value = await read()
+            return value

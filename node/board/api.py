@@ -12,6 +12,9 @@ from node.web.schema import schema_document
 from node.web.signature import Signatures
 
 REFUSALS = {"closed": "thread.closed", "conflict": "idempotency.conflict", "signature": "signature.replayed"}
+SHOWN = frozenset({"title", "body", "author"})
+"""Fields of a post that its record shows, so that the signed body may be kept with it."""
+
 SCHEMA = schema_document(
     "Board", thread=Thread, reply=Reply, search_hit=Hit, new_thread=NewThread, new_reply=NewReply, search=SearchQuery
 )
@@ -35,7 +38,7 @@ class BoardApi:
         new = await read_json(request, NewThread)
         await self._limiter.take(request, "board")
         body = await request.body()
-        signed = await self._signatures.of(request)
+        signed = await self._signatures.of(request, SHOWN)
         thread, replayed = await self._board.post(new, signed, once_of(request, "board", body))
         if replayed:
             mark_replayed(request)
@@ -51,7 +54,7 @@ class BoardApi:
         self._limiter.precheck(request, "reply", thread_id)
         new = await read_json(request, NewReply)
         once = once_of(request, f"reply:{thread_id}", await request.body())
-        signed = await self._signatures.of(request)
+        signed = await self._signatures.of(request, SHOWN)
         limit = self._limiter.of("reply")
         added, reply = await self._board.reply(thread_id, request.client, limit, new, signed, once)
         if added.taken is not None:
@@ -64,7 +67,7 @@ class BoardApi:
 
     async def close_thread(self, request: Request) -> Response:
         """Close a thread with the key that signed it."""
-        signed = await self._signatures.of(request)
+        signed = await self._signatures.of(request, SHOWN)
         return answer(await self._board.close(request.params["id"], signed))
 
     async def get_schema(self, request: Request) -> Response:

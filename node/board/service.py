@@ -9,10 +9,10 @@ import msgspec
 from node.board.model import NewReply, NewThread, PageQuery, Reply, Thread, ThreadPage, ThreadQuery
 from node.board.store import Added, BoardStore, Fields
 from node.config import Limit, Settings
-from node.hooks.target import TargetPolicy
+from node.hooks.policy import TargetPolicy
 from node.idempotency import Once
 from node.refusal import Invalid, Refused
-from node.sign.proof import Signed
+from node.signed import Signed
 from node.store import StoreUnavailable, keys
 from node.text.english import is_english
 from node.text.plain import is_one_line, readable
@@ -34,8 +34,9 @@ class Board:
         Raises Invalid, Refused `language.not_english`, `idempotency.conflict`,
         `signature.replayed`, StoreUnavailable.
         """
-        title, body = new.title.strip(), readable(new.body)
+        title, body = new.title, readable(new.body)
         _require_line("title", title)
+        _require_text("title", title)
         _require_text("body", body)
         if not is_english(title) or not is_english(body):
             raise Refused("language.not_english")
@@ -201,8 +202,6 @@ def _author(fields: Fields) -> str | None:
 
 
 def _require_line(name: str, value: str) -> None:
-    if not value and name == "title":
-        raise Invalid.field("body", name, msg="must hold more than white space")
     if not is_one_line(value):
         raise Invalid.field("body", name, msg="must be one line without control characters")
 

@@ -5,13 +5,13 @@ from typing import Any, cast
 import msgspec
 
 from node.config import Limit, Settings
-from node.hooks.target import TargetPolicy
+from node.hooks.policy import TargetPolicy
 from node.idempotency import Once
 from node.refusal import Invalid, Issue, Refused
 from node.relay.model import Acknowledgement, Buffered, Payload
 from node.relay.store import Outcome, RelayStore
 from node.store import keys
-from node.text.english import payload_is_english, text_payload_is_english
+from node.text.prose import payload_is_english, text_payload_is_english
 from node.text.plain import first_sentence, readable
 from node.times import timestamp
 

@@ -3,7 +3,7 @@
 import secrets
 
 from node.config import Limit, Settings
-from node.hooks.target import TargetPolicy
+from node.hooks.policy import TargetPolicy
 from node.idempotency import Once
 from node.refusal import Invalid, Refused
 from node.sessions.model import (

@@ -82,7 +82,7 @@ def refusal(refused: Refused) -> Response:
     if refused.retry_after is not None:
         headers.append((b"retry-after", str(max(1, math.ceil(refused.retry_after))).encode()))
     if refused.code == "signature.invalid":
-        headers.append((b"signature-error", f"error={refused.facts['error']}".encode()))
+        headers.append((b"signature-error", str(refused.facts["header"]).encode()))
     if entry.status in {408, 413}:
         headers.append((b"connection", b"close"))
     if entry.status == 422:

@@ -1,0 +1,32 @@
+#!lua
+-- Calls a contract off, for its publisher. Canceled again, it stays as it is.
+-- KEYS[1] task     task:{p}:<id>
+-- KEYS[2] leases   leases:{p}
+-- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
+-- KEYS[4] events   events:{p}
+-- ARGV[1] id
+-- ARGV[2] proven   1 = the publisher_token was shown
+-- ARGV[3] signer   thumbprint of the request's key; empty = not signed
+-- ARGV[4] replay_ttl  milliseconds; 0 = not signed
+-- Returns {'canceled', now, {name, value, ...}}
+--       | {'refused', 'task.unknown'|'task.proof'|'task.state'|'signature.replayed', status}
+-- Slot    partition of the id
+-- include now
+-- include lapse
+-- include finish
+-- include tell_task
+local at = now()
+local status = lapse(task, events, leases, id, at)
+if not status then return {'refused', 'task.unknown', ''} end
+if proven ~= '1' and (signer == '' or signer ~= redis.call('HGET', task, 'signer')) then
+  return {'refused', 'task.proof', status}
+end
+if status == 'completed' then return {'refused', 'task.state', status} end
+if status ~= 'canceled' then
+  if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
+    return {'refused', 'signature.replayed', status}
+  end
+  finish(task, leases, id, 'canceled', at)
+  tell_task(task, events, id, 'canceled', 'canceled')
+end
+return {'canceled', at, redis.call('HGETALL', task)}

@@ -1,0 +1,35 @@
+#!lua
+-- Claims an offered contract for the first who asks: guarantees one winner for each attempt, and tells the
+-- winner again if the same request comes again.
+-- KEYS[1] task     task:{p}:<id>
+-- KEYS[2] leases   leases:{p}
+-- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
+-- KEYS[4] events   events:{p}
+-- ARGV[1] id
+-- ARGV[2] assignee
+-- ARGV[3] request  id of the request: the same for a repeated one
+-- ARGV[4] replay_ttl  milliseconds; 0 = not signed
+-- Returns {'claimed'|'replayed', now, {name, value, ...}}
+--       | {'refused', 'task.unknown'|'task.claimed'|'task.state'|'signature.replayed', status}
+-- Slot    partition of the id
+-- include now
+-- include lapse
+-- include lease
+-- include tell_task
+local at = now()
+local status = lapse(task, events, leases, id, at)
+if not status then return {'refused', 'task.unknown', ''} end
+if status == 'claimed' or status == 'in_progress' then
+  if redis.call('HGET', task, 'claim') ~= request then return {'refused', 'task.claimed', status} end
+  return {'replayed', at, redis.call('HGETALL', task)}
+end
+if status ~= 'offered' then return {'refused', 'task.state', status} end
+if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
+  return {'refused', 'signature.replayed', status}
+end
+
+redis.call('HINCRBY', task, 'attempt', 1)
+redis.call('HSET', task, 'status', 'claimed', 'assignee_id', assignee, 'claim', request, 'claimed_at', at)
+lease(task, leases, id, at)
+tell_task(task, events, id, 'claimed', 'claimed')
+return {'claimed', at, redis.call('HGETALL', task)}

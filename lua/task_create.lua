@@ -1,0 +1,30 @@
+#!lua
+-- Offers one contract, once for each Idempotency-Key and each request signature.
+-- KEYS[1] task    task:{p}:<id>
+-- KEYS[2] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[3] replay  replay:{p}:<signature>; any key of the slot when the request is not signed here
+-- KEYS[4] events  events:{p}
+-- ARGV[1] digest  of the body, under its Idempotency-Key; empty = none
+-- ARGV[2] idem_ttl  milliseconds
+-- ARGV[3] replay_ttl  milliseconds; 0 = not signed here
+-- ARGV[4] id
+-- ARGV[5...] fields  name, value, ...
+-- Returns {'created', now, {name, value, ...}} | {'replayed', id}
+--       | {'refused', 'idempotency.conflict'|'signature.replayed', ''}
+-- Slot    partition of the id
+-- include now
+-- include once
+-- include remember
+-- include tell_task
+local before, original = once(idem, digest)
+if before == 'replayed' then return {before, original} end
+if before then return {'refused', 'idempotency.conflict', ''} end
+if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
+  return {'refused', 'signature.replayed', ''}
+end
+
+local at = now()
+redis.call('HSET', task, 'kind', 'contract', 'status', 'offered', 'attempt', 0, 'created_at', at, unpack(ARGV, 5))
+tell_task(task, events, id, 'offered', 'offered')
+remember(idem, digest, idem_ttl, id)
+return {'created', at, redis.call('HGETALL', task)}

@@ -1,0 +1,26 @@
+#!lua
+-- Gives a claim up, for whoever holds it: the contract is on offer again. The token stays known until the next
+-- claim, so that a repeated release is told the same.
+-- KEYS[1] task     task:{p}:<id>
+-- KEYS[2] leases   leases:{p}
+-- KEYS[3] events   events:{p}
+-- ARGV[1] id
+-- ARGV[2] attempt  of the claim_token
+-- ARGV[3] request  of the claim_token
+-- Returns {'released', now, {name, value, ...}} | {'refused', 'task.unknown'|'task.token'|'task.state', status}
+-- Slot    partition of the id
+-- include now
+-- include lapse
+-- include holds
+-- include reoffer
+-- include tell_task
+local at = now()
+local status = lapse(task, events, leases, id, at)
+if not status then return {'refused', 'task.unknown', ''} end
+if not holds(task, attempt, request) then return {'refused', 'task.token', status} end
+if status == 'completed' or status == 'canceled' then return {'refused', 'task.state', status} end
+if status ~= 'offered' then
+  tell_task(task, events, id, 'released', 'offered')
+  reoffer(task, leases, id)
+end
+return {'released', at, redis.call('HGETALL', task)}

@@ -1,0 +1,177 @@
+"""The outermost ASGI application: what is true of every request and answer, and the hot routes.
+
+A hot route (relay, session lines, message:send, MCP) goes from here straight to its handler; all
+else goes through Litestar's router. Either way the answer leaves with the same headers and the same
+errors (DESIGN 6).
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from typing import Protocol
+
+import structlog
+
+from node.refusal import Refused
+from node.web.address import ClientAddress
+from node.web.errors import refusal, response_to
+from node.web.http import Disconnected, Header, Message, Receive, Request, Response, Scope, Send
+from node.web.route import Route
+
+log = structlog.get_logger()
+
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
+CORS: tuple[Header, ...] = (
+    (b"access-control-allow-origin", b"*"),
+    (
+        b"access-control-expose-headers",
+        b"Retry-After, RateLimit, RateLimit-Policy, Signature-Error, Mcp-Session-Id, Mcp-Protocol-Version, Location, "
+        b"ETag, X-Request-Id, X-Error-Code, Idempotency-Replayed",
+    ),
+)
+PREFLIGHT: tuple[Header, ...] = (
+    (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, DELETE, OPTIONS"),
+    (
+        b"access-control-allow-headers",
+        b"Content-Type, Accept, Authorization, Content-Digest, Signature, Signature-Input, Signature-Key, "
+        b"Idempotency-Key, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, A2A-Version, "
+        b"A2A-Extensions, If-None-Match",
+    ),
+    (b"access-control-max-age", b"7200"),
+)
+
+
+class Node(Protocol):
+    """What the composition root hands over once a process is ready to serve."""
+
+    hot: Sequence[Route]
+    router: ASGIApp
+
+    async def close(self) -> None: ...
+
+
+class Front:
+    """The ASGI application of a web process."""
+
+    def __init__(self, compose: Callable[[], Awaitable[Node]], addresses: ClientAddress) -> None:
+        self._compose = compose
+        self._addresses = addresses
+        self._exact: dict[tuple[str, str], Route] = {}
+        self._nested: dict[tuple[str, str, str], Route] = {}
+        self._router: ASGIApp | None = None
+        # Unique over processes and restarts, and cheaper than a random one for each request.
+        self._request_prefix = os.urandom(5).hex()
+        self._request_numbers = count()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._serve(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = f"{self._request_prefix}{next(self._request_numbers):08x}"
+        request = Request(scope, receive, self._addresses.of(scope), request_id)
+        if request.method == "HEAD":
+            scope["method"] = request.method = "GET"
+            send = _without_body(send)
+        if not _one_host(scope["headers"]):
+            await respond(request, refusal(Refused("host.invalid")), send)
+        elif request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
+            await respond(request, Response(204, b"", PREFLIGHT), send)
+        elif (route := self._hot(request)) is not None:
+            response = await handle(route, request)
+            if response is not None:
+                await respond(request, response, send)
+        elif self._router is not None:
+            scope["relay.request"] = request
+            await self._router(scope, receive, _with_headers(request, send))
+
+    def _hot(self, request: Request) -> Route | None:
+        route = self._exact.get((request.method, request.path))
+        if route is None and request.path.startswith("/api/v1/sessions/"):
+            parts = request.path.split("/")
+            if len(parts) == 6:  # "", api, v1, sessions, {id}, messages
+                route = self._nested.get((request.method, parts[3], parts[5]))
+                request.params = {"id": parts[4]}
+        return route
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            node = await self._compose()
+        except Exception:
+            log.exception("web process cannot start")
+            await send({"type": "lifespan.startup.failed", "message": "see the log"})
+            raise
+        for route in node.hot:
+            parts = route.path.split("/")
+            if "{id}" in parts:
+                self._nested[route.method, parts[3], parts[5]] = route
+            else:
+                self._exact[route.method, route.path] = route
+        self._router = node.router
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await node.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def handle(route: Route, request: Request) -> Response | None:
+    """Run a handler; whatever goes wrong becomes an answer. None if the client has gone away."""
+    try:
+        return await route.handler(request)
+    except Disconnected:
+        return None
+    except Exception as failure:  # noqa: BLE001 - the one place where any failure becomes a logged 500
+        return (route.fault or response_to)(request, failure)
+
+
+async def respond(request: Request, response: Response, send: Send) -> None:
+    """Send an answer with the headers that every answer has."""
+    headers = [
+        *response.headers,
+        *request.notes,
+        *_common(request, response.headers),
+        (b"content-length", b"%d" % len(response.body)),
+    ]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
+
+
+def _common(request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
+    common = ((b"x-request-id", request.id.encode()), NOSNIFF)
+    if any(name == b"access-control-allow-origin" for name, _ in headers):
+        return common
+    return (*common, *CORS)
+
+
+def _with_headers(request: Request, send: Send) -> Send:
+    async def send_on(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers: list[Header] = [(bytes(name), bytes(value)) for name, value in message["headers"]]
+            message["headers"] = [*headers, *_common(request, headers)]
+        await send(message)
+
+    return send_on
+
+
+def _without_body(send: Send) -> Send:
+    async def send_on(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {"type": "http.response.body", "body": b"", "more_body": message.get("more_body", False)}
+        await send(message)
+
+    return send_on
+
+
+def _one_host(headers: Sequence[Header]) -> bool:
+    hosts = 0
+    for name, value in headers:
+        if name == b"host":
+            if not value:
+                return False
+            hosts += 1
+    return hosts == 1

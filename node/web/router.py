@@ -1,0 +1,82 @@
+"""The route tables as Litestar handlers, and Litestar's own refusals in our form."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from litestar import Litestar
+from litestar import Request as LitestarRequest
+from litestar import Response as LitestarResponse
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+from litestar.handlers import HTTPRouteHandler, route
+from litestar.response.base import ASGIResponse
+
+from node.refusal import Refused
+from node.web import http
+from node.web.errors import refusal, response_to
+from node.web.route import Route
+
+AnyRequest = LitestarRequest[Any, Any, Any]
+
+
+class Answer(LitestarResponse[bytes]):
+    """An answer of ours on its way through Litestar, which adds nothing to it."""
+
+    def __init__(self, request: http.Request, response: http.Response) -> None:
+        super().__init__(response.body, status_code=response.status)
+        self._lines = [
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in [*response.headers, *request.notes]
+        ]
+
+    def to_asgi_response(self, *_: Any, **__: Any) -> ASGIResponse:
+        """The answer as it goes out."""
+        return ASGIResponse(body=self.content, status_code=self.status_code, headers=self._lines)
+
+
+def router(routes: Iterable[Route], handle: Any) -> Litestar:
+    """A Litestar application of the routes; `handle` runs one and turns failures into answers."""
+    table = list(routes)
+    methods: dict[str, set[str]] = {}
+    for each in table:
+        methods.setdefault(each.path, set()).add(each.method)
+
+    def refuse(litestar_request: AnyRequest, failure: Exception) -> Answer:
+        request: http.Request = litestar_request.scope["relay.request"]  # type: ignore[typeddict-item]
+        if isinstance(failure, NotFoundException):
+            return Answer(request, refusal(Refused("path.unknown")))
+        if isinstance(failure, MethodNotAllowedException):
+            response = refusal(Refused("method.unknown"))
+            response.headers = [*response.headers, (b"allow", _allowed(methods, request.path).encode())]
+            return Answer(request, response)
+        return Answer(request, response_to(request, failure))
+
+    return Litestar(
+        route_handlers=[_endpoint(each, handle) for each in table],
+        exception_handlers={HTTPException: refuse, Exception: refuse},
+        openapi_config=None,
+        logging_config=None,
+    )
+
+
+def _endpoint(described: Route, handle: Any) -> HTTPRouteHandler:
+    path = described.path.replace("}", ":str}")
+
+    @route(path, http_method=described.method, status_code=described.status)  # type: ignore[arg-type]
+    async def endpoint(request: AnyRequest) -> Answer:
+        ours: http.Request = request.scope["relay.request"]  # type: ignore[typeddict-item]
+        ours.params = request.path_params
+        response = await handle(described, ours)
+        return Answer(ours, response if response is not None else http.Response(499, b""))
+
+    return endpoint
+
+
+def _allowed(methods: dict[str, set[str]], path: str) -> str:
+    steps = path.rstrip("/").split("/")
+    found = {"OPTIONS"}
+    for pattern, allowed in methods.items():
+        parts = pattern.rstrip("/").split("/")
+        if len(parts) == len(steps) and all(p == s or p.startswith("{") for p, s in zip(parts, steps, strict=True)):
+            found |= allowed
+    if "GET" in found:
+        found.add("HEAD")
+    return ", ".join(sorted(found))
