@@ -1,0 +1,125 @@
+"""Other people's signing libraries, used as their manuals say, against a real socket.
+
+The JavaScript ones run under Node.js 18 or newer, which has to be on the PATH; npm fetches them
+into `js/node_modules` the first time.
+"""
+
+# The Python library re-exports without saying so, and leaves its messages untyped.
+# pyright: reportPrivateImportUsage=false, reportUnknownMemberType=false
+
+import asyncio
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from http_message_signatures import HTTPMessageSigner, HTTPMessageVerifier, HTTPSignatureKeyResolver
+from http_message_signatures.algorithms import ED25519
+from http_message_signatures.httpx2 import adapt_message
+
+from node.sign.base import Origin
+from node.sign.keys import base64url
+from node.sign.outcome import Outcome, Verified
+from node.sign.request import verify
+from tests.sign.signing import BODY, COVERED, HWK, PUBLIC, SEED, sign
+
+JS = Path(__file__).parent / "js"
+
+
+class Node:
+    """A server that judges each request by its signature."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.origin = Origin.parse("http://unbound.example")
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        request, *lines = head.rstrip(b"\r\n").split(b"\r\n")
+        headers = [(name.lower(), value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
+        body = await reader.readexactly(int(dict(headers)[b"content-length"]))
+        method, target, _ = request.decode().split(" ")
+        path, _, query = target.partition("?")
+        self.outcomes.append(
+            verify(
+                method=method,
+                path=path,
+                query=query,
+                headers=headers,
+                body=body,
+                origin=self.origin,
+                now=time.time(),
+            )
+        )
+        writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    node = Node()
+    server = await asyncio.start_server(node.answer, "127.0.0.1", 0)
+    async with server:
+        node.origin = Origin.parse(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        yield node
+
+
+@pytest.fixture(scope="session")
+def javascript() -> Path:
+    """The directory of the JavaScript clients, installed. Fails without Node.js and npm."""
+    if not (JS / "node_modules").exists():
+        subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=JS, check=True, capture_output=True, timeout=120)
+    return JS
+
+
+async def test_javascript_clients_are_verified_unchanged(node: Node, javascript: Path):
+    url = f"http://{node.origin.authority}/api/v1/board"
+    script = await asyncio.create_subprocess_exec(
+        *("node", "send.mjs", url, base64url(SEED), PUBLIC.x, PUBLIC.did),
+        cwd=javascript,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await script.communicate()
+    assert script.returncode == 0, errors.decode()
+    assert len(node.outcomes) == 2
+    for outcome in node.outcomes:
+        assert isinstance(outcome, Verified), outcome
+        assert outcome.key == PUBLIC
+
+
+class Keys(HTTPSignatureKeyResolver):
+    """The library wants key ids looked up."""
+
+    def resolve_private_key(self, key_id: str) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(SEED)
+
+    def resolve_public_key(self, key_id: str) -> Ed25519PublicKey:
+        return Ed25519PublicKey.from_public_bytes(PUBLIC.raw)
+
+
+@pytest.mark.parametrize("keyid", [PUBLIC.thumbprint, PUBLIC.did])
+async def test_http_message_signatures_for_python_is_verified_unchanged(node: Node, keyid: str):
+    hwk = keyid == PUBLIC.thumbprint
+    url = f"http://{node.origin.authority}/api/v1/tasks?trace=1"
+    headers = {"signature-key": f"pyhms={HWK}"} if hwk else {}
+    request = httpx2.Request("POST", url, content=BODY, headers=headers)
+    signer = HTTPMessageSigner(signature_algorithm=ED25519, key_resolver=Keys())
+    covered = ("@method", "@authority", "@target-uri", *headers)
+    signer.sign(adapt_message(request), key_id=keyid, covered_component_ids=covered, nonce="1", body=BODY)
+    async with httpx2.AsyncClient() as client:
+        await client.send(request)
+    (outcome,) = node.outcomes
+    assert isinstance(outcome, Verified), outcome
+    assert outcome.key == PUBLIC
+
+
+def test_http_message_signatures_for_python_verifies_what_our_tests_sign():
+    signed = sign(COVERED, f';created={int(time.time())};keyid="{PUBLIC.thumbprint}"')
+    request = httpx2.Request("POST", "https://node.example/api/v1/board", content=BODY, headers=signed.headers)
+    verifier = HTTPMessageVerifier(signature_algorithm=ED25519, key_resolver=Keys())
+    (result,) = verifier.verify(adapt_message(request), body=BODY)
+    assert list(result.covered_components) == [*(f'"{name}"' for name in COVERED), '"@signature-params"']

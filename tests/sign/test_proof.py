@@ -1,0 +1,118 @@
+"""Proofs: what a peer can find out about a stored post without trusting the node that shows it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from node.sign.outcome import Verified
+from node.sign.proof import MAX_SIGNED_BODY, Proof, ProofInvalid, proof_of, rebuild_base, verify_proof
+from tests.sign.signing import BODY, NOW, PUBLIC, Signed, sign
+
+SHOWN = ("title", "body", "author")
+RECORD = {**json.loads(BODY), "author": None}
+
+
+def proof(body: bytes = BODY, **changes: Any) -> Proof:
+    outcome = sign(request=Signed(body=body)).judged()
+    assert isinstance(outcome, Verified)
+    return msgspec.structs.replace(proof_of(outcome, body, SHOWN), **changes)
+
+
+def test_a_stored_proof_is_verified_by_whoever_reads_the_record():
+    stored = msgspec.json.encode(proof())
+    proven = verify_proof(msgspec.json.decode(stored, type=Proof), RECORD)
+    assert proven.key == PUBLIC
+    assert proven.created == NOW - 5
+    assert proven.target == "node.example/api/v1/board"
+    assert proven.content == json.loads(BODY)
+
+
+def test_texts_are_compared_as_the_node_shows_them():
+    body = b'{"title":"a\\u202eb","body":"c"}'
+    shown = {"title": "ab", "body": "c"}
+    assert verify_proof(proof(body), shown, clean=lambda text: text.replace("\u202e", ""))
+    with pytest.raises(ProofInvalid):
+        verify_proof(proof(body), shown)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{**RECORD, "title": "Looking for a TSV parser"}, {**RECORD, "author": "agent-7"}, {**RECORD, "body": None}],
+    ids=["altered", "added", "removed"],
+)
+def test_a_record_that_shows_something_else_is_found_out(record: dict[str, object]):
+    with pytest.raises(ProofInvalid):
+        verify_proof(proof(), record)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"title":"t","body":"b","callback_url":"https://agent.example/secret"}',
+        b'{"title":"t","body":"b","idempotency_key":"k"}',
+        b'{"title":"t","title":"u","body":"b"}',
+        b'{"title":"t","body":{"a":1,"a":2}}',
+        b"[]",
+        b"plain text",
+        b'{"title":"\xff"}',
+        b'{"title":' + b"[" * 100_000,
+        b'{"title":"' + b"a" * MAX_SIGNED_BODY + b'"}',
+    ],
+    ids=["callback", "idempotency key", "twice", "twice within", "list", "text", "not UTF-8", "too deep", "too long"],
+)
+def test_a_body_that_cannot_be_published_is_not_kept_and_the_signature_still_verifies(body: bytes):
+    stored = proof(body)
+    assert stored.signed_body is None
+    assert verify_proof(stored).content is None
+    with pytest.raises(ProofInvalid):
+        verify_proof(stored, RECORD)
+
+
+def without_digest() -> Proof:
+    outcome = sign(("@method", "@target-uri", "signature-key"), request=Signed(body=b"")).judged()
+    assert isinstance(outcome, Verified)
+    return msgspec.structs.replace(proof_of(outcome, b"", SHOWN), signed_body=BODY.decode())
+
+
+def joined(components: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The first two lines of the base in one component: the same bytes, another meaning."""
+    (first, value), (second, other), *rest = components
+    return ((first, f'{value}\n"{second}": {other}'), *rest)
+
+
+TAMPERED: dict[str, Callable[[], Proof]] = {
+    "another body": lambda: proof(signed_body=BODY.decode().replace("CSV", "TSV")),
+    "a body with a lone surrogate": lambda: proof(signed_body='{"title":"\ud800"}'),
+    "a body the signature does not cover": without_digest,
+    "another key": lambda: proof(key="11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"),
+    "a key that is none": lambda: proof(key="AAAA"),
+    "another signature": lambda: proof(signature="A" * 86 + "=="),
+    "a signature that is none": lambda: proof(signature="?"),
+    "another component": lambda: proof(components=(("@method", "PUT"), *proof().components[1:])),
+    "a component less": lambda: proof(components=proof().components[1:]),
+    "a component renamed": lambda: proof(components=(("x-method", "POST"), *proof().components[1:])),
+    "components joined": lambda: proof(components=joined(proof().components)),
+    "a name with a quote": lambda: proof(components=(('@method": POST\n"@authority', "x"), *proof().components[2:])),
+    "other parameters": lambda: proof(params=proof().params.replace("5600", "5601")),
+    "parameters spelt otherwise": lambda: proof(params=proof().params.replace(";created", "; created")),
+    "parameters with a second label": lambda: proof(params=proof().params + ", other=1"),
+    "parameters that are none": lambda: proof(params="?"),
+    "parameters of another type": lambda: proof(params='"text"'),
+    "parameters that are not ASCII": lambda: proof(params='();tag="€"', components=()),
+}
+
+
+@pytest.mark.parametrize("tampered", TAMPERED.values(), ids=TAMPERED)
+def test_a_tampered_proof_proves_nothing(tampered: Callable[[], Proof]):
+    with pytest.raises(ProofInvalid):
+        verify_proof(tampered(), RECORD)
+
+
+def test_the_rebuilt_base_is_what_was_signed():
+    assert rebuild_base(proof()).decode().splitlines() == [
+        *(f'"{name}": {value}' for name, value in proof().components),
+        f'"@signature-params": {proof().params}',
+    ]
