@@ -46,8 +46,10 @@ PREFLIGHT: tuple[Header, ...] = (
 class Node(Protocol):
     """What the composition root hands over once a process is ready to serve."""
 
-    hot: Sequence[Route]
-    router: ASGIApp
+    @property
+    def hot(self) -> Sequence[Route]: ...
+
+    async def router(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     async def close(self) -> None: ...
 

@@ -58,11 +58,8 @@ class BoardStore:
 
     async def post(self, once: Once | None, replay_id: str, fields: Sequence[str | bytes]) -> Posted:
         """Post a thread. A `replay_id` is refused when it was used before. Raises StoreUnavailable."""
-        if once:
-            partition = once.partition
-        else:
-            partition = keys.partition_of(replay_id) if replay_id else None
-        thread_id = keys.new_id(partition)
+        home = once.partition if once else keys.partition_of(replay_id) if replay_id else None
+        thread_id = keys.new_id(home)
         partition = keys.partition_of_id(thread_id)
         thread = keys.thread(thread_id)
         reply = await self._store.run(
@@ -84,7 +81,13 @@ class BoardStore:
                 return Posted(cast(Literal["conflict"], kind), thread_id)
 
     async def reply(
-        self, thread_id: str, client: str, limit: Limit, once: Once | None, replay_id: str, fields: Sequence[str | bytes]
+        self,
+        thread_id: str,
+        client: str,
+        limit: Limit,
+        once: Once | None,
+        replay_id: str,
+        fields: Sequence[str | bytes],
     ) -> Added:
         """Add a reply. Raises StoreUnavailable."""
         partition = keys.partition_of_id(thread_id)

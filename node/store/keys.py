@@ -146,8 +146,10 @@ OPEN_THREADS = "board:open"
 CLOSED_THREADS = "board:closed"
 """Ids of closed threads by time of their last activity (ms)."""
 
-OFFERED_TASKS = "tasks:offered"
-"""Ids of offered tasks by time of the offer (ms)."""
+
+def tasks_with(status: str) -> str:
+    """Ids of the work contracts with that status, by time of their creation (ms)."""
+    return f"tasks:{status}"
 
 
 # Channels: a wake-up about an entity or an outbox is sent by sharded pub/sub on the channel that bears

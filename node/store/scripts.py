@@ -69,7 +69,8 @@ class Script(msgspec.Struct, frozen=True):
 
     def check(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
         """Raise TypeError if the number of keys or arguments is not the script's."""
-        if len(keys) != len(self.keys) or (len(args) < len(self.args) if self.variadic else len(args) != len(self.args)):
+        enough = len(args) >= len(self.args) if self.variadic else len(args) == len(self.args)
+        if len(keys) != len(self.keys) or not enough:
             raise TypeError(f"{self.name} takes keys {self.keys} and args {self.args}, got {len(keys)} and {len(args)}")
 
     def single(self, keys: Sequence[str], args: Sequence[Arg]) -> list[Arg]:
@@ -119,7 +120,8 @@ def compile_script(name: str, text: str, library: Path) -> Script:
     library_text = "".join(_includes(name, rest, library, ()).values())
     names = _locals(keys, "KEYS") + _locals(args, "ARGV")
     single = f"{shebang}\n{library_text}{names}{rest}"
-    batch = f"{shebang}\n{library_text}local function step(KEYS, ARGV)\n{names}{rest}\nend\n{_BATCH.format(keys=len(keys))}"
+    step = f"local function step(KEYS, ARGV)\n{names}{rest}\nend\n"
+    batch = f"{shebang}\n{library_text}{step}{_BATCH.format(keys=len(keys))}"
     return Script(
         name=name,
         keys=keys,

@@ -26,7 +26,7 @@ CATALOGUE: dict[str, Entry] = {
     "language.not_english": Entry(400, "Queries must be submitted in plain English (en-US)."),
     "host.invalid": Entry(400, "Send exactly one Host header."),
     "body.incomplete": Entry(400, "The body ended early; send it whole."),
-    "signature.invalid": Entry(400, "The request signature does not verify ({reason}); sign again or send it unsigned."),
+    "signature.invalid": Entry(400, "The signature does not verify ({reason}); sign again or send unsigned."),
     "task.token": Entry(403, "The claim_token is not the one of the present claim."),
     "task.actor": Entry(403, "Only the publisher or the assignee may do this; name yourself in actor_id."),
     "task.proof": Entry(403, "This task is bound: show the publisher_token, the claim_token or the signing key."),

@@ -8,7 +8,9 @@ MAX_LENGTH = 255
 REPLAYED = (b"idempotency-replayed", b"true")
 
 
-def once_of(request: Request, operation: str, body: bytes, who: str | None = None, key: str | None = None) -> Once | None:
+def once_of(
+    request: Request, operation: str, body: bytes, who: str | None = None, key: str | None = None
+) -> Once | None:
     """The request's Idempotency-Key header, or the `key` its body names, for the client or `who`.
 
     Raises Invalid if the key is empty or longer than 255 characters.

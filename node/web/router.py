@@ -1,7 +1,7 @@
 """The route tables as Litestar handlers, and Litestar's own refusals in our form."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, cast
 
 from litestar import Litestar
 from litestar import Request as LitestarRequest
@@ -16,6 +16,10 @@ from node.web.errors import refusal, response_to
 from node.web.route import Route
 
 AnyRequest = LitestarRequest[Any, Any, Any]
+Handle = Callable[[Route, http.Request], Awaitable[http.Response | None]]
+
+CLIENT_GONE = http.Response(499, b"")
+"""Nobody reads it; the number is the custom of access logs."""
 
 
 class Answer(LitestarResponse[bytes]):
@@ -32,7 +36,7 @@ class Answer(LitestarResponse[bytes]):
         return ASGIResponse(body=self.content, status_code=self.status_code, headers=self._lines)
 
 
-def router(routes: Iterable[Route], handle: Any) -> Litestar:
+def router(routes: Iterable[Route], handle: Handle) -> Litestar:
     """A Litestar application of the routes; `handle` runs one and turns failures into answers."""
     table = list(routes)
     methods: dict[str, set[str]] = {}
@@ -40,7 +44,7 @@ def router(routes: Iterable[Route], handle: Any) -> Litestar:
         methods.setdefault(each.path, set()).add(each.method)
 
     def refuse(litestar_request: AnyRequest, failure: Exception) -> Answer:
-        request: http.Request = litestar_request.scope["relay.request"]  # type: ignore[typeddict-item]
+        request = _ours(litestar_request)
         if isinstance(failure, NotFoundException):
             return Answer(request, refusal(Refused("path.unknown")))
         if isinstance(failure, MethodNotAllowedException):
@@ -57,17 +61,21 @@ def router(routes: Iterable[Route], handle: Any) -> Litestar:
     )
 
 
-def _endpoint(described: Route, handle: Any) -> HTTPRouteHandler:
+def _endpoint(described: Route, handle: Handle) -> HTTPRouteHandler:
     path = described.path.replace("}", ":str}")
 
-    @route(path, http_method=described.method, status_code=described.status)  # type: ignore[arg-type]
+    @route(path, http_method=cast(Any, described.method), status_code=described.status)
     async def endpoint(request: AnyRequest) -> Answer:
-        ours: http.Request = request.scope["relay.request"]  # type: ignore[typeddict-item]
+        ours = _ours(request)
         ours.params = request.path_params
         response = await handle(described, ours)
-        return Answer(ours, response if response is not None else http.Response(499, b""))
+        return Answer(ours, response or CLIENT_GONE)
 
     return endpoint
+
+
+def _ours(request: AnyRequest) -> http.Request:
+    return cast(http.Scope, request.scope)["relay.request"]
 
 
 def _allowed(methods: dict[str, set[str]], path: str) -> str:
