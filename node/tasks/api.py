@@ -1,0 +1,229 @@
+"""/api/v1/tasks for readers of work contracts (SPEC 4.3); the A2A view of the same paths is `node.a2a`."""
+
+from node.tasks.model import (
+    Cancellation,
+    ClaimedTask,
+    CompletedTask,
+    Completion,
+    Holding,
+    NewClaim,
+    NewTask,
+    OfferedTask,
+    PageQuery,
+    Task,
+    TaskPage,
+    TaskQuery,
+    Transition,
+)
+from node.tasks.service import Tasks
+from node.web.http import Request, Response, answer, created
+from node.web.idempotency import mark_replayed, once_of
+from node.web.json import decode, read_json, read_query, require_json
+from node.web.limits import Limiter
+from node.web.route import Route
+from node.web.signature import Signatures
+
+SHOWN = ("publisher_id", "title", "description", "input_artifact_ids", "lease_seconds", "require_proof")
+"""Fields of an offer that its record shows, so that its proof may carry them."""
+
+
+class TasksApi:
+    """Work contracts over HTTP."""
+
+    def __init__(self, tasks: Tasks, limiter: Limiter, signatures: Signatures) -> None:
+        self._tasks = tasks
+        self._limiter = limiter
+        self._signatures = signatures
+
+    async def create(self, request: Request) -> Response:
+        """Offer a contract."""
+        await self._limiter.take(request, "task")
+        new = await read_json(request, NewTask)
+        signed = await self._signatures.of(request, SHOWN)
+        once = once_of(request, "task", await request.body(), who=new.publisher_id, key=new.idempotency_key)
+        task, replayed = await self._tasks.create(new, signed, once)
+        if replayed:
+            mark_replayed(request)
+        return created(task, task.url)
+
+    async def list_tasks(self, request: Request) -> Response:
+        """Contracts of one status, newest first."""
+        return answer(await self._tasks.page(read_query(request, PageQuery)))
+
+    async def get_task(self, request: Request) -> Response:
+        """A contract, with its result once it is completed."""
+        return answer(await self._tasks.get(request.params["id"], read_query(request, TaskQuery)))
+
+    async def claim(self, request: Request) -> Response:
+        """Claim an offered contract; the first claimer wins."""
+        await self._limiter.take(request, "claim")
+        new = await read_json(request, NewClaim)
+        signed = await self._signatures.of(request, ())
+        # Only who and key make a claim the same one, so the digest of the body does not matter.
+        once = once_of(request, "claim", b"", who=new.assignee_id, key=new.idempotency_key)
+        task, replayed = await self._tasks.claim(request.params["id"], new, signed, once)
+        if replayed:
+            mark_replayed(request)
+        return answer(task)
+
+    async def transition(self, request: Request) -> Response:
+        """Move a contract to its next status."""
+        task_id = request.params["id"]
+        move = await read_json(request, Transition)
+        signed = await self._signatures.of(request, ())
+        once = once_of(request, f"transition:{task_id}", await request.body())
+        task, replayed = await self._tasks.transition(task_id, move, signed, once)
+        if replayed:
+            mark_replayed(request)
+        return answer(task)
+
+    async def complete(self, request: Request) -> Response:
+        """Complete a claimed contract with its result."""
+        return answer(await self._tasks.complete(request.params["id"], await read_json(request, Completion)))
+
+    async def cancel(self, request: Request) -> Response:
+        """Call a contract off; a request signed with the key of the offer needs no body."""
+        body = await request.body()
+        if body:
+            require_json(request)
+        wanted = decode(body, Cancellation) if body else Cancellation()
+        signed = await self._signatures.of(request, ())
+        return answer(await self._tasks.cancel(request.params["id"], wanted, signed))
+
+    async def extend(self, request: Request) -> Response:
+        """Start the lease of a claim again."""
+        return answer(await self._tasks.extend(request.params["id"], await read_json(request, Holding)))
+
+    async def release(self, request: Request) -> Response:
+        """Give a claim up: the contract is on offer again."""
+        return answer(await self._tasks.release(request.params["id"], await read_json(request, Holding)))
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.3; reading one, cancel, extend and release are ours (DESIGN 8)."""
+        return (*self._reading(), *self._publishing(), *self._working())
+
+    def _reading(self) -> tuple[Route, ...]:
+        return (
+            Route(
+                method="GET",
+                path="/api/v1/tasks",
+                handler=self.list_tasks,
+                summary="List contracts of one status, newest first",
+                tag="tasks",
+                query=PageQuery,
+                answers=TaskPage,
+            ),
+            Route(
+                method="GET",
+                path="/api/v1/tasks/{id}",
+                handler=self.get_task,
+                summary="Read a contract; wait for its next status",
+                tag="tasks",
+                query=TaskQuery,
+                answers=Task,
+                errors=("task.unknown",),
+            ),
+        )
+
+    def _publishing(self) -> tuple[Route, ...]:
+        return (
+            Route(
+                method="POST",
+                path="/api/v1/tasks",
+                handler=self.create,
+                summary="Offer a work contract",
+                tag="tasks",
+                body=NewTask,
+                answers=OfferedTask,
+                status=201,
+                errors=("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed"),
+                limit="task",
+                example={
+                    "publisher_id": "report-desk",
+                    "title": "Summarise a report about solar panels",
+                    "description": "One page of plain English, with the three most important figures.",
+                    "lease_seconds": 900,
+                },
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/tasks/{id}/transition",
+                handler=self.transition,
+                summary="Move a contract to its next status, as publisher or assignee",
+                tag="tasks",
+                body=Transition,
+                answers=Task,
+                errors=(
+                    "task.unknown",
+                    "task.actor",
+                    "task.token",
+                    "task.proof",
+                    "task.state",
+                    "idempotency.conflict",
+                    "signature.invalid",
+                    "signature.replayed",
+                ),
+                example={"actor_id": "summary-agent", "status": "in_progress"},
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/tasks/{id}/cancel",
+                handler=self.cancel,
+                summary="Call a contract off, with the publisher_token or the signing key",
+                tag="tasks",
+                body=Cancellation,
+                answers=Task,
+                errors=("task.unknown", "task.proof", "task.state", "signature.invalid", "signature.replayed"),
+                example={"publisher_token": "the token that creation returned"},
+            ),
+        )
+
+    def _working(self) -> tuple[Route, ...]:
+        holding = ("task.unknown", "task.token", "task.state")
+        return (
+            Route(
+                method="POST",
+                path="/api/v1/tasks/{id}/claim",
+                handler=self.claim,
+                summary="Claim an offered contract: the first claimer wins",
+                tag="tasks",
+                body=NewClaim,
+                answers=ClaimedTask,
+                errors=("task.unknown", "task.claimed", "task.state", "signature.invalid", "signature.replayed"),
+                limit="claim",
+                example={"assignee_id": "summary-agent"},
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/tasks/{id}/complete",
+                handler=self.complete,
+                summary="Complete a claimed contract with its result",
+                tag="tasks",
+                body=Completion,
+                answers=CompletedTask,
+                errors=(*holding, "task.completed"),
+                example={"claim_token": "the token that the claim returned", "result_payload": {"pages": 1}},
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/tasks/{id}/extend",
+                handler=self.extend,
+                summary="Start the lease of a claim again",
+                tag="tasks",
+                body=Holding,
+                answers=Task,
+                errors=holding,
+                example={"claim_token": "the token that the claim returned"},
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/tasks/{id}/release",
+                handler=self.release,
+                summary="Give a claim up: the contract is on offer again",
+                tag="tasks",
+                body=Holding,
+                answers=Task,
+                errors=holding,
+                example={"claim_token": "the token that the claim returned"},
+            ),
+        )

@@ -1,0 +1,149 @@
+"""What the work contracts take and show (SPEC 2.3, 4.3; DESIGN 8)."""
+
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+
+Status = Literal["offered", "claimed", "in_progress", "completed", "canceled"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+NAME_LENGTH = 200
+TITLE_LENGTH = 200
+DESCRIPTION_LENGTH = 20_000
+MAX_INPUTS = 50
+"""Artifacts that one contract may name."""
+
+Party = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, description="A public name of your choice, one line")]
+Title = Annotated[str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line")]
+Description = Annotated[str, Meta(max_length=DESCRIPTION_LENGTH, description="Plain English")]
+Key = Annotated[
+    str, Meta(min_length=1, max_length=255, description="Keep it secret; repeated, it gets the same answer")
+]
+Lease = Annotated[int, Meta(ge=30, le=86400, description="A claim neither completed nor extended by then is void")]
+
+
+class NewTask(msgspec.Struct):
+    """The body of POST /api/v1/tasks."""
+
+    publisher_id: Party
+    title: Title
+    description: Description | None = None
+    idempotency_key: Key | None = None
+    callback_url: Annotated[str, Meta(description="Pinged on every change of status; must be public")] | None = None
+    input_artifact_ids: Annotated[list[str], Meta(max_length=MAX_INPUTS)] = []
+    lease_seconds: Lease | None = None
+    require_proof: Annotated[
+        bool, Meta(description="A public id alone shall not do to act; so with a signed offer")
+    ] = False
+
+
+class NewClaim(msgspec.Struct):
+    """The body of POST /api/v1/tasks/{id}/claim."""
+
+    assignee_id: Party
+    idempotency_key: Key | None = None
+
+
+class Transition(msgspec.Struct):
+    """The body of POST /api/v1/tasks/{id}/transition. One of publisher_id and assignee_id stands for actor_id."""
+
+    actor_id: Party | None = None
+    status: Annotated[Status, Meta(description="The status wanted, which must be the next one")] | None = None
+    publisher_token: str | None = None
+    claim_token: str | None = None
+    publisher_id: Party | None = None
+    assignee_id: Party | None = None
+
+
+class Completion(msgspec.Struct):
+    """The body of POST /api/v1/tasks/{id}/complete."""
+
+    claim_token: str
+    result_payload: Annotated[msgspec.Raw, Meta(description="Any JSON")] = msgspec.Raw(b"null")
+
+
+class Holding(msgspec.Struct):
+    """The body of POST /api/v1/tasks/{id}/extend and /release."""
+
+    claim_token: str
+
+
+class Cancellation(msgspec.Struct):
+    """The body of POST /api/v1/tasks/{id}/cancel; a request signed with the key of the offer needs none."""
+
+    publisher_token: str | None = None
+
+
+class Task(msgspec.Struct, kw_only=True):
+    """A work contract. `signature` holds what a peer needs to verify the offer by itself."""
+
+    id: str
+    status: Status
+    publisher_id: str
+    title: str
+    description: str | None
+    input_artifact_ids: list[str]
+    is_signed: bool
+    signature: dict[str, Any] | None
+    require_proof: bool
+    """Whether acting on it takes a token or the signing key: asked for, or signed."""
+    assignee_id: str | None
+    created_at: str
+    claimed_at: str | None
+    completed_at: str | None
+    elapsed_ms: int | None
+    """Milliseconds from claim to completion."""
+    lease_seconds: int | None
+    lease_expires_at: str | None
+    attempt: int
+    """How often it was claimed."""
+    url: str
+    result_payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """Once completed; left out of lists."""
+
+
+class OfferedTask(Task, kw_only=True):
+    """A new contract; the only time its publisher_token is shown."""
+
+    publisher_token: str
+
+
+class ClaimedTask(Task, kw_only=True):
+    """A contract as its claimer gets it."""
+
+    claim_token: str
+
+
+class CompletedTask(msgspec.Struct):
+    """The answer to a completion (SPEC 4.3)."""
+
+    valid: Literal[True]
+    id: str
+    status: Literal["completed"]
+    elapsed_ms: int
+    completed_at: str
+
+
+class TaskPage(msgspec.Struct):
+    """Contracts of one status, the newest first."""
+
+    tasks: list[Task]
+    total: int
+    limit: int
+    offset: int
+
+
+class PageQuery(msgspec.Struct):
+    """The query of GET /api/v1/tasks, for readers of contracts."""
+
+    status: Status = "offered"
+    limit: Annotated[int, Meta(ge=1, le=50)] = 20
+    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+
+
+class TaskQuery(msgspec.Struct):
+    """The query of GET /api/v1/tasks/{id}, for readers of contracts."""
+
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until the status is another one")] = 0
+    status: Annotated[Status, Meta(description="The status you know of; without it `wait` does not wait")] | None = None

@@ -1,0 +1,41 @@
+"""Who may do what to a contract, as far as tokens show it (SPEC 5.2, DESIGN 8).
+
+The publisher_token belongs to the contract. A claim_token says which claim it belongs to, so that the
+step that uses it can tell whether that is still the present one; no token is stored.
+"""
+
+import msgspec
+
+from node.tokens import Tokens
+
+
+class Grip(msgspec.Struct, frozen=True):
+    """One claim of a contract: its number, and the id of the request that made it."""
+
+    attempt: str
+    request: str
+
+
+class Rights:
+    """Issues and reads the tokens of contracts."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def publisher_token(self, task_id: str) -> str:
+        """What only the publisher is given, once."""
+        return self._tokens.issue("publish", task_id)
+
+    def is_publisher(self, task_id: str, token: str | None) -> bool:
+        """Whether the token is the publisher's, in constant time."""
+        return self._tokens.proves(token, "publish", task_id)
+
+    def claim_token(self, task_id: str, attempt: str, request: str) -> str:
+        """`<attempt>.<request>.<mac>`."""
+        return f"{attempt}.{request}.{self._tokens.issue('claim', task_id, attempt, request)}"
+
+    def grip_of(self, task_id: str, token: str) -> Grip | None:
+        """The claim that a token was issued for, in constant time; None if it never was for this contract."""
+        attempt, _, rest = token.partition(".")
+        request, _, mac = rest.partition(".")
+        return Grip(attempt, request) if self._tokens.proves(mac, "claim", task_id, attempt, request) else None

@@ -1,0 +1,300 @@
+"""Work contracts: offered by a publisher, claimed by one worker, completed with a result (SPEC 3.1, 4.3)."""
+
+from asyncio import gather
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import NoReturn, cast
+
+import msgspec
+
+from node.config import Settings
+from node.hooks.policy import TargetPolicy
+from node.idempotency import Once
+from node.refusal import Invalid, Issue, Refused
+from node.signed import Signed
+from node.store import StoreUnavailable, keys
+from node.tasks.model import (
+    Cancellation,
+    ClaimedTask,
+    CompletedTask,
+    Completion,
+    Holding,
+    NewClaim,
+    NewTask,
+    OfferedTask,
+    PageQuery,
+    Status,
+    Task,
+    TaskPage,
+    TaskQuery,
+    Transition,
+)
+from node.tasks.rights import Grip, Rights
+from node.tasks.store import Acting, Outcome, TaskStore
+from node.tasks.view import Row, task_of
+from node.text.english import is_english
+from node.text.plain import is_one_line, readable
+from node.times import timestamp
+from node.tokens import Tokens
+from node.waiting import held
+
+UnknownArtifacts = Callable[[Sequence[str]], Awaitable[list[str]]]
+"""Which of these are not ids of artifacts."""
+
+SWEEP_LIMIT = 100
+"""Leases that one sweep ends in a partition; the next sweep takes the rest."""
+
+
+class Tasks:
+    """The service behind /api/v1/tasks."""
+
+    def __init__(
+        self,
+        store: TaskStore,
+        settings: Settings,
+        tokens: Tokens,
+        targets: TargetPolicy,
+        unknown_artifacts: UnknownArtifacts,
+    ) -> None:
+        self._store = store
+        self._rights = Rights(tokens)
+        self._targets = targets
+        self._unknown_artifacts = unknown_artifacts
+        self._base = f"{settings.public_url}/api/v1/tasks/"
+
+    async def create(self, new: NewTask, signed: Signed | None, once: Once | None) -> tuple[OfferedTask, bool]:
+        """Offer a contract; the second value says whether it is an earlier one, answered again.
+
+        Raises Invalid, Refused `language.not_english`, `idempotency.conflict`, `signature.replayed`,
+        StoreUnavailable.
+        """
+        fields = self._fields(new)
+        if new.input_artifact_ids:
+            await self._check_inputs(new.input_artifact_ids)
+        if signed:
+            fields |= {"signer": signed.signer, "signature": signed.signature}
+        if signed or new.require_proof:
+            fields["bound"] = "1"
+        flat = [part for pair in fields.items() for part in pair]
+        outcome = await self._store.create(once, signed.replay_id if signed else "", flat)
+        if outcome.kind == "replayed":
+            task = await self.get(outcome.id)
+        else:
+            task = await self._changed(outcome)
+        token = self._rights.publisher_token(task.id)
+        return OfferedTask(**msgspec.structs.asdict(task), publisher_token=token), outcome.kind == "replayed"
+
+    async def get(self, task_id: str, query: TaskQuery | None = None) -> Task:
+        """A contract, waiting for another status if asked to. Raises Refused `task.unknown`, StoreUnavailable."""
+        query = query or TaskQuery()
+        _require_id(task_id)
+        row = await held(
+            self._store.news,
+            keys.task(task_id),
+            query.wait,
+            lambda: self._store.read(task_id),
+            lambda row: not row.is_contract or row.status != query.status,
+        )
+        if not row.is_contract:
+            raise Refused("task.unknown")
+        return self._task(task_id, row)
+
+    async def page(self, query: PageQuery) -> TaskPage:
+        """Contracts of one status, newest first, without their results. Raises StoreUnavailable."""
+        found, total = await self._store.list(query.status, query.limit, query.offset)
+        tasks: list[Task] = []
+        for task_id, row in found:
+            if row.is_contract and row.status == query.status:
+                tasks.append(task_of(task_id, self._base + task_id, row, whole=False))
+            else:  # changed since: the list is behind, and is put right where it is seen
+                total -= 1
+                await self._place(task_id, row)
+        return TaskPage(tasks, total, query.limit, query.offset)
+
+    async def claim(
+        self, task_id: str, new: NewClaim, signed: Signed | None, once: Once | None
+    ) -> tuple[ClaimedTask, bool]:
+        """Claim a contract; the second value says whether the claim is an earlier one, answered again.
+
+        Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.state`, `signature.replayed`,
+        StoreUnavailable.
+        """
+        _require_id(task_id)
+        _require_line("assignee_id", new.assignee_id)
+        request = once.scope if once else keys.digest(keys.new_id())
+        replay_id = signed.replay_id if signed else ""
+        outcome = await self._store.claim(task_id, new.assignee_id, request, replay_id)
+        task = await self._changed(outcome)
+        token = self._rights.claim_token(task_id, str(task.attempt), request)
+        return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), outcome.kind == "replayed"
+
+    async def transition(
+        self, task_id: str, move: Transition, signed: Signed | None, once: Once | None
+    ) -> tuple[Task, bool]:
+        """Move a contract to its next status (SPEC 3.1); the second value says whether that was done before.
+
+        Raises Invalid, Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`,
+        `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        """
+        _require_id(task_id)
+        acting = Acting(
+            actor=_actor(move),
+            has_publisher_token=await self._shows(task_id, move.publisher_token),
+            grip=await self._grip(task_id, move.claim_token) if move.claim_token is not None else None,
+            signer=signed.signer if signed else "",
+            replay_id=signed.replay_id if signed else "",
+        )
+        outcome = await self._store.transition(task_id, acting, move.status or "", once)
+        return await self._changed(outcome), outcome.kind == "replayed"
+
+    async def complete(self, task_id: str, completion: Completion) -> CompletedTask:
+        """Complete a contract with its result.
+
+        Raises Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, StoreUnavailable.
+        """
+        _require_id(task_id)
+        grip = await self._grip(task_id, completion.claim_token)
+        outcome = _done(await self._store.complete(task_id, grip, bytes(completion.result_payload)))
+        await self._place(task_id, outcome.row, "completed")
+        claimed, completed = (int(outcome.row.fields[name]) for name in (b"claimed_at", b"completed_at"))
+        return CompletedTask(True, task_id, "completed", completed - claimed, timestamp(completed))
+
+    async def cancel(self, task_id: str, cancellation: Cancellation, signed: Signed | None) -> Task:
+        """Call a contract off, for whoever proves to be its publisher.
+
+        Raises Refused `task.unknown`, `task.proof`, `task.state`, `signature.replayed`, StoreUnavailable.
+        """
+        _require_id(task_id)
+        acting = Acting(
+            has_publisher_token=await self._shows(task_id, cancellation.publisher_token),
+            signer=signed.signer if signed else "",
+            replay_id=signed.replay_id if signed else "",
+        )
+        return await self._changed(await self._store.cancel(task_id, acting))
+
+    async def extend(self, task_id: str, holding: Holding) -> Task:
+        """Start the lease of a claim again.
+
+        Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
+        """
+        _require_id(task_id)
+        grip = await self._grip(task_id, holding.claim_token)
+        return self._task(task_id, _done(await self._store.extend(task_id, grip)).row)
+
+    async def release(self, task_id: str, holding: Holding) -> Task:
+        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
+        _require_id(task_id)
+        grip = await self._grip(task_id, holding.claim_token)
+        return await self._changed(await self._store.release(task_id, grip))
+
+    async def project(self, task_id: str) -> Task | None:
+        """Put a contract into the list its status asks for; the worker does so for every task event.
+
+        The contract, or None if there is none under this id. Raises StoreUnavailable.
+        """
+        row = await self._store.read(task_id)
+        if not row.is_contract:
+            await self._store.place(task_id, None)
+            return None
+        await self._store.place(task_id, row.status, row.created_at)
+        return self._task(task_id, row)
+
+    async def sweep(self) -> int:
+        """End the claims whose lease has ended, and say how many did; the worker does so all the time.
+
+        Claims are judged by the clock wherever they are met: this only brings events, callbacks and
+        lists up to date. Raises StoreUnavailable.
+        """
+        due = await gather(*(self._store.due(partition, SWEEP_LIMIT) for partition in range(keys.PARTITIONS)))
+        ids = [task_id for found in due for task_id in found]
+        statuses = await gather(*(self._store.lapse(task_id) for task_id in ids))
+        lapsed = [task_id for task_id, status in zip(ids, statuses, strict=True) if status == "offered"]
+        await gather(*(self.project(task_id) for task_id in lapsed))
+        return len(lapsed)
+
+    def _fields(self, new: NewTask) -> dict[str, str | bytes]:
+        title, description = new.title.strip(), readable(new.description or "")
+        _require_line("publisher_id", new.publisher_id)
+        _require_line("title", title)
+        if not is_english(title) or not is_english(description):
+            raise Refused("language.not_english")
+        fields: dict[str, str | bytes] = {"publisher_id": new.publisher_id, "title": title}
+        if description:
+            fields["description"] = description
+        if new.callback_url is not None:
+            self._targets.check(new.callback_url)
+            fields["callback_url"] = new.callback_url
+        if new.input_artifact_ids:
+            fields["input_artifact_ids"] = msgspec.json.encode(new.input_artifact_ids)
+        if new.lease_seconds is not None:
+            fields["lease_ms"] = str(new.lease_seconds * 1000)
+        return fields
+
+    async def _check_inputs(self, ids: Sequence[str]) -> None:
+        unknown = set(await self._unknown_artifacts(ids))
+        issues = [
+            Issue(("body", "input_artifact_ids", place), "no artifact has this id", "value_error", input=artifact_id)
+            for place, artifact_id in enumerate(ids)
+            if artifact_id in unknown
+        ]
+        if issues:
+            raise Invalid(issues)
+
+    async def _shows(self, task_id: str, publisher_token: str | None) -> bool:
+        """Whether the publisher_token was shown; a wrong one is never taken for none."""
+        if publisher_token is None:
+            return False
+        if not self._rights.is_publisher(task_id, publisher_token):
+            await self._refuse(task_id, "task.proof")
+        return True
+
+    async def _grip(self, task_id: str, claim_token: str) -> Grip:
+        grip = self._rights.grip_of(task_id, claim_token)
+        return grip or await self._refuse(task_id, "task.token")
+
+    async def _refuse(self, task_id: str, code: str) -> NoReturn:
+        """Refuse a forged token; of an unknown contract that it is unknown."""
+        await self.get(task_id)
+        raise Refused(code)
+
+    async def _changed(self, outcome: Outcome) -> Task:
+        """The contract after a step, put into its list. Raises Refused."""
+        done = _done(outcome)
+        await self._place(done.id, done.row)
+        return self._task(done.id, done.row)
+
+    async def _place(self, task_id: str, row: Row, status: Status | None = None) -> None:
+        # What was done is done, whether or not the lists can be told now: the worker will.
+        with suppress(StoreUnavailable):
+            if row.is_contract or status:
+                await self._store.place(task_id, status or row.status, row.created_at)
+            else:
+                await self._store.place(task_id, None)
+
+    def _task(self, task_id: str, row: Row) -> Task:
+        return task_of(task_id, self._base + task_id, row)
+
+
+def _done(outcome: Outcome) -> Outcome:
+    if outcome.kind == "refused":
+        raise Refused(outcome.refusal, status=outcome.status)
+    return outcome
+
+
+def _actor(move: Transition) -> str:
+    """Who says to act: actor_id, or the one role that is named instead."""
+    named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
+    if move.actor_id is None and len(named) != 1:
+        raise Invalid.field("body", "actor_id", msg="Field required", kind="missing")
+    _require_line(named[0], actor := cast(str, getattr(move, named[0])))
+    return actor
+
+
+def _require_id(task_id: str) -> None:
+    if not keys.is_id(task_id):
+        raise Refused("task.unknown")
+
+
+def _require_line(name: str, value: str) -> None:
+    if not value.strip() or not is_one_line(value):
+        raise Invalid.field("body", name, msg="must be one line without control characters")

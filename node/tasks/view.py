@@ -1,0 +1,103 @@
+"""A stored contract as its readers see it.
+
+The hash may lag behind the clock: a claim whose lease has ended is void before anything writes it
+down (lua/lib/lapse.lua), so a view is always of a moment.
+"""
+
+from typing import cast
+
+import msgspec
+
+from node.store.reply import number, text
+from node.tasks.model import Status, Task
+from node.times import timestamp
+
+LISTED = (
+    "kind",
+    "status",
+    "publisher_id",
+    "title",
+    "description",
+    "input_artifact_ids",
+    "bound",
+    "signature",
+    "assignee_id",
+    "created_at",
+    "claimed_at",
+    "completed_at",
+    "lease_ms",
+    "lease_expires_at",
+    "attempt",
+)
+"""Fields that every view needs."""
+
+WHOLE = (*LISTED, "result_payload")
+"""And the one that may be large."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """Stored fields of a contract, and when they were read (ms, by Redis' clock)."""
+
+    now: int
+    fields: dict[bytes, bytes]
+
+    @property
+    def is_contract(self) -> bool:
+        """Not so for an unknown id, and for A2A message tasks, whose keys look the same."""
+        return self.fields.get(b"kind") == b"contract"
+
+    @property
+    def has_lapsed(self) -> bool:
+        """Whether the lease of the present claim has ended."""
+        ends = number(self.fields.get(b"lease_expires_at"))
+        return ends is not None and ends <= self.now
+
+    @property
+    def status(self) -> Status:
+        """The status at the time of reading."""
+        return "offered" if self.has_lapsed else cast(Status, self.fields[b"status"].decode())
+
+    @property
+    def created_at(self) -> int:
+        """When it was offered (ms)."""
+        return int(self.fields[b"created_at"])
+
+
+def task_of(task_id: str, url: str, row: Row, *, whole: bool = True) -> Task:
+    """The record that readers get (SPEC 2.3, DESIGN 8); with its result, if it is `whole` and completed."""
+    fields = row.fields
+    held = not row.has_lapsed
+    claimed, completed = number(fields.get(b"claimed_at")) if held else None, number(fields.get(b"completed_at"))
+    lease, ends = number(fields.get(b"lease_ms")), number(fields.get(b"lease_expires_at")) if held else None
+    inputs, signature = fields.get(b"input_artifact_ids"), fields.get(b"signature")
+    status = row.status
+    return Task(
+        id=task_id,
+        status=status,
+        publisher_id=fields[b"publisher_id"].decode(),
+        title=fields[b"title"].decode(),
+        description=text(fields.get(b"description")),
+        input_artifact_ids=msgspec.json.decode(inputs, type=list[str]) if inputs else [],
+        is_signed=signature is not None,
+        signature=msgspec.json.decode(signature) if signature else None,
+        require_proof=b"bound" in fields,
+        assignee_id=text(fields.get(b"assignee_id")) if held else None,
+        created_at=timestamp(row.created_at),
+        claimed_at=_shown(claimed),
+        completed_at=_shown(completed),
+        elapsed_ms=completed - claimed if completed is not None and claimed is not None else None,
+        lease_seconds=lease // 1000 if lease is not None else None,
+        lease_expires_at=_shown(ends),
+        attempt=int(fields[b"attempt"]),
+        url=url,
+        result_payload=_result(fields) if whole and status == "completed" else msgspec.UNSET,
+    )
+
+
+def _result(fields: dict[bytes, bytes]) -> msgspec.Raw:
+    # A transition to completed leaves none behind.
+    return msgspec.Raw(fields.get(b"result_payload", b"null"))
+
+
+def _shown(ms: int | None) -> str | None:
+    return None if ms is None else timestamp(ms)
