@@ -6,7 +6,7 @@ payload is `prose`'s business. Everything here is synchronous, CPU only, and nev
 """
 
 from functools import cache
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import gcld3
 
@@ -19,6 +19,9 @@ FOREIGN_SCRIPT_SHARE = 0.20
 
 FOREIGN_WINDOWS_SHARE = 0.20
 """Share of a text's words in failing windows at which the text fails: a paragraph, not a quotation."""
+
+LONG_WORD = 6
+"""Letters; the mean English word that is counted has five."""
 
 SURE = 2.0
 """A level this far above the threshold passes whatever cld3 would say: its worst verdict costs as much."""
@@ -78,7 +81,7 @@ def _windows_pass(parts: list[str]) -> bool:
             failing += count
         else:
             evidence = weigh(window)
-            count = len(evidence.words)
+            count = _size(evidence.words)
             margin = _margin(evidence)
             if margin < 0:
                 failing += count
@@ -86,15 +89,22 @@ def _windows_pass(parts: list[str]) -> bool:
                 undecided.append((margin, evidence.words))
         total += count
     limit = FOREIGN_WINDOWS_SHARE * total
-    possible = failing + sum(len(words) for _, words in undecided)
+    open_ = sum(_size(words) for _, words in undecided)
     for margin, words in undecided:
-        if failing >= limit or possible < limit:
+        if failing >= limit or failing + open_ < limit:
             break
+        open_ -= _size(words)
         if margin + _second_opinion(words) < 0:
-            failing += len(words)
-        else:
-            possible -= len(words)
+            failing += _size(words)
     return failing < limit or total == 0
+
+
+def _size(words: list[str]) -> float:
+    """How much a window counts: its words, or as many words of LONG_WORD letters as its letters would make.
+
+    By words alone a foreign quarter of a text looks smaller than it is: the words of many languages are longer.
+    """
+    return max(len(words), sum(map(len, words)) / LONG_WORD)
 
 
 def _margin(evidence: Evidence) -> float:
@@ -121,4 +131,5 @@ def _second_opinion(words: list[str]) -> float:
 
 @cache
 def _detector() -> Detector:
-    return cast(Detector, gcld3.NNetLanguageIdentifier(DETECTOR_MIN_BYTES, DETECTOR_MAX_BYTES))
+    untyped = cast(Any, gcld3)
+    return untyped.NNetLanguageIdentifier(DETECTOR_MIN_BYTES, DETECTOR_MAX_BYTES)

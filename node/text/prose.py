@@ -7,8 +7,9 @@ any body under a millisecond or so, however it is built.
 """
 
 import json
+import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sized
 from itertools import islice
 from typing import cast
 
@@ -28,97 +29,104 @@ FIELDS_IN_FULL = 3
 """Up to so many prose fields are judged with all their windows; more of them share FIELD_WINDOWS."""
 FIELD_WINDOWS = 36
 
-PROSE = (
-    "message", "hello", "text", "title", "body", "description", "content", "feedback_text", "query", "goal", "prompt",
-    "note", "notes", "summary", "subject", "comment", "question", "answer", "task", "input", "output", "error", "reason",
-)  # fmt: skip
-_PROSE = frozenset(PROSE)
+_PROSE_KEYS = """
+    message hello text title body description content feedback_text query goal prompt note notes summary subject comment
+    question answer task input output error reason
+"""
+PROSE = tuple(_PROSE_KEYS.split())
+"""Keys whose values, at the top of a document, are prose by themselves."""
 
-_LABELS = frozenset(
-    """
+_LABEL_KEYS = """
     id ids uuid key token hash digest sha256 signature sig url uri link email author name username user agent node
     publisher assignee owner from to sender recipient language lang locale timezone tz country city region currency
     symbol ticker model version type format encoding path file filename host ip mime media_type ts timestamp date time
-    """.split()
-)
+"""
+LABELS = frozenset(_LABEL_KEYS.split())
 """Keys whose values name a thing; such a value is skipped unless it is long enough to be prose."""
 LABEL_CHARACTERS = 80
 LABEL_SPACES = 2
+LABEL_KEY_CHARACTERS = 24
+"""Characters at the end of a key that are read: more than the longest label, so that none is found by the cut."""
+
+_JSON_START = re.compile(r"\s{0,64}+[\[{]")
 
 
 def text_payload_is_english(text: str) -> bool:
     """Whether a text/plain payload is English; if the text is a JSON document, its prose is judged."""
-    if len(text) > MOST_INNER_JSON or not _looks_like_json(text):
+    if len(text) > MOST_INNER_JSON or not _JSON_START.match(text):
         return is_english(text)
     return payload_is_english(text)
 
 
 def payload_is_english(value: object) -> bool:
     """Whether the prose of a parsed JSON value is English. Numbers, ids and the like are neither."""
-    fields, others = _gather(value)
+    strings = _Strings()
+    strings.gather(value)
+    fields, others = strings.fields, strings.others
     windows = WINDOWS if len(fields) <= FIELDS_IN_FULL else max(2, FIELD_WINDOWS // len(fields))
-    return all(is_english(field, windows) for field in fields) and (
-        not others or is_english("\n".join(others))
-    )
+    return all(is_english(field, windows) for field in fields) and is_english("\n".join(others))
 
 
-def _gather(value: object) -> tuple[list[str], list[str]]:
-    """The prose fields of a payload and its other strings. A string that holds JSON counts as what it holds."""
-    fields: list[str] = []
-    others: list[str] = []
-    inner_left = MOST_INNER_JSON
-    queue: deque[tuple[str, object, bool]] = deque([("", value, True)])
-    for _ in range(MOST_VALUES):
-        if not queue:
-            break
-        key, item, outermost = queue.popleft()
-        if isinstance(item, str):
-            if len(item) <= inner_left and _looks_like_json(item):
-                inner_left -= len(item)
-                inner = _parsed(item)
-                if inner is not None:
-                    queue.append((key, inner, True))
-                    continue
-            if outermost and len(fields) < len(PROSE):
-                fields.append(item)
-            elif not _is_label(key, item):
-                others.append(item)
-        elif isinstance(item, dict):
-            members = cast(dict[str, object], item)
-            if outermost:
-                queue.extend((name, text, True) for name in PROSE if isinstance(text := members.get(name), str))
-            for name, member in _some_of(members):
-                if " " in name:
-                    others.append(name)
-                if not (outermost and name in _PROSE and isinstance(member, str)):
-                    queue.append((name, member, False))
-        elif isinstance(item, list):
-            elements = cast(list[object], item)
-            queue.extend((key, element, False) for element in elements[:: _step(len(elements))])
-    return fields, others
+class _Strings:
+    """The strings of one payload that are to be judged. A string that holds JSON counts as what it holds."""
+
+    def __init__(self) -> None:
+        self.fields: list[str] = []
+        self.others: list[str] = []
+        self._queue: deque[tuple[str, object, bool]] = deque()  # key, value, whether it is a document or a prose field
+        self._json_left = MOST_INNER_JSON
+
+    def gather(self, document: object) -> None:
+        queue = self._queue
+        queue.append(("", document, True))
+        for _ in range(MOST_VALUES):
+            if not queue:
+                return
+            key, value, is_field = queue.popleft()
+            if isinstance(value, str):
+                self._take(key, value, is_field)
+            elif isinstance(value, dict):
+                self._open(cast(dict[str, object], value), is_field)
+            elif isinstance(value, list):
+                elements = cast(list[object], value)
+                for element in elements[:: _stride(elements)]:
+                    queue.append((key, element, False))
+
+    def _take(self, key: str, text: str, is_field: bool) -> None:
+        if len(text) <= self._json_left and _JSON_START.match(text):
+            self._json_left -= len(text)
+            inner = _parsed(text)
+            if inner is not None:
+                self._queue.append((key, inner, True))
+                return
+        if is_field and len(self.fields) < len(PROSE):
+            self.fields.append(text)
+        elif not _is_label(key, text):
+            self.others.append(text)
+
+    def _open(self, members: dict[str, object], is_document: bool) -> None:
+        prose: tuple[str, ...] = ()
+        if is_document:
+            prose = tuple(name for name in PROSE if isinstance(members.get(name), str))
+            self._queue.extend((name, members[name], True) for name in prose)
+        for name in islice(members, 0, None, _stride(members)):
+            if " " in name:
+                self.others.append(name)
+            if name not in prose:
+                self._queue.append((name, members[name], False))
 
 
-def _some_of(members: dict[str, object]) -> Iterator[tuple[str, object]]:
-    if len(members) <= MOST_MEMBERS:
-        return iter(members.items())
-    return ((name, members[name]) for name in islice(members, 0, None, _step(len(members))))
-
-
-def _step(count: int) -> int:
-    """The stride that takes at most MOST_MEMBERS of `count`."""
-    return -(-count // MOST_MEMBERS) or 1
+def _stride(container: Sized) -> int:
+    """The step that takes at most MOST_MEMBERS of a container, evenly spaced."""
+    return -(-len(container) // MOST_MEMBERS) or 1
 
 
 def _is_label(key: str, value: str) -> bool:
     """Whether the key says that the value names something (`agent`, `user_id`) and the value is short enough for it."""
     if len(value) > LABEL_CHARACTERS or value.count(" ") > LABEL_SPACES:
         return False
-    name = key.lower()
-    return name in _LABELS or name.replace("-", "_").rpartition("_")[2] in _LABELS
-
-
-def _looks_like_json(text: str) -> bool:
-    return text.lstrip()[:1] in ("{", "[")
+    name = key[-LABEL_KEY_CHARACTERS:].lower()
+    return name in LABELS or name.replace("-", "_").rpartition("_")[2] in LABELS
 
 
 def _parsed(text: str) -> object:

@@ -24,7 +24,7 @@ _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\u
 _NON_LATIN = re.compile(
     "[^\\W\\d_A-Za-z\u00aa-\u02ff\u1d00-\u1dbf\u1e00-\u1eff\u2000-\u2bff\u2c60-\u2c7f\ua720-\ua7ff\uab30-\uab6f\ufb00-\ufb06]"
 )
-_GREEK_SYMBOL = re.compile(r"(?<![^\W\d_])[\u0370-\u03ff](?![^\W\d_])|[ΔΣλμπ](?=[A-Za-z])")
+_GREEK_SYMBOL = re.compile(r"[ΔΣλμπ](?=[A-Za-z])|(?<![^\W\d_])[\u0370-\u03ff](?![^\W\d_])")
 _DENSE_SCRIPTS = "\u2e80"
 """From here on a letter is a syllable or a word (CJK, Hangul): it counts double."""
 
@@ -69,7 +69,8 @@ def non_latin(window: str) -> tuple[int, int]:
     """Weighted letters outside the Latin script, and weighted letters in all. Greek symbols (λ, Δt, μm) are neither."""
     if window.isascii() or not _NON_LATIN.search(window):
         return 0, 0
-    window = _GREEK_SYMBOL.sub(" ", window)
-    others = _NON_LATIN.findall(window)
+    others = _NON_LATIN.findall(_GREEK_SYMBOL.sub(" ", window))
+    if not others:
+        return 0, 0
     dense = sum(letter >= _DENSE_SCRIPTS for letter in others)
     return len(others) + dense, sum(map(str.isalpha, window)) + dense

@@ -7,6 +7,7 @@ others on a labelled set; none is meant to be tuned alone.
 
 import re
 import unicodedata
+from itertools import pairwise
 from typing import NamedTuple
 
 from node.text.lexicon import ENGLISH, FOREIGN, lexicon
@@ -30,21 +31,20 @@ _JOINT = re.compile(r"[-/]")
 _IDENTIFIER = re.compile(r"[^\W\d_]+(?:[_.:-][^\W\d_]+)+")
 _IDENTIFIER_JOINT = re.compile(r"[_.:-]")
 _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
+_MARKS = re.compile(r"[\u0300-\u036f]+")
 _GREEK = re.compile(r"[\u0370-\u03ff]")
 _CONTRACTIONS = frozenset(("s", "t", "re", "ll", "d", "ve", "m"))
 
 # Set phrases of English that are made of foreign words; neither word of a pair is counted.
-_PHRASES = frozenset(
-    tuple(pair.split())
-    for pair in """
+_PHRASE_LIST = """
     et al, per se, ad hoc, ad infinitum, ad nauseam, alma mater, bona fide, vice versa, pro rata, pro quo, quid pro,
     status quo, de facto, de jure, ipso facto, prima facie, in situ, in vitro, in vivo, inter alia, per capita,
     post mortem, modus operandi, sine qua, non grata, déjà vu, deja vu, en route, en masse, au pair, carte blanche,
     faux pas, fait accompli, laissez faire, raison d'être, vis vis, mardi gras, al dente, von neumann, da vinci,
     los angeles, las vegas, el paso, el salvador, são paulo, sao paulo, rio de, de janeiro, buenos aires, costa rica,
     puerto rico, hong kong, kuala lumpur, abu dhabi, tel aviv, sri lanka
-    """.split(",")
-)
+"""
+_PHRASES = frozenset((first, second) for first, second in (pair.split() for pair in _PHRASE_LIST.split(",")))
 _PHRASE_ENDS = frozenset(second for _, second in _PHRASES)
 
 
@@ -74,6 +74,8 @@ def weigh(window: str) -> Evidence:
         if point is not None:
             words.append(token.lower())
             points.append(point)
+        elif len(token) == 1:
+            continue
         elif "://" in token or "@" in token:
             links += 1
         else:
@@ -84,7 +86,7 @@ def weigh(window: str) -> Evidence:
                     words.append(lower)
                     points.append(point)
     if not _PHRASE_ENDS.isdisjoint(words):
-        _drop_phrases(words, points)
+        words, points = _without_phrases(words, points)
     if not words:
         return _weigh_identifiers(tokens, known)
     total = sum(points)
@@ -95,6 +97,8 @@ def weigh(window: str) -> Evidence:
 
 def _words_of(token: str) -> list[str]:
     """The words of one token that the lexicon does not hold as it stands; none if any part is not a word."""
+    if "()" in token:
+        return []  # a call
     token = token.strip(_OUTER)
     if token.isalpha():
         return [token] if len(token) > 1 else []
@@ -108,28 +112,34 @@ def _points(word: str, lower: str, known: dict[str, int]) -> float:
     point = known.get(word) or known.get(lower)
     if point:
         return point
-    stem, apostrophe, ending = word.rpartition("'")
-    if apostrophe and ending.lower() in _CONTRACTIONS and ENGLISH in (known.get(stem), known.get(stem.lower())):
-        return ENGLISH
-    if word[1:] != lower[1:] and not word.isupper():
+    if "'" in word:
+        stem, _, ending = lower.rpartition("'")
+        if ending in _CONTRACTIONS and ENGLISH in (known.get(stem), known.get(word[: len(stem)])):
+            return ENGLISH
+    if word == lower:
+        unknown, unknown_accented = UNKNOWN, UNKNOWN_ACCENTED
+    elif word.isupper() or word[1:].islower():
+        unknown, unknown_accented = UNKNOWN_NAME, UNKNOWN_ACCENTED_NAME
+    else:
         return 0  # camelCase
-    capitalised = word[0] != lower[0]
     if word.isascii():
-        if not capitalised:
-            return UNKNOWN
-        return 0 if word.isupper() and len(word) <= LONGEST_ACRONYM else UNKNOWN_NAME
+        return 0 if len(word) <= LONGEST_ACRONYM and word.isupper() else unknown
     if len(word) <= 3 and _GREEK.search(word):
         return 0  # a symbol: Δt, μm
-    plain = "".join(letter for letter in unicodedata.normalize("NFD", word) if letter.isalpha() or letter == "'")
+    plain = _MARKS.sub("", unicodedata.normalize("NFD", word))
     if ENGLISH in (known.get(plain), known.get(plain.lower())):
         return 0  # résumé, naïve
-    return UNKNOWN_ACCENTED_NAME if capitalised else UNKNOWN_ACCENTED
+    return unknown_accented
 
 
-def _drop_phrases(words: list[str], points: list[float]) -> None:
-    for place in range(len(words) - 1, 0, -1):
-        if (words[place - 1], words[place]) in _PHRASES:
-            del words[place - 1 : place + 1], points[place - 1 : place + 1]
+def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
+    """Phrases may overlap (`quid pro quo`), so the places are gathered first."""
+    dropped: set[int] = set()
+    for place, pair in enumerate(pairwise(words)):
+        if pair in _PHRASES:
+            dropped |= {place, place + 1}
+    kept = [place for place in range(len(words)) if place not in dropped]
+    return [words[place] for place in kept], [points[place] for place in kept]
 
 
 def _weigh_identifiers(tokens: list[str], known: dict[str, int]) -> Evidence:

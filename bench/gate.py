@@ -1,0 +1,96 @@
+"""How well and how fast the English gate tells labelled texts apart.
+
+    python -m bench.gate <file.jsonl[.gz]> …
+
+Each line of a file is an object with `text`, `english` (true or false) and `bucket`. Every text is judged as a
+text/plain payload, so a text that is a JSON document is judged by its prose. Prints, by file and bucket: FR, the
+share of English texts rejected; FA, the share of others accepted; and thread CPU µs per verdict. `--errors`
+lists the misjudged texts.
+"""
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from node.text import preload, text_payload_is_english
+
+
+class Sample(msgspec.Struct):
+    """One labelled text."""
+
+    text: str
+    english: bool
+    bucket: str
+
+
+class Tally:
+    """The verdicts of one bucket."""
+
+    def __init__(self) -> None:
+        self.english = self.rejected = self.others = self.accepted = 0
+        self.nanoseconds: list[int] = []
+
+    def add(self, sample: Sample, verdict: bool, nanoseconds: int) -> None:
+        self.nanoseconds.append(nanoseconds)
+        if sample.english:
+            self.english += 1
+            self.rejected += not verdict
+        else:
+            self.others += 1
+            self.accepted += verdict
+
+    def row(self, name: str) -> str:
+        times = sorted(self.nanoseconds)
+        median, p99, most = (times[int(share * (len(times) - 1))] / 1000 for share in (0.5, 0.99, 1.0))
+        return (
+            f"{name:<18}{_share(self.rejected, self.english)}{_share(self.accepted, self.others)}"
+            f"{median:>10.1f}{p99:>10.1f}{most:>10.1f}"
+        )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:>6}/{whole:<5} {100 * part / whole:>6.2f} %" if whole else f"{'-':>21}"
+
+
+def read(path: Path) -> Iterator[Sample]:
+    """The samples of one file, gzipped if its name says so. Lone surrogates, which JSON can spell, are kept."""
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield msgspec.convert(json.loads(line), Sample)
+
+
+def measure(samples: Iterable[Sample], *, errors: bool) -> dict[str, Tally]:
+    """Judge every sample once and tally the verdicts by bucket, and all of them under `all`."""
+    tallies: dict[str, Tally] = {}
+    for sample in samples:
+        started = time.thread_time_ns()
+        verdict = text_payload_is_english(sample.text)
+        spent = time.thread_time_ns() - started
+        for bucket in (sample.bucket, "all"):
+            tallies.setdefault(bucket, Tally()).add(sample, verdict, spent)
+        if errors and verdict != sample.english:
+            print(f"{'FR' if sample.english else 'FA'} {sample.bucket}: {sample.text[:300]!r}")
+    return tallies
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="bench.gate", description="Measure the English gate on labelled texts.")
+    parser.add_argument("files", nargs="+", type=Path, help="JSON lines of {text, english, bucket}, gzipped or not")
+    parser.add_argument("--errors", action="store_true", help="list the misjudged texts")
+    options = parser.parse_args(arguments)
+    preload()
+    for path in options.files:
+        tallies = measure(read(path), errors=options.errors)
+        print(f"\n{path.name}\n{'bucket':<18}{'FR':>21}{'FA':>21}{'median':>10}{'p99':>10}{'max µs':>10}")
+        for name in sorted(tallies, key=lambda name: (name == "all", name)):
+            print(tallies[name].row(name))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,216 @@
+"""One text: what the gate takes, what it refuses, and what it is known to get wrong."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from node.text import is_english, payload_is_english, preload, text_payload_is_english
+
+MUST_PASS = (
+    "ok",
+    "ping",
+    "hello",
+    "ack",
+    "👍",
+    "42",
+    "{}",
+    "",
+    "deploy v2 to prod",
+    "NVDA earnings up 3%",
+    "018f3c1e-7b1a-7cc2-9d3f-2a4b5c6d7e8f",
+    "https://example.com/hola/mundo?lang=es",
+    "SGVsbG8gd29ybGQsIHRoaXMgaXMgYmFzZTY0Lg==",
+    '{"hello":"world"}',
+)
+
+MUST_FAIL = (
+    "hola",
+    "bonjour",
+    "danke",
+    "привет",
+    "你好",
+    "Hola mundo",
+    "Bonjour le monde",
+    "Guten Tag",
+    "hola como estas amigo",
+    "privet kak dela",
+)
+
+ENGLISH = (
+    "Task claimed, starting now.",
+    "I'm Zorblax-7, an indexing agent. Does anyone need embeddings refreshed?",
+    "lgtm, merging",
+    "brb",
+    "wdyt?",
+    "GPU OOM on node-7, retrying…",
+    "TypeError: 'NoneType' object is not subscriptable",
+    "ready to negotiate: 3 USDC per 1k tokens",
+    "please summarize https://arxiv.org/abs/1706.03762 for bob@example.com",
+    "Looking for a translator agent (EN->DE).",
+    "tokenizer mismatch: expected cl100k_base",
+    "import json\nprint(json.dumps({'a': 1}))",
+    "It's what they'd've called the agent\u2019s last word.",
+)
+
+FOREIGN = (
+    "Wie geht es dir heute?",
+    "Je ne sais pas",
+    "Obrigado pela ajuda",
+    "De server is opnieuw gestart",
+    "Il modello non risponde",
+    "İstanbul çok güzel bir şehir",
+    "zażółć gęślą jaźń",
+    "Сервер снова работает",
+    "サーバーは再起動しました",
+    "الخادم يعمل الآن",
+)
+
+
+@pytest.mark.parametrize("text", MUST_PASS)
+def test_what_agents_send_all_day_passes(text: str) -> None:
+    assert text_payload_is_english(text)
+
+
+@pytest.mark.parametrize("text", MUST_FAIL)
+def test_plainly_foreign_text_fails_however_short(text: str) -> None:
+    assert not is_english(text)
+
+
+@pytest.mark.parametrize("text", [*MUST_FAIL, *FOREIGN])
+def test_a_leading_nul_hides_nothing(text: str) -> None:
+    assert not is_english("\0" + text)
+
+
+@pytest.mark.parametrize("text", ENGLISH)
+def test_english_with_names_code_and_typing_habits_passes(text: str) -> None:
+    assert is_english(text)
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_sentences_of_other_languages_fail(text: str) -> None:
+    assert not is_english(text)
+
+
+def test_terminal_colours_neither_condemn_english_nor_hide_other_words() -> None:
+    assert is_english("\x1b[31mbuild failed\x1b[0m on three nodes")
+    assert not is_english("\x1b[31mhola\x1b[0m mundo")
+
+
+def test_invisible_characters_inside_a_word_do_not_hide_it() -> None:
+    assert not is_english("ho\u200bla")
+    assert not is_english("bon\u00adjour")
+    assert is_english("hel\u200blo")
+
+
+def test_a_word_of_another_script_may_be_quoted_but_a_sentence_may_not() -> None:
+    assert is_english("In Japanese the name of the country is 日本, as every student learns in the first week.")
+    assert not is_english("The answer was: 新版本已经成功部署所有服务都正常运行")
+
+
+def test_greek_symbols_of_formulas_are_no_greek() -> None:
+    assert is_english("β = 0.05, λ = 2, Δt of 3 μs")
+    assert not is_english("καλημέρα σε όλους")
+
+
+def test_a_foreign_sentence_beside_an_english_one_of_its_length_fails() -> None:
+    english = "The new version is live and all the services answer well. "
+    foreign = "La nueva versión fue desplegada y todos los servicios responden bien. "
+    assert is_english(english)
+    assert not is_english(english + foreign)
+
+
+def test_a_foreign_quarter_of_a_long_text_fails() -> None:
+    english = "The queue drained overnight and nobody had to restart a worker by hand. " * 15
+    foreign = "Warteschlange wurde nachts abgearbeitet, niemand musste einen Prozess neu starten. " * 5
+    assert is_english(english)
+    assert not is_english(english + foreign)
+
+
+def test_foreign_text_in_the_middle_of_a_long_english_one_fails() -> None:
+    english = "Every agent in the fleet reported its status before the deadline. " * 50
+    foreign = "Jeder Agent der Flotte hat seinen Zustand vor Ablauf der Frist gemeldet. " * 50
+    assert not is_english(english + foreign + english)
+
+
+@pytest.mark.parametrize("repeats", [1, 30, 300, 16_000])
+def test_length_does_not_change_the_verdict(repeats: int) -> None:
+    assert is_english("The relay took the message and said so. " * repeats)
+    assert not is_english("Le relais a pris le message et il l'a dit. " * repeats)
+
+
+def test_long_chinese_text_without_spaces_fails() -> None:
+    assert not is_english("新版本已经成功部署所有服务都正常运行" * 1_000)
+
+
+def test_foreign_words_joined_as_identifiers_fail() -> None:
+    assert not is_english("hola_mundo")
+    assert is_english("hello_world")
+    assert is_english("user_id.created_at")
+
+
+def test_one_foreign_sentence_among_ten_may_pass() -> None:
+    """A known limit: the gate judges what a text is written in, not each of its sentences."""
+    english = "The index was rebuilt and the search answers again as it did before the update. " * 9
+    assert is_english(english + "La recherche marche.")
+
+
+def test_foreign_words_spelt_with_digits_pass() -> None:
+    """A known limit: what holds a digit is an identifier to the gate."""
+    assert is_english("h0la mund0")
+
+
+@given(st.text(st.characters(exclude_categories=())))
+@example("\ud800")
+@example("\udfff hello \ud800")
+@example("\0")
+@example("İ" * 200)
+@example("quid pro quo")
+@example("' '' '''")
+@settings(max_examples=300, deadline=None)
+def test_no_text_makes_it_raise(text: str) -> None:
+    assert is_english(text) in (True, False)
+    assert text_payload_is_english(text) in (True, False)
+
+
+@pytest.mark.parametrize(
+    "character",
+    [
+        "a",
+        "A",
+        "é",
+        "-",
+        "/",
+        "(",
+        "{",
+        "[",
+        '"',
+        "\\",
+        "\n",
+        " ",
+        "@",
+        "'",
+        "\0",
+        "\x1b",
+        "\u0301",
+        "\ud800",
+        "你",
+        "👍",
+    ],
+)
+def test_a_mebibyte_of_one_character_does_not_make_it_raise(character: str) -> None:
+    text = character * 2**20
+    assert text_payload_is_english(text) in (True, False)
+    assert payload_is_english({"message": text, "data": [text]}) in (True, False)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 16_000, "[" * 8_000 + "]" * 8_000, '{"a":' * 3_000, '"' * 16_000, "[" + "9" * 9_000 + "]"]
+)
+def test_malformed_or_deep_json_is_judged_as_text(text: str) -> None:
+    assert text_payload_is_english(text)
+
+
+def test_loading_it_twice_does_no_harm() -> None:
+    preload()
+    preload()
+    assert is_english("hello again")
