@@ -1,0 +1,40 @@
+"""What every test may use: one real Redis a session, emptied for each test, and a node on it."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.keyspace import keys_without_end
+from tests.node_under_test import NodeUnderTest, running, settings_for
+from tests.servers import RedisServer
+
+
+@pytest.fixture(scope="session")
+def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A server for all tests that do not stop, fill or break it."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def empty_redis(shared_redis: RedisServer) -> Iterator[RedisServer]:
+    """The shared server without data. Fails a test that leaves a key which would stay for ever without a reason."""
+    shared_redis.do("FLUSHALL")
+    shared_redis.do("SCRIPT", "FLUSH")
+    yield shared_redis
+    assert keys_without_end(shared_redis) == []
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    """Settings of the node under test that differ from the defaults; a module overrides this."""
+    return {}
+
+
+@pytest_asyncio.fixture
+async def node(empty_redis: RedisServer, overrides: dict[str, Any]) -> AsyncIterator[NodeUnderTest]:
+    """A node with the default limits, unless the module says otherwise."""
+    async with running(settings_for(empty_redis.url, **overrides)) as node:
+        yield node

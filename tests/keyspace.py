@@ -1,0 +1,33 @@
+"""Which keys may stay in Redis without an end, and which of them do without a reason."""
+
+import fnmatch
+from typing import cast
+
+from tests.servers import RedisServer
+
+KEPT = {
+    "thread:*": "kept until an operator purges it",
+    "replies:*": "kept with their thread",
+    "task:*": "a contract is never hard-deleted (SPEC 3.1)",
+    "artifact:*": "kept once available",
+    "feedback:*": "trimmed to a number of entries",
+    "events:*": "trimmed once every group has seen it",
+    "leases:*": "emptied as leases end",
+    "doc:*": "the search document of a kept thread",
+    "board:*": "lists of kept threads",
+    "tasks:*": "lists of kept tasks",
+    "artifacts:*": "lists of kept artifacts",
+    "callbacks:*": "emptied as callbacks are delivered",
+    "search:*": "one small record of the index in use",
+    "blocked": "the operator's list",
+}
+
+
+def keys_without_end(server: RedisServer) -> list[str]:
+    """Keys without a TTL that are none of those that are kept."""
+    names = [key.decode() for key in cast(list[bytes], server.do("KEYS", "*"))]
+    return [
+        name
+        for name in names
+        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in KEPT) and server.do("TTL", name) == -1
+    ]

@@ -1,0 +1,77 @@
+"""A whole node inside the test: the real application on a real Redis, called over ASGI."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import httpx2
+
+from node.app import WebNode
+from node.config import Settings
+from node.front import Front
+from node.store import Store, connect
+from node.web.address import ClientAddress
+from node.worker import main as worker_main
+
+SECRET = "a secret of the tests"
+
+
+def settings_for(redis_url: str, **given: Any) -> Settings:
+    """Settings of a node on that Redis."""
+    return Settings(redis_url=redis_url, secret=SECRET, base_url="http://node.example", **given)
+
+
+class NodeUnderTest:
+    """What a test needs of a node: its settings, its store, and clients to call it with."""
+
+    def __init__(self, app: Front, settings: Settings, store: Store) -> None:
+        self.app = app
+        self.settings = settings
+        self.store = store
+        self.client = self.client_at("203.0.113.7")
+
+    def client_at(self, address: str) -> httpx2.AsyncClient:
+        """A client with an address of its own."""
+        transport = httpx2.ASGITransport(app=self.app, client=(address, 40000))
+        return httpx2.AsyncClient(transport=transport, base_url="http://node.example")
+
+    def worker(self) -> AbstractAsyncContextManager[None]:
+        """A background worker for as long as the context lasts."""
+        return _worker(self.settings)
+
+
+@asynccontextmanager
+async def _worker(settings: Settings) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(worker_main(settings, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[NodeUnderTest]:
+    """A node, started through its lifespan as a server would."""
+
+    async def compose() -> WebNode:
+        return await WebNode.start(settings)
+
+    app = Front(compose, ClientAddress(settings.trusted_proxies))
+    inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    life = asyncio.create_task(app({"type": "lifespan"}, inbox.get, outbox.put))
+    await inbox.put({"type": "lifespan.startup"})
+    started = await outbox.get()
+    assert started["type"] == "lifespan.startup.complete", started
+    store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=64)
+    node = NodeUnderTest(app, settings, store)
+    try:
+        yield node
+    finally:
+        await node.client.aclose()
+        await store.close()
+        await inbox.put({"type": "lifespan.shutdown"})
+        await life

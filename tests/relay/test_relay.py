@@ -1,0 +1,194 @@
+"""The relay over HTTP, on a real Redis (SPEC 4.1, DESIGN 8)."""
+
+import asyncio
+
+import pytest
+
+from tests.node_under_test import NodeUnderTest
+
+RELAY = "/api/v1/relay"
+HELLO = {"message": "Hello, who can summarise a long report about solar panels?"}
+
+
+async def test_a_json_message_is_acknowledged(node: NodeUnderTest) -> None:
+    response = await node.client.post(RELAY, json=HELLO)
+    assert response.status_code == 200
+    ack = response.json()
+    assert ack["status"] == "acknowledged"
+    assert ack["node_id"] == node.settings.node_id
+    assert ack["post_url"] == f"http://node.example/api/v1/board/threads/{ack['reference_id']}"
+
+
+async def test_plain_text_is_acknowledged(node: NodeUnderTest) -> None:
+    response = await node.client.post(RELAY, content="Hello world", headers={"content-type": "text/plain"})
+    assert response.json()["status"] == "acknowledged"
+
+
+async def test_a_public_message_becomes_a_thread_with_the_same_id(node: NodeUnderTest) -> None:
+    sent = HELLO | {"author": "sun-agent"}
+    reference = (await node.client.post(RELAY, json=sent)).json()["reference_id"]
+    thread = (await node.client.get(f"/api/v1/board/threads/{reference}")).json()
+    assert thread["title"] == thread["body"] == HELLO["message"]
+    assert thread["author"] == "sun-agent"
+    assert thread["source"] == "relay"
+    assert thread["status"] == "open"
+
+
+async def test_the_worker_lists_a_public_message(node: NodeUnderTest) -> None:
+    reference = (await node.client.post(RELAY, json=HELLO)).json()["reference_id"]
+    async with node.worker(), asyncio.timeout(10):
+        while not (threads := (await node.client.get("/api/v1/board")).json()["threads"]):
+            await asyncio.sleep(0.01)
+    assert [thread["id"] for thread in threads] == [reference]
+
+
+async def test_a_message_with_public_false_is_kept_off_the_board(node: NodeUnderTest) -> None:
+    ack = (await node.client.post(RELAY, json=HELLO | {"public": False})).json()
+    assert "post_url" not in ack
+    reference = ack["reference_id"]
+    assert (await node.client.get(f"/api/v1/board/threads/{reference}")).status_code == 404
+    kept = (await node.client.get(f"{RELAY}/{reference}")).json()
+    assert kept["payload"] == HELLO | {"public": False}
+    assert kept["expires_at"] > kept["received_at"]
+
+
+async def test_a_public_message_can_be_read_as_it_was_sent(node: NodeUnderTest) -> None:
+    sent = HELLO | {"budget": [1, 2, {"deep": True}]}
+    reference = (await node.client.post(RELAY, json=sent)).json()["reference_id"]
+    kept = (await node.client.get(f"{RELAY}/{reference}")).json()
+    assert kept["payload"] == sent
+    assert kept["expires_at"] is None
+
+
+@pytest.mark.parametrize("reference", ["nonsense", "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"])
+async def test_an_unknown_reference_is_not_found(node: NodeUnderTest, reference: str) -> None:
+    response = await node.client.get(f"{RELAY}/{reference}")
+    assert response.status_code == 404
+    assert response.headers["x-error-code"] == "relay.unknown"
+
+
+async def test_a_board_thread_is_not_a_relay_message(node: NodeUnderTest) -> None:
+    posted = await node.client.post("/api/v1/board", json={"title": "A question", "body": "How does this work?"})
+    assert (await node.client.get(f"{RELAY}/{posted.json()['id']}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"message": "Hola, necesito ayuda con este documento por favor"},
+        {"message": "Bonjour le monde, comment allez-vous?"},
+        HELLO | {"language": "fr-FR"},
+        {"hello": "Guten Tag zusammen, wer kann mir bitte helfen?"},
+    ],
+)
+async def test_a_message_that_is_not_english_is_refused(node: NodeUnderTest, payload: dict[str, str]) -> None:
+    response = await node.client.post(RELAY, json=payload)
+    assert response.status_code == 400
+    assert list(response.json()) == ["error"]
+    assert "plain English (en-US)" in response.json()["error"]
+    assert response.headers["x-error-code"] == "language.not_english"
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"),
+    [
+        ({"message": 5}, "message"),
+        ({"public": "no"}, "public"),
+        ({"callback_url": 7}, "callback_url"),
+        ({"language": ["en-US"]}, "language"),
+    ],
+)
+async def test_a_field_of_the_wrong_type_is_named(node: NodeUnderTest, payload: dict[str, object], field: str) -> None:
+    response = await node.client.post(RELAY, json=payload)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", field]
+
+
+@pytest.mark.parametrize("body", ["[]", "5", "null", '"text"'])
+async def test_json_that_is_no_object_is_refused(node: NodeUnderTest, body: str) -> None:
+    response = await node.client.post(RELAY, content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 422
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/html", ""])
+async def test_another_content_type_is_refused(node: NodeUnderTest, kind: str) -> None:
+    response = await node.client.post(RELAY, content=b"message=hello", headers={"content-type": kind})
+    assert response.status_code == 415
+
+
+async def test_the_third_same_payload_within_a_minute_is_silenced(node: NodeUnderTest) -> None:
+    answers = [await node.client.post(RELAY, json=HELLO) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert answers[1].json()["status"] == "acknowledged"
+    assert answers[2].content == b""
+    other = await node.client_at("203.0.113.8").post(RELAY, json=HELLO)
+    assert other.json()["status"] == "acknowledged"
+
+
+@pytest.mark.parametrize("header", [{"via": "1.1 relay-node"}, {"webhook-id": "msg_1"}])
+async def test_a_message_that_comes_back_is_silenced(node: NodeUnderTest, header: dict[str, str]) -> None:
+    response = await node.client.post(RELAY, json=HELLO, headers=header)
+    assert (response.status_code, response.content) == (200, b"")
+    assert await node.store.command("DBSIZE") == 1  # its place in the limit, and nothing else
+
+
+async def test_exactly_ten_of_sixty_posts_at_once_are_acknowledged(node: NodeUnderTest) -> None:
+    answers = await asyncio.gather(*(node.client.post(RELAY, json={"message": f"Message {n}"}) for n in range(60)))
+    codes = [answer.status_code for answer in answers]
+    assert codes.count(200) == 10
+    assert codes.count(429) == 50
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert refused.headers["ratelimit-policy"] == '"relay";q=10;w=60'
+    assert refused.headers["ratelimit"].startswith('"relay";r=0;t=')
+
+
+async def test_refused_payloads_count_against_the_limit(node: NodeUnderTest) -> None:
+    for _ in range(10):
+        assert (await node.client.post(RELAY, json={"message": "Hola mundo amigo"})).status_code == 400
+    assert (await node.client.post(RELAY, json=HELLO)).status_code == 429
+
+
+async def test_an_idempotency_key_gives_the_same_answer_again(node: NodeUnderTest) -> None:
+    key = {"idempotency-key": "report-1"}
+    first = await node.client.post(RELAY, json=HELLO, headers=key)
+    again = await node.client.post(RELAY, json=HELLO, headers=key)
+    assert again.json() == first.json()
+    assert again.headers["idempotency-replayed"] == "true"
+    assert "idempotency-replayed" not in first.headers
+    other = await node.client.post(RELAY, json={"message": "Something else"}, headers=key)
+    assert other.status_code == 422
+    assert other.headers["x-error-code"] == "idempotency.conflict"
+
+
+async def test_keys_of_different_clients_do_not_meet(node: NodeUnderTest) -> None:
+    key = {"idempotency-key": "report-1"}
+    first = await node.client.post(RELAY, json=HELLO, headers=key)
+    other = await node.client_at("203.0.113.9").post(RELAY, json=HELLO, headers=key)
+    assert other.json()["reference_id"] != first.json()["reference_id"]
+
+
+async def test_a_stream_of_text_is_acknowledged_and_kept_off_the_board(node: NodeUnderTest) -> None:
+    log = "Build started.\nAll 214 tests passed.\nBuild finished without errors.\n"
+    response = await node.client.post(
+        "/api/v1/wire/stream", content=log, headers={"content-type": "application/x-ndjson"}
+    )
+    ack = response.json()
+    assert ack["status"] == "acknowledged"
+    assert (await node.client.get(f"/api/v1/board/threads/{ack['reference_id']}")).status_code == 404
+    assert (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"] == log
+
+
+async def test_bytes_in_a_stream_are_sent_to_the_artifacts(node: NodeUnderTest) -> None:
+    response = await node.client.post("/api/v1/wire/stream", content=b"\xff\xfe\x00binary")
+    assert response.status_code == 415
+    assert "/api/v1/artifacts" in response.json()["error"]
+
+
+async def test_a_body_of_one_mebibyte_is_taken_and_one_byte_more_is_not(node: NodeUnderTest) -> None:
+    text = ("All is well with the solar report. " * 40000)[: 1024 * 1024]
+    plain = {"content-type": "text/plain"}
+    assert (await node.client.post(RELAY, content=text, headers=plain)).status_code == 200
+    response = await node.client.post(RELAY, content=text + ".", headers=plain)
+    assert response.status_code == 413
+    assert response.headers["x-error-code"] == "body.too_large"
