@@ -98,6 +98,10 @@ class BlobStore(Protocol):
         """Bytes that can still be stored; None where the store does not know."""
         ...
 
+    async def check(self) -> None:
+        """Find out whether the store can be used at all; BlobUnavailable says what is wrong."""
+        ...
+
     async def sweep(self) -> int:
         """Remove what interrupted uploads left behind; how many files went."""
         ...

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -91,6 +92,9 @@ class DiskStore:
     async def free_bytes(self) -> int | None:
         return await _in_thread(self._free)
 
+    async def check(self) -> None:
+        await _in_thread(self._try_writing)
+
     async def sweep(self) -> int:
         return await _in_thread(self._sweep)
 
@@ -112,6 +116,11 @@ class DiskStore:
     def _free(self) -> int:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return max(0, shutil.disk_usage(self.directory).free - self._reserve)
+
+    def _try_writing(self) -> None:
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryFile(dir=self.directory):
+            pass
 
     def _delete(self, artifact_id: str) -> None:
         final = self.path(artifact_id)

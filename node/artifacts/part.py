@@ -55,7 +55,9 @@ class Part:
                 sync_directory(directory.parent)
             self._fd = lock(self._path)
             # Only who holds the lock makes the final file, so what is true now stays true.
-            if self._final.exists() or gone_mark(self._final).exists():
+            if gone_mark(self._final).exists():
+                raise UploadError("blob.gone")
+            if self._final.exists():
                 raise UploadError("blob.uploaded")
             os.ftruncate(self._fd, 0)
             self._leave_reserve(self._fd, self._grant.byte_size)

@@ -45,7 +45,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def presign(
-    key: Key, target: Target, headers: Mapping[str, str], query: Mapping[str, str], expires: int, now: datetime
+    key: Key, target: Target, *, headers: Mapping[str, str], query: Mapping[str, str], expires: int, now: datetime
 ) -> str:
     """A URL that may be used for `expires` seconds, with exactly these header values (and Host)."""
     stamp, scope = _when(key, now)
@@ -62,7 +62,7 @@ def presign(
             "X-Amz-SignedHeaders": ";".join(sorted(signed)),
         }
     )
-    signature = _signature(key, target, signed, pairs, "UNSIGNED-PAYLOAD", now)
+    signature = _signature(key, target, now, headers=signed, query=pairs, payload="UNSIGNED-PAYLOAD")
     return target.url(f"{pairs}&X-Amz-Signature={signature}")
 
 
@@ -73,7 +73,7 @@ def authorize(key: Key, target: Target, headers: Mapping[str, str], now: datetim
     signed |= {name.lower(): value for name, value in headers.items()}
     if key.session_token:
         signed["x-amz-security-token"] = key.session_token
-    signature = _signature(key, target, signed, "", _EMPTY, now)
+    signature = _signature(key, target, now, headers=signed, query="", payload=_EMPTY)
     names = ";".join(sorted(signed))
     credential = f"Credential={key.access_key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
     return signed | {"authorization": f"{_ALGORITHM} {credential}"}
@@ -92,7 +92,7 @@ def _when(key: Key, now: datetime) -> tuple[str, str]:
     return f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}/{key.region}/s3/aws4_request"
 
 
-def _signature(key: Key, target: Target, headers: Mapping[str, str], query: str, payload: str, now: datetime) -> str:
+def _signature(key: Key, target: Target, now: datetime, *, headers: Mapping[str, str], query: str, payload: str) -> str:
     stamp, scope = _when(key, now)
     lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in sorted(headers))
     request = "\n".join([target.method, escape(target.path, "/"), query, lines, ";".join(sorted(headers)), payload])

@@ -1,0 +1,142 @@
+"""What the blob tests share: a grant for given bytes, the embedded store behind a real server, and a client
+that can misbehave."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx2
+from granian.constants import Interfaces
+from granian.server.embed import Server
+
+from node.artifacts.blob import Grant
+from node.artifacts.disk import DiskStore
+from node.artifacts.disk_app import REFUSALS, DiskApp
+from node.web.http import Message, Receive, Scope, Send
+
+ID = "0199aaaa-0000-7000-8000-00000000002a"
+SECRET = "a secret for tests"
+DATA = b"id,name\n1,Ada\n2,Grace\n"
+
+BIG = bytes(range(256)) * 8192
+"""2 MiB: several chunks."""
+
+
+def grant_for(data: bytes = DATA, media_type: str = "text/csv", artifact_id: str = ID) -> Grant:
+    return Grant(artifact_id, len(data), media_type, sha256(data).hexdigest())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@asynccontextmanager
+async def serving(app: Any, port: int) -> AsyncGenerator[None]:
+    """`app` behind Granian, as in production, until the block ends."""
+
+    async def http_only(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await app(scope, receive, send)
+
+    server = Server(http_only, port=port, interface=Interfaces.ASGI, log_enabled=False, websockets=False)
+    task = asyncio.create_task(server.serve())
+    try:
+        for _ in range(500):
+            if await _answers(port):
+                break
+            await asyncio.sleep(0.02)
+        yield
+    finally:
+        server.stop()
+        await task
+
+
+async def _answers(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+async def call(
+    app: Any, method: str, path: str, headers: dict[str, str], messages: AsyncIterable[Message]
+) -> Answer | None:
+    """Call an ASGI app with exactly these body messages; None if it hung up without an answer."""
+    source = aiter(messages)
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return await anext(source, {"type": "http.disconnect"})
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    pairs: Sequence[tuple[bytes, bytes]] = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await app({"type": "http", "method": method, "path": path, "headers": pairs}, receive, send)
+    if not sent:
+        return None
+    answered = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return Answer(sent[0]["status"], answered, b"".join(message.get("body", b"") for message in sent[1:]))
+
+
+class Node:
+    """A store, its app, and a client to the server in front of them."""
+
+    def __init__(self, directory: Path, *, reserve: int = 0, stall: float = 5.0, send_stall: float = 5.0) -> None:
+        self.port = free_port()
+        self.store = DiskStore(directory, f"http://127.0.0.1:{self.port}", SECRET, reserve)
+        self.app = DiskApp(self.store, stall, send_stall)
+        self.client = httpx2.AsyncClient()
+
+    async def put(self, content: bytes = DATA, data: bytes = DATA, **headers: str) -> httpx2.Response:
+        """PUT `content` to the URL granted for `data`."""
+        url = await self.store.upload_url(grant_for(data), 900)
+        sent = {"content-type": "text/csv"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.client.put(url, content=content, headers=sent)
+
+    async def get(self, data: bytes = DATA, filename: str | None = None, **headers: str) -> httpx2.Response:
+        url = await self.store.content_url(grant_for(data), filename, 300)
+        return await self.client.get(url, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    async def path(self, data: bytes = DATA) -> str:
+        return urlsplit(await self.store.upload_url(grant_for(data), 900)).path
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.store.directory.rglob("*") if path.is_file())
+
+
+@asynccontextmanager
+async def served(node: Node) -> AsyncGenerator[Node]:
+    async with serving(node.app, node.port), node.client:
+        yield node
+
+
+def assert_refused(answer: httpx2.Response | Answer | None, code: str) -> None:
+    assert answer is not None
+    body = answer.content if isinstance(answer, httpx2.Response) else answer.body
+    status = answer.status_code if isinstance(answer, httpx2.Response) else answer.status
+    assert (status, answer.headers["x-error-code"]) == (REFUSALS[code][0], code)
+    assert json.loads(body) == {"error": REFUSALS[code][1]}
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what another task or thread is about to do; TimeoutError if it does not."""
+    async with asyncio.timeout(10):
+        for _ in iter(condition, True):
+            await asyncio.sleep(0.01)

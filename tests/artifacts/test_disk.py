@@ -1,0 +1,275 @@
+"""Uploads to the embedded store: what a URL takes, and that nothing is left when it is refused."""
+
+import asyncio
+import os
+import resource
+import sys
+import time
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from node.artifacts.blob import BlobMissing, BlobUnavailable
+from node.artifacts.disk import DiskStore
+from node.artifacts.disk_app import REFUSALS
+from node.artifacts.part import part_of
+from node.web.http import Message
+from tests.artifacts.blobs import BIG, DATA, ID, SECRET, Node, assert_refused, call, grant_for, served, until
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+async def test_an_upload_url_works_once(node: Node) -> None:
+    assert (await node.put()).status_code == 200
+    assert_refused(await node.put(), "blob.uploaded")
+    assert (await node.get()).content == DATA
+
+
+async def test_other_bytes_leave_nothing_and_the_url_still_takes_the_right_ones(node: Node) -> None:
+    assert_refused(await node.put(BIG[:-1] + b"!", BIG), "blob.digest")
+    assert node.files() == []
+    assert (await node.put(BIG, BIG)).status_code == 200
+
+
+@pytest.mark.parametrize("content", [DATA + b"x", DATA[:-1], b""])
+async def test_another_number_of_bytes_is_refused_before_they_are_read(node: Node, content: bytes) -> None:
+    assert_refused(await node.put(content), "blob.size")
+    assert node.files() == []
+
+
+async def test_a_body_of_unknown_length_is_refused(node: Node) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield DATA
+
+    url = await node.store.upload_url(grant_for(), 900)
+    assert_refused(await node.client.put(url, content=chunks()), "blob.length_required")
+
+
+@pytest.mark.parametrize("media_type", ["text/html", "text/csv; charset=utf-8", "text/csvx", ""])
+async def test_another_type_is_refused(node: Node, media_type: str) -> None:
+    assert_refused(await node.put(content_type=media_type), "blob.type")
+    assert node.files() == []
+
+
+async def test_the_same_type_may_be_spelled_otherwise_or_left_out(node: Node) -> None:
+    assert (await node.put(content_type="Text/CSV")).status_code == 200
+    await node.store.delete(ID)
+    other = grant_for(artifact_id="0199aaaa-0000-7000-8000-00000000002b")
+    assert (await node.client.put(await node.store.upload_url(other, 900), content=DATA)).status_code == 200
+
+
+async def test_an_expired_url_is_refused(node: Node) -> None:
+    grant = grant_for()
+    assert_refused(await node.client.put(await node.store.upload_url(grant, 0), content=DATA), "blob.expired")
+    assert_refused(await node.client.get(await node.store.content_url(grant, None, 0)), "blob.expired")
+
+
+async def test_a_changed_url_is_refused(node: Node) -> None:
+    url = await node.store.upload_url(grant_for(), 900)
+    for other in (url[:-1] + ("A" if url[-1] != "A" else "B"), url + "A", url.rpartition("/")[0] + "/" + ID):
+        assert_refused(await node.client.put(other, content=DATA), "blob.forged")
+
+
+async def test_the_url_for_one_direction_does_not_serve_the_other(node: Node) -> None:
+    up, down = await node.store.upload_url(grant_for(), 900), await node.store.content_url(grant_for(), None, 300)
+    for method, url, allowed in (("GET", up, "PUT"), ("PUT", down, "GET, HEAD"), ("DELETE", down, "GET, HEAD")):
+        answer = await node.client.request(method, url)
+        assert_refused(answer, "blob.method")
+        assert answer.headers["allow"] == f"{allowed}, OPTIONS"
+
+
+async def test_a_browser_may_use_the_url_from_any_page(node: Node) -> None:
+    answer = await node.client.options(await node.store.upload_url(grant_for(), 900))
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (204, "*")
+    assert "PUT" in answer.headers["access-control-allow-methods"]
+
+
+async def test_no_upload_starts_that_would_touch_the_reserve(tmp_path: Path) -> None:
+    async with served(Node(tmp_path, reserve=1 << 60)) as node:
+        assert await node.store.free_bytes() == 0
+        assert_refused(await node.put(), "blob.full")
+        assert node.files() == []
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Generator[None]:
+    """The kernel refuses the write that would exceed it, as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_a_disk_that_fills_up_half_way_leaves_nothing(node: Node) -> None:
+    with files_no_larger_than(len(BIG) // 2):
+        assert_refused(await node.put(BIG, BIG), "blob.full")
+    assert node.files() == []
+    assert (await node.put(BIG, BIG)).status_code == 200
+
+
+async def test_a_disk_that_cannot_be_written_is_unavailable_not_an_error_of_the_node(node: Node) -> None:
+    node.store.directory.write_bytes(b"not a directory")
+    answer = await node.put()
+    assert_refused(answer, "blob.unavailable")
+    assert answer.headers["retry-after"] == "5"
+    with pytest.raises(BlobUnavailable):
+        await node.store.check()
+
+
+async def begun(node: Node) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection that has sent the head and half of the body of an upload of BIG."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
+    head = f"PUT {await node.path(BIG)} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(BIG)}\r\n\r\n"
+    writer.write(head.encode() + BIG[: len(BIG) // 2])
+    await writer.drain()
+    return reader, writer
+
+
+async def test_an_upload_without_progress_ends_and_its_connection_closes(tmp_path: Path) -> None:
+    async with served(Node(tmp_path, stall=0.2)) as node:
+        reader, writer = await begun(node)
+        answer = await asyncio.wait_for(reader.read(), 5)
+        assert answer.startswith(b"HTTP/1.1 408") and REFUSALS["blob.stalled"][1].encode() in answer
+        assert node.files() == []
+        writer.close()
+
+
+async def test_a_client_that_goes_away_leaves_nothing(node: Node) -> None:
+    _, writer = await begun(node)
+    await until(lambda: node.files() == [f"{ID}.part"])
+    writer.close()
+    await until(lambda: node.files() == [])
+
+
+async def body(*chunks: bytes) -> AsyncIterator[Message]:
+    for chunk in chunks:
+        yield {"type": "http.request", "body": chunk, "more_body": True}
+    yield {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def test_more_bytes_than_announced_are_never_stored(node: Node) -> None:
+    answer = await call(node.app, "PUT", await node.path(), {"content-length": str(len(DATA))}, body(DATA, b"more"))
+    assert_refused(answer, "blob.size")
+    assert node.files() == []
+
+
+async def test_of_two_uploads_at_once_one_is_told_to_wait(node: Node) -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> AsyncIterator[Message]:
+        started.set()
+        await go_on.wait()
+        yield {"type": "http.request", "body": DATA, "more_body": False}
+
+    first = asyncio.create_task(
+        call(node.app, "PUT", await node.path(), {"content-length": str(len(DATA))}, slow()),
+    )
+    await started.wait()
+    assert_refused(await node.put(), "blob.busy")
+    go_on.set()
+    answer = await first
+    assert answer is not None and answer.status == 200
+    assert (await node.get()).content == DATA
+
+
+async def test_a_cancelled_request_leaves_nothing_and_lets_go_of_the_id(node: Node) -> None:
+    started = asyncio.Event()
+
+    async def endless() -> AsyncIterator[Message]:
+        while True:
+            started.set()
+            yield {"type": "http.request", "body": b"x", "more_body": True}
+            await asyncio.sleep(0)
+
+    headers = {"content-length": str(len(BIG))}
+    upload = asyncio.create_task(call(node.app, "PUT", await node.path(BIG), headers, endless()))
+    await started.wait()
+    upload.cancel()
+    await asyncio.wait([upload])
+    assert upload.cancelled() and node.files() == []
+    assert (await node.put(BIG, BIG)).status_code == 200
+
+
+async def test_a_deleted_artifact_is_gone_and_its_url_takes_no_second_upload(node: Node) -> None:
+    await node.put()
+    await node.store.delete(ID)
+    assert_refused(await node.get(), "blob.missing")
+    assert_refused(await node.put(), "blob.gone")
+    assert await node.store.stat(ID) is None
+    with pytest.raises(BlobMissing):
+        await anext(node.store.read(ID))
+    await node.store.delete(ID)
+
+
+async def test_an_artifact_deleted_while_it_is_uploaded_does_not_come_back(node: Node) -> None:
+    async def deleted_half_way() -> AsyncIterator[Message]:
+        yield {"type": "http.request", "body": DATA[:5], "more_body": True}
+        await node.store.delete(ID)
+        yield {"type": "http.request", "body": DATA[5:], "more_body": False}
+
+    headers = {"content-length": str(len(DATA))}
+    assert_refused(await call(node.app, "PUT", await node.path(), headers, deleted_half_way()), "blob.gone")
+    assert await node.store.stat(ID) is None
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from tests.artifacts.blobs import grant_for, SECRET
+from node.artifacts.disk import DiskStore
+part = DiskStore(Path(sys.argv[1]), "http://x", SECRET, 0).part(grant_for())
+part.start(); part.write(b"id,")
+print("writing", flush=True)
+time.sleep(60)
+"""
+
+
+async def test_what_a_killed_writer_left_is_swept_and_a_living_ones_upload_is_not(node: Node) -> None:
+    command = [sys.executable, "-c", WRITER, str(node.store.directory)]
+    writer = await asyncio.create_subprocess_exec(*command, cwd=REPOSITORY, stdout=asyncio.subprocess.PIPE)
+    assert writer.stdout is not None and await writer.stdout.readline() == b"writing\n"
+    assert await node.store.sweep() == 0
+    assert_refused(await node.put(), "blob.busy")
+    writer.kill()
+    await writer.wait()
+    assert node.files() == [f"{ID}.part"]
+    assert await node.store.sweep() == 1
+    assert node.files() == []
+    assert (await node.put()).status_code == 200
+
+
+async def test_an_upload_may_follow_that_of_a_killed_writer_without_a_sweep(node: Node) -> None:
+    left = part_of(node.store.path(ID))
+    left.parent.mkdir(parents=True)
+    left.write_bytes(BIG)
+    assert (await node.put()).status_code == 200
+    assert (await node.get()).content == DATA
+    assert node.files() == [ID]
+
+
+async def test_a_deleted_id_is_forgotten_once_no_url_for_it_can_be_left(node: Node) -> None:
+    await node.store.delete(ID)
+    assert await node.store.sweep() == 0
+    (mark,) = node.store.directory.rglob("*.gone")
+    long_ago = time.time() - 3601
+    os.utime(mark, (long_ago, long_ago))
+    assert await node.store.sweep() == 1
+    assert node.files() == []
+
+
+@pytest.mark.parametrize("artifact_id", ["", "..", "../../etc/passwd", "a/b", "a\0b", "x.part", "a" * 65, "-a", "ä"])
+async def test_what_is_no_id_never_becomes_a_path(tmp_path: Path, artifact_id: str) -> None:
+    store = DiskStore(tmp_path, "http://x", SECRET)
+    for refused in (store.stat(artifact_id), store.delete(artifact_id)):
+        with pytest.raises(ValueError, match="not an artifact id"):
+            await refused
+
+
+@pytest.mark.parametrize("media_type", ["text/plain\r\nX: y", "text", "text/plain; name=é", "", "text/ plain"])
+def test_what_is_no_media_type_never_becomes_a_header(media_type: str) -> None:
+    with pytest.raises(ValueError, match="not a media type"):
+        grant_for(media_type=media_type)

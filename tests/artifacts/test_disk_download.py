@@ -1,0 +1,92 @@
+"""Downloads from the embedded store: whole, in part, and to readers who do not read."""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from node.artifacts.blob import Stat
+from tests.artifacts.blobs import BIG, DATA, ID, Node, assert_refused, grant_for, served, until
+
+
+def holds_open(name: str) -> bool:
+    """Whether this process has a file of that name open."""
+    return any(str(fd.resolve()).endswith(name) for fd in Path("/proc/self/fd").iterdir())
+
+
+async def test_what_was_uploaded_is_served_as_an_attachment_with_its_digest(node: Node) -> None:
+    assert (await node.put(BIG, BIG)).status_code == 200
+    got = await node.get(BIG, "números.csv")
+    assert (got.status_code, got.content) == (200, BIG)
+    digest = grant_for(BIG).digest_sha256
+    assert got.headers["etag"] == f'"{digest}"'
+    assert got.headers["content-type"] == "text/csv"
+    assert (
+        got.headers["content-disposition"] == "attachment; filename=\"n_meros.csv\"; filename*=UTF-8''n%C3%BAmeros.csv"
+    )
+    assert got.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in got.headers["content-security-policy"]
+    assert got.headers["repr-digest"].startswith("sha-256=:")
+    assert await node.store.stat(ID) == Stat(len(BIG))
+    assert b"".join([chunk async for chunk in node.store.read(ID)]) == BIG
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "span"),
+    [
+        ("bytes=0-4", 206, (0, 5)),
+        ("bytes=5-", 206, (5, 22)),
+        ("bytes=-3", 206, (19, 22)),
+        ("bytes=-99", 206, (0, 22)),
+        ("bytes=20-99", 206, (20, 22)),
+        ("bytes=0-0,5-6", 200, (0, 22)),
+        ("bytes=9-3", 200, (0, 22)),
+        ("bytes=-", 200, (0, 22)),
+        ("lines=1-2", 200, (0, 22)),
+        ("bytes=22-", 416, None),
+        ("bytes=-0", 416, None),
+    ],
+)
+async def test_a_range_is_answered_as_rfc_9110_says(
+    node: Node, asked: str, status: int, span: tuple[int, int] | None
+) -> None:
+    await node.put()
+    got = await node.get(range=asked)
+    assert got.status_code == status
+    if span is None:
+        assert_refused(got, "blob.range")
+        assert got.headers["content-range"] == "bytes */22"
+        return
+    assert got.content == DATA[slice(*span)]
+    assert got.headers.get("content-range") == (f"bytes {span[0]}-{span[1] - 1}/22" if status == 206 else None)
+
+
+async def test_a_download_is_resumed_only_if_it_is_still_the_same_content(node: Node) -> None:
+    await node.put()
+    etag = (await node.get()).headers["etag"]
+    assert (await node.get(range="bytes=5-", if_range=etag)).status_code == 206
+    assert (await node.get(range="bytes=5-", if_range='"another"')).status_code == 200
+    assert (await node.get(if_none_match=etag)).status_code == 304
+    assert (await node.get(if_none_match='"another"')).status_code == 200
+
+
+async def test_head_answers_as_get_without_the_content(node: Node) -> None:
+    await node.put()
+    url = await node.store.content_url(grant_for(), None, 300)
+    head, got = await node.client.head(url), await node.client.get(url)
+    assert head.content == b""
+    assert {**head.headers, "date": ""} == {**got.headers, "date": ""}
+
+
+async def test_a_reader_that_takes_nothing_is_given_up(tmp_path: Path) -> None:
+    async with served(Node(tmp_path, send_stall=0.2)) as node:
+        big = BIG * 16  # more than the socket buffers between us and Granian hold
+        await node.put(big, big)
+        path = urlsplit(await node.store.content_url(grant_for(big), None, 300)).path
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.port, limit=1)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        await until(lambda: holds_open(ID))
+        await until(lambda: not holds_open(ID))
+        assert len(await reader.read(-1)) < len(big)
+        writer.close()

@@ -1,0 +1,140 @@
+import gzip
+import io
+import random
+import tarfile
+import zipfile
+
+import pytest
+
+from node.artifacts.sniff import plainly_other
+
+
+def zipped(*names: str) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"x")
+    return held.getvalue()
+
+
+def tarred() -> bytes:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("a"), io.BytesIO(b""))
+    return held.getvalue()
+
+
+PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF\x00"
+PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
+ELF = b"\x7fELF\x02\x01\x01" + bytes(9)
+EXE = b"MZ\x90\x00\x03\x00\x00\x00\x04" + bytes(50)
+HTML = b"<!DOCTYPE html>\n<html><script>alert(1)</script></html>"
+RANDOM = random.Random(1).randbytes(4096)
+PROSE = "A naïve café sentence, in plain words.\n".encode()
+
+TRUE = [
+    (PNG, "image/png"),
+    (PNG, "IMAGE/PNG; foo=bar"),
+    (JPEG, "image/jpeg"),
+    (b"GIF89a\x01\x00\x01\x00\x80", "image/gif"),
+    (b"RIFF\x10\x00\x00\x00WEBPVP8 ", "image/webp"),
+    (b"RIFF\x10\x00\x00\x00WAVEfmt ", "audio/wav"),
+    (b"\x00\x00\x00\x18ftypmp42\x00", "video/mp4"),
+    (b"\x00\x00\x00\x18ftypavif\x00", "image/avif"),
+    (b"\x1a\x45\xdf\xa3\x01\x00\x00\x00\x00\x00\x00\x1fB\x86\x81\x01", "video/webm"),
+    (b"OggS\x00\x02" + bytes(20), "audio/ogg"),
+    (b"ID3\x04\x00\x00\x00", "audio/mpeg"),
+    (b"\xff\xfb\x90\x64\x00", "audio/mpeg"),
+    (bytes(2000), "audio/mpeg"),
+    (PDF, "application/pdf"),
+    (b"\x00\x00stray bytes before\n" + PDF, "application/pdf"),
+    (zipped("a.txt"), "application/zip"),
+    (zipped("word/document.xml"), "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    (zipped("mimetype"), "application/epub+zip"),
+    (zipped("META-INF/MANIFEST.MF"), "application/java-archive"),
+    (gzip.compress(b"abc"), "application/gzip"),
+    (tarred(), "application/x-tar"),
+    (b"\x28\xb5\x2f\xfd\x04\x00", "application/zstd"),
+    (b"PAR1\x15\x04\x15\x00", "application/vnd.apache.parquet"),
+    (b"SQLite format 3\x00\x10\x00", "application/vnd.sqlite3"),
+    (b"\x00asm\x01\x00\x00\x00", "application/wasm"),
+    (b'{"a": 1}', "application/json"),
+    (b"[1, 2]\n", "application/json; charset=utf-8"),
+    (b"\xef\xbb\xbf \n-1.5", "application/json"),
+    (b'"text"', "application/problem+json"),
+    (b'{"a":1}\n{"a":2}\n', "application/x-ndjson"),
+    (b"<?xml version='1.0'?><a/>", "application/xml"),
+    (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"),
+    (HTML, "text/html"),
+    (HTML, "text/plain"),
+    (PROSE, "text/plain"),
+    (PROSE, "text/markdown"),
+    ("Ünïcödé".encode("latin-1"), "text/plain"),
+    ("wide letters".encode("utf-16"), "text/plain"),
+    ("wide letters".encode("utf-16-le"), "text/plain; charset=utf-16le"),
+    ('{"wide": 1}'.encode("utf-16"), "application/json"),
+    (b"\x1b[31mred\x1b[0m\n", "text/plain"),
+    (b"id,name\n1,Ada\n", "text/csv"),
+    (b"BMW makes cars", "text/plain"),
+    (b"MZ is the mark of an executable", "text/plain"),
+    (b"The mdat box of a film", "text/plain"),
+    (b"GIF89a is a format of 1989", "text/plain"),
+    (b"PAR1 is how Parquet starts", "text/csv"),
+    (ELF, "application/octet-stream"),
+    (HTML, "application/octet-stream"),
+    (RANDOM, "application/octet-stream"),
+    (RANDOM, "application/x-unheard-of"),
+    (PROSE, "application/vnd.unheard-of"),
+    (b"id;name\n1;Ada\n", "application/vnd.ms-excel"),
+    (RANDOM, "image/x-unheard-of"),
+    (ELF, "application/x-sharedlib"),
+    (b"8BPS\x00\x01" + bytes(20), "image/vnd.adobe.photoshop"),
+]
+
+FALSE = [
+    (HTML, "image/png", "text/html"),
+    (PROSE, "image/png", "text/plain"),
+    (JPEG, "image/png", "image/jpeg"),
+    (RANDOM, "image/png", "application/octet-stream"),
+    (ELF, "image/jpeg", "application/x-executable"),
+    (EXE, "application/pdf", "application/x-executable"),
+    (PROSE, "application/pdf", "text/plain"),
+    (PDF, "text/plain", "application/pdf"),
+    (b"%PDF-1.4 only text", "text/csv", "application/pdf"),
+    (PNG, "application/json", "image/png"),
+    (PROSE, "application/json", "text/plain"),
+    (HTML, "application/json", "text/html"),
+    (HTML, "text/csv", "text/html"),
+    (PROSE, "application/xml", "text/plain"),
+    (b'{"a": 1}', "image/svg+xml", "text/plain"),
+    (RANDOM, "text/plain", "application/octet-stream"),
+    (ELF, "text/x-python", "application/x-executable"),
+    (EXE, "text/plain", "application/x-executable"),
+    (PNG, "text/plain; charset=utf-16", "image/png"),
+    (gzip.compress(b"abc"), "text/csv", "application/gzip"),
+    (PROSE, "application/zip", "text/plain"),
+    (gzip.compress(b"abc"), "application/zip", "application/gzip"),
+    (PNG, "application/epub+zip", "image/png"),
+    (PROSE, "audio/mpeg", "text/plain"),
+    (PNG, "audio/mpeg", "image/png"),
+    (PROSE, "video/mp4", "text/plain"),
+    (zipped("a"), "image/x-unheard-of", "application/zip"),
+    (PROSE, "image/vnd.adobe.photoshop", "text/plain"),
+    (ELF, "image/vnd.adobe.photoshop", "application/x-executable"),
+    (PROSE, "font/woff2", "text/plain"),
+]
+
+
+@pytest.mark.parametrize(("head", "media_type"), TRUE)
+def test_content_that_can_be_of_its_type_is_believed(head: bytes, media_type: str) -> None:
+    assert plainly_other(head, media_type) is None
+
+
+@pytest.mark.parametrize(("head", "media_type", "other"), FALSE)
+def test_content_that_is_plainly_of_another_type_is_named(head: bytes, media_type: str, other: str) -> None:
+    assert plainly_other(head, media_type) == other
+
+
+def test_a_letter_cut_by_the_end_of_the_head_does_not_make_a_text_binary() -> None:
+    assert plainly_other(("é" * 100).encode()[:-1], "text/plain") is None
