@@ -68,6 +68,7 @@ use = egg:swift#catch_errors
 [filter:s3api]
 use = egg:swift#s3api
 location = us-east-1
+storage_domain = s3.test
 [filter:tempauth]
 use = egg:swift#tempauth
 user_test_tester = testing .admin

@@ -1,0 +1,43 @@
+"""The signer against the examples AWS publishes ("Authenticating Requests (AWS Signature Version 4)", S3)."""
+
+from datetime import UTC, datetime
+
+from node.artifacts.sigv4 import Key, Target, authorize, presign
+
+KEY = Key(access_key_id="AKIAIOSFODNN7EXAMPLE", secret_access_key="wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+NOW = datetime(2013, 5, 24, tzinfo=UTC)
+ORIGIN = "https://examplebucket.s3.amazonaws.com"
+
+
+def test_a_presigned_url_is_the_one_of_the_documentation() -> None:
+    url = presign(KEY, Target("GET", ORIGIN, "/test.txt"), headers={}, query={}, expires=86400, now=NOW)
+    assert url == (
+        f"{ORIGIN}/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256"
+        "&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request"
+        "&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host"
+        "&X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
+    )
+
+
+def test_an_authorization_header_is_the_one_of_the_documentation() -> None:
+    headers = authorize(KEY, Target("GET", ORIGIN, "/test.txt"), {"Range": "bytes=0-9"}, NOW)
+    assert headers["authorization"] == (
+        "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, "
+        "SignedHeaders=host;range;x-amz-content-sha256;x-amz-date, "
+        "Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
+    )
+
+
+def test_a_session_token_is_signed_wherever_it_travels() -> None:
+    key = Key(access_key_id="A", secret_access_key="B", session_token="temporary+token")
+    target = Target("GET", ORIGIN, "/test.txt")
+    assert "&X-Amz-Security-Token=temporary%2Btoken&" in presign(key, target, headers={}, query={}, expires=1, now=NOW)
+    headers = authorize(key, target, {}, NOW)
+    assert headers["x-amz-security-token"] == "temporary+token"
+    assert "x-amz-security-token" in headers["authorization"]
+
+
+def test_the_host_is_signed_without_the_port_that_goes_without_saying() -> None:
+    assert Target("GET", "https://s3.example:443", "/").host == "s3.example"
+    assert Target("GET", "http://s3.example:80", "/").host == "s3.example"
+    assert Target("GET", "http://s3.example:9000", "/").host == "s3.example:9000"
