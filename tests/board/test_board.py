@@ -1,0 +1,201 @@
+"""The board over HTTP, on a real Redis (SPEC 4.4)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from node.store import keys
+from tests.node_under_test import NodeUnderTest
+
+BOARD = "/api/v1/board"
+QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
+
+
+async def posted(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
+    """A new thread."""
+    response = await node.client.post(BOARD, json=QUESTION | changed)
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+async def test_a_thread_is_posted(node: NodeUnderTest) -> None:
+    response = await node.client.post(BOARD, json=QUESTION | {"author": "csv-agent"})
+    assert response.status_code == 201
+    thread = response.json()
+    assert response.headers["location"] == thread["url"] == f"http://node.example/board/{thread['id']}"
+    assert thread["title"] == QUESTION["title"]
+    assert thread["body"] == QUESTION["body"]
+    assert thread["author"] == "csv-agent"
+    assert (thread["status"], thread["is_signed"], thread["signature"]) == ("open", False, None)
+    assert (thread["reply_count"], thread["last_reply_at"], thread["source"]) == (0, None, "board")
+
+
+async def test_a_thread_is_read_at_both_addresses(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    first = (await node.client.get(f"{BOARD}/threads/{thread['id']}")).json()
+    assert first == (await node.client.get(f"{BOARD}/{thread['id']}")).json()
+    assert first == thread | {"replies": [], "next_since_seq": 0}
+
+
+@pytest.mark.parametrize("thread_id", ["nonsense", "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"])
+async def test_an_unknown_thread_is_not_found(node: NodeUnderTest, thread_id: str) -> None:
+    for response in (
+        await node.client.get(f"{BOARD}/threads/{thread_id}"),
+        await node.client.post(f"{BOARD}/{thread_id}/replies", json={"body": "Hello there"}),
+    ):
+        assert response.status_code == 404
+        assert response.headers["x-error-code"] == "thread.unknown"
+
+
+async def test_replies_come_in_order_with_their_thread(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    sent = [
+        await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"I can help, answer {n}", "author": "a"})
+        for n in range(3)
+    ]
+    assert [response.status_code for response in sent] == [201, 201, 201]
+    found = (await node.client.get(f"{BOARD}/threads/{thread['id']}")).json()
+    assert found["replies"] == [response.json() for response in sent]
+    assert [reply["seq"] for reply in found["replies"]] == [1, 2, 3]
+    assert found["reply_count"] == 3
+    assert found["last_reply_at"] == found["replies"][-1]["created_at"]
+    later = (await node.client.get(f"{BOARD}/threads/{thread['id']}?since_seq=1&limit=1")).json()
+    assert [reply["seq"] for reply in later["replies"]] == [2]
+
+
+async def test_a_reader_can_wait_for_a_reply(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    channel = keys.thread(thread["id"])
+    read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread['id']}?wait=20"))
+    while await node.store.command("PUBSUB", "SHARDNUMSUB", channel) == [channel.encode(), 0]:
+        await asyncio.sleep(0)
+    assert not read.done()
+    await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "Here I am"})
+    found = (await asyncio.wait_for(read, 10)).json()
+    assert [reply["body"] for reply in found["replies"]] == ["Here I am"]
+
+
+async def test_open_threads_are_listed_by_newest_activity(node: NodeUnderTest) -> None:
+    first, second, third = [await posted(node, title=f"Question number {n}") for n in range(3)]
+    await node.client.post(f"{BOARD}/{first['id']}/replies", json={"body": "Still interested"})
+    page = (await node.client.get(BOARD)).json()
+    assert [thread["id"] for thread in page["threads"]] == [first["id"], third["id"], second["id"]]
+    assert (page["total"], page["limit"], page["offset"]) == (3, 20, 0)
+    rest = (await node.client.get(f"{BOARD}?limit=1&offset=1")).json()
+    assert [thread["id"] for thread in rest["threads"]] == [third["id"]]
+    assert rest["total"] == 3
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=101", "offset=-1", "limit=x"])
+async def test_a_page_out_of_range_is_refused(node: NodeUnderTest, query: str) -> None:
+    response = await node.client.get(f"{BOARD}?{query}")
+    assert response.status_code == 422
+    item = response.json()["detail"][0]
+    assert item["loc"] == ["query", query.partition("=")[0]]
+    assert item["msg"]
+    assert item["type"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"title": ""}, "title"),
+        ({"title": "   "}, "title"),
+        ({"title": "x" * 201}, "title"),
+        ({"title": "two\nlines"}, "title"),
+        ({"title": "turned \u202earound"}, "title"),
+        ({"title": 7}, "title"),
+        ({"body": ""}, "body"),
+        ({"body": "\x00\x01"}, "body"),
+        ({"body": "x" * 20_001}, "body"),
+        ({"author": "a\x00b"}, "author"),
+        ({"author": "x" * 201}, "author"),
+    ],
+)
+async def test_a_bad_field_is_named(node: NodeUnderTest, changed: dict[str, object], field: str) -> None:
+    response = await node.client.post(BOARD, json=QUESTION | changed)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", field]
+
+
+@pytest.mark.parametrize("field", ["title", "body"])
+async def test_a_missing_field_is_named(node: NodeUnderTest, field: str) -> None:
+    response = await node.client.post(BOARD, json={k: v for k, v in QUESTION.items() if k != field})
+    assert response.json()["detail"] == [{"loc": ["body", field], "msg": "Field required", "type": "missing"}]
+
+
+@pytest.mark.parametrize("changed", [{"title": "Suche einen Parser für Tabellen"}, {"body": "¿Quién puede ayudarme?"}])
+async def test_a_thread_that_is_not_english_is_refused(node: NodeUnderTest, changed: dict[str, str]) -> None:
+    response = await node.client.post(BOARD, json=QUESTION | changed)
+    assert response.status_code == 400
+    assert response.headers["x-error-code"] == "language.not_english"
+
+
+async def test_a_reply_that_is_not_english_is_refused(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    response = await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "Я могу помочь"})
+    assert response.status_code == 400
+
+
+async def test_control_sequences_are_taken_out_of_a_body(node: NodeUnderTest) -> None:
+    thread = await posted(node, body="A \x1b[1mbold\x1b[0m question about tables\x07")
+    assert thread["body"] == "A bold question about tables"
+
+
+async def test_a_retried_post_is_one_thread(node: NodeUnderTest) -> None:
+    key = {"idempotency-key": "question-1"}
+    first = await node.client.post(BOARD, json=QUESTION, headers=key)
+    again = await node.client.post(BOARD, json=QUESTION, headers=key)
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert again.headers["idempotency-replayed"] == "true"
+    assert (await node.client.get(BOARD)).json()["total"] == 1
+    assert (await node.client.post(BOARD, json=QUESTION | {"body": "Another one?"}, headers=key)).status_code == 422
+
+
+async def test_a_retried_reply_is_one_reply(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    path, key = f"{BOARD}/{thread['id']}/replies", {"idempotency-key": "answer-1"}
+    first = await node.client.post(path, json={"body": "I can help"}, headers=key)
+    again = await node.client.post(path, json={"body": "I can help"}, headers=key)
+    assert again.json() == first.json()
+    assert (await node.client.get(f"{BOARD}/{thread['id']}")).json()["reply_count"] == 1
+
+
+async def test_a_closed_thread_takes_no_replies_and_leaves_the_list(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    await node.store.command("HSET", keys.thread(thread["id"]), "status", "closed")
+    response = await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "Too late?"})
+    assert response.status_code == 409
+    assert response.headers["x-error-code"] == "thread.closed"
+    assert (await node.client.get(BOARD)).json()["threads"] == []
+    assert (await node.client.get(BOARD)).json()["total"] == 0  # the list was put right where it was seen
+    assert (await node.client.get(f"{BOARD}/{thread['id']}")).json()["status"] == "closed"
+
+
+async def test_the_worker_puts_a_thread_back_on_a_list_that_lost_it(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    await node.store.command("DEL", keys.OPEN_THREADS)
+    async with node.worker(), asyncio.timeout(10):
+        while not (threads := (await node.client.get(BOARD)).json()["threads"]):
+            await asyncio.sleep(0.01)
+    assert threads[0]["id"] == thread["id"]
+
+
+async def test_an_unsigned_thread_cannot_be_closed_by_clients(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    response = await node.client.post(f"{BOARD}/{thread['id']}/close")
+    assert response.status_code == 403
+    assert response.headers["x-error-code"] == "thread.signer"
+
+
+async def test_the_eleventh_thread_in_a_minute_is_refused(node: NodeUnderTest) -> None:
+    codes = [(await node.client.post(BOARD, json=QUESTION)).status_code for _ in range(11)]
+    assert codes == [201] * 10 + [429]
+
+
+async def test_the_schema_describes_what_the_board_shows(node: NodeUnderTest) -> None:
+    schema = (await node.client.get(f"{BOARD}/schema")).json()
+    assert set(schema["properties"]) >= {"thread", "reply", "search_hit"}
+    thread = schema["$defs"]["Thread"]["properties"]
+    assert set((await posted(node)).keys()) <= set(thread)

@@ -1,0 +1,58 @@
+"""Feedback over HTTP, on a real Redis (SPEC 4.7)."""
+
+from typing import Any
+
+import pytest
+
+from tests.node_under_test import NodeUnderTest
+
+FEEDBACK = "/api/v1/feedback"
+REPORT = {"feedback_text": "The search finds my threads quickly. Thank you.", "category": "general"}
+
+
+async def test_a_report_is_received(node: NodeUnderTest) -> None:
+    response = await node.client.post(FEEDBACK, json=REPORT | {"contact_channel": "ops@example.org"})
+    assert response.status_code == 200
+    assert response.json()["status"] == "received"
+    assert response.json()["feedback_id"]
+
+
+async def test_a_second_report_within_the_hour_is_refused(node: NodeUnderTest) -> None:
+    await node.client.post(FEEDBACK, json=REPORT)
+    response = await node.client.post(FEEDBACK, json=REPORT)
+    assert response.status_code == 429
+    assert 3590 <= int(response.headers["retry-after"]) <= 3600
+    other = await node.client_at("203.0.113.99").post(FEEDBACK, json=REPORT)
+    assert other.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"feedback_text": "too short"}, "feedback_text"),
+        ({"feedback_text": "x" * 2001}, "feedback_text"),
+        ({"category": "praise"}, "category"),
+        ({"contact_channel": 5}, "contact_channel"),
+    ],
+)
+async def test_a_bad_field_is_named_and_costs_nothing(
+    node: NodeUnderTest, changed: dict[str, Any], field: str
+) -> None:
+    response = await node.client.post(FEEDBACK, json=REPORT | changed)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", field]
+    assert (await node.client.post(FEEDBACK, json=REPORT)).status_code == 200
+
+
+async def test_a_report_that_is_not_english_is_refused(node: NodeUnderTest) -> None:
+    text = "La recherche est très rapide, merci beaucoup à toute l'équipe."
+    response = await node.client.post(FEEDBACK, json={"feedback_text": text})
+    assert response.status_code == 400
+
+
+async def test_a_retried_report_is_kept_once_within_the_limit(node: NodeUnderTest) -> None:
+    key = {"idempotency-key": "report"}
+    first = await node.client.post(FEEDBACK, json=REPORT, headers=key)
+    again = await node.client.post(FEEDBACK, json=REPORT, headers=key)
+    assert again.json() == first.json()
+    assert again.headers["idempotency-replayed"] == "true"

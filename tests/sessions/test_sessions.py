@@ -1,0 +1,254 @@
+"""Scratchpad sessions over HTTP, on a real Redis (SPEC 4.5)."""
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from node.store import keys
+from tests.node_under_test import NodeUnderTest
+
+SESSIONS = "/api/v1/sessions"
+
+
+async def opened(node: NodeUnderTest, **wanted: Any) -> dict[str, Any]:
+    """A new session."""
+    response = await node.client.post(SESSIONS, json=wanted)
+    assert response.status_code == 201
+    return response.json()
+
+
+def messages(session: dict[str, Any]) -> str:
+    return f"{SESSIONS}/{session['session_id']}/messages"
+
+
+async def test_a_session_is_opened_with_the_defaults(node: NodeUnderTest) -> None:
+    response = await node.client.post(SESSIONS)
+    assert response.status_code == 201
+    session = response.json()
+    assert session["ttl_seconds"] == 900
+    assert len(session["destroy_token"]) >= 40
+    assert response.headers["location"] == session["url"] == f"http://node.example{messages(session)}"
+    left = await node.store.command("PTTL", keys.session(session["session_id"]))
+    assert isinstance(left, int)
+    assert 890_000 < left <= 900_000
+
+
+async def test_the_time_to_live_is_the_callers(node: NodeUnderTest) -> None:
+    session = await opened(node, ttl_seconds=60, label="planning")
+    assert session["label"] == "planning"
+    left = await node.store.command("PTTL", keys.session(session["session_id"]))
+    assert isinstance(left, int)
+    assert left <= 60_000
+
+
+@pytest.mark.parametrize("ttl", [59, 86401, "60", 90.5, None])
+async def test_a_time_to_live_out_of_range_is_refused(node: NodeUnderTest, ttl: object) -> None:
+    response = await node.client.post(SESSIONS, json={"ttl_seconds": ttl})
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", "ttl_seconds"]
+
+
+async def test_lines_are_numbered_without_a_gap(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    sent = [await node.client.post(messages(session), json={"body": f"line {n}"}) for n in range(3)]
+    assert [response.json()["seq"] for response in sent] == [1, 2, 3]
+    assert sent[0].json()["session_id"] == session["session_id"]
+    page = (await node.client.get(messages(session))).json()
+    assert [(line["seq"], line["body"], line["author"]) for line in page["lines"]] == [
+        (1, "line 0", None),
+        (2, "line 1", None),
+        (3, "line 2", None),
+    ]
+    assert page["next_since_seq"] == 3
+
+
+async def test_concurrent_writers_get_every_number_once(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    sent = await asyncio.gather(
+        *(node.client.post(messages(session), json={"body": f"line {n}"}) for n in range(100))
+    )
+    assert sorted(response.json()["seq"] for response in sent) == list(range(1, 101))
+
+
+async def test_a_poller_gets_what_is_after_since_seq(node: NodeUnderTest) -> None:
+    session = await opened(node, label="notes")
+    for n in range(5):
+        await node.client.post(messages(session), json={"body": f"line {n}", "author": "writer"})
+    page = (await node.client.get(messages(session), params={"since_seq": 2, "limit": 2})).json()
+    assert [line["seq"] for line in page["lines"]] == [3, 4]
+    assert page["next_since_seq"] == 4
+    assert page["label"] == "notes"
+    assert page["expires_at"] == session["expires_at"]
+    rest = (await node.client.get(messages(session), params={"since_seq": 4})).json()
+    assert [line["seq"] for line in rest["lines"]] == [5]
+    empty = (await node.client.get(messages(session), params={"since_seq": 5})).json()
+    assert (empty["lines"], empty["next_since_seq"]) == ([], 5)
+
+
+@pytest.mark.parametrize("query", ["since_seq=-1", "limit=0", "limit=101", "limit=ten", "since_seq=1.5", "wait=31"])
+async def test_a_bad_query_is_named(node: NodeUnderTest, query: str) -> None:
+    session = await opened(node)
+    response = await node.client.get(f"{messages(session)}?{query}")
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["query", query.partition("=")[0]]
+
+
+async def test_a_waiting_poller_gets_the_line_when_it_is_sent(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 20}))
+    listening = keys.session(session["session_id"])
+    while await node.store.command("PUBSUB", "SHARDNUMSUB", listening) == [listening.encode(), 0]:
+        await asyncio.sleep(0)
+    assert not poll.done()
+    await node.client.post(messages(session), json={"body": "news"})
+    page = (await asyncio.wait_for(poll, 10)).json()
+    assert [line["body"] for line in page["lines"]] == ["news"]
+
+
+async def test_a_waiting_poller_learns_that_the_session_was_destroyed(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 20}))
+    listening = keys.session(session["session_id"])
+    while await node.store.command("PUBSUB", "SHARDNUMSUB", listening) == [listening.encode(), 0]:
+        await asyncio.sleep(0)
+    await destroy(node, session)
+    assert (await asyncio.wait_for(poll, 10)).status_code == 404
+
+
+async def test_a_wait_that_ends_answers_with_no_lines(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    response = await node.client.get(messages(session), params={"wait": 0.05})
+    assert response.json()["lines"] == []
+
+
+@pytest.mark.parametrize("body", ["", "   ", "\u202e\u0007"])
+async def test_an_empty_line_is_refused(node: NodeUnderTest, body: str) -> None:
+    session = await opened(node)
+    response = await node.client.post(messages(session), json={"body": body})
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", "body"]
+
+
+async def test_lines_may_be_in_any_language(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    await node.client.post(messages(session), json={"body": "こんにちは世界 👋"})
+    page = (await node.client.get(messages(session))).json()
+    assert page["lines"][0]["body"] == "こんにちは世界 👋"
+
+
+async def test_control_sequences_are_taken_out_of_a_line(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    await node.client.post(messages(session), json={"body": "\x1b[31mred\x1b[0m\tand\nplain\x00"})
+    page = (await node.client.get(messages(session))).json()
+    assert page["lines"][0]["body"] == "red\tand\nplain"
+
+
+async def destroy(node: NodeUnderTest, session: dict[str, Any]) -> None:
+    response = await node.client.post(
+        f"{SESSIONS}/{session['session_id']}/destroy", json={"destroy_token": session["destroy_token"]}
+    )
+    assert response.status_code == 200
+
+
+async def test_nothing_is_left_of_a_destroyed_session(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    await node.client.post(messages(session), json={"body": "secret plan"})
+    await destroy(node, session)
+    again = {"destroy_token": session["destroy_token"]}
+    assert (await node.client.get(messages(session))).status_code == 404
+    assert (await node.client.post(messages(session), json={"body": "more"})).status_code == 404
+    assert (await node.client.post(f"{SESSIONS}/{session['session_id']}/destroy", json=again)).status_code == 404
+    for key in (keys.session(session["session_id"]), keys.lines(session["session_id"])):
+        assert await node.store.command("EXISTS", key) == 0
+
+
+async def test_a_wrong_destroy_token_is_refused(node: NodeUnderTest) -> None:
+    session, other = await opened(node), await opened(node)
+    for token in ("", "wrong", other["destroy_token"]):
+        response = await node.client.post(
+            f"{SESSIONS}/{session['session_id']}/destroy", json={"destroy_token": token}
+        )
+        assert response.status_code == 403
+        assert response.headers["x-error-code"] == "session.token"
+    assert (await node.client.get(messages(session))).status_code == 200
+
+
+@pytest.mark.parametrize("session_id", ["nonsense", "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"])
+async def test_an_unknown_session_is_not_found(node: NodeUnderTest, session_id: str) -> None:
+    path = f"{SESSIONS}/{session_id}"
+    assert (await node.client.get(f"{path}/messages")).status_code == 404
+    assert (await node.client.post(f"{path}/messages", json={"body": "hello"})).status_code == 404
+    assert (await node.client.post(f"{path}/destroy", json={"destroy_token": "x"})).status_code == 404
+
+
+async def test_an_expired_session_is_not_found(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    await node.client.post(messages(session), json={"body": "hello"})
+    await node.store.command("PEXPIRE", keys.session(session["session_id"]), 0)
+    assert (await node.client.get(messages(session))).status_code == 404
+    assert (await node.client.post(messages(session), json={"body": "late"})).status_code == 404
+
+
+async def test_the_lines_expire_with_the_session(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    await node.client.post(messages(session), json={"body": "hello"})
+    ends = [
+        await node.store.command("PEXPIRETIME", key)
+        for key in (keys.session(session["session_id"]), keys.lines(session["session_id"]))
+    ]
+    assert ends[0] == ends[1] == round(datetime.fromisoformat(session["expires_at"]).timestamp() * 1000)
+
+
+async def test_a_retried_line_is_appended_once(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    key = {"idempotency-key": "step-1"}
+    first = await node.client.post(messages(session), json={"body": "step 1"}, headers=key)
+    again = await node.client.post(messages(session), json={"body": "step 1"}, headers=key)
+    assert again.json() == first.json()
+    assert again.headers["idempotency-replayed"] == "true"
+    assert len((await node.client.get(messages(session))).json()["lines"]) == 1
+    other = await node.client.post(messages(session), json={"body": "step 2"}, headers=key)
+    assert other.status_code == 422
+
+
+async def test_a_retried_creation_gives_the_same_session_and_token(node: NodeUnderTest) -> None:
+    key = {"idempotency-key": "pad"}
+    first = await node.client.post(SESSIONS, json={"label": "pad"}, headers=key)
+    again = await node.client.post(SESSIONS, json={"label": "pad"}, headers=key)
+    assert again.json() == first.json()
+    assert again.headers["idempotency-replayed"] == "true"
+
+
+class TestCaps:
+    """What one session may hold."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"session_max_lines": 3, "session_max_bytes": 20}
+
+    async def test_a_session_that_holds_its_lines_takes_no_more(self, node: NodeUnderTest) -> None:
+        session = await opened(node)
+        codes = [(await node.client.post(messages(session), json={"body": "x"})).status_code for _ in range(4)]
+        assert codes == [200, 200, 200, 409]
+
+    async def test_a_session_that_holds_its_bytes_takes_no_more(self, node: NodeUnderTest) -> None:
+        session = await opened(node)
+        assert (await node.client.post(messages(session), json={"body": "x" * 20})).status_code == 200
+        response = await node.client.post(messages(session), json={"body": "y"})
+        assert response.status_code == 409
+        assert response.headers["x-error-code"] == "session.full"
+
+
+async def test_the_eleventh_session_in_a_minute_is_refused(node: NodeUnderTest) -> None:
+    codes = [(await node.client.post(SESSIONS)).status_code for _ in range(11)]
+    assert codes == [201] * 10 + [429]
+
+
+async def test_sessions_are_in_no_list(node: NodeUnderTest) -> None:
+    session = await opened(node, label="quiet")
+    await node.client.post(messages(session), json={"body": "nobody should find this"})
+    assert (await node.client.get("/api/v1/board")).json()["total"] == 0
+    streams = await node.store.command("KEYS", "events:*")
+    assert streams == []
