@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 import redis
 from redis.cluster import ClusterNode, RedisCluster
+from redis.exceptions import RedisClusterException
 
 from node.config import ConfigError, Settings
 from node.store.address import locate
@@ -66,7 +67,7 @@ def store(settings: Settings) -> Iterator[Finding]:
             for where, server in _primaries(url):
                 yield from server_findings(settings, where, server)
             yield search(_search_client(settings.search_url or url))
-        except (ConfigError, ValueError, redis.RedisError) as error:
+        except (ConfigError, ValueError, redis.RedisError, RedisClusterException) as error:
             yield Finding("missing", "Redis", str(error))
 
 

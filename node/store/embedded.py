@@ -61,10 +61,13 @@ class Embedded:
         self._server = find_server()
         self._search = find_search()
         self.directory = (data_dir / "redis").resolve()
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.directory.chmod(0o700)
         self.socket = socket_path(data_dir)
-        self._lock = _lock(self.directory)
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.chmod(0o700)
+            self._lock = _lock(self.directory)
+        except OSError as error:
+            raise EmbeddedError(f"{self.directory}: {error.strerror}; make RELAY_DATA_DIR writable") from error
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

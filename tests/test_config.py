@@ -1,0 +1,97 @@
+"""Settings are read from the environment, and a wrong one is named with what to write instead."""
+
+from pathlib import Path
+
+import pytest
+
+from node.config import ConfigError, Limit, Settings, load, table
+
+
+def test_without_any_setting_the_defaults_hold() -> None:
+    assert load({}) == Settings()
+    assert load({"PATH": "/bin", "RELAYED": "no"}) == Settings()
+
+
+def test_an_empty_setting_is_no_setting() -> None:
+    assert load({"RELAY_PORT": "", "RELAY_BASE_URL": "", "RELAY_LIMIT_RELAY": ""}) == Settings()
+
+
+def test_each_kind_of_setting_is_read_from_text() -> None:
+    settings = load(
+        {
+            "RELAY_HOST": "0.0.0.0",
+            "RELAY_PORT": "9000",
+            "RELAY_STORE_TIMEOUT": "0.25",
+            "RELAY_DATA_DIR": "/var/lib/relay node",
+            "RELAY_DURABILITY": "everysec",
+            "RELAY_CONFORMANCE": "1",
+            "RELAY_CALLBACK_ALLOW_PRIVATE": "false",
+            "RELAY_LIMIT_RELAY": "5/30",
+            "RELAY_LIMIT_MCP": "0",
+        }
+    )
+    assert (settings.host, settings.port, settings.store_timeout) == ("0.0.0.0", 9000, 0.25)
+    assert settings.data_dir == Path("/var/lib/relay node")
+    assert (settings.durability, settings.conformance, settings.callback_allow_private) == ("everysec", True, False)
+    assert settings.limits.relay == Limit(5, 30)
+    assert settings.limits.mcp.count == 0
+    assert settings.limits.board == Settings().limits.board
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("RELAY_PORT", "http", "int"),
+        ("RELAY_PORT", "0", ">= 1"),
+        ("RELAY_PORT", "65536", "<= 65535"),
+        ("RELAY_WORKERS", "-1", ">= 0"),
+        ("RELAY_STORE_TIMEOUT", "0", ">= 0.01"),
+        ("RELAY_STORE_TIMEOUT", "nan", ""),
+        ("RELAY_DURABILITY", "sometimes", "sometimes"),
+        ("RELAY_CONFORMANCE", "maybe", "bool"),
+        ("RELAY_LIMIT_RELAY", "10", "<count>/<seconds>"),
+        ("RELAY_LIMIT_RELAY", "10/0", "<count>/<seconds>"),
+        ("RELAY_LIMIT_RELAY", "-1/60", "<count>/<seconds>"),
+        ("RELAY_LIMIT_RELAY", "many/60", "many"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named_with_what_it_must_be(name: str, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load({name: text})
+    message = str(refused.value)
+    assert message.startswith(f"{name}='{text}': ")
+    assert said in message
+    assert "\n" not in message
+
+
+def test_a_name_that_is_no_setting_is_refused_so_that_a_slip_is_not_a_default() -> None:
+    with pytest.raises(ConfigError, match=r"RELAY_PROT is not a setting; `relay-node config` lists them"):
+        load({"RELAY_PROT": "8000"})
+
+
+@pytest.mark.parametrize("text", ["10/60", "1/3600", "0"])
+def test_a_limit_is_written_as_it_is_read(text: str) -> None:
+    assert str(Limit.parse(text)) == text
+
+
+def test_the_table_has_every_setting_once_with_a_default_that_reads_back() -> None:
+    rows = table()
+    names = [row.name for row in rows]
+    assert len(names) == len(set(names))
+    fields = [*Settings.__struct_fields__, *(f"limit_{name}" for name in Settings().limits.__struct_fields__)]
+    assert names == [f"RELAY_{name.upper()}" for name in fields if name != "limits"]
+    assert all(row.meaning for row in rows)
+    assert load({row.name: row.default for row in rows}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({}, "http://127.0.0.1:8000"),
+        ({"RELAY_HOST": "::1", "RELAY_PORT": "80"}, "http://[::1]:80"),
+        ({"RELAY_BASE_URL": "https://relay.example/"}, "https://relay.example"),
+        ({"RELAY_BASE_URL": "https://example.org/relay"}, "https://example.org/relay"),
+    ],
+)
+def test_the_public_url_has_no_trailing_slash(settings: dict[str, str], url: str) -> None:
+    assert load(settings).public_url == url

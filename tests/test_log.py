@@ -1,0 +1,92 @@
+"""Log lines are JSON on stderr, know their request, and never hold what somebody wrote."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from node.log import LONGEST_TEXT
+from tests.nodes import ROOT
+
+
+def logged(program: str, level: str = "info") -> list[dict[str, Any]]:
+    """What a process writes that configures its log and then runs `program`."""
+    prelude = f"import logging, warnings, structlog\nfrom node.log import configure\nconfigure({level!r})\n"
+    prelude += "log = structlog.stdlib.get_logger('node.test')\n"
+    ran = subprocess.run(
+        [sys.executable, "-c", prelude + program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == ""
+    return [json.loads(line) for line in ran.stderr.splitlines()]
+
+
+def test_a_line_is_an_object_with_event_level_and_time() -> None:
+    [line] = logged("log.info('task claimed', task='0193', attempt=2)")
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {"event": "task claimed", "level": "info", "task": "0193", "attempt": 2}
+
+
+def test_every_line_of_a_request_has_its_id() -> None:
+    within, after = logged(
+        "with structlog.contextvars.bound_contextvars(request_id='r1'): logging.getLogger('node.a').info('within')\n"
+        "log.info('after')"
+    )
+    assert within["request_id"] == "r1"
+    assert "request_id" not in after
+
+
+def test_lines_below_the_level_are_not_written() -> None:
+    assert [line["event"] for line in logged("log.info('a'); log.warning('b'); log.error('c')", "warning")] == [
+        "b",
+        "c",
+    ]
+    assert [line["event"] for line in logged("log.debug('a'); log.info('b')", "debug")] == ["a", "b"]
+
+
+def test_libraries_speak_from_warning_up_and_granian_from_our_level() -> None:
+    lines = logged(
+        "logging.getLogger('httpx').info('POST https://secret.example')\n"
+        "logging.getLogger('httpx').warning('slow')\n"
+        "logging.getLogger('_granian').info('listening')\n"
+        "warnings.warn('old')"
+    )
+    assert [(line["logger"], line["level"]) for line in lines] == [
+        ("httpx", "warning"),
+        ("_granian", "info"),
+        ("py.warnings", "warning"),
+    ]
+
+
+def test_a_traceback_names_the_lines_but_not_the_values() -> None:
+    [line] = logged(
+        "def handle(payload):\n    raise ValueError('not kept')\n"
+        "try:\n    handle('the ' + 'secret text')\nexcept ValueError:\n    log.exception('bug')"
+    )
+    [raised] = line["exception"]
+    assert (raised["exc_type"], raised["frames"][-1]["name"]) == ("ValueError", "handle")
+    assert "secret text" not in json.dumps(line)
+
+
+def test_a_long_text_is_cut_wherever_it_is() -> None:
+    plain, raised = logged(
+        "log.info('x' * 1000, nested={'list': ['y' * 1000]})\n"
+        "try:\n    raise ValueError('z' * 1000)\nexcept ValueError:\n    log.exception('bug')"
+    )
+    for text in (plain["event"], plain["nested"]["list"][0], raised["exception"][0]["exc_value"]):
+        assert len(text) == LONGEST_TEXT + 1
+
+
+def test_any_value_can_be_logged() -> None:
+    [line] = logged("import pathlib; log.info('x', path=pathlib.Path('/a'), kind=int, number=1.5)")
+    assert (line["path"], line["kind"], line["number"]) == ("/a", "<class 'int'>", 1.5)
+
+
+def test_a_log_that_nobody_reads_any_more_does_not_stop_the_program() -> None:
+    program = (
+        "import os, sys; from node.log import configure; configure('info')\n"
+        "import structlog; log = structlog.stdlib.get_logger('node.test')\n"
+        "os.close(2)\n"
+        "log.info('lost'); print('alive')"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    assert ran.stdout == "alive\n"
