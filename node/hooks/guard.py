@@ -1,0 +1,131 @@
+"""The only way out: connections to checked addresses, which read no more than they have to.
+
+This is the place where a callback meets the network. A name is resolved once, here; if any of its
+addresses is not allowed there is no connection; what is dialled is the number that was checked, so
+that no later answer of the DNS can change it. TLS still checks the certificate against the name.
+"""
+
+import ssl
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from ipaddress import ip_address
+from typing import cast
+
+import httpcore2
+from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
+
+from node.hooks.addresses import Address
+from node.hooks.resolve import DELIVERY_TIMEOUT, NotResolved, Resolver, resolve
+from node.hooks.target import Policy, TargetRefused
+
+MAX_DIALS = 2  # addresses tried for one connection: a host with IPv6 is mostly reachable by IPv4 too
+MAX_READ = 16 * 1024  # bytes of an answer, its headers included
+
+
+class Guard(AsyncNetworkBackend):
+    """A network backend that only connects where the policy allows."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        resolver: Resolver,
+        *,
+        dns_timeout: float = DELIVERY_TIMEOUT,
+        dialler: AsyncNetworkBackend | None = None,
+    ) -> None:
+        self._policy = policy
+        self._resolver = resolver
+        self._dns_timeout = dns_timeout
+        # httpcore2 declares this class twice, once for machines without anyio.
+        self._dialler = dialler or cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        """Connect to an allowed address of `host`.
+
+        Raises TargetRefused if it has one that is not allowed; httpcore2's ConnectError and
+        ConnectTimeout if there is no connection. `timeout` is for each dial.
+        """
+        failure: httpcore2.ConnectError | None = None
+        for address in (await self._addresses(host))[:MAX_DIALS]:
+            try:
+                stream = await self._dialler.connect_tcp(str(address), port, timeout, local_address, socket_options)
+            except httpcore2.ConnectError as error:
+                failure = error
+                continue
+            return await self._checked(stream, address)
+        raise failure or httpcore2.ConnectError(f"{host} has no address")
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        """Never: there is no callback to a socket of this machine. Raises TargetRefused."""
+        raise TargetRefused("private", "callbacks do not go to unix sockets")
+
+    async def sleep(self, seconds: float) -> None:
+        """For httpcore2, between retries, which there are none of."""
+        await self._dialler.sleep(seconds)
+
+    async def _addresses(self, host: str) -> list[Address]:
+        try:
+            addresses = [ip_address(host.strip("[]"))]
+        except ValueError:
+            try:
+                addresses = list(await resolve(host, self._resolver, self._dns_timeout))
+            except NotResolved as error:
+                raise httpcore2.ConnectError(str(error)) from error
+        if not all(self._policy.allows(address) for address in addresses):
+            raise TargetRefused("private", "the host has an address that is not public")
+        return addresses
+
+    async def _checked(self, stream: AsyncNetworkStream, address: Address) -> AsyncNetworkStream:
+        """The stream, if it does lead to the address that was dialled."""
+        peer = stream.get_extra_info("server_addr")
+        if not peer or ip_address(peer[0]) != address:
+            await stream.aclose()
+            raise TargetRefused("private", "the connection leads to another address than the one checked")
+        return _Sparing(stream, MAX_READ)
+
+
+class _Sparing(AsyncNetworkStream):
+    """A stream that reads so many bytes and then no more."""
+
+    def __init__(self, stream: AsyncNetworkStream, left: int) -> None:
+        self._stream = stream
+        self._left = left
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """As asked, up to what is left; raises httpcore2.ReadError when nothing is."""
+        if self._left == 0:
+            raise httpcore2.ReadError(f"the answer is longer than {MAX_READ} bytes")
+        data = await self._stream.read(min(max_bytes, self._left), timeout)
+        self._left -= len(data)
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> AsyncNetworkStream:
+        """As the stream below, and closed if it is cancelled meanwhile, which that one forgets."""
+        async with AsyncExitStack() as cleanup:
+            cleanup.push_async_callback(self._stream.aclose)
+            secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+            cleanup.pop_all()
+        return _Sparing(secure, self._left)
+
+    def get_extra_info(self, info: str) -> object:
+        return self._stream.get_extra_info(info)
