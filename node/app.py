@@ -8,26 +8,18 @@ import gc
 from collections.abc import Sequence
 
 from node.board.api import BoardApi
-from node.board.service import Board
-from node.board.store import BoardStore
 from node.config import Settings, load
 from node.feedback.api import FeedbackApi
-from node.feedback.service import Feedback
-from node.feedback.store import FeedbackStore
 from node.front import Front, handle
-from node.hooks.policy import TargetPolicy
 from node.log import configure
 from node.ops.health import Capabilities, HealthApi
 from node.relay.api import RelayApi
-from node.relay.service import Relay
-from node.relay.store import RelayStore
+from node.rooms import Rooms
 from node.sessions.api import SessionsApi
-from node.sessions.service import Sessions
-from node.sessions.store import SessionStore
 from node.store import Store, connect
 from node.store.limits import LimitStore
+from node.tasks.api import TasksApi
 from node.text import english
-from node.tokens import Tokens
 from node.web.address import ClientAddress
 from node.web.http import Receive, Scope, Send
 from node.web.limits import Limiter
@@ -91,19 +83,9 @@ class WebNode:
 
 def routes_of(settings: Settings, store: Store) -> list[Route]:
     """Every operation of the node."""
-    tokens = Tokens(settings.secret)
-    targets = TargetPolicy(settings.public_url, allow_private=settings.callback_allow_private)
+    rooms = Rooms(settings, store)
     limiter = Limiter(settings.limits, LimitStore(store))
     signatures = Signatures(settings.public_url)
-    relay = Relay(RelayStore(store, settings.idempotency_ttl), settings, targets)
-    board = Board(BoardStore(store, settings.idempotency_ttl), settings, targets)
-    sessions = Sessions(
-        SessionStore(store, settings.idempotency_ttl, settings.session_max_lines, settings.session_max_bytes),
-        settings,
-        tokens,
-        targets,
-    )
-    feedback = Feedback(FeedbackStore(store, settings.idempotency_ttl))
     capabilities = Capabilities(
         relay=True,
         board=True,
@@ -120,9 +102,10 @@ def routes_of(settings: Settings, store: Store) -> list[Route]:
         durability=settings.durability,
     )
     return [
-        *RelayApi(relay, limiter).routes(),
-        *BoardApi(board, limiter, signatures).routes(),
-        *SessionsApi(sessions, limiter).routes(),
-        *FeedbackApi(feedback, limiter).routes(),
+        *RelayApi(rooms.relay, limiter).routes(),
+        *BoardApi(rooms.board, limiter, signatures).routes(),
+        *TasksApi(rooms.tasks, limiter, signatures).routes(),
+        *SessionsApi(rooms.sessions, limiter).routes(),
+        *FeedbackApi(rooms.feedback, limiter).routes(),
         *HealthApi(store, settings, capabilities).routes(),
     ]

@@ -6,28 +6,29 @@ and by another if that one dies.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
-from node.board.service import Board
-from node.board.store import BoardStore
+import structlog
+
 from node.config import Settings
-from node.hooks.policy import TargetPolicy
-from node.store import connect
+from node.rooms import Rooms
+from node.store import StoreUnavailable, connect
 from node.store.events import Consumer, Event, Janitor
+
+log = structlog.get_logger()
+
+SWEEP = 1.0
+"""Seconds between looks for claims whose lease has ended."""
 
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
     """Run until `stop` is set."""
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
     try:
-        lists = Lists(
-            Board(
-                BoardStore(store, settings.idempotency_ttl),
-                settings,
-                TargetPolicy(settings.public_url, allow_private=settings.callback_allow_private),
-            )
-        )
+        rooms = Rooms(settings, store)
         async with asyncio.TaskGroup() as work:
-            work.create_task(Consumer(store, "lists", lists.handle).run(stop))
+            work.create_task(Consumer(store, "lists", Lists(rooms).handle).run(stop))
+            work.create_task(sweep_leases(rooms, stop))
             work.create_task(Janitor(store).run(stop))
     finally:
         await store.close()
@@ -36,10 +37,21 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
 class Lists:
     """Keeps the lists that span partitions true to the entities."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, rooms: Rooms) -> None:
+        self._rooms = rooms
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Re-derive the place of every entity that changed; again changes nothing."""
         threads = {event.entity for event in events if event.kind.startswith(("thread.", "reply."))}
-        await asyncio.gather(*(self._board.project(thread) for thread in threads))
+        tasks = {event.entity for event in events if event.kind.startswith("task.")}
+        await asyncio.gather(*map(self._rooms.board.project, threads), *map(self._rooms.tasks.project, tasks))
+
+
+async def sweep_leases(rooms: Rooms, stop: asyncio.Event) -> None:
+    """Tell of claims whose lease has ended, until `stop` is set."""
+    while not stop.is_set():
+        with suppress(StoreUnavailable):
+            while await rooms.tasks.sweep():
+                pass
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), SWEEP)

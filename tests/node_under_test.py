@@ -1,7 +1,7 @@
 """A whole node inside the test: the real application on a real Redis, called over ASGI."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from node.config import Settings
 from node.front import Front
 from node.store import Store, connect
 from node.web.address import ClientAddress
+from node.web.http import Message
 from node.worker import main as worker_main
 
 SECRET = "a secret of the tests"
@@ -42,7 +43,7 @@ class NodeUnderTest:
 
 
 @asynccontextmanager
-async def _worker(settings: Settings) -> AsyncIterator[None]:
+async def _worker(settings: Settings) -> AsyncGenerator[None]:
     stop = asyncio.Event()
     task = asyncio.create_task(worker_main(settings, stop))
     try:
@@ -53,7 +54,7 @@ async def _worker(settings: Settings) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[NodeUnderTest]:
+async def running(settings: Settings) -> AsyncGenerator[NodeUnderTest]:
     """A node, started through its lifespan as a server would."""
 
     async def compose() -> WebNode:
@@ -61,7 +62,7 @@ async def running(settings: Settings) -> AsyncIterator[NodeUnderTest]:
 
     app = Front(compose, ClientAddress(settings.trusted_proxies))
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    outbox: asyncio.Queue[Message] = asyncio.Queue()
     life = asyncio.create_task(app({"type": "lifespan"}, inbox.get, outbox.put))
     await inbox.put({"type": "lifespan.startup"})
     started = await outbox.get()

@@ -42,7 +42,7 @@ class Board:
             raise Refused("language.not_english")
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
-            self._targets.check(new.callback_url)
+            await self._targets.accept(new.callback_url)
             fields["callback_url"] = new.callback_url
         posted = await self._store.post(once, signed.replay_id if signed else "", flat(fields))
         if posted.kind == "conflict":

@@ -10,6 +10,7 @@ from node.config import Limit
 from node.idempotency import Once
 from node.store import News, Store, keys
 from node.store.limits import Taken, window
+from node.store.replay import REPLAY_MS, bind
 from node.store.reply import code_of, fields_of
 from node.store.scripts import script
 
@@ -17,9 +18,6 @@ POST = script("thread_post")
 ADD = script("reply_add")
 CLOSE = script("thread_close")
 READ = script("thread_read")
-
-REPLAY_MS = 420_000
-"""How long a used signature is remembered: longer than one is fresh (facts of RFC 9421 use, DESIGN 8)."""
 
 LISTS = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS}
 
@@ -58,6 +56,10 @@ class BoardStore:
 
     async def post(self, once: Once | None, replay_id: str, fields: Sequence[str | bytes]) -> Posted:
         """Post a thread. A `replay_id` is refused when it was used before. Raises StoreUnavailable."""
+        if once and replay_id:
+            if not await bind(self._store, replay_id, once.scope):
+                return Posted("signature", "")
+            replay_id = ""
         home = once.partition if once else keys.partition_of(replay_id) if replay_id else None
         thread_id = keys.new_id(home)
         partition = keys.partition_of_id(thread_id)

@@ -43,7 +43,7 @@ class Sessions:
             _require_line("label", wanted.label)
             fields += ["label", wanted.label]
         if wanted.callback_url is not None:
-            self._targets.check(wanted.callback_url)
+            await self._targets.accept(wanted.callback_url)
             fields += ["callback_url", wanted.callback_url]
         opened = await self._store.create(once, wanted.ttl_seconds * 1000, fields)
         if opened.kind == "conflict":

@@ -1,5 +1,6 @@
 """Work contracts: offered by a publisher, claimed by one worker, completed with a result (SPEC 3.1, 4.3)."""
 
+import secrets
 from asyncio import gather
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -68,7 +69,7 @@ class Tasks:
         Raises Invalid, Refused `language.not_english`, `idempotency.conflict`, `signature.replayed`,
         StoreUnavailable.
         """
-        fields = self._fields(new)
+        fields = await self._fields(new)
         if new.input_artifact_ids:
             await self._check_inputs(new.input_artifact_ids)
         if signed:
@@ -121,7 +122,7 @@ class Tasks:
         """
         _require_id(task_id)
         _require_line("assignee_id", new.assignee_id)
-        request = once.scope if once else keys.digest(keys.new_id())
+        request = once.scope if once else secrets.token_hex(16)
         replay_id = signed.replay_id if signed else ""
         outcome = await self._store.claim(task_id, new.assignee_id, request, replay_id)
         task = await self._changed(outcome)
@@ -212,7 +213,7 @@ class Tasks:
         await gather(*(self.project(task_id) for task_id in lapsed))
         return len(lapsed)
 
-    def _fields(self, new: NewTask) -> dict[str, str | bytes]:
+    async def _fields(self, new: NewTask) -> dict[str, str | bytes]:
         title, description = new.title.strip(), readable(new.description or "")
         _require_line("publisher_id", new.publisher_id)
         _require_line("title", title)
@@ -222,7 +223,7 @@ class Tasks:
         if description:
             fields["description"] = description
         if new.callback_url is not None:
-            self._targets.check(new.callback_url)
+            await self._targets.accept(new.callback_url)
             fields["callback_url"] = new.callback_url
         if new.input_artifact_ids:
             fields["input_artifact_ids"] = msgspec.json.encode(new.input_artifact_ids)

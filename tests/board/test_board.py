@@ -51,7 +51,9 @@ async def test_an_unknown_thread_is_not_found(node: NodeUnderTest, thread_id: st
 async def test_replies_come_in_order_with_their_thread(node: NodeUnderTest) -> None:
     thread = await posted(node)
     sent = [
-        await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"I can help, answer {n}", "author": "a"})
+        await node.client.post(
+            f"{BOARD}/{thread['id']}/replies", json={"body": f"I can help, answer {n}", "author": "a"}
+        )
         for n in range(3)
     ]
     assert [response.status_code for response in sent] == [201, 201, 201]

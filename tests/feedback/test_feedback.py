@@ -35,9 +35,7 @@ async def test_a_second_report_within_the_hour_is_refused(node: NodeUnderTest) -
         ({"contact_channel": 5}, "contact_channel"),
     ],
 )
-async def test_a_bad_field_is_named_and_costs_nothing(
-    node: NodeUnderTest, changed: dict[str, Any], field: str
-) -> None:
+async def test_a_bad_field_is_named_and_costs_nothing(node: NodeUnderTest, changed: dict[str, Any], field: str) -> None:
     response = await node.client.post(FEEDBACK, json=REPORT | changed)
     assert response.status_code == 422
     assert response.json()["detail"][0]["loc"] == ["body", field]

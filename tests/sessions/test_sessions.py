@@ -66,9 +66,7 @@ async def test_lines_are_numbered_without_a_gap(node: NodeUnderTest) -> None:
 
 async def test_concurrent_writers_get_every_number_once(node: NodeUnderTest) -> None:
     session = await opened(node)
-    sent = await asyncio.gather(
-        *(node.client.post(messages(session), json={"body": f"line {n}"}) for n in range(100))
-    )
+    sent = await asyncio.gather(*(node.client.post(messages(session), json={"body": f"line {n}"}) for n in range(100)))
     assert sorted(response.json()["seq"] for response in sent) == list(range(1, 101))
 
 
@@ -167,9 +165,7 @@ async def test_nothing_is_left_of_a_destroyed_session(node: NodeUnderTest) -> No
 async def test_a_wrong_destroy_token_is_refused(node: NodeUnderTest) -> None:
     session, other = await opened(node), await opened(node)
     for token in ("", "wrong", other["destroy_token"]):
-        response = await node.client.post(
-            f"{SESSIONS}/{session['session_id']}/destroy", json={"destroy_token": token}
-        )
+        response = await node.client.post(f"{SESSIONS}/{session['session_id']}/destroy", json={"destroy_token": token})
         assert response.status_code == 403
         assert response.headers["x-error-code"] == "session.token"
     assert (await node.client.get(messages(session))).status_code == 200

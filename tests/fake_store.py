@@ -1,0 +1,75 @@
+"""A store in memory, for tests that need thousands of steps or a clock of their own; all else runs on a real Redis.
+
+It holds the scripts to the rule of a cluster: every key of a step in one slot.
+"""
+
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+from unittest.mock import patch
+
+import fakeredis
+from fakeredis._socket import _base as expiry  # pyright: ignore[reportPrivateUsage]
+from fakeredis.commands_mixins import server_mixin as server
+
+from node.store import Arg, News, Reply, Script, Stats, Store
+from node.store.address import Access
+from node.store.connection import Call, Connection
+
+Commands = Any
+"""fakeredis, whose own types are partial."""
+
+
+class FakeStore(Store):
+    """The Store of one fakeredis server."""
+
+    def __init__(self) -> None:
+        super().__init__(timeout=1.0, max_in_flight=1)
+        self.redis: Commands = fakeredis.FakeStrictRedis(version=(7,), protocol=2)
+        self.news = News(lambda _: None, Access(), 1.0, Stats())
+
+    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
+        script.check(keys, args)
+        assert len({key[key.index("{") : key.index("}")] for key in keys}) == 1, f"{script.name}: {keys}"
+        source = script.single_source.partition("\n")[2]  # fakeredis does not know the #!lua line
+        return cast(Reply, self.redis.eval(source, len(keys), *keys, *args))
+
+    async def command(self, *args: Arg, key: Arg | None = None) -> Reply:
+        return cast(Reply, self.redis.execute_command(*args))
+
+    async def everywhere(self, *args: Arg) -> list[Reply]:
+        return [cast(Reply, self.redis.execute_command(*args))]
+
+    async def close(self) -> None:
+        self.redis.close()
+
+    async def ready(self) -> bool:
+        return True
+
+    def _route(self, key: Arg) -> tuple[int, Connection]:
+        raise LookupError("a fake has no connection")
+
+    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:
+        raise outcome
+
+
+class Clock:
+    """The clock of every fakeredis of the process, while `installed`."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+        self._stopped_at = time.time()
+
+    def time(self) -> float:
+        """Seconds since 1970; it moves only when told to."""
+        return self._stopped_at + self._ahead
+
+    def advance(self, seconds: float) -> None:
+        self._ahead += seconds
+
+    @contextmanager
+    def installed(self) -> Generator[None]:
+        """What fakeredis takes for the time: TIME, and the end of keys."""
+        with patch.object(server, "time", self), patch.object(expiry, "time", self):
+            yield

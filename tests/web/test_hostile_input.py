@@ -1,0 +1,211 @@
+"""Whatever a client sends, the answer is a clear error: never a 500, never a hang (DESIGN 6)."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import httpx2
+import pytest
+
+from node.config import Limit, Limits
+from tests.node_under_test import NodeUnderTest
+
+JSON = {"content-type": "application/json"}
+SESSION = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
+
+POSTS = [
+    "/api/v1/relay",
+    "/api/v1/board",
+    f"/api/v1/board/{SESSION}/replies",
+    "/api/v1/board/search",
+    "/api/v1/tasks",
+    f"/api/v1/tasks/{SESSION}/claim",
+    f"/api/v1/tasks/{SESSION}/transition",
+    f"/api/v1/tasks/{SESSION}/complete",
+    "/api/v1/sessions",
+    f"/api/v1/sessions/{SESSION}/messages",
+    f"/api/v1/sessions/{SESSION}/destroy",
+    "/api/v1/feedback",
+]
+
+NOT_JSON = {
+    "nothing but a brace": b"{",
+    "a trailing comma": b'{"message": "hello",}',
+    "a comment": b'{"message": "hello"} // there',
+    "a single quote": b"{'message': 'hello'}",
+    "NaN": b'{"message": "hello", "n": NaN}',
+    "Infinity": b'{"message": "hello", "n": -Infinity}',
+    "a lone surrogate": b'{"message": "\\ud800"}',
+    "a raw control character": b'{"message": "a\x01b"}',
+    "a byte order mark": b'\xef\xbb\xbf{"message": "hello"}',
+    "UTF-16": '{"message": "hello"}'.encode("utf-16"),
+    "bad UTF-8 in a string": b'{"message": "\xff\xfe"}',
+    "bad UTF-8 in a field nobody reads": b'{"message": "hello", "title": "A title", "body": "A body", "x": "\xc3\x28"}',
+    "lists 100,000 deep": b"[" * 100_000,
+    "objects 100,000 deep": b'{"a":' * 100_000,
+    "closed lists 100,000 deep": b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "nesting one level over the limit": b'{"x":' + b"[" * 64 + b"]" * 64 + b"}",
+    "two documents": b'{"message": "hello"}{"message": "hello"}',
+    "only white space": b"  \n ",
+    "NUL bytes": b"\x00\x00\x00\x00",
+}
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"limits": Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))}
+
+
+@pytest.mark.parametrize("path", POSTS)
+async def test_what_is_not_json_is_refused_everywhere(node: NodeUnderTest, path: str) -> None:
+    for name, body in NOT_JSON.items():
+        response = await node.client.post(path, content=body, headers=JSON)
+        assert response.status_code == 422, (name, response.status_code, response.text[:200])
+        item = response.json()["detail"][0]
+        assert item["loc"][0] == "body", name
+        assert item["msg"], name
+        assert item["type"], name
+
+
+@pytest.mark.parametrize("number", ["1e400", "9" * 5000])
+async def test_a_number_that_no_client_could_read_back_is_refused(node: NodeUnderTest, number: str) -> None:
+    body = f'{{"message": "hello", "n": {number}}}'
+    response = await node.client.post("/api/v1/relay", content=body, headers=JSON)
+    assert response.status_code == 422
+
+
+@pytest.mark.parametrize("path", POSTS)
+async def test_json_of_the_wrong_shape_is_refused_everywhere(node: NodeUnderTest, path: str) -> None:
+    for body in (b"[]", b"5", b'"text"', b"true", b"null", b"[{}]"):
+        response = await node.client.post(path, content=body, headers=JSON)
+        assert response.status_code == 422, body
+
+
+async def test_nesting_up_to_the_limit_is_taken(node: NodeUnderTest) -> None:
+    body = b'{"message": "hello", "x":' + b"[" * 63 + b"]" * 63 + b"}"
+    assert (await node.client.post("/api/v1/relay", content=body, headers=JSON)).status_code == 200
+
+
+async def test_brackets_in_a_text_are_no_nesting(node: NodeUnderTest) -> None:
+    body = json.dumps({"message": "Look at this list: " + "[" * 200}).encode()
+    assert (await node.client.post("/api/v1/relay", content=body, headers=JSON)).status_code == 200
+
+
+async def test_the_last_of_duplicate_keys_wins(node: NodeUnderTest) -> None:
+    body = b'{"title": "First title", "title": "Second title", "body": "Which title is it?"}'
+    response = await node.client.post("/api/v1/board", content=body, headers=JSON)
+    assert response.json()["title"] == "Second title"
+
+
+@pytest.mark.parametrize("path", POSTS)
+async def test_an_announced_body_that_is_too_large_is_not_read(node: NodeUnderTest, path: str) -> None:
+    async def nothing() -> AsyncGenerator[bytes]:
+        pytest.fail("the body was read")
+        yield b""
+
+    headers = JSON | {"content-length": str(2 * 1024 * 1024)}
+    response = await node.client.post(path, content=nothing(), headers=headers)
+    assert response.status_code == 413
+
+
+@pytest.mark.parametrize("path", POSTS)
+async def test_a_body_that_grows_too_large_is_cut_off(node: NodeUnderTest, path: str) -> None:
+    sent = 0
+
+    async def endless() -> AsyncGenerator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 65536
+            yield b" " * 65536
+
+    headers = JSON | {"transfer-encoding": "chunked"}
+    response = await asyncio.wait_for(node.client.post(path, content=endless(), headers=headers), 10)
+    assert response.status_code == 413
+    assert sent <= 2 * 1024 * 1024
+
+
+@pytest.mark.parametrize("query", ["limit=%ff", "limit=%00", "limit=1&limit=x", "limit=" + "9" * 5000, "%ff=1&limit=0"])
+async def test_a_bad_query_is_refused(node: NodeUnderTest, query: str) -> None:
+    response = await node.client.get(f"/api/v1/board?{query}")
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"][0] == "query"
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/board/%00", "/api/v1/board/..%2f..%2fetc", "/api/v1/board/%F0%9F", "/api/v1/tasks/a:b"]
+)
+async def test_a_strange_path_is_not_found(node: NodeUnderTest, path: str) -> None:
+    assert (await node.client.get(path)).status_code in {400, 404}
+
+
+@pytest.mark.parametrize("hosts", [[], ["a", "b"], [""]])
+async def test_exactly_one_host_is_asked_for(node: NodeUnderTest, hosts: list[str]) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(dict(message))
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/health",
+        "raw_path": b"/health",
+        "query_string": b"",
+        "client": ("203.0.113.1", 1),
+        "headers": [(b"host", host.encode()) for host in hosts],
+    }
+    await node.app(scope, receive, send)
+    assert sent[0]["status"] == 400
+    assert list(json.loads(sent[1]["body"])) == ["error"]
+
+
+async def test_every_answer_has_the_common_headers(node: NodeUnderTest) -> None:
+    answers: list[httpx2.Response] = [
+        await node.client.get("/health"),
+        await node.client.get("/nothing/here"),
+        await node.client.request("DELETE", "/api/v1/board"),
+        await node.client.post("/api/v1/relay", content=b"{", headers=JSON),
+        await node.client.post("/api/v1/relay", json={"message": "Hello there"}),
+        await node.client.get("/api/v1/board/unknown"),
+    ]
+    ids = [answer.headers["x-request-id"] for answer in answers]
+    assert len(set(ids)) == len(ids)
+    for answer in answers:
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["access-control-allow-origin"] == "*"
+    for answer in answers[1:4]:
+        assert answer.headers["link"] == '</llms-full.txt#errors>; rel="help"'
+        assert answer.headers["x-error-code"]
+
+
+async def test_a_path_that_takes_other_methods_names_them(node: NodeUnderTest) -> None:
+    response = await node.client.request("PUT", "/api/v1/board")
+    assert response.status_code == 405
+    assert response.headers["allow"] == "GET, HEAD, OPTIONS, POST"
+    assert list(response.json()) == ["error"]
+
+
+async def test_head_is_get_without_a_body(node: NodeUnderTest) -> None:
+    got = await node.client.get("/api/v1/board")
+    head = await node.client.head("/api/v1/board")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == got.headers["content-length"]
+
+
+async def test_a_browser_may_ask_before_it_posts(node: NodeUnderTest) -> None:
+    asked = {"origin": "https://app.example", "access-control-request-method": "POST"}
+    response = await node.client.options("/api/v1/relay", headers=asked)
+    assert response.status_code == 204
+    assert "POST" in response.headers["access-control-allow-methods"]
+    assert "Idempotency-Key" in response.headers["access-control-allow-headers"]
+    assert "access-control-allow-credentials" not in response.headers
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256])
+async def test_a_key_of_a_bad_length_is_refused(node: NodeUnderTest, key: str) -> None:
+    response = await node.client.post("/api/v1/relay", json={"message": "Hello"}, headers={"idempotency-key": key})
+    assert response.status_code == 422
