@@ -7,6 +7,7 @@ here blocks and belongs in a thread.
 import errno
 import fcntl
 import os
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -60,16 +61,16 @@ class Part:
             if self._final.exists():
                 raise UploadError("blob.uploaded")
             os.ftruncate(self._fd, 0)
-            self._leave_reserve(self._fd, self._grant.byte_size)
+            with _alone(directory.parent):
+                _take_room(self._fd, self._grant.byte_size, self._reserve)
 
     def write(self, data: bytes) -> None:
-        """Append `data`, if it is not too much for the grant or for the disk."""
+        """Append `data`, if it is not too much for the grant."""
         with self._turn, _full_disk_told():
             fd = self._held()
             self._size += len(data)
             if self._size > self._grant.byte_size:
                 raise UploadError("blob.size")
-            self._leave_reserve(fd, len(data))
             self._hash.update(data)
             rest = memoryview(data)
             while rest:
@@ -107,15 +108,39 @@ class Part:
             raise UploadError("blob.gone")
         return self._fd
 
-    def _leave_reserve(self, fd: int, coming: int) -> None:
-        space = os.fstatvfs(fd)
-        if space.f_bavail * space.f_frsize - coming < self._reserve:
-            raise UploadError("blob.full")
-
     def _close(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+@contextmanager
+def _alone(directory: Path) -> Generator[None]:
+    """One thread of one process at a time: of two uploads that do not both fit, one does."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _take_room(fd: int, size: int, reserve: int) -> None:
+    """Allocate the whole file at once, so that an upload which has started is not stopped by a full disk.
+
+    Where the file system cannot, the write that finds the disk full ends the upload.
+    """
+    try:
+        if sys.platform == "linux":
+            os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            os.ftruncate(fd, 0)
+            raise
+    space = os.fstatvfs(fd)
+    if space.f_bavail * space.f_frsize < reserve:
+        os.ftruncate(fd, 0)
+        raise UploadError("blob.full")
 
 
 @contextmanager

@@ -104,9 +104,28 @@ def files_no_larger_than(size: int) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-async def test_a_disk_that_fills_up_half_way_leaves_nothing(node: Node) -> None:
+async def test_a_disk_without_room_is_told_before_the_bytes_are_read(node: Node) -> None:
+    async def unread() -> AsyncIterator[Message]:
+        raise AssertionError("the body was read")
+        yield {}
+
     with files_no_larger_than(len(BIG) // 2):
-        assert_refused(await node.put(BIG, BIG), "blob.full")
+        answer = await call(node.app, "PUT", await node.path(BIG), {"content-length": str(len(BIG))}, unread())
+    assert_refused(answer, "blob.full")
+    assert node.files() == []
+    assert (await node.put(BIG, BIG)).status_code == 200
+
+
+async def test_a_disk_that_fills_up_half_way_leaves_nothing(node: Node) -> None:
+    half = len(BIG) // 2
+
+    async def filling() -> AsyncIterator[Message]:
+        yield {"type": "http.request", "body": BIG[:half], "more_body": True}
+        with files_no_larger_than(half):
+            yield {"type": "http.request", "body": BIG[half:], "more_body": False}
+
+    answer = await call(node.app, "PUT", await node.path(BIG), {"content-length": str(len(BIG))}, filling())
+    assert_refused(answer, "blob.full")
     assert node.files() == []
     assert (await node.put(BIG, BIG)).status_code == 200
 

@@ -1,6 +1,7 @@
 """Downloads from the embedded store: whole, in part, and to readers who do not read."""
 
 import asyncio
+import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -84,9 +85,9 @@ async def test_a_reader_that_takes_nothing_is_given_up(tmp_path: Path) -> None:
         big = BIG * 16  # more than the socket buffers between us and Granian hold
         await node.put(big, big)
         path = urlsplit(await node.store.content_url(grant_for(big), None, 300)).path
-        reader, writer = await asyncio.open_connection("127.0.0.1", node.port, limit=1)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        await until(lambda: holds_open(ID))
-        await until(lambda: not holds_open(ID))
-        assert len(await reader.read(-1)) < len(big)
-        writer.close()
+        with socket.create_connection(("127.0.0.1", node.port)) as reader:
+            reader.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            await until(lambda: holds_open(ID))
+            await until(lambda: not holds_open(ID))
+            with reader.makefile("rb") as stream:
+                assert len(await asyncio.to_thread(stream.read)) < len(big)
