@@ -5,7 +5,6 @@ are `disk`'s business. No body is ever held in memory, and every file operation 
 """
 
 import asyncio
-import logging
 import os
 import re
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from time import monotonic
 from typing import BinaryIO
 
 import msgspec
+import structlog
 
 from node.artifacts.blob import CHUNK, Grant, attachment, digest_base64
 from node.artifacts.capability import Capability, Download, Expired, Forged, Upload
@@ -66,7 +66,7 @@ _PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-max-age", b"7200"),
 )
 
-_log = logging.getLogger(__name__)
+log = structlog.get_logger()
 
 
 class Gone(Exception):
@@ -98,7 +98,7 @@ class DiskApp:
         except Gone:
             return None
         except OSError as error:
-            _log.error("blob store: %s", error)
+            log.error("blob store cannot use its disk", error=str(error))
             await _refuse(send, "blob.unavailable", [(b"retry-after", b"5")])
 
     def _capability(self, path: str) -> Capability:
@@ -199,7 +199,7 @@ def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
     length = sent.get(b"content-length")
     if length is None or b"transfer-encoding" in sent:
         raise UploadError("blob.length_required")
-    if not length.isdigit() or int(length) != grant.byte_size:
+    if length != b"%d" % grant.byte_size:
         raise UploadError("blob.size")
     kind = sent.get(b"content-type")
     if kind is not None and _normal(kind.decode("latin-1")) != _normal(grant.media_type):
