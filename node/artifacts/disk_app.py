@@ -97,8 +97,8 @@ class DiskApp:
             await _refuse(send, refusal.code)
         except Gone:
             return None
-        except OSError as error:
-            log.error("blob store cannot use its disk", error=str(error))
+        except OSError:
+            log.exception("blob store cannot use its disk")
             await _refuse(send, "blob.unavailable", [(b"retry-after", b"5")])
 
     def _capability(self, path: str) -> Capability:
