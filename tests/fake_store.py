@@ -27,13 +27,14 @@ class FakeStore(Store):
     def __init__(self) -> None:
         super().__init__(timeout=1.0, max_in_flight=1)
         self.redis: Commands = fakeredis.FakeStrictRedis(version=(7,), protocol=2)
+        self.redis.response_callbacks.clear()  # replies as Redis sends them
         self.news = News(lambda _: None, Access(), 1.0, Stats())
 
     async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
         script.check(keys, args)
         assert len({key[key.index("{") : key.index("}")] for key in keys}) == 1, f"{script.name}: {keys}"
         source = script.single_source.partition("\n")[2]  # fakeredis does not know the #!lua line
-        return cast(Reply, self.redis.eval(source, len(keys), *keys, *args))
+        return cast(Reply, self.redis.execute_command("EVAL", source, len(keys), *keys, *args))
 
     async def command(self, *args: Arg, key: Arg | None = None) -> Reply:
         return cast(Reply, self.redis.execute_command(*args))

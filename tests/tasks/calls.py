@@ -1,0 +1,97 @@
+"""What the tests of contracts do again and again, over HTTP and past it."""
+
+import time
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import msgspec
+from nacl.signing import SigningKey
+
+from node.config import Settings
+from node.hooks.policy import TargetPolicy
+from node.sign.keys import PublicKey
+from node.store import Store, keys
+from node.tasks.service import Tasks
+from node.tasks.store import TaskStore
+from node.tokens import Tokens
+from tests.node_under_test import SECRET, NodeUnderTest
+from tests.sign.signing import KEY, Signed, sign
+
+TASKS = "/api/v1/tasks"
+OFFER = {"publisher_id": "report-desk", "title": "Summarise a report about solar panels"}
+UNKNOWN_ID = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
+
+_nonces = count()
+
+
+async def offered(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
+    """A new contract, with its publisher_token."""
+    response = await node.client.post(TASKS, json=OFFER | changed)
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+async def claimed(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
+    """A new contract that `summary-agent` has claimed, with its claim_token."""
+    task = await offered(node, **changed)
+    response = await act(node, task, "claim", assignee_id="summary-agent")
+    assert response.status_code == 200, response.text
+    return {"publisher_token": task["publisher_token"]} | response.json()
+
+
+async def act(node: NodeUnderTest, task: dict[str, Any], what: str, **body: Any) -> Any:
+    """The response to one step on a contract."""
+    return await node.client.post(f"{TASKS}/{task['id']}/{what}", json=body)
+
+
+async def signed(node: NodeUnderTest, path: str, body: dict[str, Any], key: SigningKey = KEY, **headers: str) -> Any:
+    """The response to a signed request with a nonce of its own."""
+    return await send(node, signed_request(path, body, key), **headers)
+
+
+def signed_request(path: str, body: dict[str, Any], key: SigningKey = KEY) -> Signed:
+    """A signed request that can be sent again and again."""
+    params = f';created={int(time.time())};nonce="n{next(_nonces)}"'
+    did = f'{params};keyid="{_did(key)}"'
+    covered = ("@method", "@authority", "@path", "content-type", "content-digest")
+    return sign(covered, did, signature_key=None, request=Signed(path=path, body=msgspec.json.encode(body)), key=key)
+
+
+async def send(node: NodeUnderTest, request: Signed, **headers: str) -> Any:
+    """The response to a signed request, with more headers that it does not cover."""
+    more = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await node.client.post(request.path, content=request.body, headers=request.headers | more)
+
+
+def refused(response: Any) -> tuple[int, str]:
+    """Status and code of a refusal."""
+    return response.status_code, response.headers["x-error-code"]
+
+
+async def end_lease(store: Store, task_id: str) -> None:
+    """Let the lease of a contract have ended long ago, which nobody has noticed yet."""
+    await store.command("HSET", keys.task(task_id), "lease_expires_at", 1)
+    await store.command("ZADD", keys.leases(keys.partition_of_id(task_id)), 1, task_id)
+
+
+async def told(store: Store, task_id: str) -> list[dict[str, str]]:
+    """The events about a contract, in order."""
+    entries: Any = await store.command("XRANGE", keys.events(keys.partition_of_id(task_id)), "-", "+")
+    found = [dict(zip(*[iter(map(bytes.decode, fields))] * 2, strict=True)) for _, fields in entries]
+    return [fields for fields in found if fields["id"] == task_id]
+
+
+def tasks_on(store: Store, *artifacts: str) -> Tasks:
+    """The service on a store, in a node that holds these artifacts."""
+
+    async def unknown(ids: Sequence[str]) -> list[str]:
+        return [artifact for artifact in ids if artifact not in artifacts]
+
+    settings = Settings(secret=SECRET, base_url="http://node.example")
+    targets = TargetPolicy(settings.public_url, allow_private=False)
+    return Tasks(TaskStore(store, settings.idempotency_ttl), settings, Tokens(SECRET), targets, unknown)
+
+
+def _did(key: SigningKey) -> str:
+    return PublicKey(bytes(key.verify_key)).did

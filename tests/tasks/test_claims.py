@@ -1,0 +1,272 @@
+"""Claiming, working and completing contracts over HTTP (SPEC 3.1, 4.3; DESIGN 8)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from node.refusal import Refused
+from node.store import connect, keys
+from node.tasks.model import NewClaim, NewTask
+from tests.node_under_test import NodeUnderTest
+from tests.servers import RedisServer
+from tests.tasks.calls import TASKS, act, claimed, offered, refused, tasks_on, told
+
+
+async def read(node: NodeUnderTest, task: dict[str, Any], **query: Any) -> dict[str, Any]:
+    response = await node.client.get(f"{TASKS}/{task['id']}", params=query)
+    assert response.status_code == 200
+    return response.json()
+
+
+async def test_a_claim_answers_with_the_record_and_a_token(node: NodeUnderTest) -> None:
+    task = await offered(node)
+    response = await act(node, task, "claim", assignee_id="summary-agent")
+    assert response.status_code == 200
+    claim = response.json()
+    assert (claim["status"], claim["assignee_id"], claim["attempt"]) == ("claimed", "summary-agent", 1)
+    assert claim["claimed_at"] is not None
+    assert claim["lease_expires_at"] is None
+    assert claim.pop("claim_token")
+    assert claim == await read(node, task)
+
+
+async def test_a_later_claimer_is_refused(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    assert refused(await act(node, task, "claim", assignee_id="late-agent")) == (409, "task.claimed")
+    assert refused(await act(node, task, "claim", assignee_id="summary-agent")) == (409, "task.claimed")
+    assert (await read(node, task))["assignee_id"] == "summary-agent"
+
+
+async def test_of_a_thousand_claimers_one_wins(empty_redis: RedisServer) -> None:
+    store = await connect(empty_redis.url, timeout=10, max_in_flight=10_000)
+    tasks = tasks_on(store)
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+
+    async def claim(number: int) -> str | None:
+        try:
+            return (await tasks.claim(task.id, NewClaim(f"agent-{number}"), None, None))[0].assignee_id
+        except Refused as refusal:
+            assert refusal.code == "task.claimed"
+            return None
+
+    winners = [name for name in await asyncio.gather(*map(claim, range(1000))) if name is not None]
+    assert winners == [(await tasks.get(task.id)).assignee_id]
+    assert [event["type"] for event in await told(store, task.id)] == ["task.offered", "task.claimed"]
+    await store.close()
+
+
+async def test_a_repeated_claim_gets_the_same_answer(node: NodeUnderTest) -> None:
+    task = await offered(node)
+    body = {"assignee_id": "summary-agent", "idempotency_key": "k1"}
+    first = await act(node, task, "claim", **body)
+    again = await act(node, task, "claim", **body)
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert again.headers["idempotency-replayed"] == "true"
+    await act(node, task, "transition", actor_id="summary-agent")
+    later = await act(node, task, "claim", **body)
+    assert (later.json()["status"], later.json()["claim_token"]) == ("in_progress", first.json()["claim_token"])
+
+
+async def test_the_header_counts_as_the_key_of_a_claim(node: NodeUnderTest) -> None:
+    url = f"{TASKS}/{(await offered(node))['id']}/claim"
+    answers = [
+        await node.client.post(url, json={"assignee_id": "a"}, headers={"idempotency-key": "k1"}) for _ in range(2)
+    ]
+    assert answers[0].json() == answers[1].json()
+
+
+async def test_the_key_of_a_claim_is_good_for_its_assignee_only(node: NodeUnderTest) -> None:
+    task = await offered(node)
+    await act(node, task, "claim", assignee_id="summary-agent", idempotency_key="k1")
+    other = await act(node, task, "claim", assignee_id="late-agent", idempotency_key="k1")
+    assert refused(other) == (409, "task.claimed")
+
+
+async def test_the_same_key_claims_several_contracts(node: NodeUnderTest) -> None:
+    tokens: set[str] = set()
+    for task in (await offered(node), await offered(node)):
+        claim = await act(node, task, "claim", assignee_id="summary-agent", idempotency_key="k1")
+        tokens.add(claim.json()["claim_token"])
+    assert len(tokens) == 2
+
+
+async def test_claims_are_limited_for_each_address(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    answers = [await act(node, task, "claim", assignee_id="late-agent") for _ in range(60)]
+    assert [response.status_code for response in answers] == [409] * 59 + [429]
+
+
+@pytest.mark.parametrize("body", [{}, {"assignee_id": ""}, {"assignee_id": "a\nb"}, {"assignee_id": "x" * 201}])
+async def test_a_claim_needs_a_name(node: NodeUnderTest, body: dict[str, str]) -> None:
+    response = await act(node, await offered(node), "claim", **body)
+    assert response.json()["detail"][0]["loc"] == ["body", "assignee_id"]
+    assert response.status_code == 422
+
+
+async def test_a_contract_moves_to_in_progress_and_completed(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    first = await act(node, task, "transition", actor_id="summary-agent")
+    assert (first.status_code, first.json()["status"]) == (200, "in_progress")
+    second = await act(node, task, "transition", actor_id="report-desk")
+    assert (second.status_code, second.json()["status"]) == (200, "completed")
+    assert second.json()["result_payload"] is None
+    assert second.json()["elapsed_ms"] >= 0
+    assert second.json() == await read(node, task)
+    third = await act(node, task, "transition", actor_id="report-desk")
+    assert refused(third) == (409, "task.state")
+
+
+async def test_an_offered_contract_moves_nowhere(node: NodeUnderTest) -> None:
+    response = await act(node, await offered(node), "transition", actor_id="report-desk")
+    assert refused(response) == (409, "task.state")
+    assert response.json() == {"error": "The task is offered; that does not allow this step."}
+
+
+async def test_a_stranger_moves_nothing(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    assert refused(await act(node, task, "transition", actor_id="stranger")) == (403, "task.actor")
+    assert (await read(node, task))["status"] == "claimed"
+
+
+@pytest.mark.parametrize("wanted", ["offered", "claimed", "completed", "canceled"])
+async def test_a_status_that_is_not_the_next_one_is_refused(node: NodeUnderTest, wanted: str) -> None:
+    task = await claimed(node)
+    response = await act(node, task, "transition", actor_id="summary-agent", status=wanted)
+    assert refused(response) == (409, "task.state")
+    assert (await act(node, task, "transition", actor_id="summary-agent", status="in_progress")).status_code == 200
+
+
+async def test_one_role_may_stand_for_the_actor(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    assert (await act(node, task, "transition", assignee_id="summary-agent")).json()["status"] == "in_progress"
+    assert (await act(node, task, "transition", publisher_id="report-desk")).json()["status"] == "completed"
+
+
+@pytest.mark.parametrize("body", [{}, {"publisher_id": "report-desk", "assignee_id": "summary-agent"}])
+async def test_a_transition_names_one_actor(node: NodeUnderTest, body: dict[str, str]) -> None:
+    response = await act(node, await claimed(node), "transition", **body)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", "actor_id"]
+
+
+async def test_a_repeated_transition_moves_once(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    url, header = f"{TASKS}/{task['id']}/transition", {"idempotency-key": "k1"}
+    answers = [await node.client.post(url, json={"actor_id": "summary-agent"}, headers=header) for _ in range(2)]
+    assert [answer.json()["status"] for answer in answers] == ["in_progress", "in_progress"]
+    assert answers[1].headers["idempotency-replayed"] == "true"
+    other = await node.client.post(url, json={"actor_id": "report-desk"}, headers=header)
+    assert refused(other) == (422, "idempotency.conflict")
+
+
+@pytest.mark.parametrize("started", [False, True])
+async def test_a_contract_is_completed_with_its_result(node: NodeUnderTest, started: bool) -> None:
+    task = await claimed(node)
+    if started:
+        await act(node, task, "transition", actor_id="summary-agent")
+    result = {"pages": [1, {"deep": None}], "text": "Ergebnis auf Deutsch"}
+    response = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=result)
+    assert response.status_code == 200
+    answer, found = response.json(), await read(node, task)
+    assert answer == {
+        "valid": True,
+        "id": task["id"],
+        "status": "completed",
+        "elapsed_ms": found["elapsed_ms"],
+        "completed_at": found["completed_at"],
+    }
+    assert (found["status"], found["result_payload"]) == ("completed", result)
+    assert found["elapsed_ms"] >= 0
+
+
+@pytest.mark.parametrize("result", [b"null", b'{"b" : 1, "a":12345678901234567890123}', b'"text"', b"[ ]", b"1.50"])
+async def test_a_result_is_kept_to_the_byte(node: NodeUnderTest, result: bytes) -> None:
+    task = await claimed(node)
+    body = b'{"claim_token":"' + task["claim_token"].encode() + b'","result_payload":' + result + b"}"
+    headers = {"content-type": "application/json"}
+    response = await node.client.post(f"{TASKS}/{task['id']}/complete", content=body, headers=headers)
+    assert response.status_code == 200
+    assert b'"result_payload":' + result in (await node.client.get(f"{TASKS}/{task['id']}")).content
+
+
+async def test_a_result_may_be_left_out(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    assert (await act(node, task, "complete", claim_token=task["claim_token"])).status_code == 200
+    assert (await read(node, task))["result_payload"] is None
+
+
+async def test_a_repeated_completion_gets_the_same_answer(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    body = {"claim_token": task["claim_token"], "result_payload": {"pages": 1}}
+    answers = [await act(node, task, "complete", **body) for _ in range(2)]
+    assert answers[0].json() == answers[1].json()
+    assert [event["type"] for event in await told(node.store, task["id"])].count("task.completed") == 1
+
+
+async def test_a_result_is_not_replaced(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await act(node, task, "complete", claim_token=task["claim_token"], result_payload={"pages": 1})
+    other = await act(node, task, "complete", claim_token=task["claim_token"], result_payload={"pages": 2})
+    assert refused(other) == (409, "task.completed")
+    assert (await read(node, task))["result_payload"] == {"pages": 1}
+
+
+async def test_a_transition_to_completed_leaves_the_result_null(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    for _ in range(2):
+        await act(node, task, "transition", actor_id="summary-agent")
+    assert (await act(node, task, "complete", claim_token=task["claim_token"])).json()["valid"] is True
+    late = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    assert refused(late) == (409, "task.completed")
+
+
+async def test_a_completed_contract_is_not_claimed(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await act(node, task, "complete", claim_token=task["claim_token"])
+    response = await act(node, task, "claim", assignee_id="late-agent")
+    assert refused(response) == (409, "task.state")
+    assert response.json() == {"error": "The task is completed; that does not allow this step."}
+
+
+async def test_every_change_is_told_once(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await act(node, task, "transition", actor_id="summary-agent")
+    await act(node, task, "complete", claim_token=task["claim_token"])
+    events = await told(node.store, task["id"])
+    assert [event["type"] for event in events] == [
+        "task.offered",
+        "task.claimed",
+        "task.in_progress",
+        "task.completed",
+    ]
+    assert events[-1] == {"type": "task.completed", "id": task["id"], "attempt": "1", "assignee_id": "summary-agent"}
+
+
+async def test_a_reader_is_answered_when_the_status_changes(node: NodeUnderTest) -> None:
+    task = await offered(node)
+    async with asyncio.timeout(10):
+        reading = asyncio.create_task(read(node, task, wait=30, status="offered"))
+        while await _listeners(node, task["id"]) == 0:  # noqa: ASYNC110 - Redis sends no event for it
+            await asyncio.sleep(0.01)
+        assert not reading.done()
+        await act(node, task, "claim", assignee_id="summary-agent")
+        assert (await reading)["status"] == "claimed"
+
+
+@pytest.mark.parametrize("query", [{"wait": 30}, {"wait": 30, "status": "claimed"}, {"wait": 0, "status": "offered"}])
+async def test_a_reader_who_knows_less_is_answered_at_once(node: NodeUnderTest, query: dict[str, Any]) -> None:
+    task = await offered(node)
+    async with asyncio.timeout(10):
+        assert (await read(node, task, **query))["status"] == "offered"
+
+
+@pytest.mark.parametrize("query", [{"wait": 31}, {"wait": -1}, {"wait": "nan"}, {"status": "open"}])
+async def test_a_wait_out_of_range_is_refused(node: NodeUnderTest, query: dict[str, Any]) -> None:
+    task = await offered(node)
+    assert (await node.client.get(f"{TASKS}/{task['id']}", params=query)).status_code == 422
+
+
+async def _listeners(node: NodeUnderTest, task_id: str) -> Any:
+    counts: Any = await node.store.command("PUBSUB", "SHARDNUMSUB", keys.task(task_id))
+    return counts[1]

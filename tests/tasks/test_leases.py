@@ -1,0 +1,172 @@
+"""Claims that end by themselves, are extended, or given up (DESIGN 8). Only Redis' clock counts."""
+
+from typing import Any
+
+import pytest
+
+from node.store import keys
+from tests.node_under_test import NodeUnderTest
+from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, tasks_on, told
+
+
+async def lapsed(node: NodeUnderTest) -> dict[str, Any]:
+    """A contract whose claim is void, which nobody has noticed yet."""
+    task = await claimed(node, lease_seconds=60)
+    await end_lease(node.store, task["id"])
+    return task
+
+
+async def read(node: NodeUnderTest, task: dict[str, Any]) -> dict[str, Any]:
+    return (await node.client.get(f"{TASKS}/{task['id']}")).json()
+
+
+async def listed(node: NodeUnderTest, status: str) -> list[str]:
+    page = (await node.client.get(TASKS, params={"status": status})).json()
+    return [task["id"] for task in page["tasks"]]
+
+
+async def leased(node: NodeUnderTest, task: dict[str, Any]) -> Any:
+    return await node.store.command("ZSCORE", keys.leases(keys.partition_of_id(task["id"])), task["id"])
+
+
+async def test_a_claim_says_when_its_lease_ends(node: NodeUnderTest) -> None:
+    task = await claimed(node, lease_seconds=60)
+    assert task["lease_seconds"] == 60
+    assert task["lease_expires_at"] > task["claimed_at"]
+    row = await node.store.command("HMGET", keys.task(task["id"]), "claimed_at", "lease_expires_at")
+    start, end = map(int, row)  # type: ignore[arg-type]
+    assert end - start == 60_000
+    assert float(await leased(node, task)) == end
+
+
+async def test_a_reader_sees_a_void_claim_as_an_offer(node: NodeUnderTest) -> None:
+    task = await lapsed(node)
+    found = await read(node, task)
+    assert (found["status"], found["assignee_id"], found["attempt"]) == ("offered", None, 1)
+    assert (found["claimed_at"], found["lease_expires_at"], found["lease_seconds"]) == (None, None, 60)
+
+
+async def test_a_void_claim_can_be_claimed_over(node: NodeUnderTest) -> None:
+    task = await lapsed(node)
+    second = await act(node, task, "claim", assignee_id="second-agent")
+    assert (second.status_code, second.json()["attempt"]) == (200, 2)
+    events = await told(node.store, task["id"])
+    assert [(event["type"], event["attempt"], event["assignee_id"]) for event in events] == [
+        ("task.offered", "0", ""),
+        ("task.claimed", "1", "summary-agent"),
+        ("task.expired", "1", "summary-agent"),
+        ("task.claimed", "2", "second-agent"),
+    ]
+
+
+@pytest.mark.parametrize("what", ["complete", "extend", "release"])
+async def test_the_token_of_a_void_claim_is_worth_nothing(node: NodeUnderTest, what: str) -> None:
+    task = await lapsed(node)
+    for _ in range(2):
+        assert refused(await act(node, task, what, claim_token=task["claim_token"])) == (403, "task.token")
+        await act(node, task, "claim", assignee_id="second-agent")
+    assert (await read(node, task))["assignee_id"] == "second-agent"
+
+
+async def test_the_assignee_of_a_void_claim_is_nobody(node: NodeUnderTest) -> None:
+    task = await lapsed(node)
+    assert refused(await act(node, task, "transition", actor_id="summary-agent")) == (403, "task.actor")
+    assert refused(await act(node, task, "transition", actor_id="report-desk")) == (409, "task.state")
+
+
+async def test_a_claim_repeated_after_its_lease_is_a_new_one(node: NodeUnderTest) -> None:
+    task = await offered(node, lease_seconds=60)
+    body = {"assignee_id": "summary-agent", "idempotency_key": "k1"}
+    first = (await act(node, task, "claim", **body)).json()
+    await end_lease(node.store, task["id"])
+    second = await act(node, task, "claim", **body)
+    assert "idempotency-replayed" not in second.headers
+    assert second.json()["attempt"] == 2
+    assert second.json()["claim_token"] != first["claim_token"]
+    assert refused(await act(node, task, "complete", claim_token=first["claim_token"])) == (403, "task.token")
+
+
+async def test_extending_starts_the_lease_again(node: NodeUnderTest) -> None:
+    task = await claimed(node, lease_seconds=60)
+    almost = int(await leased(node, task)) - 59_000
+    await node.store.command("HSET", keys.task(task["id"]), "lease_expires_at", almost)
+    response = await act(node, task, "extend", claim_token=task["claim_token"])
+    assert response.status_code == 200
+    assert response.json()["lease_expires_at"] >= task["lease_expires_at"]
+    assert response.json() == await read(node, task)
+
+
+async def test_a_claim_without_a_lease_needs_no_extension(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    response = await act(node, task, "extend", claim_token=task["claim_token"])
+    assert (response.status_code, response.json()["lease_expires_at"]) == (200, None)
+    assert await leased(node, task) is None
+
+
+async def test_completing_ends_the_lease(node: NodeUnderTest) -> None:
+    task = await claimed(node, lease_seconds=60)
+    await act(node, task, "complete", claim_token=task["claim_token"])
+    assert await leased(node, task) is None
+    assert refused(await act(node, task, "extend", claim_token=task["claim_token"])) == (409, "task.state")
+    assert refused(await act(node, task, "release", claim_token=task["claim_token"])) == (409, "task.state")
+
+
+async def test_a_released_contract_is_on_offer_again(node: NodeUnderTest) -> None:
+    task = await claimed(node, lease_seconds=60)
+    await act(node, task, "transition", actor_id="summary-agent")
+    response = await act(node, task, "release", claim_token=task["claim_token"])
+    assert response.status_code == 200
+    found = response.json()
+    assert (found["status"], found["assignee_id"], found["attempt"]) == ("offered", None, 1)
+    assert found == await read(node, task)
+    assert await leased(node, task) is None
+    assert await listed(node, "offered") == [task["id"]]
+    assert await listed(node, "in_progress") == []
+    last = (await told(node.store, task["id"]))[-1]
+    assert (last["type"], last["attempt"], last["assignee_id"]) == ("task.released", "1", "summary-agent")
+
+
+async def test_a_repeated_release_gets_the_same_answer(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    answers = [await act(node, task, "release", claim_token=task["claim_token"]) for _ in range(2)]
+    assert answers[0].json() == answers[1].json()
+    assert [event["type"] for event in await told(node.store, task["id"])].count("task.released") == 1
+    await act(node, task, "claim", assignee_id="second-agent")
+    assert refused(await act(node, task, "release", claim_token=task["claim_token"])) == (403, "task.token")
+
+
+async def test_a_released_claim_completes_nothing(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await act(node, task, "release", claim_token=task["claim_token"])
+    for what in ("complete", "extend"):
+        assert refused(await act(node, task, what, claim_token=task["claim_token"])) == (403, "task.token")
+
+
+async def test_the_lists_follow_a_void_claim_as_soon_as_they_are_read(node: NodeUnderTest) -> None:
+    task = await lapsed(node)
+    assert await listed(node, "claimed") == []
+    assert await listed(node, "offered") == [task["id"]]
+
+
+async def test_the_sweep_ends_what_is_due_and_tells_of_it_once(node: NodeUnderTest) -> None:
+    due = [await lapsed(node) for _ in range(3)]
+    standing = await claimed(node, lease_seconds=60)
+    tasks = tasks_on(node.store)
+    assert await tasks.sweep() == 3
+    assert await tasks.sweep() == 0
+    for task in due:
+        assert [event["type"] for event in await told(node.store, task["id"])][-1:] == ["task.expired"]
+        assert await leased(node, task) is None
+    assert sorted(await listed(node, "offered")) == sorted(task["id"] for task in due)
+    assert (await read(node, standing))["status"] == "claimed"
+
+
+async def test_the_sweep_forgets_a_lease_that_nobody_has(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await node.store.command("ZADD", keys.leases(keys.partition_of_id(task["id"])), 1, task["id"])
+    missing = keys.new_id()
+    await node.store.command("ZADD", keys.leases(keys.partition_of_id(missing)), 1, missing)
+    tasks = tasks_on(node.store)
+    assert await tasks.sweep() == 0
+    assert await leased(node, {"id": missing}) is None
+    assert (await read(node, task))["status"] == "claimed"
