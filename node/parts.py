@@ -50,6 +50,9 @@ class WebServer(MPServer):
     """Granian that says it is about to stop before it stops."""
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
+        if os.getpid() != self.pid:
+            # A web process that is still starting has inherited this handler, and would stay deaf to the signal.
+            os._exit(0)
         for child in multiprocessing.active_children():
             if child.pid:
                 os.kill(child.pid, RELEASE_WAITERS)
@@ -63,10 +66,9 @@ def web(settings: Settings, app: str = APP) -> None:
     settings from the environment. Raises ConfigError.
     """
     _prepare(settings)
-    refuse_taken_port(settings.host, settings.port)
     server = WebServer(
         app,
-        address=settings.host,
+        address=listening_address(settings.host, settings.port),
         port=settings.port,
         interface=Interfaces.ASGI,
         workers=settings.workers or _cores(),
@@ -91,17 +93,21 @@ def worker(settings: Settings, main: str = WORKER) -> None:
     uvloop.run(_until_told(_resolve(main), settings))
 
 
-def refuse_taken_port(host: str, port: int) -> None:
-    """Raise ConfigError if somebody listens there: Granian would silently share the port with them."""
+def listening_address(host: str, port: int) -> str:
+    """The IP address of `host`, after a look that the port is free there.
+
+    Raises ConfigError if it is not, since Granian would silently share the port, or if this machine has
+    no such address.
+    """
     try:
         [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         with socket.socket(family, kind) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections are no obstacle
             probe.bind(address)
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {host} port {port}: {error.strerror}; see RELAY_HOST, RELAY_PORT"
-        ) from error
+        why = f"cannot listen on {host} port {port}: {error.strerror}"
+        raise ConfigError(f"{why}; choose others with RELAY_HOST and RELAY_PORT") from error
+    return str(address[0])
 
 
 def _prepare(settings: Settings) -> None:

@@ -25,7 +25,7 @@ import structlog
 
 from node import keychain, process
 from node.config import Settings
-from node.parts import refuse_taken_port
+from node.parts import listening_address
 from node.store.embedded import Embedded
 
 log = structlog.stdlib.get_logger("node.serve")
@@ -99,7 +99,7 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
 
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, told)
-    refuse_taken_port(settings.host, settings.port)
+    listening_address(settings.host, settings.port)
     process.raise_descriptor_limit()
     environment = {**os.environ, **_import_path(), **keychain.environment(settings)}
     children: list[Child] = []

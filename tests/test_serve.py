@@ -133,6 +133,20 @@ def test_a_second_node_on_the_same_port_is_refused_in_one_sentence(small: NodePr
         assert second.words().count("\n") == 1
 
 
+@pytest.mark.parametrize("host", ["localhost", "0.0.0.0"])
+def test_a_node_listens_where_it_is_told(small: NodeProcess, host: str) -> None:
+    small.start(RELAY_HOST=host).ready()
+    with socket.create_connection(("localhost", small.port)) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+        assert client.recv(1024).startswith(b"HTTP/1.1 200")
+
+
+def test_a_host_that_is_not_of_this_machine_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        assert node.start(RELAY_HOST="203.0.113.1").wait() == 2
+        assert node.words().startswith("relay-node: cannot listen on 203.0.113.1 port ")
+
+
 def test_the_keys_of_a_node_are_made_once_and_only_its_user_can_read_them(small: NodeProcess) -> None:
     small.start().ready()
     secret, signing_key, redis_url = small.get("/environment").decode().split(" ")
