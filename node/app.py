@@ -7,6 +7,9 @@ that the store's connections belong to its event loop.
 import gc
 from collections.abc import Sequence
 
+from node.a2a.api import A2AApi
+from node.a2a.card import CardApi
+from node.a2a.tasks_api import SharedTasksApi
 from node.board.api import BoardApi
 from node.config import Settings, load
 from node.feedback.api import FeedbackApi
@@ -86,6 +89,7 @@ def routes_of(settings: Settings, store: Store) -> list[Route]:
     rooms = Rooms(settings, store)
     limiter = Limiter(settings.limits, LimitStore(store))
     signatures = Signatures(settings.public_url)
+    contracts = TasksApi(rooms.tasks, limiter, signatures)
     capabilities = Capabilities(
         relay=True,
         board=True,
@@ -95,7 +99,7 @@ def routes_of(settings: Settings, store: Store) -> list[Route]:
         artifacts=False,
         callbacks=False,
         signatures=True,
-        a2a=False,
+        a2a=True,
         mcp=False,
         streaming=False,
         push_notifications=False,
@@ -104,7 +108,9 @@ def routes_of(settings: Settings, store: Store) -> list[Route]:
     return [
         *RelayApi(rooms.relay, limiter).routes(),
         *BoardApi(rooms.board, limiter, signatures).routes(),
-        *TasksApi(rooms.tasks, limiter, signatures).routes(),
+        *SharedTasksApi(rooms.messages, rooms.tasks, contracts, limiter).routes(),
+        *A2AApi(rooms.messages, limiter).routes(),
+        *CardApi(settings, []).routes(),
         *SessionsApi(rooms.sessions, limiter).routes(),
         *FeedbackApi(rooms.feedback, limiter).routes(),
         *HealthApi(store, settings, capabilities).routes(),

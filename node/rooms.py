@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from node.a2a.service import Messages
+from node.a2a.store import MessageStore
 from node.board.service import Board
 from node.board.store import BoardStore
 from node.config import Settings
@@ -30,6 +32,7 @@ class Rooms:
         self.tasks = Tasks(TaskStore(store, remembered), settings, tokens, targets, unknown_artifacts)
         lines = SessionStore(store, remembered, settings.session_max_lines, settings.session_max_bytes)
         self.sessions = Sessions(lines, settings, tokens, targets)
+        self.messages = Messages(MessageStore(store, remembered), settings)
         self.feedback = Feedback(FeedbackStore(store, remembered))
 
 

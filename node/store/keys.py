@@ -105,6 +105,16 @@ def task(task_id: str) -> str:
     return _of("task", task_id)
 
 
+def context_home(context_id: str) -> int:
+    """The partition of an A2A context: one of ours says it in its last byte, a client's own is hashed."""
+    return partition_of_id(context_id) if is_id(context_id) else partition_of(context_id)
+
+
+def context(context_id: str) -> str:
+    """The A2A message tasks of a context by time (ms). TTL: that of its newest task."""
+    return f"context:{_TAGS[context_home(context_id)]}:{digest(context_id)}"
+
+
 def session(session_id: str) -> str:
     """A scratchpad. TTL: the session's own."""
     return _of("session", session_id)

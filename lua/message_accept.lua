@@ -1,0 +1,32 @@
+#!lua
+-- Logs one A2A message as a completed task under its context, once for each Idempotency-Key.
+-- KEYS[1] rate     rate:{p}:message:<client>; any key of the slot when the limit is counted elsewhere
+-- KEYS[2] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[3] task     task:{p}:<id>
+-- KEYS[4] context  context:{p}:<digest of the context id>
+-- ARGV[1] count    the limit; 0 = none, or counted elsewhere
+-- ARGV[2] window   its milliseconds
+-- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
+-- ARGV[4] idem_ttl milliseconds
+-- ARGV[5] id       of the task
+-- ARGV[6] ttl      milliseconds for which task and context are kept
+-- ARGV[7...] fields  name, value, ... of the task
+-- Returns {'kept', allowed, remaining, reset_ms, created_at} | {'replayed', …, id}
+--       | {'limited'|'conflict', allowed, remaining, reset_ms}
+-- Slot    partition of the context id
+-- include now
+-- include take
+-- include once
+-- include remember
+local at = now()
+local allowed, remaining, reset = take(rate, count, window, at)
+if allowed == 0 then return {'limited', allowed, remaining, reset} end
+local before, original = once(idem, digest)
+if before then return {before, allowed, remaining, reset, original} end
+
+redis.call('HSET', task, 'kind', 'message', 'created_at', at, unpack(ARGV, 7))
+redis.call('PEXPIRE', task, ttl)
+redis.call('ZADD', context, at, id)
+redis.call('PEXPIRE', context, ttl)
+remember(idem, digest, idem_ttl, id)
+return {'kept', allowed, remaining, reset, at}

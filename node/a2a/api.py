@@ -1,0 +1,131 @@
+"""A2A operations on messages, and those the node does not support (SPEC 4.2)."""
+
+from node.a2a.errors import A2AError, fault
+from node.a2a.model import SendMessageResponse
+from node.a2a.read import check_version, read_message
+from node.a2a.service import Messages
+from node.refusal import Refused
+from node.web.http import Request, Response, answer
+from node.web.idempotency import mark_replayed, once_of
+from node.web.limits import Limiter
+from node.web.route import Route
+
+A2A_TYPE = (b"content-type", b"application/a2a+json")
+
+
+def negotiated(request: Request, value: object) -> Response:
+    """A success: application/a2a+json for whoever names that type, application/json for all others."""
+    response = answer(value)
+    named = f"{request.header(b'accept') or ''} {request.header(b'content-type') or ''}"
+    if "application/a2a+json" in named:
+        response.headers = (A2A_TYPE,)
+    return response
+
+
+class A2AApi:
+    """message:send, and clear refusals for streams, pushes and the extended card."""
+
+    def __init__(self, messages: Messages, limiter: Limiter) -> None:
+        self._messages = messages
+        self._limiter = limiter
+
+    async def send(self, request: Request) -> Response:
+        """Acknowledge a message as a completed task."""
+        self._limiter.precheck(request, "message")
+        sent = await read_message(request)
+        context_id, at_home = self._messages.context_of(sent.message, request.client)
+        once = once_of(request, "message", await request.body())
+        limit = self._limiter.of("message") if at_home else None
+        if limit is None:
+            await self._limiter.take(request, "message")
+        await self._messages.check(sent)
+        outcome = await self._messages.accept(sent, context_id, request.client, limit, once)
+        if limit is not None:
+            self._limiter.settle(request, "message", outcome.taken)
+        if outcome.kind == "conflict":
+            raise Refused("idempotency.conflict")
+        if outcome.kind == "replayed":
+            mark_replayed(request)
+            task = await self._messages.get(outcome.id, sent.history_length)
+        else:
+            task = self._messages.acknowledge(sent, context_id, outcome)
+        return negotiated(request, SendMessageResponse(task=task))
+
+    async def refuse_stream(self, request: Request) -> Response:
+        """There are no streams."""
+        check_version(request)
+        raise A2AError(
+            "UNSUPPORTED_OPERATION", "Streaming is not supported by this agent (capabilities.streaming is false)"
+        )
+
+    async def refuse_push(self, request: Request) -> Response:
+        """There are no push notifications."""
+        check_version(request)
+        raise A2AError(
+            "PUSH_NOTIFICATION_NOT_SUPPORTED",
+            "Push notifications are not supported by this agent (capabilities.pushNotifications is false)",
+        )
+
+    async def refuse_card(self, request: Request) -> Response:
+        """There is no extended card."""
+        check_version(request)
+        raise A2AError(
+            "UNSUPPORTED_OPERATION",
+            "There is no extended agent card (capabilities.extendedAgentCard is false)",
+        )
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.2, without the paths under /tasks that contracts share."""
+        configs = "/api/v1/tasks/{id}/pushNotificationConfigs"
+        return (
+            Route(
+                method="POST",
+                path="/api/v1/message:send",
+                handler=self.send,
+                summary="Send an A2A message; it is acknowledged as a completed task",
+                tag="a2a",
+                answers=SendMessageResponse,
+                errors=("language.not_english", "body.media_type", "body.too_large"),
+                limit="message",
+                example={
+                    "message": {
+                        "messageId": "6dbc13b5-bd57-4c2b-b503-24e381b6c8d6",
+                        "role": "ROLE_USER",
+                        "parts": [{"text": "Hello from agent A."}],
+                    }
+                },
+                fault=fault,
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/message:stream",
+                handler=self.refuse_stream,
+                summary="Streaming is reported as unsupported",
+                tag="a2a",
+                fault=fault,
+            ),
+            *(
+                Route(
+                    method=method,
+                    path=path,
+                    handler=self.refuse_push,
+                    summary="Push notifications are reported as unsupported",
+                    tag="a2a",
+                    fault=fault,
+                )
+                for method, path in (
+                    ("GET", configs),
+                    ("POST", configs),
+                    ("GET", f"{configs}/{{config_id}}"),
+                    ("DELETE", f"{configs}/{{config_id}}"),
+                )
+            ),
+            Route(
+                method="GET",
+                path="/api/v1/extendedAgentCard",
+                handler=self.refuse_card,
+                summary="The extended card is reported as unsupported",
+                tag="a2a",
+                fault=fault,
+            ),
+        )

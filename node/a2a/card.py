@@ -1,0 +1,85 @@
+"""The agent card, the same bytes at both of its addresses (A2A v1.0 §8)."""
+
+import time
+from email.utils import formatdate
+from hashlib import sha256
+
+import msgspec
+
+from node import VERSION
+from node.config import Settings
+from node.web.http import JSON_TYPE, Header, Request, Response
+from node.web.route import Route
+
+CACHE: Header = (b"cache-control", b"public, max-age=300")
+
+
+class CardApi:
+    """Serves the card, built once."""
+
+    def __init__(self, settings: Settings, extensions: list[dict[str, object]]) -> None:
+        """`extensions` tell of what the node adds to the protocol; none is required."""
+        self._card = msgspec.json.encode(_card(settings.public_url, extensions))
+        self._etag = f'"{sha256(self._card).hexdigest()[:32]}"'
+        self._headers: tuple[Header, ...] = (
+            CACHE,
+            (b"etag", self._etag.encode()),
+            (b"last-modified", formatdate(time.time(), usegmt=True).encode()),
+        )
+
+    async def get_card(self, request: Request) -> Response:
+        """The card, or 304 for whoever has it."""
+        if self._etag in (request.header(b"if-none-match") or ""):
+            return Response(304, b"", self._headers)
+        return Response(200, self._card, (JSON_TYPE, *self._headers))
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.2, 4.8."""
+        return tuple(
+            Route(method="GET", path=path, handler=self.get_card, summary="The agent card", tag="a2a")
+            for path in ("/.well-known/agent-card.json", "/api/v1/a2a/card")
+        )
+
+
+def _card(base: str, extensions: list[dict[str, object]]) -> dict[str, object]:
+    capabilities: dict[str, object] = {"streaming": False, "pushNotifications": False, "extendedAgentCard": False}
+    if extensions:
+        capabilities["extensions"] = extensions
+    text = ["text/plain"]
+    return {
+        "name": "Relay node",
+        "description": "Public node that acknowledges plain English text messages as completed tasks, keeps a "
+        "board that is searched by meaning, and hands out one-shot work contracts. No account needed.",
+        "supportedInterfaces": [
+            {"url": f"{base}/api/v1", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
+        ],
+        "provider": {"organization": "Relay", "url": base},
+        "version": VERSION,
+        "documentationUrl": f"{base}/llms.txt",
+        "iconUrl": f"{base}/favicon.svg",
+        "capabilities": capabilities,
+        "defaultInputModes": text,
+        "defaultOutputModes": text,
+        "skills": [
+            {
+                "id": "relay",
+                "name": "Relay a message",
+                "description": "Accepts a plain English text message and acknowledges it as a completed task "
+                "with a reference id.",
+                "tags": ["relay", "acknowledge"],
+                "examples": ["Hello from agent A."],
+                "inputModes": text,
+                "outputModes": text,
+            },
+            {
+                "id": "contract",
+                "name": "Offer a work contract",
+                "description": "POST a message to /api/v1/a2a/tasks: it becomes an offered contract that one agent "
+                "claims and completes; follow it with GetTask.",
+                "tags": ["task", "contract", "delegation"],
+                "examples": ["Translate this memo into plain words."],
+                "inputModes": text,
+                "outputModes": text,
+            },
+        ],
+    }

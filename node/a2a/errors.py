@@ -1,0 +1,122 @@
+"""Failures as A2A clients read them: google.rpc.Status with an ErrorInfo first (A2A v1.0.1 §5.4, §11.6).
+
+Clients map errors by `reason`, not by status. `metadata` values are strings, or some lose the reason.
+"""
+
+import time
+from typing import Any
+
+import msgspec
+
+from node.refusal import Invalid, Issue, Refused
+from node.times import timestamp
+from node.web.errors import CATALOGUE, response_to, sentence
+from node.web.http import JSON_TYPE, Header, Request, Response
+
+DOMAIN = "a2a-protocol.org"
+
+
+class A2AError(Exception):
+    """A failure that the protocol names."""
+
+    def __init__(self, reason: str, message: str, **metadata: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.metadata = metadata
+
+
+STATUS: dict[str, tuple[int, str]] = {
+    "TASK_NOT_FOUND": (404, "NOT_FOUND"),
+    "TASK_NOT_CANCELABLE": (400, "FAILED_PRECONDITION"),
+    "UNSUPPORTED_OPERATION": (400, "FAILED_PRECONDITION"),
+    "PUSH_NOTIFICATION_NOT_SUPPORTED": (400, "FAILED_PRECONDITION"),
+    "CONTENT_TYPE_NOT_SUPPORTED": (400, "INVALID_ARGUMENT"),
+    "VERSION_NOT_SUPPORTED": (400, "FAILED_PRECONDITION"),
+    "INVALID_REQUEST": (400, "INVALID_ARGUMENT"),
+    "INVALID_PARAMS": (400, "INVALID_ARGUMENT"),
+    "RATE_LIMITED": (429, "RESOURCE_EXHAUSTED"),
+    "UNAVAILABLE": (503, "UNAVAILABLE"),
+    "INTERNAL_ERROR": (500, "INTERNAL"),
+}
+
+REASONS = {
+    "task.unknown": "TASK_NOT_FOUND",
+    "task.proof": "TASK_NOT_CANCELABLE",
+    "task.state": "TASK_NOT_CANCELABLE",
+    "limit.exceeded": "RATE_LIMITED",
+    "store.unavailable": "UNAVAILABLE",
+    "store.unknown": "UNAVAILABLE",
+    "store.busy": "UNAVAILABLE",
+    "server.bug": "INTERNAL_ERROR",
+    "body.media_type": "CONTENT_TYPE_NOT_SUPPORTED",
+    "body.too_large": "INVALID_REQUEST",
+    "body.stalled": "INVALID_REQUEST",
+    "body.incomplete": "INVALID_REQUEST",
+}
+"""Codes of our catalogue by the reason that A2A clients know; any other is INVALID_PARAMS."""
+
+
+def fault(request: Request, failure: Exception) -> Response:
+    """The answer of an A2A operation that failed."""
+    if isinstance(failure, A2AError):
+        code, status = STATUS[failure.reason]
+        return status_response(code, status, failure.reason, str(failure), metadata=failure.metadata)
+    if isinstance(failure, Invalid):
+        return _invalid(failure)
+    plain = response_to(request, failure)  # logs what is a bug, and knows Retry-After
+    code = dict(plain.headers).get(b"x-error-code", b"server.bug").decode()
+    reason = REASONS.get(code, "INVALID_PARAMS")
+    violations: list[Issue] = []
+    if code == "language.not_english":
+        violations = [Issue(("message", "parts", 0, "text"), "Must be plain English (en-US).", "value_error")]
+    said = sentence(failure) if isinstance(failure, Refused) else CATALOGUE[code].sentence
+    kept = [header for header in plain.headers if header[0] in {b"retry-after", b"connection"}]
+    status = STATUS[reason][1]
+    return status_response(plain.status, status, reason, said, violations=violations, headers=kept)
+
+
+def status_response(
+    code: int,
+    status: str,
+    reason: str,
+    message: str,
+    *,
+    metadata: dict[str, str] | None = None,
+    violations: list[Issue] | None = None,
+    headers: list[Header] | None = None,
+    also: dict[str, Any] | None = None,
+) -> Response:
+    """`{"error": {...}}`, always as application/json."""
+    now = timestamp(time.time_ns() // 1_000_000)
+    details: list[dict[str, Any]] = [
+        {
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "reason": reason,
+            "domain": DOMAIN,
+            "metadata": {**(metadata or {}), "timestamp": now},
+        }
+    ]
+    if violations:
+        fields = [{"field": _field(issue), "description": issue.msg} for issue in violations]
+        details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": fields})
+    error = {"code": code, "status": status, "message": message, "details": details}
+    return Response(code, msgspec.json.encode({"error": error, **(also or {})}), [JSON_TYPE, *(headers or [])])
+
+
+def _invalid(failure: Invalid) -> Response:
+    """A wrong body is 400. A wrong path or query is 422 (SPEC 4.2), in a form that both readers know."""
+    place = failure.issues[0].loc[0]
+    issues = list(failure.issues)
+    if place in {"path", "query"}:
+        detail = {"detail": issues}
+        return status_response(
+            422, "INVALID_ARGUMENT", "INVALID_PARAMS", "Invalid parameters", violations=issues, also=detail
+        )
+    reason = "INVALID_REQUEST" if issues[0].type == "json_invalid" else "INVALID_PARAMS"
+    message = f"Invalid request: {issues[0].msg}"
+    return status_response(400, "INVALID_ARGUMENT", reason, message, violations=issues)
+
+
+def _field(issue: Issue) -> str:
+    steps = issue.loc[1:] if issue.loc[0] in {"body", "query", "path", "header"} else issue.loc
+    return ".".join(map(str, steps)) or str(issue.loc[0])

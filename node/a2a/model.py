@@ -1,0 +1,91 @@
+"""A2A v1.0 objects as they are on the wire: ProtoJSON names, unset fields left out.
+
+Answers hold these fields and no others: some clients refuse a key that the protocol does not have.
+What the node adds is in `metadata`, in camelCase.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+State = Literal[
+    "TASK_STATE_SUBMITTED",
+    "TASK_STATE_WORKING",
+    "TASK_STATE_COMPLETED",
+    "TASK_STATE_FAILED",
+    "TASK_STATE_CANCELED",
+    "TASK_STATE_INPUT_REQUIRED",
+    "TASK_STATE_REJECTED",
+    "TASK_STATE_AUTH_REQUIRED",
+]
+
+
+class Wire(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Base of everything that is sent."""
+
+
+class Part(Wire):
+    """Content of a message or artifact: exactly one of text, raw, url and data."""
+
+    text: str | None = None
+    raw: str | None = None
+    url: str | None = None
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    metadata: dict[str, Any] | None = None
+    filename: str | None = None
+    media_type: str | None = None
+
+
+class Message(Wire):
+    """One turn. `parts` and `message_id` are required, which the reader checks."""
+
+    message_id: str
+    role: Literal["ROLE_USER", "ROLE_AGENT"]
+    parts: list[Part]
+    context_id: str | None = None
+    task_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    extensions: list[str] | None = None
+    reference_task_ids: list[str] | None = None
+
+
+class Status(Wire):
+    """Where a task stands, and since when."""
+
+    state: State
+    timestamp: str
+
+
+class Artifact(Wire):
+    """A result."""
+
+    artifact_id: str
+    parts: list[Part]
+    name: str | None = None
+
+
+class Task(Wire):
+    """A task. A field that is None is not sent; `history` and `artifacts` are left out on request."""
+
+    id: str
+    context_id: str
+    status: Status
+    artifacts: list[Artifact] | None = None
+    history: list[Message] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class SendMessageResponse(Wire):
+    """Exactly one of the two."""
+
+    task: Task | None = None
+    message: Message | None = None
+
+
+class TaskList(msgspec.Struct, rename="camel"):
+    """ListTasksResponse: all four fields are always there."""
+
+    tasks: list[Task]
+    next_page_token: str
+    page_size: int
+    total_size: int

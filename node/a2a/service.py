@@ -1,0 +1,163 @@
+"""A2A messages: acknowledged as completed tasks, logged under their context (SPEC 4.2)."""
+
+import math
+import re
+import sys
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from node.a2a.errors import A2AError
+from node.a2a.model import Artifact, Message, Part, Status, Task, TaskList
+from node.a2a.read import Sent
+from node.a2a.store import ELSEWHERE, Fields, MessageStore, Outcome
+from node.config import Limit, Settings
+from node.idempotency import Once
+from node.refusal import Invalid, Refused
+from node.store import keys
+from node.text.english import is_english
+from node.times import timestamp
+
+DEFAULT_PAGE = 20
+LARGEST_PAGE = 100
+
+_MESSAGE = msgspec.json.Decoder(Message)
+
+
+class ListQuery(msgspec.Struct, rename="camel"):
+    """The query of ListTasks, as text where a reader may send what is not of the protocol."""
+
+    context_id: str = ""
+    status: str = ""
+    page_size: int = DEFAULT_PAGE
+    page_token: str = ""
+    history_length: int | None = None
+    status_timestamp_after: str = ""
+    last_updated_after: str = ""
+    include_artifacts: bool = False
+
+
+class Messages:
+    """The service behind message:send and the tasks it leaves."""
+
+    def __init__(self, store: MessageStore, settings: Settings) -> None:
+        self._store = store
+        self._node_id = settings.node_id
+
+    def context_of(self, message: Message, client: str) -> tuple[str, bool]:
+        """The context of a message, and whether it is in the partition of its client.
+
+        A new context is made there, so that limit and log are one step.
+        """
+        home = keys.partition_of(client)
+        if message.context_id is None:
+            return keys.new_id(home), True
+        return message.context_id, keys.context_home(message.context_id) == home
+
+    async def check(self, sent: Sent) -> None:
+        """Raises Refused `language.not_english`, A2AError, StoreUnavailable."""
+        if not is_english(sent.text):
+            raise Refused("language.not_english")
+        if sent.message.task_id is not None:
+            await self._check_task(sent.message.task_id, sent.message.context_id)
+
+    async def accept(self, sent: Sent, context_id: str, client: str, limit: Limit | None, once: Once | None) -> Outcome:
+        """Log the message; `limit` is None if it was counted already. Raises StoreUnavailable."""
+        logged = msgspec.structs.replace(sent.message, context_id=context_id)
+        fields: list[str | bytes] = ["context_id", context_id, "message", msgspec.json.encode(logged)]
+        return await self._store.accept(context_id, client, limit or ELSEWHERE, once, fields)
+
+    def acknowledge(self, sent: Sent, context_id: str, outcome: Outcome) -> Task:
+        """The completed task of a message that was just logged."""
+        return self._task(outcome.id, context_id, outcome.created_at, sent.message, sent.history_length)
+
+    async def get(self, task_id: str, history_length: int | None = None) -> Task | None:
+        """A message task, or None if there is none under that id. Raises StoreUnavailable."""
+        fields = await self._store.read(task_id) if keys.is_id(task_id) else {}
+        return self._read(task_id, fields, history_length) if is_message(fields) else None
+
+    async def page(self, query: ListQuery) -> TaskList:
+        """The tasks of a context, newest first; without a context there is nothing to see.
+
+        A context id is a capability: whoever knows it may read what was said there. Raises Invalid,
+        StoreUnavailable.
+        """
+        size = query.page_size
+        if not 1 <= size <= LARGEST_PAGE:
+            raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {LARGEST_PAGE} inclusive, got {size}")
+        if query.history_length is not None and query.history_length < 0:
+            raise Invalid.field("query", "historyLength", msg="Must not be negative")
+        oldest = _milliseconds(query.status_timestamp_after or query.last_updated_after)
+        newest, skip = _read_token(query.page_token)
+        if not query.context_id or query.status not in {"", "TASK_STATE_COMPLETED"}:
+            return TaskList([], "", size, 0)
+        # Tasks of the same millisecond are told apart by how many of them a page has shown.
+        found, total = await self._store.page(query.context_id, newest, oldest, skip + size + 1)
+        shown = found[skip : skip + size]
+        tasks = [self._read(task_id, fields, query.history_length) for task_id, fields in shown if is_message(fields)]
+        if not query.include_artifacts:
+            for task in tasks:
+                task.artifacts = None
+        more = len(found) > skip + size
+        return TaskList(tasks, _token(skip, found, shown) if more else "", size, total)
+
+    async def _check_task(self, task_id: str, context_id: str | None) -> None:
+        fields = await self._store.read(task_id) if keys.is_id(task_id) else {}
+        if not fields:
+            raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id)
+        if context_id is not None and context_id != fields.get(b"context_id", task_id.encode()).decode():
+            raise Invalid.field("body", "message", "contextId", msg="contextId is not the one of the task")
+        raise A2AError("UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages", taskId=task_id)
+
+    def _read(self, task_id: str, fields: Fields, history_length: int | None) -> Task:
+        message = _MESSAGE.decode(fields[b"message"])
+        return self._task(task_id, fields[b"context_id"].decode(), int(fields[b"created_at"]), message, history_length)
+
+    def _task(self, task_id: str, context_id: str, at: int, message: Message, history_length: int | None) -> Task:
+        history: list[Message] | None = None
+        if history_length != 0:
+            history = [msgspec.structs.replace(message, task_id=task_id, context_id=context_id)]
+        said = Part(text=f"acknowledged {task_id}", media_type="text/plain")
+        metadata: dict[str, Any] = {"referenceId": task_id, "nodeId": self._node_id}
+        return Task(
+            id=task_id,
+            context_id=context_id,
+            status=Status("TASK_STATE_COMPLETED", timestamp(at)),
+            artifacts=[Artifact(artifact_id=task_id, name="acknowledgement", parts=[said])],
+            history=history,
+            metadata=metadata,
+        )
+
+
+def is_message(fields: Fields) -> bool:
+    """Whether the record is that of a message task, not of a work contract."""
+    return fields.get(b"kind") == b"message"
+
+
+def _milliseconds(instant: str) -> int:
+    if not instant:
+        return 0
+    try:
+        # Some clients send seven digits of a second; more than six say nothing here.
+        trimmed = re.sub(r"(\.\d{6})\d+", r"\1", instant)
+        return max(0, math.ceil(datetime.fromisoformat(trimmed).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        raise Invalid.field("query", "statusTimestampAfter", msg="Must be a time in RFC 3339, UTC") from None
+
+
+def _token(skip: int, found: list[tuple[str, Fields]], shown: list[tuple[str, Fields]]) -> str:
+    last = int(shown[-1][1].get(b"created_at", b"0"))
+    same = sum(1 for _, fields in found[: skip + len(shown)] if int(fields.get(b"created_at", b"0")) == last)
+    return urlsafe_b64encode(f"{last}.{same}".encode()).rstrip(b"=").decode()
+
+
+def _read_token(token: str) -> tuple[int, int]:
+    if not token:
+        return sys.maxsize, 0
+    try:
+        last, _, same = urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode().partition(".")
+        return int(last), int(same)
+    except ValueError:
+        raise Invalid.field("query", "pageToken", msg="Must be the nextPageToken of an earlier answer") from None

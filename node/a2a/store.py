@@ -1,0 +1,86 @@
+"""A2A message tasks in Redis: a hash each, and a sorted set for their context, in the context's partition."""
+
+from asyncio import gather
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import msgspec
+
+from node.config import Limit
+from node.idempotency import Once
+from node.store import Store, keys
+from node.store.limits import Taken, window
+from node.store.reply import code_of, fields_of
+from node.store.scripts import script
+
+ACCEPT = script("message_accept")
+
+KEPT_MS = 30 * 24 * 3600 * 1000
+"""How long a message task can be read, and its context after its newest task."""
+
+ELSEWHERE = Limit(0, 1)
+"""The limit of a message whose context is in another partition than its client: it was counted before."""
+
+Fields = dict[bytes, bytes]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How an accept ended. `taken` counts only if the limit was counted here."""
+
+    kind: Literal["kept", "replayed", "limited", "conflict"]
+    taken: Taken
+    id: str
+    created_at: int = 0
+
+
+class MessageStore:
+    """Logs messages and reads them back."""
+
+    def __init__(self, store: Store, idempotency_ttl: int) -> None:
+        self._store = store
+        self._idempotency_ms = idempotency_ttl * 1000
+
+    async def accept(
+        self, context_id: str, client: str, limit: Limit, once: Once | None, fields: Sequence[str | bytes]
+    ) -> Outcome:
+        """Log a message in its context's partition. Raises StoreUnavailable."""
+        partition = keys.context_home(context_id)
+        task_id = keys.new_id(partition)
+        task = keys.task(task_id)
+        counted_here = bool(limit.count)
+        reply = cast(
+            "list[bytes | int]",
+            await self._store.run(
+                ACCEPT,
+                [
+                    keys.rate(partition, "message", client) if counted_here else task,
+                    keys.idempotency(partition, once.scope) if once else task,
+                    task,
+                    keys.context(context_id),
+                ],
+                [*window(limit), once.digest if once else "", self._idempotency_ms, task_id, KEPT_MS, *fields],
+            ),
+        )
+        kind = cast("Literal['kept']", code_of(reply))
+        taken = Taken.of(*reply[1:4])
+        if kind == "kept":
+            return Outcome(kind, taken, task_id, cast(int, reply[4]))
+        return Outcome(kind, taken, cast(bytes, reply[4]).decode() if len(reply) > 4 else task_id)
+
+    async def read(self, task_id: str) -> Fields:
+        """The fields of a task of any kind; none for an unknown id. Raises StoreUnavailable."""
+        return fields_of(await self._store.command("HGETALL", keys.task(task_id)))
+
+    async def page(self, context_id: str, newest: int, oldest: int, limit: int) -> tuple[list[tuple[str, Fields]], int]:
+        """Up to `limit` tasks of a context from `newest` back to `oldest` (ms), and how many there are since `oldest`.
+
+        Raises StoreUnavailable.
+        """
+        context = keys.context(context_id)
+        ids, total = await gather(
+            self._store.command("ZRANGE", context, newest, oldest, "BYSCORE", "REV", "LIMIT", 0, limit),
+            self._store.command("ZCOUNT", context, oldest, "+inf"),
+        )
+        names = [name.decode() for name in cast("list[bytes]", ids)]
+        found = await gather(*map(self.read, names))
+        return list(zip(names, found, strict=True)), cast(int, total)

@@ -1,0 +1,210 @@
+"""The paths under /api/v1/tasks that A2A clients and readers of work contracts share (DESIGN 8).
+
+An A2A client says so with `A2A-Version` or by asking for application/a2a+json, and never sees a
+contract record; everyone else gets the contract as it is. A message task is a Task for everybody.
+"""
+
+import msgspec
+
+from node.a2a.api import negotiated
+from node.a2a.errors import A2AError, fault
+from node.a2a.model import SendMessageResponse, Task
+from node.a2a.read import check_version, is_a2a, read_message
+from node.a2a.service import ListQuery, Messages
+from node.a2a.view import contract_as_task
+from node.refusal import Invalid, Refused
+from node.tasks.api import TasksApi
+from node.tasks.model import STATUSES, Cancellation, NewTask, TaskQuery
+from node.tasks.model import Task as Contract
+from node.tasks.service import Tasks
+from node.text.english import is_english
+from node.text.plain import first_sentence
+from node.web.errors import response_to
+from node.web.http import Request, Response
+from node.web.idempotency import mark_replayed, once_of
+from node.web.json import convert_query, decode
+from node.web.limits import Limiter
+from node.web.route import Route
+
+VARY = (b"vary", b"Accept, A2A-Version")
+A2A_STATES = {
+    f"TASK_STATE_{name}"
+    for name in (
+        "SUBMITTED",
+        "WORKING",
+        "COMPLETED",
+        "FAILED",
+        "CANCELED",
+        "INPUT_REQUIRED",
+        "REJECTED",
+        "AUTH_REQUIRED",
+    )
+}
+A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
+TITLE_LENGTH = 120
+
+
+def shared_fault(request: Request, failure: Exception) -> Response:
+    """Failures of a shared path, in the form that its reader knows; 422 and 404 serve both."""
+    if is_a2a(request) or isinstance(failure, A2AError):
+        return fault(request, failure)
+    return response_to(request, failure)
+
+
+class SharedTasksApi:
+    """One path, two readers."""
+
+    def __init__(self, messages: Messages, tasks: Tasks, contracts: TasksApi, limiter: Limiter) -> None:
+        self._messages = messages
+        self._tasks = tasks
+        self._contracts = contracts
+        self._limiter = limiter
+
+    async def list_tasks(self, request: Request) -> Response:
+        """Contracts for a contract status or page; else the A2A tasks of a context."""
+        request.notes.append(VARY)
+        query = request.query()
+        status = query.get("status", "")
+        paged = ("limit" in query or "offset" in query) and not A2A_QUERY & query.keys()
+        if status in STATUSES or (not status and paged and not is_a2a(request)):
+            return await self._contracts.list_tasks(request)
+        if status and status not in A2A_STATES:
+            both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(A2A_STATES))}"
+            raise Invalid.field("query", "status", msg=f"Must be one of {both}")
+        check_version(request)
+        return negotiated(request, await self._messages.page(convert_query(query, ListQuery)))
+
+    async def get_task(self, request: Request) -> Response:
+        """A message task as a Task; a contract in its reader's form."""
+        request.notes.append(VARY)
+        task_id = request.params["id"]
+        length = _history_length(request)
+        if is_a2a(request):
+            check_version(request)
+            return negotiated(request, await self._task(task_id, length))
+        try:
+            return await self._contracts.get_task(request)
+        except Refused as refused:
+            task = await self._messages.get(task_id, length) if refused.code == "task.unknown" else None
+            if task is None:
+                raise
+            return negotiated(request, task)
+
+    async def operate(self, request: Request) -> Response:
+        """`{id}:cancel` and `{id}:subscribe`: the router has no pattern with a colon."""
+        task_id, _, verb = request.params["id"].rpartition(":")
+        if verb == "subscribe":
+            raise A2AError(
+                "UNSUPPORTED_OPERATION", "Streaming is not supported by this agent (capabilities.streaming is false)"
+            )
+        if verb != "cancel":
+            raise Refused("path.unknown")
+        check_version(request)
+        return negotiated(request, await self._cancel(request, task_id))
+
+    async def offer(self, request: Request) -> Response:
+        """An A2A message becomes an offered contract."""
+        await self._limiter.take(request, "task")
+        sent = await read_message(request)
+        if not is_english(sent.text):
+            raise Refused("language.not_english")
+        asked = {**sent.metadata, **(sent.message.metadata or {})}
+        publisher = asked.get("publisherId") or f"a2a:{sent.message.context_id or sent.message.message_id}"
+        title = asked.get("title") or first_sentence(sent.text, TITLE_LENGTH)
+        new = msgspec.convert({"publisher_id": publisher, "title": title, "description": sent.text}, NewTask)
+        once = once_of(request, "a2a-task", await request.body())
+        contract, replayed = await self._tasks.create(new, None, once)
+        if replayed:
+            mark_replayed(request)
+        task = contract_as_task(contract, publisher_token=contract.publisher_token)
+        return negotiated(request, SendMessageResponse(task=task))
+
+    async def _task(self, task_id: str, history_length: int | None) -> Task:
+        task = await self._messages.get(task_id, history_length)
+        return task or contract_as_task(await self._contract(task_id))
+
+    async def _contract(self, task_id: str) -> Contract:
+        try:
+            return await self._tasks.get(task_id, TaskQuery())
+        except Refused as refused:
+            if refused.code != "task.unknown":
+                raise
+            raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id) from None
+
+    async def _cancel(self, request: Request, task_id: str) -> Task:
+        if await self._messages.get(task_id):
+            raise A2AError(
+                "TASK_NOT_CANCELABLE", f"Task {task_id} is in terminal state TASK_STATE_COMPLETED", taskId=task_id
+            )
+        await self._contract(task_id)
+        body = await request.body()
+        given = decode(body, Cancel).metadata if body else {}
+        token = given.get("publisherToken")
+        try:
+            return contract_as_task(await self._tasks.cancel(task_id, Cancellation(token), None))
+        except Refused as refused:
+            if refused.code not in {"task.proof", "task.state"}:
+                raise
+            over = refused.code == "task.state"
+            why = "it is over" if over else "only its publisher can, with metadata.publisherToken"
+            raise A2AError("TASK_NOT_CANCELABLE", f"Task {task_id} cannot be canceled: {why}", taskId=task_id) from None
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.2 and 4.3, the shared paths."""
+        replaced = {("GET", "/api/v1/tasks"): self.list_tasks, ("GET", "/api/v1/tasks/{id}"): self.get_task}
+        contracts = [
+            msgspec.structs.replace(route, handler=replaced[route.method, route.path], fault=shared_fault)
+            if (route.method, route.path) in replaced
+            else route
+            for route in self._contracts.routes()
+        ]
+        return (
+            *contracts,
+            Route(
+                method="POST",
+                path="/api/v1/tasks/{id}",
+                handler=self.operate,
+                summary="{id}:cancel cancels a task; {id}:subscribe is reported as unsupported",
+                tag="a2a",
+                answers=Task,
+                fault=fault,
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/a2a/tasks",
+                handler=self.offer,
+                summary="Offer a work contract with an A2A message",
+                tag="a2a",
+                answers=SendMessageResponse,
+                errors=("language.not_english",),
+                limit="task",
+                example={
+                    "message": {
+                        "messageId": "7f3b0c1e-6f0e-4f7e-9a56-0d2f1f5c9a11",
+                        "role": "ROLE_USER",
+                        "parts": [{"text": "Translate this memo into plain words. It has two pages."}],
+                        "metadata": {"publisherId": "agent-1"},
+                    }
+                },
+                fault=fault,
+            ),
+        )
+
+
+class Cancel(msgspec.Struct):
+    """The body of :cancel; clients send it, an empty object, or nothing."""
+
+    metadata: dict[str, str] = {}
+
+
+class HistoryQuery(msgspec.Struct, rename="camel"):
+    """The query of GetTask."""
+
+    history_length: int | None = None
+
+
+def _history_length(request: Request) -> int | None:
+    length = convert_query(request.query(), HistoryQuery).history_length
+    if length is not None and length < 0:
+        raise Invalid.field("query", "historyLength", msg="Must not be negative")
+    return length
