@@ -1,0 +1,107 @@
+"""`python -m bench <scenario> …`: what to measure, for how long, and where the report goes."""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvloop
+
+from bench import report
+from bench.lab import Lab, Options
+from bench.result import Results, machine
+from bench.scenario import Scenario
+from bench.scenarios import ALL
+from bench.server import Unfit, given
+from node.process import raise_descriptor_limit
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status: 0 if everything asked for was measured."""
+    asked = _parser().parse_args(arguments)
+    options = Options(
+        rate=asked.rate,
+        seconds=asked.seconds or (15.0 if asked.full else 3.0),
+        warmup=asked.warmup,
+        runs=asked.runs or (5 if asked.full else 1 if asked.rate else 3),
+        connections=asked.connections,
+        url=asked.url,
+        full=asked.full,
+        peers=not asked.no_peers,
+    )
+    wanted = [
+        s for s in ALL if s.name in asked.scenario or ("all" in asked.scenario and (asked.full or not s.full_only))
+    ]
+    now = datetime.now(UTC)
+    results = Results(
+        taken=now.strftime("%Y-%m-%d %H:%M UTC"),
+        arguments=list(sys.argv[1:] if arguments is None else arguments),
+        machine=machine(Path(tempfile.gettempdir())),
+    )
+    raise_descriptor_limit()
+    try:
+        if options.url:
+            given(options.url)
+        whole = uvloop.run(_measure(wanted, options, results))
+    except (Unfit, ValueError) as wrong:
+        print(f"bench: {wrong}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        whole = False
+    directory = asked.out or RESULTS / f"{now:%Y%m%d-%H%M%S}-{'-'.join(asked.scenario)}"
+    report.write(results, directory)
+    print(report.markdown(results))
+    print(f"\nwritten to {directory}", file=sys.stderr)
+    if asked.readme:
+        report.publish(results)
+    return 0 if whole else 1
+
+
+async def _measure(wanted: Sequence[Scenario], options: Options, results: Results) -> bool:
+    """Run the scenarios one after the other; one that cannot run is noted and the rest go on."""
+    whole = True
+    for scenario in wanted:
+        lab = Lab(scenario.name, options, results)
+        try:
+            async with asyncio.timeout(MOST_SECONDS_A_SCENARIO):
+                await scenario.run(lab)
+        except (Unfit, TimeoutError) as wrong:
+            results.skipped.append(f"{scenario.name}: {wrong or 'took too long'}")
+            lab.say(f"given up: {wrong or 'took too long'}")
+            whole = False
+    return whole
+
+
+MOST_SECONDS_A_SCENARIO = 7200
+
+
+def _parser() -> argparse.ArgumentParser:
+    names = [scenario.name for scenario in ALL]
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure a relay node, and its peers in the same run.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="scenarios:\n" + "\n".join(f"  {s.name:<10} {s.about}" for s in ALL),
+    )
+    add = parser.add_argument
+    add("scenario", nargs="*", default=["all"], choices=[*names, "all"], metavar="scenario", help="default: all")
+    add("--rate", type=float, help="requests a second, open loop; default: half of what the node can do")
+    add("--seconds", type=float, help="length of one run; default 3, with --full 15")
+    add("--warmup", type=float, default=1.0, help="seconds of the same load before the first run")
+    add("--runs", type=int, help="runs of each measurement; default 3, with --full 5, with --rate 1")
+    add("--connections", type=int, default=64, help="keep-alive connections, each from an address of its own")
+    add("--url", default="", help="a node that is running on this machine; default: one is started")
+    add("--full", action="store_true", help="longer runs, larger boards, and the growth scenario")
+    add("--no-peers", action="store_true", help="the node only")
+    add("--out", type=Path, help="directory for results.json, report.md and plots")
+    add("--readme", action="store_true", help="put the report into bench/README.md as well")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""What scenarios need before they can begin: sessions, tasks and threads on the node, and requests on them."""
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from bench.client import Call
+from bench.lab import Lab
+from bench.load import Calls
+from bench.payload import Template, encoded, paragraph, relay_body, sentence, sentence_bytes
+from bench.server import Server
+
+_relay = Template("POST", "/api/v1/relay")
+_session = Template("POST", "/api/v1/sessions")
+_task = Template("POST", "/api/v1/tasks")
+_thread = Template("POST", "/api/v1/board")
+
+SESSION_BODY = b'{"ttl_seconds":86400}'
+
+
+class _Created(msgspec.Struct):
+    id: str = ""
+    session_id: str = ""
+
+
+def in_turn(requests: Sequence[bytes]) -> Calls:
+    """The same requests over and over."""
+    turn = itertools.cycle(requests)
+    return lambda _index: Call(next(turn))
+
+
+def relay_messages(lab: Lab, public: bool = True) -> Calls:
+    """One relay message after the other, none like another."""
+    return lambda _index: Call(_relay(relay_body(next(lab.numbers), public)), "relay")
+
+
+def threads(lab: Lab, ids: list[str] | None = None) -> Calls:
+    """New board threads of four sentences."""
+
+    keep = None if ids is None else _keep(ids)
+
+    def call(_index: int) -> Call:
+        number = next(lab.numbers)
+        body = encoded({"title": sentence(number), "body": paragraph(number), "author": f"agent-{number % 100}"})
+        return Call(_thread(body), "post", (201,), keep)
+
+    return call
+
+
+def session_calls(ids: list[str] | None = None) -> Calls:
+    """New sessions that outlive any measurement."""
+    keep = None if ids is None else _keep(ids)
+    return lambda _index: Call(_session(SESSION_BODY), "", (201,), keep)
+
+
+def task_calls(lab: Lab, ids: list[str] | None = None) -> Calls:
+    """New work contracts."""
+    keep = None if ids is None else _keep(ids)
+
+    def call(_index: int) -> Call:
+        number = next(lab.numbers)
+        body = encoded({"publisher_id": f"publisher-{number % 100}", "title": sentence(number)})
+        return Call(_task(body), "offer", (201,), keep)
+
+    return call
+
+
+async def sessions(lab: Lab, server: Server, count: int) -> list[str]:
+    """Open `count` sessions; their ids."""
+    ids: list[str] = []
+    await lab.fill(server, session_calls(ids), count, "sessions")
+    return ids
+
+
+async def tasks(lab: Lab, server: Server, count: int) -> list[str]:
+    """Offer `count` work contracts; their ids."""
+    ids: list[str] = []
+    await lab.fill(server, task_calls(lab, ids), count, "tasks")
+    return ids
+
+
+def _keep(ids: list[str]) -> Callable[[int, bytes], None]:
+    def answered(status: int, body: bytes) -> None:
+        if status == 201:
+            made = msgspec.json.decode(body, type=_Created)
+            ids.append(made.session_id or made.id)
+
+    return answered
+
+
+class Sessions:
+    """Lines sent to, and polled from, a set of sessions in turn."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self.ids = ids
+        self.last = [0] * len(ids)  # the newest seq that was acknowledged
+        self._paths = [f"/api/v1/sessions/{each}/messages" for each in ids]
+        self._send = [Template("POST", path) for path in self._paths]
+
+    def send(self, number: int) -> Call:
+        at = number % len(self.ids)
+        line = b'{"body":"%b","author":"agent-%d"}' % (sentence_bytes(number), number % 100)
+
+        def answered(status: int, body: bytes) -> None:
+            if status in {200, 201}:
+                self.last[at] = max(self.last[at], msgspec.json.decode(body, type=_Sent).seq)
+
+        return Call(self._send[at](line), "send", (200, 201), answered)
+
+    def poll(self, number: int, behind: int = 1, wait: int = 0) -> Call:
+        """A poll that finds the newest `behind` lines."""
+        at = number % len(self.ids)
+        query = f"since_seq={max(0, self.last[at] - behind)}" + (f"&wait={wait}" if wait else "")
+        wire = f"GET {self._paths[at]}?{query} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        return Call(wire.encode("ascii"), "poll")
+
+
+class _Sent(msgspec.Struct):
+    seq: int

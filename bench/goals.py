@@ -1,0 +1,203 @@
+"""What is promised (DESIGN 12), computed from a run's own rows: ratios to peers of the same run, and limits."""
+
+from collections.abc import Callable
+from operator import ge, le, lt
+
+import msgspec
+
+from bench.result import Results, Row
+from bench.scenarios import claim, growth, held, idle, mcp, message, overload, relay, search, session
+
+NODE = "relay-node"
+
+
+HOLDS: dict[str, Callable[[float, float], bool]] = {"at most": le, "at least": ge, "under": lt}
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """A promise: a figure, how it must stand to its bound. `measured` is None if this run did not measure it."""
+
+    what: str
+    relation: str
+    bound: float
+    unit: str
+    measured: Callable[[Results], float | None]
+    against: str = ""
+
+    @property
+    def target(self) -> str:
+        return f"{self.relation} {self.bound:g} {self.unit}".rstrip()
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A goal with what was measured."""
+
+    goal: Goal
+    value: float
+
+    @property
+    def met(self) -> bool:
+        return HOLDS[self.goal.relation](self.value, self.goal.bound)
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    """Every goal that this run has the figures for."""
+    measured = ((goal, goal.measured(results)) for goal in GOALS)
+    return [Verdict(goal, value) for goal, value in measured if value is not None]
+
+
+def _ratio(scenario: str, figure: str, peer: str, what: str) -> Callable[[Results], float | None]:
+    """The node's figure over the peer's, in the same measurement."""
+
+    def measured(results: Results) -> float | None:
+        ours, theirs = results.row(scenario, NODE, what), results.row(scenario, peer, what)
+        return _over(ours, theirs, figure)
+
+    return measured
+
+
+def _over(ours: Row | None, theirs: Row | None, figure: str) -> float | None:
+    above = ours.median(figure) if ours else None
+    below = theirs.median(figure) if theirs else None
+    return above / below if above is not None and below else None
+
+
+def _figure(scenario: str, what: str, figure: str) -> Callable[[Results], float | None]:
+    def measured(results: Results) -> float | None:
+        row = results.row(scenario, NODE, what)
+        return row.median(figure) if row else None
+
+    return measured
+
+
+def _point(scenario: str, name: str) -> Callable[[Results], float | None]:
+    def measured(results: Results) -> float | None:
+        point = results.point(scenario, name)
+        return point.value if point else None
+
+    return measured
+
+
+def _worst(scenario: str, whats: list[str], figure: str) -> Callable[[Results], float | None]:
+    def measured(results: Results) -> float | None:
+        rows = [row for what in whats if (row := results.row(scenario, NODE, what)) is not None]
+        return max((row.median(figure) or 0.0 for row in rows), default=None)
+
+    return measured
+
+
+def _least(scenario: str, names: list[str]) -> Callable[[Results], float | None]:
+    def measured(results: Results) -> float | None:
+        points = [point.value for name in names if (point := results.point(scenario, name)) is not None]
+        return min(points, default=None)
+
+    return measured
+
+
+def _web_peak(results: Results) -> float | None:
+    rows = [row for row in results.rows if row.scenario == "relay" and row.subject == NODE]
+    return max((peak for row in rows if (peak := row.median("web_peak_mb"))), default=None)
+
+
+def _grown(results: Results) -> float | None:
+    """CPU of the node and its Redis for an acknowledgement with the most entities, over that with the fewest."""
+    rows = [results.row("growth", NODE, growth.AT.format(what="acknowledge", size=size)) for size in growth.SIZES]
+    costs = [(row.median("web_cpu_us") or 0.0) + (row.median("redis_cpu_us") or 0.0) for row in rows if row is not None]
+    return costs[-1] / costs[0] if len(costs) == len(growth.SIZES) and costs[0] else None
+
+
+RACES = claim.RACES + claim.BURSTS + 1  # the measured ones, the bursts, and the warm-up
+BESIDE_CROWDS = [idle.BESIDE.format(crowd=crowd.name) for crowd in idle.CROWDS]
+CLOSED_CROWDS = [idle.CLOSED.format(crowd=crowd.name) for crowd in idle.CROWDS]
+
+GOALS: tuple[Goal, ...] = (
+    Goal(
+        "relay ack: CPU of one web process per request, at the ceiling",
+        "at most",
+        2.0,
+        "times",
+        _ratio("relay", "web_cpu_us", "bare granian", relay.CEILING),
+        "bare Granian",
+    ),
+    Goal(
+        "relay ack: requests per second, one web process",
+        "at least",
+        0.4,
+        "times",
+        _ratio("relay", "requests_per_s", "webdis", relay.CEILING),
+        "Webdis",
+    ),
+    Goal(
+        "relay ack: p99 at half of the ceiling, worker embedding",
+        "under",
+        20,
+        "ms",
+        _figure("relay", relay.HALF, "p99_ms"),
+    ),
+    Goal(
+        "session send: p99 at half of the ceiling, worker embedding",
+        "under",
+        20,
+        "ms",
+        _figure("session", session.HALF, "p99_ms"),
+    ),
+    Goal(
+        "message:send: requests per second",
+        "at least",
+        12,
+        "times",
+        _ratio("message", "requests_per_s", "a2a-sdk", message.CEILING),
+        "a2a-sdk",
+    ),
+    Goal(
+        "MCP tools/call: requests per second",
+        "at least",
+        8,
+        "times",
+        _ratio("mcp", "requests_per_s", "mcp sdk", mcp.CEILING),
+        "MCP SDK",
+    ),
+    Goal("1,000 claimers on one task: p99", "under", 20, "ms", _figure("claim", claim.RACE, "p99_ms")),
+    Goal("1,000 claimers on one task: exactly one winner", "at least", RACES, "races", _point("claim", claim.WON)),
+    Goal(
+        f"search by meaning, {search.THREADS_FULL:,} threads: p99",
+        "under",
+        100,
+        "ms",
+        _figure("search", search.BY_MEANING.format(threads=search.THREADS_FULL), "p99_ms"),
+    ),
+    Goal(
+        f"search by meaning, {search.THREADS:,} threads: p99",
+        "under",
+        100,
+        "ms",
+        _figure("search", search.BY_MEANING.format(threads=search.THREADS), "p99_ms"),
+    ),
+    Goal("search: recall@10 of hnsw", "at least", 0.95, "", _point("search", search.RECALL), "exact order"),
+    Goal("a new thread is found by meaning", "under", 2, "s", _point("search", search.FRESH.format(mode="meaning"))),
+    Goal("relay ack with 10⁶ entities: CPU of web and Redis", "at most", 1.2, "times", _grown, "10⁴ entities"),
+    Goal("web process: peak memory under load", "under", 100, "MB", _web_peak),
+    Goal("beside 2,000 held requests: p99", "under", 20, "ms", _figure("held", held.DURING, "p99_ms")),
+    Goal("beside 2,000 idle sockets, worst crowd: p99", "under", 20, "ms", _worst("idle", BESIDE_CROWDS, "p99_ms")),
+    Goal(
+        "idle sockets closed within 10 s, worst crowd",
+        "at least",
+        idle.SOCKETS,
+        "sockets",
+        _least("idle", CLOSED_CROWDS),
+    ),
+    Goal(
+        "at twice the ceiling: p99 of what is accepted",
+        "under",
+        50,
+        "ms",
+        _figure("overload", overload.FLOOD, "p99_ms"),
+    ),
+    Goal(
+        "in the second second after the flood: p99",
+        "under",
+        20,
+        "ms",
+        _figure("overload", overload.AFTER.format(second=2), "p99_ms"),
+    ),
+)

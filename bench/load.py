@@ -1,0 +1,232 @@
+"""The load generator: an open loop at a constant rate, and a closed loop that finds the ceiling.
+
+Open loop: requests fall due by the clock, whatever the server does; latency counts from the due
+time. A request that finds no free connection waits for one, and that wait counts too. Closed loop:
+every connection asks again as soon as it is answered; it tells throughput, never latency under load.
+The generator measures itself as well: how often it was late by its own fault, how busy it was.
+"""
+
+import asyncio
+import gc
+import time
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from bench.client import TIMED_OUT, TIMEOUT_NS, Call, Connection, Pool
+from bench.histogram import Histogram
+from bench.schedule import LATE_NS, MOST_REQUESTS, SECOND, Schedule, Ticker, now
+
+Calls: TypeAlias = Callable[[int], Call]
+Second: TypeAlias = Callable[["Observed"], None]
+
+DRAIN_SECONDS = 10.0
+HEAD_START_NS = SECOND // 10  # between the decision to start and the first request
+
+
+class Tally:
+    """What became of the requests of one kind; latencies in nanoseconds."""
+
+    __slots__ = ("others", "samples", "statuses")
+
+    def __init__(self) -> None:
+        self.samples = array("q")  # of answers whose status was expected
+        self.others = array("q")  # of all other answers, and of missing ones
+        self.statuses: Counter[int] = Counter()
+
+
+class Observed:
+    """One measurement: tallies by kind, and how the generator itself did."""
+
+    def __init__(self) -> None:
+        self.tallies: dict[str, Tally] = {}
+        self.sent = 0
+        self.late = 0  # sends more than 1 ms after their time because the generator was busy
+        self.delayed = 0  # requests that found no free connection
+        self.unanswered = 0  # still without an answer when the drain time was over
+        self.seconds = 0.0
+        self.busy = 0.0  # share of one core the generator used
+
+    def tally(self, kind: str) -> Tally:
+        tally = self.tallies.get(kind)
+        if tally is None:
+            tally = self.tallies[kind] = Tally()
+        return tally
+
+    def latencies(self, kind: str | None = None) -> Histogram:
+        """Latencies of expected answers, of one kind or of all."""
+        histogram = Histogram()
+        for name, tally in self.tallies.items():
+            if kind is None or name == kind:
+                histogram.record(tally.samples)
+        return histogram
+
+    @property
+    def statuses(self) -> Counter[int]:
+        return sum((tally.statuses for tally in self.tallies.values()), Counter[int]())
+
+    @property
+    def good(self) -> int:
+        return sum(len(tally.samples) for tally in self.tallies.values())
+
+    @property
+    def bad(self) -> int:
+        return sum(len(tally.others) for tally in self.tallies.values()) + self.unanswered
+
+
+def _nothing(_observed: Observed) -> None:
+    """No progress wanted."""
+
+
+async def open_loop(
+    pool: Pool, calls: Calls, schedule: Schedule, *, drain: float = DRAIN_SECONDS, each_second: Second = _nothing
+) -> Observed:
+    """Send `schedule.count` requests at their due times, then wait up to `drain` seconds for the rest."""
+    observed = Observed()
+    waiting: deque[Call] = deque()
+    idle = pool.idle
+    over = asyncio.get_running_loop().create_future()
+    start = now() + HEAD_START_NS
+
+    def settle(call: Call, status: int, body: bytes) -> None:
+        _count(observed, call, status, body)
+        if observed.sent == schedule.count and not waiting and pool.under_way == 0:
+            _end(over)
+
+    def ready(connection: Connection) -> None:
+        if waiting:
+            connection.send(waiting.popleft(), now())
+        else:
+            idle.append(connection)
+
+    def send_due() -> None:
+        at = now()
+        due_by = schedule.due_by(at - start)
+        while observed.sent < due_by:
+            call = calls(observed.sent)
+            call.due = start + schedule.due(observed.sent)
+            observed.sent += 1
+            if at - call.due > LATE_NS:
+                observed.late += 1
+            if idle:
+                idle.popleft().send(call, at)
+            else:
+                observed.delayed += 1
+                waiting.append(call)
+            at = now()
+
+    def expire() -> None:
+        while waiting and waiting[0].due < now() - TIMEOUT_NS:
+            settle(waiting.popleft(), TIMED_OUT, b"")
+
+    pool.done, pool.ready = settle, ready
+    with _watched(pool, observed, over, each_second, expire), Ticker(start, schedule.tick, send_due):
+        limit = HEAD_START_NS / SECOND + schedule.count / schedule.rate + drain
+        try:
+            await asyncio.wait_for(over, limit)
+        except TimeoutError:
+            observed.unanswered = len(waiting) + pool.under_way
+        observed.seconds = (now() - start) / SECOND
+    return observed
+
+
+async def closed_loop(
+    pool: Pool, calls: Calls, seconds: float, *, count: int = MOST_REQUESTS, each_second: Second = _nothing
+) -> Observed:
+    """Keep every connection of the pool busy for `seconds`, or until `count` requests have been sent."""
+    observed = Observed()
+    over = asyncio.get_running_loop().create_future()
+    start = now()
+    end = start + round(seconds * SECOND)
+
+    def send(connection: Connection) -> None:
+        at = now()
+        if at < end and observed.sent < count:
+            call = calls(observed.sent)
+            call.due = at
+            observed.sent += 1
+            connection.send(call, at)
+        else:
+            pool.idle.append(connection)
+            if pool.under_way == 0:
+                _end(over)
+
+    def settle(call: Call, status: int, body: bytes) -> None:
+        _count(observed, call, status, body)
+
+    pool.done, pool.ready = settle, send
+    with _watched(pool, observed, over, each_second, _no_queue):
+        idle = list(pool.idle)
+        pool.idle.clear()
+        for connection in idle:
+            send(connection)
+        try:
+            await asyncio.wait_for(over, seconds + DRAIN_SECONDS)
+        except TimeoutError:
+            observed.unanswered = pool.under_way
+        observed.seconds = (now() - start) / SECOND
+    return observed
+
+
+def _no_queue() -> None:
+    """A closed loop has no requests that wait for a connection."""
+
+
+def _end(over: "asyncio.Future[None]") -> None:
+    if not over.done():
+        over.set_result(None)
+
+
+def _count(observed: Observed, call: Call, status: int, body: bytes) -> None:
+    latency = now() - call.due
+    tally = observed.tallies.get(call.kind) or observed.tally(call.kind)
+    tally.statuses[status] += 1
+    (tally.samples if status in call.expect else tally.others).append(latency)
+    if call.answered is not None:
+        call.answered(status, body)
+
+
+@contextmanager
+def _watched(
+    pool: Pool,
+    observed: Observed,
+    over: "asyncio.Future[None]",
+    each_second: Second,
+    expire: Callable[[], None],
+) -> Generator[None]:
+    """Progress and expiry once a second, no garbage collection, and the generator's own use of its core.
+
+    A mistake in a callback ends the measurement instead of passing as a lost answer.
+    """
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def tick() -> None:
+        nonlocal timer
+        pool.expire()
+        expire()
+        each_second(observed)
+        timer = loop.call_later(1.0, tick)
+
+    def failed(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not over.done():
+            over.set_exception(context.get("exception") or RuntimeError(context["message"]))
+
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    handler = loop.get_exception_handler()
+    loop.set_exception_handler(failed)
+    wall, busy = now(), time.process_time_ns()
+    timer = loop.call_later(1.0, tick)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        observed.busy = (time.process_time_ns() - busy) / max(1, now() - wall)
+        loop.set_exception_handler(handler)
+        gc.enable()
+        gc.unfreeze()
+        pool.ready = pool.idle.append

@@ -1,0 +1,149 @@
+"""What a server used while it was measured: CPU and memory by role, Redis commands.
+
+Everything is read from outside, from /proc and from Redis' own counters, before and after a run;
+nothing is read during one. A role is what a process does for the node: web, worker, redis, or the
+supervisor that started them; a peer's processes are called web, or redis if they are one.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import redis
+
+from bench.server import Server
+
+PROC = Path("/proc")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+_REDIS = re.compile(r"(redis|valkey)-server")
+
+
+class Usage(msgspec.Struct):
+    """Totals since the processes started: CPU seconds and resident megabytes by role, Redis calls by command."""
+
+    cpu: dict[str, float] = {}
+    rss: dict[str, float] = {}
+    commands: dict[str, int] = {}
+
+    def since(self, before: "Usage") -> "Usage":
+        """CPU and commands used after `before`; memory as it is now."""
+        return Usage(
+            cpu={role: used - before.cpu.get(role, 0.0) for role, used in self.cpu.items()},
+            rss=self.rss,
+            commands={
+                name: calls - before.commands.get(name, 0)
+                for name, calls in self.commands.items()
+                if calls > before.commands.get(name, 0) and name not in _OURS
+            },
+        )
+
+
+_OURS = frozenset({"info", "client|setinfo", "client|setname", "hello", "config|get"})  # what the meter itself sends
+
+
+def processes(server: Server) -> Iterator[tuple[int, str]]:
+    """Every process of a server with its role; processes that end meanwhile are left out."""
+    waiting = [(server.root, server.role)] if server.root is not None else []
+    if server.redis_pid is not None:
+        waiting.append((server.redis_pid, "redis"))
+    while waiting:
+        pid, inherited = waiting.pop()
+        try:
+            words = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            children = [
+                int(child)
+                for task in (PROC / str(pid) / "task").iterdir()
+                for child in (task / "children").read_text().split()
+            ]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        role = role_of(words, inherited)
+        yield pid, role
+        waiting += [(child, role) for child in children]
+
+
+def role_of(words: list[str], parent: str) -> str:
+    """The role of a process by its command line and its parent's role."""
+    if _REDIS.search(words[0]):
+        return "redis"
+    if "worker" in words:
+        return "worker"
+    if "serve" in words:
+        return "supervisor"
+    if parent == "supervisor":
+        return "web"
+    return parent
+
+
+def usage(server: Server) -> Usage:
+    """Read all counters now."""
+    used = Usage()
+    for pid, role in processes(server):
+        try:
+            stat = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+            resident = int((PROC / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        used.cpu[role] = used.cpu.get(role, 0.0) + (int(stat[11]) + int(stat[12])) / TICKS
+        used.rss[role] = used.rss.get(role, 0.0) + resident / 2**20
+    if server.redis is not None:
+        used.commands = commands(server.redis)
+    return used
+
+
+def largest_web_process(server: Server) -> float:
+    """Resident megabytes of the largest web process, at its highest (VmHWM)."""
+    largest = 0.0
+    for pid, role in processes(server):
+        if role == "web":
+            found = re.search(r"VmHWM:\s+(\d+) kB", (PROC / str(pid) / "status").read_text())
+            largest = max(largest, int(found[1]) / 1024 if found else 0.0)
+    return largest
+
+
+def commands(redis_socket: Path) -> dict[str, int]:
+    """Calls by command since the server started (INFO commandstats)."""
+    return {
+        name.removeprefix("cmdstat_"): int(values["calls"])
+        for name, values in info(redis_socket, "commandstats").items()
+    }
+
+
+def info(redis_socket: Path, section: str) -> Mapping[str, Any]:
+    """One section of Redis' INFO."""
+    with _client(redis_socket) as client:
+        return client.info(section)
+
+
+def vector_index(server: Server) -> str:
+    """The algorithm of the search engine's vector index, as FT.INFO states it; empty if there is none."""
+    if server.redis is None:
+        return ""
+    with _client(server.redis) as client:
+        if "ft._list" not in {str(name).lower() for name in client.execute_command("COMMAND", "LIST")}:
+            return ""
+        told = " ".join(str(client.execute_command("FT.INFO", name)) for name in client.execute_command("FT._LIST"))
+    found = re.search(r"algorithm\W+(\w+)", told, re.IGNORECASE)
+    return found[1] if found else ""
+
+
+SETTINGS = ("appendonly", "appendfsync", "save", "maxmemory-policy", "io-threads", "stream-node-max-bytes")
+
+
+def redis_settings(redis_socket: Path) -> dict[str, str]:
+    """The settings that decide what a write costs, as the server itself states them."""
+    with _client(redis_socket) as client:
+        stated: Mapping[str, str] = client.config_get(*SETTINGS)
+        server: Mapping[str, Any] = client.info("server")
+    version = server.get("valkey_version") or server.get("redis_version")
+    return {"server": f"{server.get('server_name', 'redis')} {version}"} | {
+        name: stated[name] for name in SETTINGS if name in stated
+    }
+
+
+def _client(redis_socket: Path) -> Any:  # redis-py's own types are partly unknown
+    return redis.Redis(unix_socket_path=str(redis_socket), socket_timeout=5, decode_responses=True)

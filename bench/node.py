@@ -1,0 +1,99 @@
+"""The node under measurement, started as an operator starts it, on an empty data directory.
+
+`serve` runs the whole node. `web` runs one web process on a Redis of the same settings and no
+worker: that is what is compared with peers, whose machine would otherwise be shared with embedding.
+"""
+
+import asyncio
+import base64
+import contextlib
+import sys
+from collections.abc import AsyncGenerator, Generator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from bench.client import request
+from bench.meter import usage
+from bench.server import ROOT, Server, Unfit, free_port, started, until_it_answers
+from node.config import Limits
+from node.store.embedded import Embedded, socket_path
+
+Part = Literal["serve", "web"]
+
+# Limits do their work on every request and refuse none: the load comes from few addresses.
+NEVER_REACHED = "100000/60"
+
+HEALTH = request("GET", "/health")
+
+
+def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a node under measurement: one web process, everything else as delivered."""
+    return {
+        "RELAY_HOST": "127.0.0.1",
+        "RELAY_PORT": str(port),
+        "RELAY_WORKERS": "1",
+        "RELAY_DATA_DIR": str(home / "data"),
+        "RELAY_LOG": "warning",
+        **{f"RELAY_LIMIT_{name.upper()}": NEVER_REACHED for name in Limits.__struct_fields__},
+        **own,
+    }
+
+
+@contextlib.asynccontextmanager
+async def running(home: Path, own: Mapping[str, str], part: Part = "serve") -> AsyncGenerator[Server]:
+    """A node on a free port, stopped at the end. Raises Unfit if there is none or it does not start."""
+    if not (ROOT / "node" / "app.py").exists():
+        raise Unfit("this tree has no node to start; name a running one with --url")
+    port = free_port()
+    environment = settings(home, port, own)
+    (home / "data").mkdir(exist_ok=True)
+    async with contextlib.AsyncExitStack() as stack:
+        redis_pid = None
+        socket = socket_path(home / "data")
+        if part == "web":
+            socket, redis_pid = stack.enter_context(redis(home / "data", own.get("RELAY_DURABILITY", "always")))
+            environment |= {
+                "RELAY_REDIS_URL": f"unix://{socket}",
+                "RELAY_SECRET": base64.b64encode(bytes(32)).decode(),
+            }
+        root = await stack.enter_async_context(started([sys.executable, "-m", "node", part], home, environment))
+        server = Server(
+            name="relay-node",
+            port=port,
+            settings={"part": part, **_told(environment)},
+            root=root,
+            role="supervisor" if part == "serve" else "web",
+            redis=socket,
+            redis_pid=redis_pid,
+        )
+        await until_it_answers(server, HEALTH, home)
+        yield server
+
+
+@contextlib.contextmanager
+def redis(directory: Path, durability: str = "always") -> Generator[tuple[Path, int]]:
+    """The node's own embedded server, for the node's web part and for peers: the same settings for all."""
+    with Embedded(directory, durability) as server:
+        yield server.socket, server.start().pid
+
+
+def _told(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a reader needs to know: no paths, no ports, no secrets."""
+    hidden = {"RELAY_PORT", "RELAY_DATA_DIR", "RELAY_REDIS_URL", "RELAY_SECRET", "RELAY_HOST"}
+    shown = {name: value for name, value in environment.items() if name not in hidden and "_LIMIT_" not in name}
+    changed = {name: value for name, value in environment.items() if "_LIMIT_" in name and value != NEVER_REACHED}
+    return shown | changed | {"RELAY_LIMIT_*": NEVER_REACHED}
+
+
+async def settled(server: Server, patience: float = 300.0) -> bool:
+    """Wait until the worker has caught up: two seconds in which it used next to no CPU. False if it did not."""
+    quiet = 0
+    before = usage(server)
+    for _ in range(int(patience)):
+        await asyncio.sleep(1.0)
+        after = usage(server)
+        quiet = quiet + 1 if after.since(before).cpu.get("worker", 0.0) < 0.1 else 0
+        if quiet == 2:
+            return True
+        before = after
+    return False

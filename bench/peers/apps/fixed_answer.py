@@ -1,0 +1,20 @@
+"""Bare ASGI: read the body, send a fixed acknowledgement."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+BODY = b'{"status":"acknowledged","node_id":"relay-node","reference_id":"01936b1e-7a3c-7b1e-8c55-1f2e3d4c5b6a"}'
+HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(BODY))]
+
+
+async def app(
+    scope: dict[str, Any],
+    receive: Callable[[], Awaitable[dict[str, Any]]],
+    send: Callable[[dict[str, Any]], Awaitable[None]],
+) -> None:
+    if scope["type"] != "http":
+        return
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    await send({"type": "http.response.body", "body": BODY})

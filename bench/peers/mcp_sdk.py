@@ -1,0 +1,16 @@
+"""The server of the official Python MCP SDK: tools/call over streamable HTTP, stateless, JSON answers."""
+
+from bench.client import Call
+from bench.lab import Peer
+from bench.payload import Template, tool_call
+from bench.peers.python import uvicorn
+
+_headers = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-03-26"}
+_call = Template("POST", "/mcp", **_headers)
+
+PEER = Peer(
+    name="mcp sdk",
+    about="one tool that returns a fixed object; no store, no limits",
+    start=lambda home: uvicorn("mcp sdk", "mcp_tools", home),
+    calls=lambda number: Call(_call(tool_call(number, "get_node_health", {}))),
+)

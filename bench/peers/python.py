@@ -1,0 +1,56 @@
+"""How a peer written in Python is started: uvicorn or Granian, one worker process."""
+
+import contextlib
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+
+from bench.client import request
+from bench.server import ROOT, Server, Unfit, free_port, started, until_it_answers
+
+APPS = Path(__file__).parent / "apps"
+PEERS_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
+
+READY = request("GET", "/health")
+
+UVICORN = {"server": "uvicorn", "workers": "1", "loop": "uvloop", "http": "httptools", "access log": "off"}
+GRANIAN = {"server": "granian", "interface": "asgi", "workers": "1", "loop": "uvloop", "http": "1", "access log": "off"}
+
+
+@contextlib.asynccontextmanager
+async def uvicorn(
+    name: str, app: str, home: Path, environment: Mapping[str, str] | None = None, ready: bytes = READY
+) -> AsyncGenerator[Server]:
+    """`app` of apps/ under uvicorn, in the peers' environment. Raises Unfit."""
+    if not PEERS_PYTHON.exists():
+        raise Unfit("its packages are not installed: `make peers`")
+    port = free_port()
+    words = [PEERS_PYTHON, "-m", "uvicorn", "--app-dir", APPS, "--host", "127.0.0.1", "--port", str(port)]
+    words += ["--workers", "1", "--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
+    async with started([*words, f"{app}:app"], home, environment) as pid:
+        server = Server(name=name, port=port, settings=UVICORN, root=pid)
+        await until_it_answers(server, ready, home)
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def granian(name: str, app: str, home: Path, ready: bytes = READY) -> AsyncGenerator[Server]:
+    """`app` of apps/ under the node's own Granian, with the settings the node gives it. Raises Unfit."""
+    port = free_port()
+    words = [sys.executable, "-m", "granian", "--interface", "asgi", "--http", "1", "--no-ws", "--workers", "1"]
+    words += [
+        "--loop",
+        "uvloop",
+        "--backlog",
+        "4096",
+        "--backpressure",
+        "4096",
+        "--no-access-log",
+        "--log-level",
+        "warning",
+    ]
+    words += ["--host", "127.0.0.1", "--port", str(port), "--working-dir", str(APPS)]
+    async with started([*words, f"{app}:app"], home) as pid:
+        server = Server(name=name, port=port, settings=GRANIAN, root=pid)
+        await until_it_answers(server, ready, home)
+        yield server

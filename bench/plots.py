@@ -1,0 +1,89 @@
+"""The pictures of a run: latency over rate, cost over stored data, requests per second beside the peers."""
+
+from pathlib import Path
+from typing import Any
+
+from bench.lab import PERCENTILES
+from bench.result import Results
+from bench.scenarios import growth, relay
+
+LATENCY, COST, PEERS = "latency-over-rate.png", "cost-over-data.png", "peers.png"
+
+TARGET_MS = 20.0
+
+
+def draw(results: Results, directory: Path) -> list[str]:
+    """Draw what the run has figures for; the names of the files. None without matplotlib."""
+    try:
+        import matplotlib as mpl  # noqa: PLC0415 - of the bench group; a report without pictures is still one
+    except ModuleNotFoundError:
+        return []
+    mpl.use("Agg")
+    directory.mkdir(parents=True, exist_ok=True)
+    pictures = {LATENCY: _latency(results), COST: _cost(results), PEERS: _peers(results)}
+    for name, figure in pictures.items():
+        if figure is not None:
+            figure.savefig(directory / name, dpi=110, bbox_inches="tight", metadata={"Software": None})
+    return [name for name, figure in pictures.items() if figure is not None]
+
+
+def _axes(title: str, across: str, up: str) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure  # noqa: PLC0415 - as above
+
+    figure = Figure(figsize=(7, 4))
+    axes: Any = figure.add_subplot()
+    axes.set(title=title, xlabel=across, ylabel=up)
+    axes.grid(visible=True, alpha=0.3)
+    return figure, axes
+
+
+def _latency(results: Results) -> Any:
+    """Percentiles of the acknowledgement as the rate rises to the ceiling."""
+    rows = [results.row("relay", "relay-node", relay.SWEEP.format(share=share)) for share in relay.SHARES]
+    rates = [(row.rate, row) for row in rows if row is not None and row.rate]
+    if len(rates) < 2:
+        return None
+    figure, axes = _axes("Relay acknowledgement, whole node, worker embedding", "requests due per second", "ms")
+    for name in PERCENTILES:
+        label = name.removesuffix("_ms").replace("_", ".")
+        axes.plot([rate for rate, _ in rates], [row.median(name) for _, row in rates], marker="o", label=label)
+    axes.axhline(TARGET_MS, linestyle="--", color="grey", label="20 ms")
+    axes.set_yscale("log")
+    axes.legend()
+    return figure
+
+
+def _cost(results: Results) -> Any:
+    """CPU of web and Redis for each kind of request as the stored entities grow."""
+    figure, axes = _axes("Cost over stored data", "entities stored", "CPU µs a request, web and Redis")
+    drawn = False
+    for what in growth.WHATS:
+        found = [
+            (size, results.row("growth", "relay-node", growth.AT.format(what=what, size=size))) for size in growth.SIZES
+        ]
+        points = [
+            (size, (row.median("web_cpu_us") or 0.0) + (row.median("redis_cpu_us") or 0.0))
+            for size, row in found
+            if row is not None
+        ]
+        if len(points) > 1:
+            axes.plot([size for size, _ in points], [cost for _, cost in points], marker="o", label=what)
+            drawn = True
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    if not drawn:
+        return None
+    axes.legend()
+    return figure
+
+
+def _peers(results: Results) -> Any:
+    """Requests per second at the ceiling of one process, the node and its peers."""
+    rows = [row for row in results.rows if row.scenario == "relay" and row.what == relay.CEILING]
+    if len(rows) < 2:
+        return None
+    figure, axes = _axes("Relay acknowledgement: ceiling of one process", "answered per second", "")
+    rows.sort(key=lambda row: row.requests_per_s)
+    colours = ["tab:orange" if row.subject == "relay-node" else "tab:blue" for row in rows]
+    axes.barh([row.subject for row in rows], [row.requests_per_s for row in rows], color=colours)
+    return figure

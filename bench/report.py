@@ -1,0 +1,141 @@
+"""What a reader gets of a run: results.json, a report in Markdown, and the plots, in one directory."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench import plots
+from bench.goals import verdicts
+from bench.lab import ROLES
+from bench.result import Results, Row, Spread
+
+README = Path(__file__).parent / "README.md"
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
+
+LATE = 0.01  # a share of late sends, or of a core, from which the generator is part of what was measured
+BUSY = 0.9
+
+
+def write(results: Results, directory: Path) -> None:
+    """Write everything to `directory`, which is made."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(results)))
+    pictures = plots.draw(results, directory)
+    links = "".join(f"\n![{name}]({name})\n" for name in pictures)
+    (directory / "report.md").write_text(f"# Benchmark of {results.taken}\n\n{markdown(results)}\n{links}")
+
+
+def publish(results: Results) -> None:
+    """Put the report between the marks in bench/README.md, its plots into results/ beside it."""
+    pictures = plots.draw(results, README.parent / "results")
+    links = "".join(f"\n![{name}](results/{name})\n" for name in pictures)
+    text = README.read_text()
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    README.write_text(f"{before}{BEGIN}\nTaken {results.taken}.\n\n{markdown(results)}\n{links}{END}{after}")
+
+
+def markdown(results: Results) -> str:
+    """The report without its pictures."""
+    parts = [_machine(results), _goals(results)]
+    for scenario in dict.fromkeys([row.scenario for row in results.rows] + [p.scenario for p in results.points]):
+        parts.append(_scenario(results, scenario))
+    parts.append(_settings(results))
+    if results.skipped:
+        parts.append("Not measured:\n\n" + "\n".join(f"- {each}" for each in results.skipped))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _machine(results: Results) -> str:
+    told = "; ".join(f"{name}: {value}" for name, value in results.machine.items())
+    return f"`python -m bench {' '.join(results.arguments)}`. Machine: {told}."
+
+
+def _goals(results: Results) -> str:
+    rows = [
+        (
+            v.goal.what,
+            v.goal.against,
+            v.goal.target,
+            f"{_number(v.value)} {v.goal.unit}".strip(),
+            "met" if v.met else "**missed**",
+        )
+        for v in verdicts(results)
+    ]
+    return "### Targets\n\n" + _table(("What", "Against", "Target", "Measured", ""), rows) if rows else ""
+
+
+def _scenario(results: Results, scenario: str) -> str:
+    rows = [row for row in results.rows if row.scenario == scenario]
+    roles = [role for role in ROLES if any(f"{role}_cpu_us" in row.figures for row in rows)]
+    head = ("Server", "What", "due/s", "answered/s", "p50 ms", "p99 ms", "p99.9 ms", "worst ms")
+    head += (*(f"{role} µs" for role in roles), "Redis calls", "other answers", "generator")
+    lines = [_line(row, roles) for row in rows]
+    points = [
+        f"- {point.subject}: {point.name}: {_number(point.value)} {point.unit} {point.note}".rstrip()
+        for point in results.points
+        if point.scenario == scenario
+    ]
+    return "\n\n".join([f"### {scenario}", _table(head, lines) if lines else "", "\n".join(points)]).rstrip()
+
+
+def _line(row: Row, roles: Sequence[str]) -> tuple[str, ...]:
+    def shown(name: str) -> str:
+        figure = row.figures.get(name)
+        return "" if figure is None else _spread(figure)
+
+    others = {status: times for status, times in row.statuses.items() if not status.startswith("2")}
+    return (
+        row.subject,
+        row.what,
+        f"{row.rate:,.0f}" if row.rate else "",
+        *(shown(name) for name in ("requests_per_s", "p50_ms", "p99_ms", "p99_9_ms", "max_ms")),
+        *(shown(f"{role}_cpu_us") for role in roles),
+        shown("redis_commands"),
+        ", ".join(f"{status}: {times:,}" for status, times in others.items()),
+        _generator(row),
+    )
+
+
+def _generator(row: Row) -> str:
+    """Empty if the generator did its part; else what it did not do."""
+    late, busy = row.median("late_share") or 0.0, row.median("generator_busy") or 0.0
+    told = ([f"{late:.1%} late"] if late > LATE else []) + ([f"{busy:.0%} busy"] if busy > BUSY else [])
+    return ", ".join(told)
+
+
+def _settings(results: Results) -> str:
+    """What each server ran with, once for each server."""
+    lines: dict[str, str] = {}
+    for row in results.rows:
+        if row.settings:
+            told = "; ".join(f"{name}={value}" for name, value in row.settings.items())
+            redis = "; ".join(f"{name} {value or '(none)'}" for name, value in row.redis_settings.items())
+            lines.setdefault(
+                f"{row.subject}|{told}", f"- {row.subject}: {told}" + (f". Redis: {redis}" if redis else "")
+            )
+    return "### Settings\n\n" + "\n".join(lines.values()) if lines else ""
+
+
+def _spread(figure: Spread) -> str:
+    """The median, and the span of the runs where there were several."""
+    if len(figure.runs) == 1:
+        return _number(figure.median)
+    return f"{_number(figure.median)} ({_number(figure.low)}-{_number(figure.high)})"
+
+
+def _number(value: float) -> str:
+    """Three significant digits, no exponent."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return re.sub(r"\.?0+$", "", f"{value:.1f}") if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    kept = [n for n, name in enumerate(head) if name == "What" or any(row[n] for row in rows)]
+    lines = [[head[n] for n in kept], ["---"] * len(kept), *([row[n] for n in kept] for row in rows)]
+    return "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines)

@@ -1,0 +1,121 @@
+"""What a benchmark leaves behind: rows of figures, each the median of several runs with its spread.
+
+The JSON file is exactly these structs; Markdown and plots are made from it (report.py, plots.py).
+"""
+
+import os
+import platform
+import statistics
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+PACKAGES = ("granian", "uvloop", "litestar", "redis", "hiredis", "msgspec")
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """A figure's runs in the order they were taken."""
+
+    median: float
+    low: float
+    high: float
+    runs: list[float]
+
+    @classmethod
+    def of(cls, runs: Sequence[float]) -> Self:
+        kept = [round(run, 4) for run in runs]
+        return cls(round(statistics.median(kept), 4), min(kept), max(kept), kept)
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """One thing measured on one server."""
+
+    scenario: str
+    subject: str
+    what: str
+    rate: float | None = None  # requests due per second; None in a closed loop
+    connections: int = 0
+    figures: dict[str, Spread] = {}
+    statuses: dict[str, int] = {}
+    settings: dict[str, str] = {}
+    redis_settings: dict[str, str] = {}
+    distribution: str = ""  # HdrHistogram, all runs together
+    note: str = ""
+
+    def median(self, name: str) -> float | None:
+        figure = self.figures.get(name)
+        return None if figure is None else figure.median
+
+    @property
+    def requests_per_s(self) -> float:
+        return self.median("requests_per_s") or 0.0
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One figure that is a fact rather than a measurement over time: sockets closed, winners, recall."""
+
+    scenario: str
+    subject: str
+    name: str
+    value: float
+    unit: str = ""
+    note: str = ""
+
+
+class Results(msgspec.Struct, kw_only=True):
+    """One run of the suite."""
+
+    taken: str
+    arguments: list[str]
+    machine: dict[str, str]
+    rows: list[Row] = []
+    points: list[Point] = []
+    skipped: list[str] = []
+
+    def row(self, scenario: str, subject: str, what: str) -> Row | None:
+        return next((r for r in self.rows if (r.scenario, r.subject, r.what) == (scenario, subject, what)), None)
+
+    def point(self, scenario: str, name: str, subject: str = "relay-node") -> Point | None:
+        return next((p for p in self.points if (p.scenario, p.subject, p.name) == (scenario, subject, name)), None)
+
+
+def merged(counts: Sequence[Mapping[int, int]]) -> dict[str, int]:
+    """Statuses of all runs added up, in words a reader knows."""
+    total: dict[str, int] = {}
+    for count in counts:
+        for status, times in count.items():
+            name = {1: "closed", 2: "timeout"}.get(status, str(status))
+            total[name] = total.get(name, 0) + times
+    return dict(sorted(total.items()))
+
+
+def machine(data: Path) -> dict[str, str]:
+    """What a reader must know to compare: processors, memory, kernel, versions, where the data lies."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = {
+        name: metadata.version(name) for name in ("granian", "uvloop", "litestar", "redis", "hiredis", "msgspec")
+    }
+    return {
+        "processors": f"{os.cpu_count()} of {next(models, platform.machine())}",
+        "memory": f"{memory:.0f} GiB",
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load average at start": f"{os.getloadavg()[0]:.2f}",
+        "data on": _file_system(data),
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+
+
+def _file_system(path: Path) -> str:
+    """The type of the file system that holds `path`: fsync costs what it makes it cost."""
+    holding = ("", "?")
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, mount, kind = line.split()[:3]
+        if path.resolve().is_relative_to(mount) and len(mount) >= len(holding[0]):
+            holding = (mount, kind)
+    return holding[1]

@@ -1,0 +1,16 @@
+"""What a scenario is, for those who write one: a name, a sentence, and what to run."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from bench.lab import Lab
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """One file of scenarios/."""
+
+    name: str
+    about: str
+    run: Callable[[Lab], Awaitable[None]]
+    full_only: bool = False  # too long for `all`; run by name, or by `all --full`

@@ -1,0 +1,67 @@
+"""Growth: what the same requests cost with 10⁴, 10⁵ and 10⁶ stored entities, and what an entity weighs.
+
+One web process without a worker: embedding a million threads takes an hour and is not what grows.
+The events nobody consumes meanwhile are part of the memory shown.
+"""
+
+import itertools
+
+from bench.client import Call, request
+from bench.entities import Sessions, in_turn, relay_messages, session_calls, sessions, task_calls, tasks
+from bench.lab import Lab
+from bench.load import Calls
+from bench.meter import info
+from bench.payload import Template
+from bench.scenario import Scenario
+from bench.server import Server
+
+SIZES = (10_000, 100_000, 1_000_000)
+RATE = 500.0
+FILL_SECONDS = 3000.0
+
+AT = "{what}, {size:,} entities"
+WHATS = ("acknowledge", "send a line", "poll", "claim", "list tasks", "list threads")
+KINDS = ("relay message", "offered task", "session")
+
+
+async def run(lab: Lab) -> None:
+    rate = lab.options.rate or RATE
+    stored = 0
+    async with lab.node("web") as node:
+        lines = Sessions(await sessions(lab, node, 64))
+        for size in SIZES if lab.options.full else SIZES[:1]:
+            await _grow(lab, node, size, size - stored)
+            stored = size
+            turn = itertools.cycle(await tasks(lab, node, 500))
+
+            def claim(number: int, turn: "itertools.cycle[str]" = turn) -> Call:
+                path = f"/api/v1/tasks/{next(turn)}/claim"
+                return Call(Template("POST", path)(b'{"assignee_id":"agent-%d"}' % number), "", (200, 409))
+
+            measured: tuple[Calls, ...] = (
+                relay_messages(lab),
+                lab.numbered(lines.send),
+                lab.numbered(lines.poll),
+                lab.numbered(claim),
+                in_turn([request("GET", "/api/v1/tasks?status=offered&limit=20")]),
+                in_turn([request("GET", "/api/v1/board?limit=20")]),
+            )
+            for what, calls in zip(WHATS, measured, strict=True):
+                await lab.at_rate(node, calls, AT.format(what=what, size=size), rate)
+
+
+async def _grow(lab: Lab, node: Server, size: int, count: int) -> None:
+    """Add `count` entities: half relay messages on the board, a quarter tasks, a quarter sessions."""
+    kinds = ((count // 2, relay_messages(lab)), (count // 4, task_calls(lab)), (count // 4, session_calls()))
+    for kind, (number, calls) in zip(KINDS, kinds, strict=True):
+        before = _memory(node)
+        await lab.fill(node, calls, number, f"entities of kind {kind}", FILL_SECONDS)
+        if node.redis is not None:
+            lab.point(f"memory of a {kind}, up to {size:,} entities", (_memory(node) - before) / number, "B")
+
+
+def _memory(node: Server) -> int:
+    return int(info(node.redis, "memory")["used_memory"]) if node.redis is not None else 0
+
+
+SCENARIO = Scenario("growth", "the same requests with 10⁴ to 10⁶ entities stored", run, full_only=True)

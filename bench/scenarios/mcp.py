@@ -1,0 +1,35 @@
+"""MCP tools/call: a tool without a store, compared with the official SDK's server, and one that writes."""
+
+from bench.client import Call
+from bench.lab import Lab
+from bench.payload import Template, sentence, tool_call
+from bench.peers import mcp_sdk
+from bench.scenario import Scenario
+
+CEILING = "get_node_health, ceiling"
+
+_headers = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-03-26"}
+_call = Template("POST", "/api/v1/mcp", **_headers)
+
+
+async def run(lab: Lab) -> None:
+    health = lab.numbered(lambda number: Call(_call(tool_call(number, "get_node_health", {}))))
+    relay = lab.numbered(lambda number: Call(_call(tool_call(number, "relay_message", _message(number)))))
+    if lab.alone:
+        async with lab.node() as node:
+            await lab.at_asked_rate(node, relay)
+        return
+    async with lab.node("web") as node:
+        await lab.at_ceiling(node, health, CEILING)
+        ceiling = await lab.at_ceiling(node, relay, "relay_message, ceiling")
+        await lab.at_rate(node, relay, "relay_message, half of the ceiling", ceiling.requests_per_s / 2)
+    async with lab.peer(mcp_sdk.PEER) as server:
+        if server is not None:
+            await lab.at_ceiling(server, lab.numbered(mcp_sdk.PEER.calls), CEILING)
+
+
+def _message(number: int) -> dict[str, str]:
+    return {"message": sentence(number), "agent": f"agent-{number}"}
+
+
+SCENARIO = Scenario("mcp", "MCP tools/call; the Python SDK's server beside it", run)

@@ -1,0 +1,28 @@
+"""A2A message:send, beside the official SDK's own server."""
+
+from bench.client import Call
+from bench.lab import Lab
+from bench.payload import Template, message_body
+from bench.peers import a2a_sdk
+from bench.scenario import Scenario
+
+CEILING = "ceiling"
+
+_send = Template("POST", "/api/v1/message:send", A2A_Version="1.0")
+
+
+async def run(lab: Lab) -> None:
+    messages = lab.numbered(lambda number: Call(_send(message_body(number))))
+    if lab.alone:
+        async with lab.node() as node:
+            await lab.at_asked_rate(node, messages)
+        return
+    async with lab.node("web") as node:
+        ceiling = await lab.at_ceiling(node, messages, CEILING)
+        await lab.at_rate(node, messages, "half of the ceiling", ceiling.requests_per_s / 2)
+    async with lab.peer(a2a_sdk.PEER) as server:
+        if server is not None:
+            await lab.at_ceiling(server, lab.numbered(a2a_sdk.PEER.calls), CEILING)
+
+
+SCENARIO = Scenario("message", "A2A message:send; a2a-sdk's server beside it", run)

@@ -1,0 +1,45 @@
+"""POST /api/v1/relay: the acknowledgement, alone, while the worker embeds, and beside every peer.
+
+The ceilings are taken on one web process with a Redis and nothing else, as the peers have it. The
+latencies are taken on a whole node, whose worker embeds the board threads that the messages become.
+"""
+
+from bench.entities import relay_messages
+from bench.lab import Lab, Peer
+from bench.peers import bare_granian, nats, plain_fastapi, webdis
+from bench.scenario import Scenario
+
+PEERS: tuple[Peer, ...] = (bare_granian.PEER, webdis.PEER, plain_fastapi.PEER, nats.PEER)
+
+CEILING = "ceiling"
+PRIVATE = "ceiling, public=false"
+SAME_RATE = "at half of the node's ceiling"
+HALF = "half of the ceiling, worker embedding"
+SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
+SWEEP = "whole node, {share:.0%} of the ceiling"
+
+
+async def run(lab: Lab) -> None:
+    messages = relay_messages(lab)
+    if lab.alone:
+        async with lab.node() as node:
+            await lab.at_asked_rate(node, messages)
+        return
+    async with lab.node("web") as node:
+        ceiling = await lab.at_ceiling(node, messages, CEILING)
+        half = ceiling.requests_per_s / 2
+        await lab.at_ceiling(node, relay_messages(lab, public=False), PRIVATE)
+        await lab.at_rate(node, messages, SAME_RATE, half)
+    for peer in PEERS:
+        async with lab.peer(peer) as server:
+            if server is not None:
+                own = await lab.at_ceiling(server, lab.numbered(peer.calls), CEILING)
+                if own.requests_per_s > half:
+                    await lab.at_rate(server, lab.numbered(peer.calls), SAME_RATE, half)
+    async with lab.node() as node:
+        await lab.at_rate(node, messages, HALF, half)
+        for share in SHARES:
+            await lab.at_rate(node, messages, SWEEP.format(share=share), 2 * half * share, runs=1)
+
+
+SCENARIO = Scenario("relay", "acknowledge a relay message; Webdis, bare Granian, FastAPI, NATS beside it", run)
