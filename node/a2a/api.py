@@ -12,6 +12,10 @@ from node.web.route import Route
 
 A2A_TYPE = (b"content-type", b"application/a2a+json")
 
+NO_STREAMS = A2AError(
+    "UNSUPPORTED_OPERATION", "Streaming is not supported by this agent (capabilities.streaming is false)"
+)
+
 
 def negotiated(request: Request, value: object) -> Response:
     """A success: application/a2a+json for whoever names that type, application/json for all others."""
@@ -54,9 +58,7 @@ class A2AApi:
     async def refuse_stream(self, request: Request) -> Response:
         """There are no streams."""
         check_version(request)
-        raise A2AError(
-            "UNSUPPORTED_OPERATION", "Streaming is not supported by this agent (capabilities.streaming is false)"
-        )
+        raise NO_STREAMS
 
     async def refuse_push(self, request: Request) -> Response:
         """There are no push notifications."""

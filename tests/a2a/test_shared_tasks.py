@@ -1,0 +1,139 @@
+"""One path, two readers: work contracts for A2A clients and for everybody else (facts of DESIGN 8)."""
+
+from typing import Any
+
+from tests.node_under_test import NodeUnderTest
+
+A2A = {"a2a-version": "1.0"}
+OFFER = {"publisher_id": "agent-1", "title": "Translate a memo"}
+
+
+async def offered(node: NodeUnderTest) -> dict[str, Any]:
+    response = await node.client.post("/api/v1/tasks", json=OFFER)
+    assert response.status_code == 201
+    return response.json()
+
+
+async def as_task(node: NodeUnderTest, task_id: str) -> dict[str, Any]:
+    response = await node.client.get(f"/api/v1/tasks/{task_id}", headers=A2A)
+    assert response.status_code == 200
+    return response.json()
+
+
+async def test_an_a2a_client_never_sees_a_string_status(node: NodeUnderTest) -> None:
+    contract = await offered(node)
+    assert (await node.client.get(f"/api/v1/tasks/{contract['id']}")).json()["status"] == "offered"
+    assert await as_task(node, contract["id"]) == {
+        "id": contract["id"],
+        "contextId": contract["id"],
+        "status": {"state": "TASK_STATE_SUBMITTED", "timestamp": contract["created_at"]},
+        "metadata": {
+            "kind": "workContract",
+            "contractStatus": "offered",
+            "title": "Translate a memo",
+            "publisherId": "agent-1",
+            "isSigned": False,
+        },
+    }
+
+
+async def test_a_reader_who_asks_for_the_media_type_or_version_by_query_is_an_a2a_client(node: NodeUnderTest) -> None:
+    contract = await offered(node)
+    path = f"/api/v1/tasks/{contract['id']}"
+    by_type = await node.client.get(path, headers={"accept": "application/a2a+json"})
+    by_query = await node.client.get(f"{path}?A2A-Version=1.0")
+    assert by_type.json()["status"] == by_query.json()["status"]
+    assert by_type.headers["content-type"] == "application/a2a+json"
+
+
+async def test_lists_of_contracts_are_for_readers_who_ask_for_contracts(node: NodeUnderTest) -> None:
+    contract = await offered(node)
+    for query in ("status=offered", "limit=5", "offset=0"):
+        page = (await node.client.get(f"/api/v1/tasks?{query}")).json()
+        assert [task["id"] for task in page["tasks"]] == [contract["id"]]
+        assert page["tasks"][0]["is_signed"] is False
+    for headers, query in (
+        (A2A, "limit=5"),
+        ({}, ""),
+        ({}, "status=TASK_STATE_SUBMITTED"),
+        ({}, "contextId=x&limit=5"),
+    ):
+        page = (await node.client.get(f"/api/v1/tasks?{query}", headers=headers)).json()
+        assert page == {"tasks": [], "nextPageToken": "", "pageSize": 20, "totalSize": 0}
+
+
+async def test_an_a2a_client_follows_a_contract_to_its_result(node: NodeUnderTest) -> None:
+    body = {
+        "message": {
+            "messageId": "m-1",
+            "role": "ROLE_USER",
+            "parts": [{"text": "Translate this memo into plain words. It has two pages."}],
+            "metadata": {"publisherId": "agent-1"},
+        }
+    }
+    response = await node.client.post("/api/v1/a2a/tasks", json=body, headers=A2A)
+    assert response.status_code == 200
+    task = response.json()["task"]
+    assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert task["metadata"]["title"] == "Translate this memo into plain words."
+    path = f"/api/v1/tasks/{task['id']}"
+    claim = (await node.client.post(f"{path}/claim", json={"assignee_id": "worker"})).json()
+    moved = await node.client.post(f"{path}/transition", json={"actor_id": "worker"})
+    assert moved.json()["status"] == "in_progress"
+    assert (await as_task(node, task["id"]))["status"]["state"] == "TASK_STATE_WORKING"
+    result = {"pages": 2, "text": ["first", None]}
+    await node.client.post(f"{path}/complete", json={"claim_token": claim["claim_token"], "result_payload": result})
+    done = await as_task(node, task["id"])
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert done["artifacts"] == [{"artifactId": "result", "parts": [{"data": result}]}]
+    assert claim["claim_token"] not in str(done)
+
+
+async def test_only_the_publisher_cancels_a_contract(node: NodeUnderTest) -> None:
+    contract = await offered(node)
+    path = f"/api/v1/tasks/{contract['id']}:cancel"
+    for body in (None, {}, {"metadata": {"publisherToken": "wrong"}}):
+        refused = await node.client.post(path, json=body, headers=A2A)
+        assert refused.status_code == 400
+        assert refused.json()["error"]["details"][0]["reason"] == "TASK_NOT_CANCELABLE"
+    body = {"id": contract["id"], "metadata": {"publisherToken": contract["publisher_token"]}}
+    canceled = await node.client.post(path, json=body, headers=A2A)
+    assert canceled.json()["status"]["state"] == "TASK_STATE_CANCELED"
+    assert (await as_task(node, contract["id"]))["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+async def test_a_message_to_a_contract_is_refused(node: NodeUnderTest) -> None:
+    contract = await offered(node)
+    body = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello"}], "taskId": contract["id"]}}
+    error = (await node.client.post("/api/v1/message:send", json=body, headers=A2A)).json()
+    assert error["error"]["details"][0]["reason"] == "UNSUPPORTED_OPERATION"
+
+
+async def test_a_message_task_cannot_be_claimed(node: NodeUnderTest) -> None:
+    body = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}}
+    task = (await node.client.post("/api/v1/message:send", json=body)).json()["task"]
+    claim = await node.client.post(f"/api/v1/tasks/{task['id']}/claim", json={"assignee_id": "worker"})
+    assert claim.status_code == 404
+
+
+async def test_an_unknown_task_is_not_found_in_the_readers_form(node: NodeUnderTest) -> None:
+    plain = await node.client.get("/api/v1/tasks/no-such-task")
+    assert (plain.status_code, list(plain.json())) == (404, ["error"])
+    a2a = await node.client.get("/api/v1/tasks/no-such-task", headers=A2A)
+    assert (a2a.status_code, a2a.json()["error"]["details"][0]["reason"]) == (404, "TASK_NOT_FOUND")
+    odd = await node.client.post("/api/v1/tasks/no-such-task:explode", headers=A2A)
+    assert odd.status_code == 404
+
+
+async def test_the_card_is_the_same_at_both_addresses_and_can_be_cached(node: NodeUnderTest) -> None:
+    first = await node.client.get("/.well-known/agent-card.json")
+    second = await node.client.get("/api/v1/a2a/card")
+    assert first.content == second.content
+    card = first.json()
+    assert card["supportedInterfaces"] == [
+        {"url": "http://node.example/api/v1", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}
+    ]
+    assert first.headers["cache-control"].startswith("public, max-age=")
+    assert first.headers["last-modified"].endswith("GMT")
+    again = await node.client.get("/api/v1/a2a/card", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
