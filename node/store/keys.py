@@ -130,6 +130,26 @@ def artifact(artifact_id: str) -> str:
     return _of("artifact", artifact_id)
 
 
+def doc(thread_id: str) -> str:
+    """The terms of a thread, for search by text. A projection of the thread; gone when it is closed."""
+    return _of("doc", thread_id)
+
+
+def vector(generation: str, thread_id: str, passage: str) -> str:
+    """The vector of one passage of a thread, in one generation of the index. A projection, like `doc`."""
+    return f"{vectors_prefix(generation)}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{passage}"
+
+
+def vectors_prefix(generation: str) -> str:
+    """How the keys of all vectors of a generation begin."""
+    return f"search:vector:{generation}:"
+
+
+def passages(generation: str, thread_id: str) -> str:
+    """Names of the passages of a thread that have a vector in a generation, a set. Kept with the vectors."""
+    return f"search:passages:{generation}:{_TAGS[partition_of_id(thread_id)]}:{thread_id}"
+
+
 # One of each partition.
 
 
@@ -160,6 +180,48 @@ CLOSED_THREADS = "board:closed"
 def tasks_with(status: str) -> str:
     """Ids of the work contracts with that status, by time of their creation (ms)."""
     return f"tasks:{status}"
+
+
+# Search, all in one slot: what web processes and workers tell each other, and which index is in use.
+
+SEARCH_ASKS = "search:asks:{search}"
+"""Questions to the workers, a list. TTL: a little longer than anybody waits for the answer."""
+
+SEARCH_PENDING = "search:pending:{search}"
+"""Threads whose vectors are to be made, by the time (ms) until which a worker has them; 0 = nobody has."""
+
+SEARCH_BACKLOG = "search:backlog:{search}"
+"""The same for threads that are indexed anew: after all that are pending."""
+
+SEARCH_LIVE = "search:live:{search}"
+"""The generation of the vector index that queries use."""
+
+SEARCH_TARGET = "search:target:{search}"
+"""The generation that is being built to take its place; absent most of the time."""
+
+SEARCH_EPOCH = "search:epoch:{search}"
+"""How often an operator asked for everything to be indexed anew."""
+
+SEARCH_LOCK = "search:lock:{search}"
+"""Held by the worker that looks through all threads. TTL: a minute."""
+
+SEARCH_CHANGES = "search:changes:{search}"
+"""Threads whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
+
+
+def search_alive(service: str) -> str:
+    """There while a worker offers `service`: `vectors` or `hits`. TTL: 3 s."""
+    return f"search:alive:{service}:{{search}}"
+
+
+def search_answers(process: str) -> str:
+    """The channel on which one process hears answers. Never a key."""
+    return f"search:answers:{process}:{{search}}"
+
+
+def query_vector(query: str) -> str:
+    """The vector of a query. TTL: 600 s."""
+    return f"search:query:{digest(query)}:{{search}}"
 
 
 # Channels: a wake-up about an entity or an outbox is sent by sharded pub/sub on the channel that bears
