@@ -19,6 +19,8 @@ from node.ops.health import Capabilities, HealthApi
 from node.relay.api import RelayApi
 from node.rooms import Rooms
 from node.sessions.api import SessionsApi
+from node.site.discovery import discovery_routes
+from node.site.pages import SiteApi
 from node.store import Store, connect
 from node.store.limits import LimitStore
 from node.tasks.api import TasksApi
@@ -105,7 +107,7 @@ def routes_of(settings: Settings, store: Store) -> list[Route]:
         push_notifications=False,
         durability=settings.durability,
     )
-    return [
+    routes = [
         *RelayApi(rooms.relay, limiter).routes(),
         *BoardApi(rooms.board, limiter, signatures).routes(),
         *SharedTasksApi(rooms.messages, rooms.tasks, contracts, limiter).routes(),
@@ -114,4 +116,6 @@ def routes_of(settings: Settings, store: Store) -> list[Route]:
         *SessionsApi(rooms.sessions, limiter).routes(),
         *FeedbackApi(rooms.feedback, limiter).routes(),
         *HealthApi(store, settings, capabilities).routes(),
+        *SiteApi(settings, rooms.board, rooms.tasks, limiter).routes(),
     ]
+    return [*routes, *discovery_routes(routes, settings)]

@@ -12,9 +12,12 @@ from node.web.route import Route
 
 A2A_TYPE = (b"content-type", b"application/a2a+json")
 
-NO_STREAMS = A2AError(
-    "UNSUPPORTED_OPERATION", "Streaming is not supported by this agent (capabilities.streaming is false)"
-)
+
+def no_streams() -> A2AError:
+    """What message:stream and :subscribe end in."""
+    return A2AError(
+        "UNSUPPORTED_OPERATION", "Streaming is not supported by this agent (capabilities.streaming is false)"
+    )
 
 
 def negotiated(request: Request, value: object) -> Response:
@@ -58,7 +61,7 @@ class A2AApi:
     async def refuse_stream(self, request: Request) -> Response:
         """There are no streams."""
         check_version(request)
-        raise NO_STREAMS
+        raise no_streams()
 
     async def refuse_push(self, request: Request) -> Response:
         """There are no push notifications."""

@@ -6,7 +6,7 @@ contract record; everyone else gets the contract as it is. A message task is a T
 
 import msgspec
 
-from node.a2a.api import NO_STREAMS, negotiated
+from node.a2a.api import negotiated, no_streams
 from node.a2a.errors import A2AError, fault
 from node.a2a.model import SendMessageResponse, Task
 from node.a2a.read import check_version, is_a2a, read_message
@@ -79,7 +79,7 @@ class SharedTasksApi:
         request.notes.append(VARY)
         task_id = request.params["id"]
         if task_id.endswith(":subscribe"):  # the proto's annotation says GET, the text says POST
-            raise NO_STREAMS
+            raise no_streams()
         length = _history_length(request)
         if is_a2a(request):
             check_version(request)
@@ -96,7 +96,7 @@ class SharedTasksApi:
         """`{id}:cancel` and `{id}:subscribe`: the router has no pattern with a colon."""
         task_id, _, verb = request.params["id"].rpartition(":")
         if verb == "subscribe":
-            raise NO_STREAMS
+            raise no_streams()
         if verb != "cancel":
             raise Refused("path.unknown")
         check_version(request)

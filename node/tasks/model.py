@@ -60,7 +60,9 @@ class Completion(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/complete."""
 
     claim_token: str
-    result_payload: Annotated[msgspec.Raw, Meta(description="Any JSON")] = msgspec.Raw(b"null")
+    result_payload: Annotated[msgspec.Raw, Meta(description="Any JSON")] = msgspec.field(
+        default_factory=lambda: msgspec.Raw(b"null")
+    )
 
 
 class Holding(msgspec.Struct):

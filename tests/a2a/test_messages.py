@@ -170,7 +170,7 @@ async def test_parts_that_are_not_plain_text_are_refused(node: NodeUnderTest, pa
 async def test_what_is_no_object_is_an_invalid_request(node: NodeUnderTest, body: bytes, why: str) -> None:
     response = await node.client.post(SEND, content=body, headers=A2A | {"content-type": "application/json"})
     assert response.status_code == 400
-    assert reason(response.json()) == why
+    assert reason(response.json()) == "INVALID_REQUEST"
 
 
 async def test_another_content_type_is_refused(node: NodeUnderTest) -> None:
