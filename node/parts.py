@@ -10,6 +10,8 @@ import os
 import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -35,6 +37,7 @@ RESPAWN_PAUSE = 0.2  # seconds until the place of a web process that died is tak
 # Seconds a stopping web process has to finish what is in flight. A body that does not arrive is
 # given up after 5 s; 10 s is when the whole node must be gone.
 KILL_TIMEOUT = 7
+INSIST = 0.25  # seconds between two signals to a web process that is to stop
 
 # Sent to each web process just before it is told to stop, so that it answers the requests it
 # holds for news: `wait=30` must not keep a node from stopping.
@@ -56,7 +59,16 @@ class WebServer(MPServer):
         for child in multiprocessing.active_children():
             if child.pid:
                 os.kill(child.pid, RELEASE_WAITERS)
+        threading.Thread(target=_insist, daemon=True).start()
         super().signal_handler_interrupt(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _insist() -> None:
+    """Repeat SIGTERM until no web process is left: one that has just started can miss it (Granian 2.8)."""
+    while children := multiprocessing.active_children():
+        time.sleep(INSIST)
+        for child in children:
+            child.terminate()
 
 
 def web(settings: Settings, app: str = APP) -> None:
