@@ -1,30 +1,76 @@
 """JSON Schema of our types, as documents of their own and as OpenAPI components."""
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
 import msgspec
 
+Schema = dict[str, Any]
 
-def schema_document(title: str, **types: type[msgspec.Struct]) -> bytes:
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_NAMED = ("properties", "$defs")
+"""Members whose own members are names of ours, not words of JSON Schema."""
+
+IN_DOCUMENT = "#/$defs/"
+IN_OPENAPI = "#/components/schemas/"
+
+
+class Schemas:
+    """The schemas of some types: one definition each, and for every type what to write where it is used."""
+
+    def __init__(self, types: Iterable[Any], root: str = IN_DOCUMENT) -> None:
+        self._types = list(dict.fromkeys(types))
+        uses, definitions = msgspec.json.schema_components(
+            self._types, schema_hook=_anything, ref_template=root + "{name}"
+        )
+        self._uses = dict(zip(self._types, uses, strict=True))
+        self.root = root
+        self.definitions: dict[str, Schema] = definitions
+
+    def use(self, kind: Any) -> Schema:
+        """The schema to write where the type is used: a reference, or all of it if the type has no name."""
+        return self._uses[kind]
+
+    def whole(self, schema: Schema) -> Schema:
+        """`schema` with a reference at its top followed."""
+        ref = schema.get("$ref")
+        return self.definitions[ref.removeprefix(self.root)] if ref else schema
+
+
+def _anything(kind: type) -> Schema:
+    if kind is object:
+        return {"description": "Any JSON"}
+    raise NotImplementedError(f"{kind} has no JSON Schema")
+
+
+def schema_document(title: str, *, url: str | None = None, **types: Any) -> bytes:
     """A JSON Schema document whose `$defs` hold the types, and name each by what it is used for."""
-    _, components = msgspec.json.schema_components(types.values(), ref_template="#/$defs/{name}")
+    schemas = Schemas(types.values())
     return msgspec.json.encode(
         {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$schema": DRAFT,
+            **({"$id": url} if url else {}),
             "title": title,
-            "properties": {name: {"$ref": f"#/$defs/{kind.__name__}"} for name, kind in types.items()},
-            "$defs": components,
+            "properties": {name: schemas.use(kind) for name, kind in types.items()},
+            "$defs": schemas.definitions,
         }
     )
 
 
 def openapi_30(schema: Any) -> Any:
-    """A JSON Schema (2020-12) value as the Schema Object of OpenAPI 3.0.3, which knows neither null nor const."""
+    """A JSON Schema (2020-12) value as the Schema Object of OpenAPI 3.0.3, which knows neither null nor const.
+
+    A default of null says no more than that the member may be absent, and is left out.
+    """
     if isinstance(schema, list):
-        return [openapi_30(member) for member in schema]  # pyright: ignore[reportUnknownVariableType]
+        return [openapi_30(member) for member in cast(list[Any], schema)]
     if not isinstance(schema, dict):
         return schema
-    mapped: dict[str, Any] = {name: openapi_30(value) for name, value in schema.items()}  # pyright: ignore[reportUnknownVariableType]
+    mapped: Schema = {
+        name: openapi_30(value) if name not in _NAMED else {each: openapi_30(one) for each, one in value.items()}
+        for name, value in cast(Mapping[str, Any], schema).items()
+        if name != "default" or value is not None
+    }
     variants: list[Any] = mapped.pop("anyOf", [])
     if variants:
         kept = [variant for variant in variants if variant != {"type": "null"}]
@@ -32,13 +78,27 @@ def openapi_30(schema: Any) -> Any:
         only = kept[0] if len(kept) == 1 else {"anyOf": kept}
         # A reference takes no siblings in 3.0, so it is wrapped.
         mapped |= ({"allOf": [only]} if "$ref" in only else only) | nullable
+    if mapped.get("required") == []:  # 3.0 wants one at least
+        del mapped["required"]
     if "const" in mapped:
         mapped["enum"] = [mapped.pop("const")]
-    if mapped.get("enum") and None in mapped["enum"]:
-        mapped["enum"] = [value for value in mapped["enum"] if value is not None]
-        mapped["nullable"] = True
+    if isinstance(mapped.get("enum"), list):
+        _close(mapped)
     for bound in ("Minimum", "Maximum"):
         exclusive = mapped.pop(f"exclusive{bound}", None)
         if exclusive is not None:
             mapped |= {bound.lower(): exclusive, f"exclusive{bound}": True}
     return mapped
+
+
+def _close(enumeration: Schema) -> None:
+    """`nullable` takes effect only beside `type` (OpenAPI 3.0.3), so an enumeration gets one."""
+    values = cast(list[Any], enumeration["enum"])
+    kept = [value for value in values if value is not None]
+    enumeration["enum"] = kept
+    if len(kept) < len(values):
+        enumeration["nullable"] = True
+    if kept and all(isinstance(value, str) for value in kept):
+        enumeration["type"] = "string"
+    elif kept and all(isinstance(value, bool) for value in kept):
+        enumeration["type"] = "boolean"

@@ -1,0 +1,45 @@
+"""Requests that can be copied: curl lines made from a route."""
+
+import shlex
+
+import msgspec
+
+from node.web.openapi import PARAMETER
+from node.web.route import Route
+from node.web.sample import sample
+from node.web.schema import Schemas
+
+TEXT_EXAMPLE = "Hello from one agent to another."
+
+
+def curl(route: Route, base: str) -> str:
+    """A curl command for the operation. Path parameters are shell variables: `$ID`."""
+    words = ["curl -sS"]
+    if route.method not in {"GET", "POST"} or (route.method == "POST" and not _takes_body(route)):
+        words.append(f"-X {route.method}")
+    words.append(base + PARAMETER.sub(lambda match: "$" + match[1].upper(), route.path))
+    if route.body is not None:
+        words += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(body_text(route))}"]
+    elif route.text_body:
+        words += ["-H 'Content-Type: text/plain'", f"-d {shlex.quote(TEXT_EXAMPLE)}"]
+    return " ".join(words)
+
+
+def body_text(route: Route) -> str:
+    """The example body on one line; made from the schema where the route names none."""
+    example = route.example
+    if example is None:
+        schemas = Schemas([route.body])
+        example = sample(schemas.use(route.body), schemas, full=False)
+    return msgspec.json.encode(example).decode()
+
+
+def answer_text(route: Route, schemas: Schemas, base: str) -> str | None:
+    """The shape of the answer on one line; None where it is not JSON."""
+    if route.answers is None:
+        return None
+    return msgspec.json.encode(sample(schemas.use(route.answers), schemas, base=base)).decode()
+
+
+def _takes_body(route: Route) -> bool:
+    return route.body is not None or route.text_body

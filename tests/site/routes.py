@@ -1,0 +1,26 @@
+"""The route tables of the node, without a store behind them: for tests of what is made from the tables."""
+
+from typing import Any, cast
+
+from node.board.api import BoardApi
+from node.feedback.api import FeedbackApi
+from node.ops.health import HealthApi
+from node.relay.api import RelayApi
+from node.sessions.api import SessionsApi
+from node.tasks.api import TasksApi
+from node.web.route import Route
+
+NOBODY = cast(Any, None)
+"""No route table asks its services anything."""
+
+
+def room_routes() -> list[Route]:
+    """The operations of the rooms."""
+    return [
+        *RelayApi(NOBODY, NOBODY).routes(),
+        *BoardApi(NOBODY, NOBODY, NOBODY).routes(),
+        *TasksApi(NOBODY, NOBODY, NOBODY).routes(),
+        *SessionsApi(NOBODY, NOBODY).routes(),
+        *FeedbackApi(NOBODY, NOBODY).routes(),
+        *HealthApi(NOBODY, NOBODY, NOBODY).routes(),
+    ]
