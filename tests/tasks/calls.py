@@ -82,7 +82,7 @@ async def told(store: Store, task_id: str) -> list[dict[str, str]]:
     return [fields for fields in found if fields["id"] == task_id]
 
 
-def tasks_on(store: Store, *artifacts: str) -> Tasks:
+def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None) -> Tasks:
     """The service on a store, in a node that holds these artifacts."""
 
     async def unknown(ids: Sequence[str]) -> list[str]:
@@ -90,7 +90,7 @@ def tasks_on(store: Store, *artifacts: str) -> Tasks:
 
     settings = Settings(secret=SECRET, base_url="http://node.example")
     targets = TargetPolicy(settings.public_url, allow_private=False)
-    return Tasks(TaskStore(store, settings.idempotency_ttl), settings, Tokens(SECRET), targets, unknown)
+    return Tasks(through or TaskStore(store, settings.idempotency_ttl), settings, Tokens(SECRET), targets, unknown)
 
 
 def _did(key: SigningKey) -> str:

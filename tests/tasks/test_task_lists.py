@@ -1,0 +1,66 @@
+"""The lists of contracts are projections: behind at times, and always put right (DESIGN 4)."""
+
+from typing import Any
+
+import pytest
+
+from node.store import keys
+from node.tasks.model import STATUSES
+from tests.node_under_test import NodeUnderTest
+from tests.tasks.calls import TASKS, claimed, offered, tasks_on
+
+
+async def places(node: NodeUnderTest, task_id: str) -> list[str]:
+    """The lists that hold a contract."""
+    return [each for each in STATUSES if await node.store.command("ZSCORE", keys.tasks_with(each), task_id) is not None]
+
+
+async def listed(node: NodeUnderTest, status: str) -> dict[str, Any]:
+    return (await node.client.get(TASKS, params={"status": status})).json()
+
+
+async def test_a_contract_that_no_list_was_told_of_is_projected(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await node.store.command("DEL", keys.tasks_with("claimed"))
+    tasks = tasks_on(node.store)
+    for _ in range(2):
+        found = await tasks.project(task["id"])
+        assert found is not None
+        assert found.status == "claimed"
+        assert await places(node, task["id"]) == ["claimed"]
+
+
+async def test_a_contract_in_several_lists_is_left_in_its_own(node: NodeUnderTest) -> None:
+    task = await offered(node)
+    for status in STATUSES:
+        await node.store.command("ZADD", keys.tasks_with(status), 1, task["id"])
+    await tasks_on(node.store).project(task["id"])
+    assert await places(node, task["id"]) == ["offered"]
+
+
+async def test_what_is_no_contract_is_in_no_list(node: NodeUnderTest) -> None:
+    missing = keys.new_id()
+    await node.store.command("ZADD", keys.tasks_with("offered"), 1, missing)
+    assert await tasks_on(node.store).project(missing) is None
+    assert await places(node, missing) == []
+
+
+@pytest.mark.parametrize("status", ["claimed", "completed"])
+async def test_a_list_that_is_behind_is_put_right_where_it_is_read(node: NodeUnderTest, status: str) -> None:
+    task, other = await offered(node), await claimed(node)
+    await node.store.command("ZREM", keys.tasks_with("offered"), task["id"])
+    await node.store.command("ZADD", keys.tasks_with(status), 1, task["id"])
+    page = await listed(node, status)
+    standing = [other["id"]] if status == "claimed" else []
+    assert ([found["id"] for found in page["tasks"]], page["total"]) == (standing, len(standing))
+    assert await places(node, task["id"]) == ["offered"]
+    assert [found["id"] for found in (await listed(node, "offered"))["tasks"]] == [task["id"]]
+
+
+async def test_a_contract_keeps_its_place_in_the_list_through_a_claim(node: NodeUnderTest) -> None:
+    first, second = await offered(node), await offered(node)
+    tasks = tasks_on(node.store)
+    await node.store.command("DEL", keys.tasks_with("offered"))
+    for task in (second, first):
+        await tasks.project(task["id"])
+    assert [found["id"] for found in (await listed(node, "offered"))["tasks"]] == [second["id"], first["id"]]
