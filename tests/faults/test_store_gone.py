@@ -1,0 +1,142 @@
+"""Redis goes away and comes back under a running node: 503 in time, never a lie, and no restart (DESIGN 1, 6)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from node.config import Limit, Limits
+from tests.node_under_test import NodeUnderTest, running, settings_for
+from tests.servers import RedisServer
+
+NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
+HELLO = {"message": "Hello, is anybody there who can read this?"}
+PATIENCE = 20  # s
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def node(own_redis: RedisServer) -> AsyncIterator[NodeUnderTest]:
+    async with running(settings_for(own_redis.url, limits=NO_LIMITS)) as node:
+        yield node
+
+
+def calls(node: NodeUnderTest) -> list[Callable[[], Awaitable[httpx2.Response]]]:
+    """Reads and writes of every room."""
+    client = node.client
+    return [
+        lambda: client.post("/api/v1/relay", json=HELLO),
+        lambda: client.post("/api/v1/sessions"),
+        lambda: client.post("/api/v1/board", json={"title": "A question", "body": "Who can help me with this?"}),
+        lambda: client.post("/api/v1/tasks", json={"publisher_id": "p", "title": "Translate a memo"}),
+        lambda: client.get("/api/v1/board"),
+        lambda: client.get("/api/v1/tasks?status=offered"),
+        lambda: client.get("/api/v1/sessions/01a1fbd5-10f1-7326-b473-b7b7836b6ce8/messages"),
+        lambda: client.get("/health"),
+    ]
+
+
+async def until_served(node: NodeUnderTest) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while (await node.client.get("/health")).status_code != 200:
+            await asyncio.sleep(0.02)
+
+
+async def test_without_redis_every_operation_answers_503_and_when_to_come_again(
+    node: NodeUnderTest, own_redis: RedisServer
+) -> None:
+    own_redis.kill()
+    for call in calls(node):
+        response = await asyncio.wait_for(call(), PATIENCE)
+        assert response.status_code == 503, response.request.url
+        assert int(response.headers["retry-after"]) >= 1
+
+
+async def test_the_node_serves_again_when_redis_is_back(node: NodeUnderTest, own_redis: RedisServer) -> None:
+    ack = (await node.client.post("/api/v1/relay", json=HELLO)).json()
+    own_redis.kill()
+    assert (await node.client.post("/api/v1/relay", json=HELLO)).status_code == 503
+    own_redis.start()
+    await until_served(node)
+    kept = await node.client.get(f"/api/v1/relay/{ack['reference_id']}")
+    assert kept.json()["payload"] == HELLO
+    assert (await node.client.post("/api/v1/relay", json=HELLO)).status_code == 200
+
+
+async def test_a_node_may_start_before_its_redis(own_redis: RedisServer) -> None:
+    own_redis.kill()
+    async with running(settings_for(own_redis.url)) as node:
+        assert (await node.client.get("/health")).status_code == 503
+        own_redis.start()
+        await until_served(node)
+        assert (await node.client.post("/api/v1/relay", json=HELLO)).status_code == 200
+
+
+async def test_a_frozen_redis_costs_503_and_nothing_else(node: NodeUnderTest, own_redis: RedisServer) -> None:
+    own_redis.pause()
+    response = await asyncio.wait_for(node.client.post("/api/v1/relay", json=HELLO), PATIENCE)
+    assert response.status_code == 503
+    assert response.headers["x-error-code"] in {"store.unknown", "store.unavailable"}
+    own_redis.resume()
+    await until_served(node)
+    assert (await node.client.post("/api/v1/relay", json=HELLO)).status_code == 200
+
+
+async def test_a_retry_after_an_unknown_outcome_writes_once(node: NodeUnderTest, own_redis: RedisServer) -> None:
+    session = (await node.client.post("/api/v1/sessions")).json()
+    path, key = f"/api/v1/sessions/{session['session_id']}/messages", {"idempotency-key": "line-1"}
+    own_redis.pause()
+    lost = await node.client.post(path, json={"body": "only once"}, headers=key)
+    assert lost.status_code == 503
+    own_redis.resume()
+    await until_served(node)
+    again = await node.client.post(path, json={"body": "only once"}, headers=key)
+    assert again.json()["seq"] == 1
+    assert len((await node.client.get(path)).json()["lines"]) == 1
+
+
+async def test_without_memory_writes_are_refused_and_reads_go_on(node: NodeUnderTest, own_redis: RedisServer) -> None:
+    ack = (await node.client.post("/api/v1/relay", json=HELLO)).json()
+    own_redis.do("CONFIG", "SET", "maxmemory", "1mb")
+    refused = await node.client.post("/api/v1/relay", json={"message": "Is there room for one more message?"})
+    assert refused.status_code == 503
+    assert int(refused.headers["retry-after"]) >= 1
+    assert (await node.client.get(f"/api/v1/relay/{ack['reference_id']}")).status_code == 200
+    own_redis.do("CONFIG", "SET", "maxmemory", "0")
+    assert (await node.client.post("/api/v1/relay", json=HELLO)).status_code == 200
+
+
+async def test_writes_under_way_when_redis_is_killed_are_kept_or_not_acknowledged(
+    node: NodeUnderTest, own_redis: RedisServer
+) -> None:
+    session = (await node.client.post("/api/v1/sessions", json={"ttl_seconds": 3600})).json()
+    path = f"/api/v1/sessions/{session['session_id']}/messages"
+    acknowledged: dict[int, str] = {}
+
+    async def write(name: int) -> None:
+        for n in range(50):
+            response = await node.client.post(path, json={"body": f"{name}-{n}"})
+            assert response.status_code in {200, 503}
+            if response.status_code == 200:
+                acknowledged[response.json()["seq"]] = f"{name}-{n}"
+
+    writers = [asyncio.create_task(write(name)) for name in range(20)]
+    while len(acknowledged) < 100:
+        await asyncio.sleep(0)
+    own_redis.kill()
+    own_redis.start()
+    await asyncio.gather(*writers)
+    await until_served(node)
+    kept: dict[int, str] = {}
+    while lines := (await node.client.get(path, params={"since_seq": len(kept), "limit": 100})).json()["lines"]:
+        kept |= {line["seq"]: line["body"] for line in lines}
+    assert acknowledged.items() <= kept.items()
+    assert sorted(kept) == list(range(1, len(kept) + 1))
