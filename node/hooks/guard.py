@@ -90,10 +90,12 @@ class Guard(AsyncNetworkBackend):
     async def _checked(self, stream: AsyncNetworkStream, address: Address) -> AsyncNetworkStream:
         """The stream, if it does lead to the address that was dialled."""
         peer = stream.get_extra_info("server_addr")
-        if not peer or ip_address(peer[0]) != address:
-            await stream.aclose()
-            raise TargetRefused("private", "the connection leads to another address than the one checked")
-        return _Sparing(stream, MAX_READ)
+        if peer and ip_address(peer[0]) == address:
+            return _Sparing(stream, MAX_READ)
+        await stream.aclose()
+        if not peer:  # a socket that was reset meanwhile has none
+            raise httpcore2.ConnectError("the connection was closed at once")
+        raise TargetRefused("private", "the connection leads to another address than the one checked")
 
 
 class _Sparing(AsyncNetworkStream):

@@ -73,6 +73,12 @@ async def test_a_connection_that_leads_elsewhere_than_dialled_is_closed():
         assert dialler.open == 0
 
 
+async def test_a_connection_that_is_gone_before_it_was_checked_is_no_refusal():
+    guard = Guard(POLICY, FakeResolver(agent_example=V4), dialler=httpcore2.AsyncMockBackend([]))
+    with pytest.raises(httpcore2.ConnectError):
+        await guard.connect_tcp("agent.example", 443)
+
+
 async def test_a_name_without_address_or_without_answer_in_time_is_no_connection():
     for resolver in (FakeResolver(), FakeResolver(agent_example=""), never):
         dialler = Dialler()

@@ -40,6 +40,11 @@ async def test_a_look_up_that_takes_too_long_is_given_up():
         await resolve("agent.example", never, timeout=0.01)
 
 
+async def test_a_name_without_addresses_is_not_resolved():
+    with pytest.raises(NotResolved):
+        await resolve("agent.example", FakeResolver(agent_example=""), timeout=1)
+
+
 async def test_the_system_resolver_answers_with_addresses():
     resolver = SystemResolver(threads=1)
     assert await resolver("127.0.0.1") == [ip_address("127.0.0.1")]

@@ -25,31 +25,37 @@ KEY = NodeKey.generate()
 PRIVATE = Policy.of("http://127.0.0.1:1", allow_private=True)
 POLICY = Policy.of("https://node.example")
 ENVELOPE = Envelope.of("evt_1", "board.reply", 1767225605_000, {"thread_id": "t"}, host="127.0.0.1")
-SHORT = Deadlines(resolve=0.2, connect=0.2, total=0.4)
+SHORT = Deadlines(resolve=0.5, connect=0.5, total=1.0)
+LONG = Deadlines()
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
 def sender(
-    policy: Policy, dialler: Dialler, resolver: Resolver | None = None, tls: ssl.SSLContext | None = None
+    policy: Policy,
+    dialler: Dialler,
+    resolver: Resolver | None = None,
+    *,
+    deadlines: Deadlines = LONG,
+    tls: ssl.SSLContext | None = None,
 ) -> Sender:
     return Sender(
         KEY,
         policy,
         resolver or FakeResolver(),
         public_url="https://node.example",
-        deadlines=SHORT,
+        deadlines=deadlines,
         tls=tls,
         dialler=dialler,
     )
 
 
-async def outcome_of(answer: Answer) -> Outcome:
+async def outcome_of(answer: Answer, deadlines: Deadlines) -> Outcome:
     """What comes of one attempt; that it was one, and left nothing open, is checked for all."""
     async with receiver(answer) as server:
         dialler = Dialler()
         target = parse(f"http://127.0.0.1:{server.port}/hook", PRIVATE)
-        async with asyncio.timeout(10):
-            outcome = await sender(PRIVATE, dialler).send(target, ENVELOPE)
+        async with asyncio.timeout(30):
+            outcome = await sender(PRIVATE, dialler, deadlines=deadlines).send(target, ENVELOPE)
         assert dialler.dials == ["127.0.0.1"]
         assert dialler.open == 0
         assert dialler.bytes_read <= MAX_READ
@@ -102,7 +108,7 @@ ANSWERS: dict[str, tuple[Answer, Outcome]] = {
 
 @pytest.mark.parametrize(("answer", "outcome"), ANSWERS.values(), ids=ANSWERS)
 async def test_the_status_decides_and_nothing_is_followed(answer: Answer, outcome: Outcome):
-    assert await outcome_of(answer) == outcome
+    assert await outcome_of(answer, LONG) == outcome
 
 
 BOMB = gzip.compress(bytes(64 * 1024 * 1024))
@@ -136,7 +142,7 @@ HOSTILE: dict[str, tuple[Answer, type[Outcome]]] = {
 
 @pytest.mark.parametrize(("answer", "kind"), HOSTILE.values(), ids=HOSTILE)
 async def test_a_hostile_receiver_costs_one_dial_and_little_time(answer: Answer, kind: type[Outcome]):
-    assert isinstance(await outcome_of(answer), kind)
+    assert isinstance(await outcome_of(answer, SHORT), kind)
 
 
 async def test_a_name_whose_address_is_not_public_is_refused_undialled():
@@ -152,7 +158,7 @@ async def test_a_name_whose_address_is_not_public_is_refused_undialled():
 async def test_a_name_that_does_not_resolve_is_tried_again_later(resolver: Resolver):
     dialler = Dialler()
     target = parse("https://agent.example/hook", POLICY)
-    assert isinstance(await sender(POLICY, dialler, resolver).send(target, ENVELOPE), Retry)
+    assert isinstance(await sender(POLICY, dialler, resolver, deadlines=SHORT).send(target, ENVELOPE), Retry)
     assert dialler.dials == []
 
 
@@ -194,31 +200,42 @@ async def test_tls_holds_the_certificate_against_the_name_though_a_number_is_dia
         dialler = Dialler()
         target = parse(f"https://agent.example:{server.port}/", PRIVATE)
         resolver = FakeResolver(agent_example="127.0.0.1")
-        outcome = await sender(PRIVATE, dialler, resolver, trusting).send(target, ENVELOPE)
+        outcome = await sender(PRIVATE, dialler, resolver, tls=trusting).send(target, ENVELOPE)
     assert isinstance(outcome, kind)
     assert dialler.dials == ["127.0.0.1"]
     assert dialler.open == 0
 
 
-async def test_a_receiver_that_never_shakes_hands_is_left(tmp_path: Path):
-    hung_up: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+async def test_an_attempt_cut_off_during_the_handshake_leaves_no_connection():
+    hello = asyncio.Event()
+    hung_up = asyncio.Event()
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        hung_up.set_result(await reader.read())
+        await reader.read(1)
+        hello.set()
+        await reader.read()
+        hung_up.set()
         writer.close()
 
-    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
-    async with server:
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
         target = parse(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", PRIVATE)
-        hurried = Sender(
-            KEY,
-            PRIVATE,
-            FakeResolver(),
-            public_url="https://node.example",
-            deadlines=Deadlines(connect=5, total=0.2),
-        )
-        assert isinstance(await hurried.send(target, ENVELOPE), Retry)
-        assert await asyncio.wait_for(hung_up, 5)
+        attempt = asyncio.create_task(sender(PRIVATE, Dialler()).send(target, ENVELOPE))
+        async with asyncio.timeout(30):
+            await hello.wait()
+            attempt.cancel()
+            await hung_up.wait()
+        await asyncio.gather(attempt, return_exceptions=True)
+        assert attempt.cancelled()
+
+
+async def test_a_receiver_that_never_shakes_hands_is_left():
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+        target = parse(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", PRIVATE)
+        assert isinstance(await sender(PRIVATE, Dialler(), deadlines=SHORT).send(target, ENVELOPE), Retry)
 
 
 def test_retry_after_is_seconds_or_a_date():

@@ -1,15 +1,17 @@
 """Proofs: what a peer can find out about a stored post without trusting the node that shows it."""
 
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
+from node.sign.base import signature_base
 from node.sign.outcome import Verified
 from node.sign.proof import MAX_SIGNED_BODY, Proof, ProofInvalid, proof_of, rebuild_base, verify_proof
-from tests.sign.signing import BODY, NOW, PUBLIC, Signed, sign
+from tests.sign.signing import BODY, KEY, NOW, PUBLIC, Signed, sign
 
 SHOWN = ("title", "body", "author")
 RECORD = {**json.loads(BODY), "author": None}
@@ -109,6 +111,23 @@ TAMPERED: dict[str, Callable[[], Proof]] = {
 def test_a_tampered_proof_proves_nothing(tampered: Callable[[], Proof]):
     with pytest.raises(ProofInvalid):
         verify_proof(tampered(), RECORD)
+
+
+@pytest.mark.parametrize(
+    ("components", "params"),
+    [
+        ((("@method", "POST"), ("@path", "/")), '("@path" "@method");created=1'),
+        ((("@method", "POST"),), '("@method" "@path");created=1'),
+        ((("@method", "POST"),), '( "@method" );created=1'),
+    ],
+    ids=["in another order", "not all of them", "spelt otherwise"],
+)
+def test_a_signature_that_says_otherwise_what_it_covers_proves_nothing(
+    components: tuple[tuple[str, str], ...], params: str
+):
+    signature = KEY.sign(signature_base(components, params)).signature
+    with pytest.raises(ProofInvalid):
+        verify_proof(Proof(PUBLIC.x, b64encode(signature).decode(), components, params))
 
 
 def test_the_rebuilt_base_is_what_was_signed():

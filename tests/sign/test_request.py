@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from nacl.signing import SigningKey
 
-from node.sign.base import Origin
+from node.sign.base import Origin, signature_base
 from node.sign.digest import content_digest
+from node.sign.fields import Malformed
 from node.sign.outcome import Invalid, Unverified, Verified
 from node.sign.request import REPLAY_SECONDS
 from tests.sign.signing import BODY, COVERED, HWK, KEY, NOW, PUBLIC, Signed, sign
@@ -133,6 +134,7 @@ INVALID = {
         sign(extra={"host": "other.example"}).with_header("host", "node.example"),
         "invalid_signature",
     ),
+    "a signature for us, sent to another Host": (SIGNED.with_header("host", "other.example"), "invalid_signature"),
     "a port that is not ours": (sign(extra={"host": "node.example:8443"}), "invalid_signature"),
     "no Host": (SIGNED.with_header("host", None), "invalid_input"),
     "an empty Host": (SIGNED.with_header("host", ""), "invalid_input"),
@@ -261,6 +263,15 @@ def test_under_a_path_prefix_a_signature_fits_whether_or_not_the_proxy_strips_it
 def test_a_node_without_tls_on_its_own_port_verifies_what_was_signed_for_it():
     signed = sign(extra={"host": "127.0.0.1:8000"})
     assert isinstance(signed.judged(origin=Origin.parse("http://127.0.0.1:8000")), Verified)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("x", 'a\n"@method": PUT'), ("x", "a\r"), ("x", "\x00"), ("x", "é"), ('x": a\n"y', "b"), ("@status", "200")],
+)
+def test_a_base_is_not_built_from_what_could_be_read_as_another_line(name: str, value: str):
+    with pytest.raises(Malformed):
+        signature_base([(name, value)], "()")
 
 
 def replay_id(signed: Signed) -> str:
