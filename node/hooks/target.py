@@ -32,6 +32,7 @@ ANY_ADDRESS_DOMAINS = frozenset(
         *("nip.io", "sslip.io", "xip.io", "xip.name", "backname.io", "traefik.me", "1u.ms", "rbndr.us"),
         *("rebind.network", "localtest.me", "lvh.me", "lacolhost.com", "vcap.me", "localh.st", "local.gd"),
         *("fuf.me", "nicob.net", "spoofed.burpcollaborator.net", "bugbounty.dod.network", "mail.ebc.apple.com"),
+        *("metadata.packet.net", "metadata.platformequinix.com", "metadata.tencentyun.com"),
     )
 )
 """Public names that stand for a private address, or for any one likes. A courtesy: the guard judges addresses."""
