@@ -10,8 +10,6 @@ import os
 import signal
 import socket
 import sys
-import threading
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -37,7 +35,10 @@ RESPAWN_PAUSE = 0.2  # seconds until the place of a web process that died is tak
 # Seconds a stopping web process has to finish what is in flight. A body that does not arrive is
 # given up after 5 s; 10 s is when the whole node must be gone.
 KILL_TIMEOUT = 7
-INSIST = 0.25  # seconds between two signals to a web process that is to stop
+# Signals to a web process that is starting wait until this many seconds after the application has: Granian's
+# event loop stands still for a moment in between, and would lose them.
+DEAF = 0.25
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 # Sent to each web process just before it is told to stop, so that it answers the requests it
 # holds for news: `wait=30` must not keep a node from stopping.
@@ -46,6 +47,7 @@ RELEASE_WAITERS = signal.SIGUSR1
 APP = "node.app:create"
 WORKER = "node.worker:main"
 
+ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 WorkerMain = Callable[[Settings, asyncio.Event], Awaitable[None]]
 
 
@@ -59,16 +61,7 @@ class WebServer(MPServer):
         for child in multiprocessing.active_children():
             if child.pid:
                 os.kill(child.pid, RELEASE_WAITERS)
-        threading.Thread(target=_insist, daemon=True).start()
         super().signal_handler_interrupt(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
-
-
-def _insist() -> None:
-    """Repeat SIGTERM until no web process is left: one that has just started can miss it (Granian 2.8)."""
-    while children := multiprocessing.active_children():
-        time.sleep(INSIST)
-        for child in children:
-            child.terminate()
 
 
 def web(settings: Settings, app: str = APP) -> None:
@@ -129,17 +122,33 @@ def _prepare(settings: Settings) -> None:
     os.environ.update(keychain.environment(settings))
 
 
-def _load(app: str, level: str, parent: int) -> Any:
+def _load(app: str, level: str, parent: int) -> ASGIApp:
     """Make the application; runs in a web process, before it takes requests."""
     process.die_with_parent(parent, signal.SIGKILL)
     signal.signal(RELEASE_WAITERS, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     log.configure(level)
-    return _resolve(app)()
+    return _hearing_signals(_resolve(app)())
+
+
+def _hearing_signals(app: ASGIApp) -> ASGIApp:
+    """The same application; once it has started, the process heeds the signals to stop."""
+
+    def wrapped(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+        async def tell(message: Any) -> None:
+            await send(message)
+            if message["type"] == "lifespan.startup.complete":
+                hear = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, STOP_SIGNALS)
+                asyncio.get_running_loop().call_later(DEAF, hear)
+
+        return app(scope, receive, tell if scope["type"] == "lifespan" else send)
+
+    return wrapped
 
 
 async def _until_told(main: WorkerMain, settings: Settings) -> None:
     stop = asyncio.Event()
-    for signum in (signal.SIGTERM, signal.SIGINT):
+    for signum in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     await main(settings, stop)
 
