@@ -189,6 +189,8 @@ class Lab:
         for run in range(1, runs + 1):
             before = usage(server)
             seen = await once(seconds, f"{label}, run {run}/{runs}")
+            if seen.good == 0:
+                raise Unfit(f"{label}: no answer as expected, statuses {merged([seen.statuses])}")
             for name, value in figures_of(seen, usage(server).since(before)).items():
                 figures.setdefault(name, []).append(value)
             observed.append(seen)
@@ -261,6 +263,7 @@ def figures_of(seen: Observed, used: Usage) -> Mapping[str, float]:
     figures |= {f"{role}_rss_mb": megabytes for role, megabytes in used.rss.items()}
     if used.commands:
         figures["redis_commands"] = sum(used.commands.values()) / answered
+        figures["redis_scripts"] = used.commands.get("evalsha", 0) / answered
     return figures
 
 

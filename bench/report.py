@@ -71,7 +71,7 @@ def _scenario(results: Results, scenario: str) -> str:
     rows = [row for row in results.rows if row.scenario == scenario]
     roles = [role for role in ROLES if any(f"{role}_cpu_us" in row.figures for row in rows)]
     head = ("Server", "What", "due/s", "answered/s", "p50 ms", "p99 ms", "p99.9 ms", "worst ms")
-    head += (*(f"{role} µs" for role in roles), "Redis calls", "other answers", "generator")
+    head += (*(f"{role} µs" for role in roles), "Redis commands", "scripts", "other answers", "generator")
     lines = [_line(row, roles) for row in rows]
     points = [
         f"- {point.subject}: {point.name}: {_number(point.value)} {point.unit} {point.note}".rstrip()
@@ -94,6 +94,7 @@ def _line(row: Row, roles: Sequence[str]) -> tuple[str, ...]:
         *(shown(name) for name in ("requests_per_s", "p50_ms", "p99_ms", "p99_9_ms", "max_ms")),
         *(shown(f"{role}_cpu_us") for role in roles),
         shown("redis_commands"),
+        shown("redis_scripts"),
         ", ".join(f"{status}: {times:,}" for status, times in others.items()),
         _generator(row),
     )

@@ -36,7 +36,7 @@ class Schedule:
 
     def due_by(self, elapsed: int) -> int:
         """How many requests are due once `elapsed` nanoseconds have passed."""
-        index = min(self.count, int(elapsed * self.rate / SECOND) + 1)
+        index = max(0, min(self.count, int(elapsed * self.rate / SECOND) + 1))
         while index < self.count and self.due(index) <= elapsed:
             index += 1
         while index > 0 and self.due(index - 1) > elapsed:

@@ -4,6 +4,7 @@
 # pyright: basic, reportMissingImports=false
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -21,4 +22,8 @@ async def health(_request: Request) -> JSONResponse:
     return JSONResponse({"status": "ok"})
 
 
-app = server.streamable_http_app(json_response=True, stateless_http=True)
+app = server.streamable_http_app(
+    json_response=True,
+    stateless_http=True,
+    transport_security=TransportSecuritySettings(allowed_hosts=["127.0.0.1"]),  # the suite's Host has no port
+)
