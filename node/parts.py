@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -35,10 +36,10 @@ RESPAWN_PAUSE = 0.2  # seconds until the place of a web process that died is tak
 # Seconds a stopping web process has to finish what is in flight. A body that does not arrive is
 # given up after 5 s; 10 s is when the whole node must be gone.
 KILL_TIMEOUT = 7
-# Signals to a web process that is starting wait until this many seconds after the application has: Granian's
-# event loop stands still for a moment in between, and would lose them.
-DEAF = 0.25
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Seconds after its application has started at which a web process heeds them: Granian's event loop stands
+# still for a moment in between, and what comes then is lost.
+DEAF = 0.25
 
 # Sent to each web process just before it is told to stop, so that it answers the requests it
 # holds for news: `wait=30` must not keep a node from stopping.
@@ -51,19 +52,6 @@ ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 WorkerMain = Callable[[Settings, asyncio.Event], Awaitable[None]]
 
 
-class WebServer(MPServer):
-    """Granian that says it is about to stop before it stops."""
-
-    def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        if os.getpid() != self.pid:
-            # A web process that is still starting has inherited this handler, and would stay deaf to the signal.
-            os._exit(0)
-        for child in multiprocessing.active_children():
-            if child.pid:
-                os.kill(child.pid, RELEASE_WAITERS)
-        super().signal_handler_interrupt(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
-
-
 def web(settings: Settings, app: str = APP) -> None:
     """Serve HTTP in `settings.workers` processes until SIGTERM or SIGINT.
 
@@ -71,9 +59,13 @@ def web(settings: Settings, app: str = APP) -> None:
     settings from the environment. Raises ConfigError.
     """
     _prepare(settings)
-    server = WebServer(
+    address = listening_address(settings.host, settings.port)
+    # All processes forked from here on keep a signal to stop until they can heed it; a thread takes ours.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    signal.signal(RELEASE_WAITERS, signal.SIG_IGN)
+    server = MPServer(
         app,
-        address=listening_address(settings.host, settings.port),
+        address=address,
         port=settings.port,
         interface=Interfaces.ASGI,
         workers=settings.workers or _cores(),
@@ -89,6 +81,7 @@ def web(settings: Settings, app: str = APP) -> None:
         respawn_interval=RESPAWN_PAUSE,
         workers_kill_timeout=KILL_TIMEOUT,
     )
+    threading.Thread(target=_stop_when_told, args=(server,), daemon=True).start()
     server.serve(target_loader=partial(_load, app, settings.log, os.getpid()), wrap_loader=False)
 
 
@@ -122,11 +115,18 @@ def _prepare(settings: Settings) -> None:
     os.environ.update(keychain.environment(settings))
 
 
+def _stop_when_told(server: MPServer) -> None:
+    """Wait for a signal to stop, have the held requests answered, and end Granian."""
+    signal.sigwait(STOP_SIGNALS)
+    for child in multiprocessing.active_children():
+        if child.pid:
+            os.kill(child.pid, RELEASE_WAITERS)
+    server.signal_handler_interrupt()  # pyright: ignore[reportUnknownMemberType]
+
+
 def _load(app: str, level: str, parent: int) -> ASGIApp:
     """Make the application; runs in a web process, before it takes requests."""
     process.die_with_parent(parent, signal.SIGKILL)
-    signal.signal(RELEASE_WAITERS, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     log.configure(level)
     return _hearing_signals(_resolve(app)())
 
