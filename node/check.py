@@ -20,7 +20,7 @@ from redis.exceptions import RedisClusterException
 
 from node.config import ConfigError, Settings
 from node.store.address import locate
-from node.store.embedded import OLDEST_SERVER, Embedded, answers, socket_path, socket_url
+from node.store.embedded import OLDEST_SERVER, Embedded, running
 
 PATIENCE = 2.0  # seconds a Redis call may take
 FSYNC_PROMISE = {"always": {"always"}, "everysec": {"always", "everysec"}, "replicated": {"always"}}
@@ -185,9 +185,8 @@ def base_url(settings: Settings) -> Finding:
 
 def _embedded(settings: Settings, stack: ExitStack) -> str:
     """The URL of the embedded server: the running one, or one started to see that it does."""
-    running = socket_path(settings.data_dir)
-    if answers(running):
-        return socket_url(running)
+    if url := running(settings.data_dir):
+        return url
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-check-")))
     trial = stack.enter_context(Embedded(directory, settings.durability))
     trial.start()

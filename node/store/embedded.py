@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 from urllib.parse import quote
@@ -65,6 +66,8 @@ class Embedded:
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.directory.chmod(0o700)
+            self.socket.parent.mkdir(mode=0o700, exist_ok=True)
+            _refuse_shared(self.socket.parent)
             self._lock = _lock(self.directory)
         except OSError as error:
             raise EmbeddedError(f"{self.directory}: {error.strerror}; make RELAY_DATA_DIR writable") from error
@@ -73,7 +76,7 @@ class Embedded:
     @property
     def url(self) -> str:
         """Where the server listens, as RELAY_REDIS_URL says it."""
-        return socket_url(self.socket)
+        return _url(self.socket)
 
     @property
     def searches(self) -> bool:
@@ -134,6 +137,9 @@ class Embedded:
     def close(self) -> None:
         """Stop the server and give the directory back."""
         self.stop()
+        if self.socket.parent != self.directory:
+            with suppress(OSError):  # a killed server leaves its socket; the next one on this data uses it
+                self.socket.parent.rmdir()
         self._lock.close()
 
     def __enter__(self) -> Self:
@@ -199,28 +205,26 @@ def find_search() -> Path | None:
 def socket_path(data_dir: Path) -> Path:
     """Where the embedded server of this data directory listens.
 
-    Beside its data; for a path that is too long for a socket, in a directory of this user under the
-    system's temporary one, named after the data directory. Raises EmbeddedError if somebody else
-    made that directory.
+    Beside its data; for a path that is too long for a socket, in a directory of its own under the system's
+    temporary one, named after the data directory. Raises EmbeddedError if that is too long as well.
     """
     beside = (data_dir / "redis" / "redis.sock").resolve()
     if len(os.fsencode(beside)) <= LONGEST_SOCKET_PATH:
         return beside
     name = hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]
-    private = Path(tempfile.gettempdir()) / f"relay-node-{name}"
-    private.mkdir(mode=0o700, exist_ok=True)
-    found = private.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise EmbeddedError(f"{private} is not a private directory of this user: remove it, or shorten RELAY_DATA_DIR")
-    short = private / "redis.sock"
+    short = Path(tempfile.gettempdir()) / f"relay-node-{name}" / "redis.sock"
     if len(os.fsencode(short)) > LONGEST_SOCKET_PATH:
         raise EmbeddedError(f"{short} is too long for a socket: shorten RELAY_DATA_DIR or TMPDIR")
     return short
 
 
-def socket_url(path: Path) -> str:
-    """The `unix://` URL of a socket."""
-    return f"unix://{quote(str(path))}"
+def running(data_dir: Path) -> str | None:
+    """The URL of the embedded server that runs on this data directory, if one does."""
+    path = socket_path(data_dir)
+    if not path.exists() or not answers(path):
+        return None
+    _refuse_shared(path.parent)
+    return _url(path)
 
 
 def answers(path: Path) -> bool:
@@ -233,6 +237,19 @@ def answers(path: Path) -> bool:
             return client.recv(16).startswith(b"+PONG")
         except OSError:
             return False
+
+
+def _url(path: Path) -> str:
+    return f"unix://{quote(str(path))}"
+
+
+def _refuse_shared(directory: Path) -> None:
+    """Raise EmbeddedError unless the socket's directory is this user's alone: others may write beside it in /tmp."""
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise EmbeddedError(
+            f"{directory} is not a private directory of this user: remove it, or shorten RELAY_DATA_DIR"
+        )
 
 
 def _lock(directory: Path) -> IO[str]:

@@ -1,7 +1,6 @@
 """The embedded Redis: what it promises about data, who can reach it, and that a directory has only one."""
 
 import os
-import shutil
 import signal
 import stat
 import struct
@@ -17,7 +16,7 @@ import pytest
 import redis
 
 from node.store import connect
-from node.store.embedded import Embedded, EmbeddedError, find_search, find_server, socket_path
+from node.store.embedded import Embedded, EmbeddedError, find_search, find_server, running, socket_path
 from tests.nodes import ROOT, gone
 from tests.servers import until
 
@@ -106,40 +105,51 @@ def test_a_stream_with_one_short_line_takes_less_than_a_kilobyte(server: Embedde
     assert store.memory_usage("lines:{2a}:019335f0-0000-7000-8000-00000000002a") < 1000
 
 
-async def test_the_wire_reaches_a_server_whose_path_is_long_and_has_odd_letters(tmp_path: Path) -> None:
-    data_dir = tmp_path / "a b%20c" / ("d" * 120)
-    with Embedded(data_dir) as server:
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A system directory for temporary files whose path is short."""
+    with tempfile.TemporaryDirectory(prefix="t") as directory:
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        yield Path(directory)
+
+
+async def test_the_wire_reaches_a_server_whose_path_has_odd_letters(tmp_path: Path) -> None:
+    with Embedded(tmp_path / "a b%20c" / "dé") as server:
         server.start()
         store = await connect(server.url, timeout=1.0, max_in_flight=16, required=True)
         assert await store.everywhere("PING") == [b"PONG"]
         await store.close()
         assert unquote(server.url) == f"unix://{server.socket}"
-        assert (data_dir / "redis" / "appendonlydir").is_dir()
-    shutil.rmtree(server.socket.parent)
 
 
-def test_the_socket_of_a_long_path_is_always_the_same_private_one(tmp_path: Path) -> None:
+def test_a_path_too_long_for_a_socket_gets_a_private_one_elsewhere(tmp_path: Path, temporary: Path) -> None:
     data_dir = tmp_path / ("d" * 120)
-    short = socket_path(data_dir)
-    assert short == socket_path(data_dir)
-    assert short != socket_path(tmp_path / ("e" * 120))
-    assert stat.S_IMODE(short.parent.stat().st_mode) == 0o700
-    assert len(os.fsencode(short)) < 104
+    with Embedded(data_dir) as server:
+        assert running(data_dir) is None
+        server.start()
+        assert client(server).ping()
+        assert running(data_dir) == server.url
+        assert server.socket.parent.parent == temporary
+        assert stat.S_IMODE(server.socket.parent.stat().st_mode) == 0o700
+        assert len(os.fsencode(server.socket)) < 104
+        assert (data_dir / "redis" / "appendonlydir").is_dir()
+    assert not server.socket.parent.exists()
+    assert socket_path(data_dir) == server.socket
+    assert socket_path(tmp_path / ("e" * 120)) != server.socket
 
 
-def test_a_directory_that_others_may_enter_is_not_taken_for_the_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_a_directory_that_others_may_enter_is_not_taken_for_the_socket(tmp_path: Path, temporary: Path) -> None:
     data_dir = tmp_path / ("d" * 120)
     private = socket_path(data_dir).parent
+    assert private.parent == temporary
+    private.mkdir()
     private.chmod(0o777)
     with pytest.raises(EmbeddedError, match="is not a private directory"):
-        socket_path(data_dir)
+        Embedded(data_dir)
     private.rmdir()
     private.symlink_to(tmp_path)
     with pytest.raises(EmbeddedError, match="is not a private directory"):
-        socket_path(data_dir)
+        Embedded(data_dir)
 
 
 def test_a_directory_has_one_server_at_a_time(server: Embedded) -> None:
