@@ -26,9 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     options = Options(
         rate=asked.rate,
-        seconds=asked.seconds or (15.0 if asked.full else 3.0),
+        seconds=asked.seconds or (10.0 if asked.full else 2.0),
         warmup=asked.warmup,
-        runs=asked.runs or (5 if asked.full else 1 if asked.rate else 3),
+        runs=asked.runs or (1 if asked.rate else 3),
         connections=asked.connections,
         url=asked.url,
         full=asked.full,
@@ -91,9 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("scenario", nargs="*", default=["all"], choices=[*names, "all"], metavar="scenario", help="default: all")
     add("--rate", type=float, help="requests a second, open loop; default: half of what the node can do")
-    add("--seconds", type=float, help="length of one run; default 3, with --full 15")
+    add("--seconds", type=float, help="length of one run; default 2, with --full 10")
     add("--warmup", type=float, default=1.0, help="seconds of the same load before the first run")
-    add("--runs", type=int, help="runs of each measurement; default 3, with --full 5, with --rate 1")
+    add("--runs", type=int, help="runs of each measurement; default 3, with --rate 1")
     add("--connections", type=int, default=64, help="keep-alive connections, each from an address of its own")
     add("--url", default="", help="a node that is running on this machine; default: one is started")
     add("--full", action="store_true", help="longer runs, larger boards, and the growth scenario")

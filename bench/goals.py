@@ -176,6 +176,7 @@ GOALS: tuple[Goal, ...] = (
     Goal("search: recall@10 of hnsw", "at least", 0.95, "", _point("search", search.RECALL), "exact order"),
     Goal("a new thread is found by meaning", "under", 2, "s", _point("search", search.FRESH.format(mode="meaning"))),
     Goal("relay ack with 10⁶ entities: CPU of web and Redis", "at most", 1.2, "times", _grown, "10⁴ entities"),
+    Goal("web process: first answer after its start", "under", 1, "s", _point("relay", relay.START)),
     Goal("web process: peak memory under load", "under", 100, "MB", _web_peak),
     Goal("beside 2,000 held requests: p99", "under", 20, "ms", _figure("held", held.DURING, "p99_ms")),
     Goal("beside 2,000 idle sockets, worst crowd: p99", "under", 20, "ms", _worst("idle", BESIDE_CROWDS, "p99_ms")),

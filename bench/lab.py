@@ -26,7 +26,7 @@ from bench.server import Server, Unfit, given
 
 CONNECTIONS = 64
 FILLING_CONNECTIONS = 32
-ROLES = ("web", "redis", "worker", "supervisor")
+ROLES = ("web", "redis", "worker")  # as shown; the supervisor uses nothing
 PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p99_ms": 99.0, "p99_9_ms": 99.9}
 
 
@@ -34,7 +34,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line asked for; a rate of None lets a scenario find its own."""
 
     rate: float | None = None
-    seconds: float = 3.0
+    seconds: float = 2.0
     warmup: float = 1.0
     runs: int = 3
     connections: int = CONNECTIONS
@@ -77,6 +77,7 @@ class Lab:
             place = home or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
             self.say(f"starting relay-node ({part})")
             async with node.running(place, own, part) as server:
+                self.say(f"relay-node ({part}) answers after {server.start_seconds:.2f} s")
                 yield server
 
     @contextlib.asynccontextmanager
@@ -228,7 +229,7 @@ class Lab:
 
     def point(self, name: str, value: float, unit: str = "", note: str = "", subject: str = "relay-node") -> None:
         self.results.points.append(Point(self.scenario, subject, name, round(value, 4), unit, note))
-        self.say(f"{subject}: {name} {value:,.2f} {unit} {note}".rstrip())
+        self.say(f"{subject}: {name}: {value:,.2f} {unit} {note}".rstrip())
 
     def say(self, text: str) -> None:
         if sys.stderr.isatty():

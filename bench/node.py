@@ -8,6 +8,7 @@ import asyncio
 import base64
 import contextlib
 import sys
+import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -56,6 +57,7 @@ async def running(home: Path, own: Mapping[str, str], part: Part = "serve") -> A
                 "RELAY_REDIS_URL": f"unix://{socket}",
                 "RELAY_SECRET": base64.b64encode(bytes(32)).decode(),
             }
+        start = time.monotonic()
         root = await stack.enter_async_context(started([sys.executable, "-m", "node", part], home, environment))
         server = Server(
             name="relay-node",
@@ -67,6 +69,7 @@ async def running(home: Path, own: Mapping[str, str], part: Part = "serve") -> A
             redis_pid=redis_pid,
         )
         await until_it_answers(server, HEALTH, home)
+        server.start_seconds = time.monotonic() - start
         yield server
 
 

@@ -121,10 +121,9 @@ def _settings(results: Results) -> str:
 
 
 def _spread(figure: Spread) -> str:
-    """The median, and the span of the runs where there were several."""
-    if len(figure.runs) == 1:
-        return _number(figure.median)
-    return f"{_number(figure.median)} ({_number(figure.low)}-{_number(figure.high)})"
+    """The median, and the span of the runs where they differ."""
+    median, low, high = _number(figure.median), _number(figure.low), _number(figure.high)
+    return median if low == high else f"{median} ({low}-{high})"
 
 
 def _number(value: float) -> str:

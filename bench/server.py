@@ -41,6 +41,7 @@ class Server(msgspec.Struct, kw_only=True):
     redis_pid: int | None = None  # a Redis that does not descend from the root
     redis: Path | None = None  # its socket
     dialect: type[Connection] = Connection
+    start_seconds: float = 0.0  # from the start of the program to its first answer
 
 
 def given(url: str) -> Server:

@@ -4,10 +4,10 @@ One web process without a worker: embedding a million threads takes an hour and 
 The events nobody consumes meanwhile are part of the memory shown.
 """
 
-import itertools
+from collections.abc import Iterator
 
 from bench.client import Call, request
-from bench.entities import Sessions, in_turn, relay_messages, session_calls, sessions, task_calls, tasks
+from bench.entities import Sessions, in_turn, relay_messages, session_calls, sessions, task_calls, tasks, threads
 from bench.lab import Lab
 from bench.load import Calls
 from bench.meter import info
@@ -19,24 +19,27 @@ SIZES = (10_000, 100_000, 1_000_000)
 RATE = 500.0
 FILL_SECONDS = 3000.0
 
+HOLDS = 8e9  # bytes
+
 AT = "{what}, {size:,} entities"
 WHATS = ("acknowledge", "send a line", "poll", "claim", "list tasks", "list threads")
-KINDS = ("relay message", "offered task", "session")
+KINDS = ("relay message", "board thread", "task", "session")
 
 
 async def run(lab: Lab) -> None:
     rate = lab.options.rate or RATE
+    claims = round(rate * (lab.options.warmup + lab.options.runs * lab.options.seconds)) + 10
     stored = 0
     async with lab.node("web") as node:
         lines = Sessions(await sessions(lab, node, 64))
         for size in SIZES if lab.options.full else SIZES[:1]:
             await _grow(lab, node, size, size - stored)
             stored = size
-            turn = itertools.cycle(await tasks(lab, node, 500))
+            offers = iter(await tasks(lab, node, claims))
 
-            def claim(number: int, turn: "itertools.cycle[str]" = turn) -> Call:
-                path = f"/api/v1/tasks/{next(turn)}/claim"
-                return Call(Template("POST", path)(b'{"assignee_id":"agent-%d"}' % number), "", (200, 409))
+            def claim(number: int, offers: Iterator[str] = offers) -> Call:
+                path = f"/api/v1/tasks/{next(offers)}/claim"
+                return Call(Template("POST", path)(b'{"assignee_id":"agent-%d"}' % number))
 
             measured: tuple[Calls, ...] = (
                 relay_messages(lab),
@@ -51,13 +54,15 @@ async def run(lab: Lab) -> None:
 
 
 async def _grow(lab: Lab, node: Server, size: int, count: int) -> None:
-    """Add `count` entities: half relay messages on the board, a quarter tasks, a quarter sessions."""
-    kinds = ((count // 2, relay_messages(lab)), (count // 4, task_calls(lab)), (count // 4, session_calls()))
-    for kind, (number, calls) in zip(KINDS, kinds, strict=True):
+    """Add `count` entities, a quarter of each kind."""
+    fillings = (relay_messages(lab), threads(lab), task_calls(lab), session_calls())
+    for kind, calls in zip(KINDS, fillings, strict=True):
         before = _memory(node)
-        await lab.fill(node, calls, number, f"entities of kind {kind}", FILL_SECONDS)
+        await lab.fill(node, calls, count // 4, f"entities of kind {kind}", FILL_SECONDS)
         if node.redis is not None:
-            lab.point(f"memory of a {kind}, up to {size:,} entities", (_memory(node) - before) / number, "B")
+            each = (_memory(node) - before) / (count // 4)
+            note = f"{HOLDS / each / 1e6:.1f} million in 8 GB"
+            lab.point(f"memory of a {kind}, up to {size:,} entities", each, "B", note)
 
 
 def _memory(node: Server) -> int:

@@ -11,6 +11,7 @@ from bench.scenario import Scenario
 
 PEERS: tuple[Peer, ...] = (bare_granian.PEER, webdis.PEER, plain_fastapi.PEER, nats.PEER)
 
+START = "web process answers after"
 CEILING = "ceiling"
 PRIVATE = "ceiling, public=false"
 SAME_RATE = "at half of the node's ceiling"
@@ -28,6 +29,7 @@ async def run(lab: Lab) -> None:
     async with lab.node("web") as node:
         ceiling = await lab.at_ceiling(node, messages, CEILING)
         half = ceiling.requests_per_s / 2
+        lab.point(START, node.start_seconds, "s")
         await lab.at_ceiling(node, relay_messages(lab, public=False), PRIVATE)
         await lab.at_rate(node, messages, SAME_RATE, half)
     for peer in PEERS:
