@@ -22,7 +22,7 @@
 -- include once
 -- include remember
 -- include announce
-local status = redis.call('HGET', thread, 'status')
+local status, callback, source = unpack(redis.call('HMGET', thread, 'status', 'callback_url', 'source'))
 if not status then return {'unknown'} end
 
 local at = now()
@@ -44,6 +44,6 @@ local entry = redis.call('XADD', replies, '0-*', 'id', reply_id, 'at', at, unpac
 local seq = tonumber(string.sub(entry, 3))
 redis.call('HSET', thread, 'reply_count', seq, 'last_reply_at', at)
 remember(idem, digest, idem_ttl, string.format('%d@%.0f@%s', seq, at, reply_id))
-announce(events, 'reply.posted', id, 'seq', seq)
+announce(events, 'reply.posted', id, 'seq', seq, 'callback', callback or '', 'source', source)
 redis.call('SPUBLISH', thread, seq)
 return {'added', allowed, remaining, reset, seq, at}

@@ -46,6 +46,6 @@ redis.call('HINCRBY', session, 'bytes', size)
 if digest ~= '' then
   remember(idem, digest, math.min(idem_ttl, expires - at), string.format('%d-%.0f', seq, at))
 end
-if callback then announce(events, 'session.line', id, 'seq', seq) end
+if callback then announce(events, 'session.line', id, 'seq', seq, 'callback', callback) end
 redis.call('SPUBLISH', session, seq)
 return {'sent', allowed, remaining, reset, seq, at}

@@ -54,6 +54,7 @@ class Limits(msgspec.Struct, frozen=True):
     artifact: Annotated[Limit, says("new artifacts")] = Limit(10, 60)
     message: Annotated[Limit, says("A2A message:send")] = Limit(60, 60)
     search: Annotated[Limit, says("board searches")] = Limit(60, 60)
+    callback: Annotated[Limit, says("callbacks sent, per receiving host")] = Limit(60, 60)
     mcp: Annotated[Limit, says("MCP tool calls")] = Limit(120, 60)
 
 
@@ -102,6 +103,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "auto"
     blob_url: Annotated[str, says("where artifact bytes go: file:///… or s3://bucket; empty = data_dir")] = ""
     artifact_max_bytes: Annotated[int, says("largest artifact, in bytes", 1)] = 100 * 1024 * 1024
+    callback_refused_networks: Annotated[
+        str, says("networks, comma separated, that callbacks never reach: your own public ones, a NAT64 prefix")
+    ] = ""
     callback_allow_private: Annotated[bool, says("let callbacks reach private addresses; tests only")] = False
     admin_port: Annotated[int, says("loopback port for metrics and live/ready; 0 = off", 0, 65535)] = 0
     log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe log line written")] = "info"

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+import msgspec
 import uvloop
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
@@ -87,7 +88,7 @@ def web(settings: Settings, app: str = APP) -> None:
 
 def worker(settings: Settings, main: str = WORKER) -> None:
     """Run `main`, which is `module:coroutine function`, until SIGTERM or SIGINT sets its event. Raises ConfigError."""
-    _prepare(settings)
+    settings = _prepare(settings)
     uvloop.run(_until_told(_resolve(main), settings))
 
 
@@ -108,11 +109,14 @@ def listening_address(host: str, port: int) -> str:
     return str(address[0])
 
 
-def _prepare(settings: Settings) -> None:
+def _prepare(settings: Settings) -> Settings:
+    """The settings with the keys of the node, which the environment of all that is started from here has too."""
     if not settings.redis_url:
         raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
     process.raise_descriptor_limit()
-    os.environ.update(keychain.environment(settings))
+    keys = keychain.environment(settings)
+    os.environ.update(keys)
+    return msgspec.structs.replace(settings, secret=keys["RELAY_SECRET"], signing_key=keys["RELAY_SIGNING_KEY"])
 
 
 def _stop_when_told(server: MPServer) -> None:

@@ -25,7 +25,7 @@ class Rooms:
 
     def __init__(self, settings: Settings, store: Store) -> None:
         tokens = Tokens(settings.secret)
-        targets = TargetPolicy(settings.public_url, allow_private=settings.callback_allow_private)
+        targets = TargetPolicy(settings)
         remembered = settings.idempotency_ttl
         self.relay = Relay(RelayStore(store, remembered), settings, targets)
         self.board = Board(BoardStore(store, remembered), settings, targets)

@@ -17,7 +17,9 @@ KEPT = {
     "board:*": "lists of kept threads",
     "tasks:*": "lists of kept tasks",
     "artifacts:*": "lists of kept artifacts",
+    "callback:*": "ends when it is delivered or given up",
     "callbacks:*": "emptied as callbacks are delivered",
+    "callbacks-dead:*": "trimmed to a number of entries",
     "search:*": "one small record of the index in use",
     "blocked": "the operator's list",
 }

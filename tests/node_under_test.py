@@ -10,17 +10,21 @@ import httpx2
 from node.app import WebNode
 from node.config import Settings
 from node.front import Front
+from node.sign.node import NodeKey
 from node.store import Store, connect
 from node.web.address import ClientAddress
 from node.web.http import Message
 from node.worker import main as worker_main
 
 SECRET = "a secret of the tests"
+SIGNING_KEY = NodeKey.generate().secret
 
 
 def settings_for(redis_url: str, **given: Any) -> Settings:
     """Settings of a node on that Redis."""
-    return Settings(redis_url=redis_url, secret=SECRET, base_url="http://node.example", **given)
+    return Settings(
+        redis_url=redis_url, secret=SECRET, signing_key=SIGNING_KEY, base_url="http://node.example", **given
+    )
 
 
 class NodeUnderTest:

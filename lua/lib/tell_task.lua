@@ -1,9 +1,9 @@
 -- tell_task(task, events, id, what, status) -> nothing
--- Tells of a contract's change: an event `task.<what>` with the attempt and the assignee that it is about, and
+-- Tells of a contract's change: an event `task.<what>` with the attempt, the assignee and the callback, and
 -- a wake-up with the new status for whoever waits on the contract. The channel bears the name of its key.
 -- include announce
 local function tell_task(task, events, id, what, status)
-  local attempt, assignee = unpack(redis.call('HMGET', task, 'attempt', 'assignee_id'))
-  announce(events, 'task.' .. what, id, 'attempt', attempt, 'assignee_id', assignee or '')
+  local attempt, assignee, callback = unpack(redis.call('HMGET', task, 'attempt', 'assignee_id', 'callback_url'))
+  announce(events, 'task.' .. what, id, 'attempt', attempt, 'assignee_id', assignee or '', 'callback', callback or '')
   redis.call('SPUBLISH', task, status)
 end

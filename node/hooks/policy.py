@@ -3,6 +3,9 @@
 A courtesy to the client, who learns at once: what protects others is the guard at every call.
 """
 
+from ipaddress import ip_network
+
+from node.config import ConfigError, Settings
 from node.hooks.resolve import SystemResolver, check_name
 from node.hooks.target import Policy, Target, TargetRefused, parse
 from node.refusal import Invalid
@@ -11,8 +14,8 @@ from node.refusal import Invalid
 class TargetPolicy:
     """Refuses targets that would never be called."""
 
-    def __init__(self, public_url: str, *, allow_private: bool) -> None:
-        self._policy = Policy.of(public_url, allow_private=allow_private)
+    def __init__(self, settings: Settings) -> None:
+        self._policy = policy_of(settings)
         self._resolver = SystemResolver()
 
     def check(self, url: str) -> Target:
@@ -29,6 +32,16 @@ class TargetPolicy:
             await check_name(target, self._policy, self._resolver)
         except TargetRefused as refused:
             raise _invalid(refused) from None
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What this node may call. Raises ConfigError."""
+    names = [name.strip() for name in settings.callback_refused_networks.split(",") if name.strip()]
+    try:
+        refused = [ip_network(name) for name in names]
+    except ValueError as error:
+        raise ConfigError(f"RELAY_CALLBACK_REFUSED_NETWORKS: {error}") from error
+    return Policy.of(settings.public_url, refused=refused, allow_private=settings.callback_allow_private)
 
 
 def _invalid(refused: TargetRefused) -> Invalid:

@@ -150,6 +150,11 @@ def passages(generation: str, thread_id: str) -> str:
     return f"search:passages:{generation}:{_TAGS[partition_of_id(thread_id)]}:{thread_id}"
 
 
+def callback(partition: int, name: str) -> str:
+    """A callback under way: of an entity and kind, or of one event. Ends when it is delivered, or dead."""
+    return f"callback:{_TAGS[partition]}:{name}"
+
+
 # One of each partition.
 
 
@@ -168,6 +173,16 @@ def leases(partition: int) -> str:
     return f"leases:{_TAGS[partition]}"
 
 
+def callbacks_due(partition: int) -> str:
+    """Names of callbacks under way by the time of their next attempt (ms)."""
+    return f"callbacks:{_TAGS[partition]}"
+
+
+def callbacks_dead(partition: int) -> str:
+    """Callbacks that were given up, a stream; trimmed to a number of entries."""
+    return f"callbacks-dead:{_TAGS[partition]}"
+
+
 # Projections over all partitions; the worker can rebuild them from events.
 
 OPEN_THREADS = "board:open"
@@ -184,9 +199,6 @@ def tasks_with(status: str) -> str:
 
 # Search, all in one slot: what web processes and workers tell each other, and which index is in use.
 
-SEARCH_ASKS = "search:asks:{search}"
-"""Questions to the workers, a list. TTL: a little longer than anybody waits for the answer."""
-
 SEARCH_PENDING = "search:pending:{search}"
 """Threads whose vectors are to be made, by the time (ms) until which a worker has them; 0 = nobody has."""
 
@@ -199,14 +211,19 @@ SEARCH_LIVE = "search:live:{search}"
 SEARCH_TARGET = "search:target:{search}"
 """The generation that is being built to take its place; absent most of the time."""
 
+SEARCH_GENERATIONS = "search:generations:{search}"
+"""Names of all generations of which vectors may be left."""
+
 SEARCH_EPOCH = "search:epoch:{search}"
 """How often an operator asked for everything to be indexed anew."""
 
-SEARCH_LOCK = "search:lock:{search}"
-"""Held by the worker that looks through all threads. TTL: a minute."""
-
 SEARCH_CHANGES = "search:changes:{search}"
 """Threads whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
+
+
+def search_asks(service: str) -> str:
+    """Questions to the workers that offer `service`, a list. TTL: a little longer than anybody waits for the answer."""
+    return f"search:asks:{service}:{{search}}"
 
 
 def search_alive(service: str) -> str:

@@ -1,0 +1,14 @@
+#!lua
+-- Takes indexed threads out of the queue, except those that changed meanwhile or whose lease has ended.
+-- KEYS[1] queue   search:pending:{search} or search:backlog:{search}
+-- ARGV[1] ends    of the lease, ms
+-- ARGV[2...] ids
+-- Returns {'done', number taken out}
+-- Slot    {search}
+local done = 0
+for place = 2, #ARGV do
+  if tonumber(redis.call('ZSCORE', queue, ARGV[place])) == tonumber(ends) then
+    done = done + redis.call('ZREM', queue, ARGV[place])
+  end
+end
+return {'done', done}

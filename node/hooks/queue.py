@@ -1,0 +1,159 @@
+"""Callbacks under way, in Redis: nothing about them is in a worker's memory.
+
+A callback is enqueued in the partition of what it tells of, becomes due, is taken by one worker,
+and is over or due again. A worker that dies holding one loses nothing: it becomes due again.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, cast
+
+import msgspec
+
+from node.store import Store, keys
+from node.store.reply import fields_of
+from node.store.scripts import script
+
+ENQUEUE = script("callback_enqueue")
+TAKE = script("callback_take")
+SETTLE = script("callback_settle")
+
+HIDDEN_MS = 30_000
+"""How long a taken callback is not due: three times the longest attempt."""
+
+TAKEN = 16
+"""Callbacks that one look takes from a partition."""
+
+DEAD_KEPT = 1000
+"""Dead letters kept in each partition, about."""
+
+Ending = Literal["delivered", "dropped", "dead", "retry", "postpone"]
+
+
+class Callback(msgspec.Struct, frozen=True):
+    """One message on its way."""
+
+    partition: int
+    name: str
+    """What it tells of: messages of one name follow each other at a distance."""
+    id: str
+    """webhook-id."""
+    url: str
+    type: str
+    at: int
+    """When it happened, ms."""
+    data: dict[str, object]
+    attempt: int
+    """Attempts made so far."""
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A callback that was given up."""
+
+    entry: str
+    partition: int
+    name: str
+    id: str
+    url: str
+    type: str
+    at: int
+    data: dict[str, object]
+    attempts: int
+    reason: str
+
+
+class CallbackQueue:
+    """Enqueues, takes and settles."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def enqueue(
+        self, partition: int, name: str, message_id: str, pause_ms: int, message: Mapping[str, str | int | bytes]
+    ) -> None:
+        """Put a message under way, `pause_ms` after the last of its name. Raises StoreUnavailable."""
+        fields = [part for pair in message.items() for part in pair]
+        await self._store.run(
+            ENQUEUE,
+            [keys.callback(partition, name), keys.callbacks_due(partition)],
+            [name, message_id, pause_ms, *fields],
+        )
+
+    async def take(self, partition: int) -> list[Callback]:
+        """What is due in a partition, for this worker alone. Raises StoreUnavailable."""
+        names = await self._store.run(TAKE, [keys.callbacks_due(partition)], [HIDDEN_MS, TAKEN])
+        taken: list[Callback] = []
+        for raw in cast("list[bytes]", names):
+            name = raw.decode()
+            fields = fields_of(await self._store.command("HGETALL", keys.callback(partition, name)))
+            if b"url" in fields:
+                taken.append(_callback(partition, name, fields))
+            else:
+                await self._store.command("ZREM", keys.callbacks_due(partition), name)
+        return taken
+
+    async def settle(self, callback: Callback, ending: Ending, pause_ms: int, reason: str = "") -> None:
+        """Say how an attempt ended. Raises StoreUnavailable."""
+        partition = callback.partition
+        await self._store.run(
+            SETTLE,
+            [
+                keys.callback(partition, callback.name),
+                keys.callbacks_due(partition),
+                keys.callbacks_dead(partition),
+            ],
+            [callback.name, callback.id, ending, pause_ms, reason, DEAD_KEPT],
+        )
+
+    async def dead(self, partition: int) -> list[DeadLetter]:
+        """Dead letters of a partition, oldest first. Raises StoreUnavailable."""
+        entries = await self._store.command("XRANGE", keys.callbacks_dead(partition), "-", "+")
+        return [_letter(partition, *entry) for entry in cast("list[tuple[bytes, object]]", entries or [])]
+
+    async def bury(self, letter: DeadLetter) -> None:
+        """Forget a dead letter. Raises StoreUnavailable."""
+        await self._store.command("XDEL", keys.callbacks_dead(letter.partition), letter.entry)
+
+    async def redrive(self, letter: DeadLetter) -> None:
+        """Send a dead letter again, from the first attempt. Raises StoreUnavailable."""
+        message: dict[str, str | int | bytes] = {
+            "url": letter.url,
+            "type": letter.type,
+            "at": letter.at,
+            "data": msgspec.json.encode(letter.data),
+        }
+        await self.enqueue(letter.partition, letter.name, letter.id, 0, message)
+        await self.bury(letter)
+
+    async def forget_target(self, entity: str) -> None:
+        """Take the callback_url off an entity whose receiver wants no more. Raises StoreUnavailable."""
+        for key in (keys.thread(entity), keys.task(entity), keys.session(entity)):
+            await self._store.command("HDEL", key, "callback_url")
+
+
+def _callback(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback:
+    return Callback(
+        partition,
+        name,
+        fields[b"id"].decode(),
+        fields[b"url"].decode(),
+        fields[b"type"].decode(),
+        int(fields[b"at"]),
+        msgspec.json.decode(fields[b"data"]),
+        int(fields.get(b"attempt", 0)),
+    )
+
+
+def _letter(partition: int, entry: bytes, flat: object) -> DeadLetter:
+    fields = {name.decode(): value.decode() for name, value in fields_of(flat).items()}
+    return DeadLetter(
+        entry.decode(),
+        partition,
+        fields["name"],
+        fields["id"],
+        fields["url"],
+        fields["type"],
+        int(fields["at"]),
+        msgspec.json.decode(fields["data"]),
+        int(fields["attempts"]),
+        fields["reason"],
+    )
