@@ -1,0 +1,72 @@
+"""A callback receiver for tests: a real HTTP server on loopback that verifies what it gets."""
+
+import asyncio
+import json
+from base64 import b64decode
+from collections.abc import Callable
+from typing import Any, Self
+
+from nacl.exceptions import BadSignatureError
+from nacl.signing import VerifyKey
+
+Answer = Callable[[int], int]
+"""The status for the n-th request, counted from 0."""
+
+
+class Receiver:
+    """Keeps every message with a good signature, in order, and answers as it is told."""
+
+    def __init__(self, public_key: bytes, answer: Answer = lambda _: 204) -> None:
+        self.messages: list[tuple[str, dict[str, Any]]] = []
+        """webhook-id and body of what was answered with 2xx."""
+        self.requests = 0
+        self.forged = 0
+        self._key = VerifyKey(public_key)
+        self._answer = answer
+        self._server: asyncio.Server | None = None
+        self._arrived = asyncio.Condition()
+
+    @property
+    def url(self) -> str:
+        if self._server is None:
+            raise RuntimeError("the receiver was not started")
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/hook"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server:
+            self._server.close()
+            await self._server.wait_closed()
+
+    async def until(self, count: int, seconds: float = 20) -> None:
+        """Wait until that many requests have come."""
+        async with asyncio.timeout(seconds), self._arrived:
+            await self._arrived.wait_for(lambda: self.requests >= count)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+        body = await reader.readexactly(int(headers["content-length"]))
+        status = self._answer(self.requests)
+        if not self._verified(headers, body):
+            self.forged += 1
+        elif 200 <= status < 300:
+            self.messages.append((headers["webhook-id"], json.loads(body)))
+        writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+        async with self._arrived:
+            self.requests += 1
+            self._arrived.notify_all()
+
+    def _verified(self, headers: dict[str, str], body: bytes) -> bool:
+        version, _, signature = headers["webhook-signature"].partition(",")
+        signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+        try:
+            self._key.verify(signed, b64decode(signature))
+        except BadSignatureError:
+            return False
+        return version == "v1a"
