@@ -19,6 +19,7 @@ from bench.server import Unfit, given
 from node.process import raise_descriptor_limit
 
 RESULTS = Path(__file__).parent / "results"
+MOST_SECONDS_A_SCENARIO = 7200
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,13 +72,9 @@ async def _measure(wanted: Sequence[Scenario], options: Options, results: Result
             async with asyncio.timeout(MOST_SECONDS_A_SCENARIO):
                 await scenario.run(lab)
         except (Unfit, TimeoutError) as wrong:
-            results.skipped.append(f"{scenario.name}: {wrong or 'took too long'}")
-            lab.say(f"given up: {wrong or 'took too long'}")
+            lab.skip(scenario.name, wrong if str(wrong) else TimeoutError("took too long"))
             whole = False
     return whole
-
-
-MOST_SECONDS_A_SCENARIO = 7200
 
 
 def _parser() -> argparse.ArgumentParser:

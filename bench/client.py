@@ -21,6 +21,8 @@ REOPEN_SECONDS = 0.1
 # Statuses of the suite's own, for requests that got no answer.
 CLOSED: Final = 1
 TIMED_OUT: Final = 2
+UNANSWERED: Final = 3
+NO_ANSWER: Final = {CLOSED: "closed", TIMED_OUT: "timed out", UNANSWERED: "unanswered"}
 
 
 class Call:
@@ -215,6 +217,11 @@ class Pool:
             if connection.transport is not None:
                 connection.transport.abort()
         await asyncio.sleep(0)
+
+    @property
+    def calls(self) -> list[Call]:
+        """The requests under way."""
+        return [connection.call for connection in self._open if connection.call is not None]
 
     def expire(self) -> None:
         """Give up on every request that has been under way for more than ten seconds."""

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from bench import node
-from bench.client import Pool
+from bench.client import NO_ANSWER, Pool
 from bench.histogram import Histogram
 from bench.load import DRAIN_SECONDS, Calls, Observed, closed_loop, open_loop
 from bench.meter import Usage, largest_web_process, redis_settings, usage
@@ -52,7 +52,7 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     calls: Calls
 
 
-Once: TypeAlias = Callable[[float, str], Awaitable[Observed]]
+Once: TypeAlias = Callable[[Pool, float, str], Awaitable[Observed]]
 
 
 class Lab:
@@ -89,15 +89,21 @@ class Lab:
             try:
                 server = await stack.enter_async_context(peer.start(home))
             except Unfit as unfit:
-                self.results.skipped.append(f"{peer.name}: {unfit}")
-                self.say(f"skipped {peer.name}: {unfit}")
+                self.skip(peer.name, unfit)
                 server = None
-            yield server
+            try:
+                yield server
+            except Unfit as unfit:
+                self.skip(peer.name, unfit)
 
     @property
     def alone(self) -> bool:
         """Whether only the node is wanted: at an address or a rate the caller named, or without peers."""
         return bool(self.options.url) or self.options.rate is not None or not self.options.peers
+
+    @property
+    def seconds_of_a_measurement(self) -> float:
+        return self.options.warmup + self.options.runs * self.options.seconds
 
     # Measurements
 
@@ -116,14 +122,11 @@ class Lab:
     ) -> Row:
         """Open loop at `rate` requests a second."""
         options = self.options
-        # A connection that waits longer than this for its turn runs into the server's keep-alive timeout.
+        # Each connection has its turn at least every two seconds: after five, servers close an idle one.
         size = max(1, min(connections or options.connections, int(rate * 2)))
 
-        async def once(seconds: float, label: str) -> Observed:
-            async with self.pool(server, size) as pool:
-                return await open_loop(
-                    pool, calls, Schedule(rate, seconds), drain=drain, each_second=self.progress(label)
-                )
+        def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
+            return open_loop(pool, calls, Schedule(rate, seconds), drain=drain, each_second=self.progress(label))
 
         row = Row(scenario=self.scenario, subject=server.name, what=what, rate=rate, connections=size)
         return await self._measure(server, row, once, runs, seconds, warmup)
@@ -141,9 +144,8 @@ class Lab:
         """Closed loop: as many requests as `connections` connections get answered."""
         size = connections or self.options.connections
 
-        async def once(seconds: float, label: str) -> Observed:
-            async with self.pool(server, size) as pool:
-                return await closed_loop(pool, calls, seconds, each_second=self.progress(label))
+        def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
+            return closed_loop(pool, calls, seconds, each_second=self.progress(label))
 
         row = Row(scenario=self.scenario, subject=server.name, what=what, connections=size)
         return await self._measure(server, row, once, runs, seconds)
@@ -153,9 +155,7 @@ class Lab:
         rate = self.options.rate
         if rate is None:
             ceiling = await self.at_ceiling(server, calls, "ceiling")
-            return await self.at_rate(
-                server, calls, "half of the ceiling", ceiling.figures["requests_per_s"].median / 2
-            )
+            return await self.at_rate(server, calls, "half of the ceiling", ceiling.requests_per_s / 2)
         return await self.at_rate(server, calls, "open loop", rate)
 
     def numbered(self, calls: Calls) -> Calls:
@@ -184,15 +184,18 @@ class Lab:
         warmup = options.warmup if warmup is None else warmup
         label = f"{row.subject}: {row.what}" + (f", {row.rate:,.0f}/s" if row.rate else "")
         if warmup > 0:
-            await once(warmup, f"{label}, warm-up")
+            async with self.pool(server, row.connections) as pool:
+                await once(pool, warmup, f"{label}, warm-up")
         figures: dict[str, list[float]] = {}
         observed: list[Observed] = []
         for run in range(1, runs + 1):
-            before = usage(server)
-            seen = await once(seconds, f"{label}, run {run}/{runs}")
+            async with self.pool(server, row.connections) as pool:
+                before = usage(server)
+                seen = await once(pool, seconds, f"{label}, run {run}/{runs}")
+                used = usage(server).since(before)
             if seen.good == 0:
                 raise Unfit(f"{label}: no answer as expected, statuses {merged([seen.statuses])}")
-            for name, value in figures_of(seen, usage(server).since(before)).items():
+            for name, value in figures_of(seen, used).items():
                 figures.setdefault(name, []).append(value)
             observed.append(seen)
         row.figures = {name: Spread.of(values) for name, values in figures.items()}
@@ -231,18 +234,27 @@ class Lab:
         self.results.points.append(Point(self.scenario, subject, name, round(value, 4), unit, note))
         self.say(f"{subject}: {name}: {value:,.2f} {unit} {note}".rstrip())
 
+    def skip(self, what: str, why: Exception) -> None:
+        """Note that something was not measured, and go on."""
+        self.results.skipped.append(f"{what}: {why}")
+        self.say(f"not measured: {what}: {why}")
+
     def say(self, text: str) -> None:
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr)
         print(f"[{self.scenario}] {text}", file=sys.stderr, flush=True)
 
     def progress(self, label: str) -> Callable[[Observed], None]:
-        """A line a second on a terminal; nothing in a log, where each measurement's result is a line."""
+        """On a terminal one line that changes every second, in a log a line every ten."""
+        seconds = itertools.count(1)
 
         def show(seen: Observed) -> None:
+            text = f"{label}: sent {seen.sent:,}, good {seen.good:,}, other {seen.bad:,}"
+            second = next(seconds)
             if sys.stderr.isatty():
-                text = f"[{self.scenario}] {label}: sent {seen.sent:,}, good {seen.good:,}, other {seen.bad:,}"
-                print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+                print(f"\r\x1b[K[{self.scenario}] {text}", end="", file=sys.stderr, flush=True)
+            elif second % 10 == 0:
+                self.say(text)
 
         return show
 
@@ -250,7 +262,7 @@ class Lab:
 def figures_of(seen: Observed, used: Usage) -> Mapping[str, float]:
     """One run in figures: rates, latencies in ms, the generator's own share, costs per answered request."""
     latencies = seen.latencies()
-    answered = max(1, sum(seen.statuses.values()))
+    answered = max(1, sum(times for status, times in seen.statuses.items() if status not in NO_ANSWER))
     figures = {
         "requests_per_s": seen.good / seen.seconds,
         **{name: latencies.percentile(percent) for name, percent in PERCENTILES.items()},

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from bench.client import TIMED_OUT, TIMEOUT_NS, Call, Connection, Pool
+from bench.client import NO_ANSWER, TIMED_OUT, TIMEOUT_NS, UNANSWERED, Call, Connection, Pool
 from bench.histogram import Histogram
 from bench.schedule import LATE_NS, MOST_REQUESTS, SECOND, Schedule, Ticker, now
 
@@ -29,11 +29,12 @@ HEAD_START_NS = SECOND // 10  # between the decision to start and the first requ
 class Tally:
     """What became of the requests of one kind; latencies in nanoseconds."""
 
-    __slots__ = ("others", "samples", "statuses")
+    __slots__ = ("missing", "others", "samples", "statuses")
 
     def __init__(self) -> None:
         self.samples = array("q")  # of answers whose status was expected
-        self.others = array("q")  # of all other answers, and of missing ones
+        self.others = array("q")  # of all other answers
+        self.missing = array("q")  # of requests without an answer: how long was waited in vain
         self.statuses: Counter[int] = Counter()
 
 
@@ -45,7 +46,6 @@ class Observed:
         self.sent = 0
         self.late = 0  # sends more than 1 ms after their time because the generator was busy
         self.delayed = 0  # requests that found no free connection
-        self.unanswered = 0  # still without an answer when the drain time was over
         self.seconds = 0.0
         self.busy = 0.0  # share of one core the generator used
 
@@ -56,11 +56,16 @@ class Observed:
         return tally
 
     def latencies(self, kind: str | None = None) -> Histogram:
-        """Latencies of expected answers, of one kind or of all."""
+        """Latencies of expected answers and of missing ones, of one kind or of all.
+
+        A request that was waited for in vain counts with the time that was waited; left out, a server that
+        answers no more would look faster than one that answers late. Refusals count in none.
+        """
         histogram = Histogram()
         for name, tally in self.tallies.items():
             if kind is None or name == kind:
                 histogram.record(tally.samples)
+                histogram.record(tally.missing)
         return histogram
 
     @property
@@ -73,7 +78,7 @@ class Observed:
 
     @property
     def bad(self) -> int:
-        return sum(len(tally.others) for tally in self.tallies.values()) + self.unanswered
+        return sum(len(tally.others) + len(tally.missing) for tally in self.tallies.values())
 
 
 def _nothing(_observed: Observed) -> None:
@@ -127,7 +132,8 @@ async def open_loop(
         try:
             await asyncio.wait_for(over, limit)
         except TimeoutError:
-            observed.unanswered = len(waiting) + pool.under_way
+            for call in (*waiting, *pool.calls):
+                _count(observed, call, UNANSWERED, b"")
         observed.seconds = (now() - start) / SECOND
     return observed
 
@@ -165,7 +171,8 @@ async def closed_loop(
         try:
             await asyncio.wait_for(over, seconds + DRAIN_SECONDS)
         except TimeoutError:
-            observed.unanswered = pool.under_way
+            for call in pool.calls:
+                _count(observed, call, UNANSWERED, b"")
         observed.seconds = (now() - start) / SECOND
     return observed
 
@@ -183,7 +190,12 @@ def _count(observed: Observed, call: Call, status: int, body: bytes) -> None:
     latency = now() - call.due
     tally = observed.tallies.get(call.kind) or observed.tally(call.kind)
     tally.statuses[status] += 1
-    (tally.samples if status in call.expect else tally.others).append(latency)
+    if status in call.expect:
+        tally.samples.append(latency)
+    elif status in NO_ANSWER:
+        tally.missing.append(latency)
+    else:
+        tally.others.append(latency)
     if call.answered is not None:
         call.answered(status, body)
 

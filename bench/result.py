@@ -13,6 +13,8 @@ from typing import Self
 
 import msgspec
 
+from bench.client import NO_ANSWER
+
 PACKAGES = ("granian", "uvloop", "litestar", "redis", "hiredis", "msgspec")
 
 
@@ -87,7 +89,7 @@ def merged(counts: Sequence[Mapping[int, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
     for count in counts:
         for status, times in count.items():
-            name = {1: "closed", 2: "timeout"}.get(status, str(status))
+            name = NO_ANSWER.get(status, str(status))
             total[name] = total.get(name, 0) + times
     return dict(sorted(total.items()))
 

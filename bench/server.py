@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import ipaddress
 import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bench.client import Connection, http_answer
+from node.process import die_with_parent
 
 START_SECONDS = 60.0
 STOP_SECONDS = 12.0  # a node ends within 10 s
@@ -73,6 +75,7 @@ async def started(
     """Run a program in `home`, its output in `home`/<program>.log; yields its process id, ends it at the end."""
     log = home / f"{Path(words[0]).name}.log"
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+    parent = os.getpid()
     with log.open("ab") as out:
         process = await asyncio.create_subprocess_exec(
             *map(str, words),
@@ -81,6 +84,7 @@ async def started(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=out,
             stderr=out,
+            preexec_fn=lambda: die_with_parent(parent, signal.SIGTERM),
         )
     try:
         yield process.pid

@@ -28,7 +28,7 @@ KINDS = ("relay message", "board thread", "task", "session")
 
 async def run(lab: Lab) -> None:
     rate = lab.options.rate or RATE
-    claims = round(rate * (lab.options.warmup + lab.options.runs * lab.options.seconds)) + 10
+    claims = round(rate * lab.seconds_of_a_measurement) + 10
     stored = 0
     async with lab.node("web") as node:
         lines = Sessions(await sessions(lab, node, 64))

@@ -6,7 +6,7 @@ from bench.lab import Lab
 from bench.scenario import Scenario
 
 SESSIONS = 256  # of 5,000 lines at most each: room for 1.28 million sends
-BACKLOG = 3000  # board threads the worker has to embed meanwhile, at about 3 ms each
+BACKLOG_PER_SECOND = 400  # more than the worker embeds in a second, at about 3 ms each
 
 SEND_CEILING = "send, ceiling"
 POLL_CEILING = "poll, ceiling"
@@ -28,7 +28,8 @@ async def run(lab: Lab) -> None:
         ceiling = await lab.at_ceiling(node, lab.numbered(lines.send), SEND_CEILING)
         await lab.at_ceiling(node, lab.numbered(lines.poll), POLL_CEILING)
         await lab.at_rate(node, in_turn, BOTH, ceiling.requests_per_s / 2)
-        await lab.fill(node, relay_messages(lab), BACKLOG, "threads for the worker to embed")
+        backlog = round(BACKLOG_PER_SECOND * lab.seconds_of_a_measurement)
+        await lab.fill(node, relay_messages(lab), backlog, "threads for the worker to embed")
         await lab.at_rate(node, lab.numbered(lines.send), HALF, ceiling.requests_per_s / 2)
 
 

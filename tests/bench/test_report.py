@@ -49,7 +49,7 @@ def test_a_spread_is_the_median_and_the_span_of_its_runs() -> None:
 
 
 def test_answers_that_never_came_are_told_in_words() -> None:
-    assert merged([{200: 3, 1: 1}, {200: 2, 2: 4}]) == {"200": 5, "closed": 1, "timeout": 4}
+    assert merged([{200: 3, 1: 1}, {200: 2, 2: 4}]) == {"200": 5, "closed": 1, "timed out": 4}
 
 
 def test_the_report_names_targets_misses_other_answers_and_a_late_generator() -> None:
