@@ -1,11 +1,14 @@
-"""Real Redis processes for tests: one server that can be stopped, killed and frozen, and a cluster of them."""
+"""Real Redis for tests: a server that can be stopped, killed and frozen, a bad network, a cluster."""
 
+import asyncio
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -44,6 +47,13 @@ def until(condition: Callable[[], object], what: str, patience: float = PATIENCE
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {patience} s: {what}")
         time.sleep(0.01)
+
+
+async def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> None:
+    """Return as soon as `condition` holds, with the event loop running meanwhile."""
+    async with asyncio.timeout(patience):
+        while not condition():  # noqa: ASYNC110  # the condition is often another process's
+            await asyncio.sleep(0.002)
 
 
 def free_port() -> int:
@@ -143,6 +153,58 @@ class RedisServer:
         self._running.send_signal(how)
         self._running.wait(PATIENCE)
         self._process = None
+
+
+class Proxy:
+    """A stretch of network in front of a server on a unix socket, whose replies a test can hold back or lose."""
+
+    def __init__(self, server: RedisServer, tls: ssl.SSLContext | None = None) -> None:
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self.flowing = asyncio.Event()
+        """While it is clear, replies wait."""
+        self._server = server
+        self._tls = tls
+        self._links: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self.flowing.set()
+        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls)
+        return self
+
+    async def __aexit__(self, *ending: object) -> None:
+        self._listener.close()
+        self.cut()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def cut(self) -> None:
+        """Break all connections; what they carried is lost."""
+        for link in self._links:
+            link.transport.abort()
+        self.flowing.set()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behind, ahead = await asyncio.open_unix_connection(str(self._server.socket))
+        self._links |= {writer, ahead}
+        for task in (
+            asyncio.create_task(self._pass(reader, ahead)),
+            asyncio.create_task(self._pass(behind, writer, self.flowing)),
+        ):
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _pass(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, gate: asyncio.Event | None = None
+    ) -> None:
+        with suppress(ConnectionError):
+            while data := await source.read(65536):
+                if gate:
+                    await gate.wait()
+                sink.write(data)
+                await sink.drain()
+        sink.close()
 
 
 class Cluster:

@@ -46,12 +46,12 @@ def locate(url: str) -> Location:
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in SCHEMES:
         raise ValueError(f"a Redis URL starts with one of {', '.join(f'{known}://' for known in SCHEMES)}")
-    authority, slash, tail = rest.partition("/")
+    place, _, query = rest.partition("?")
+    authority, slash, path = place.partition("/")
     credentials, _, hosts = authority.rpartition("@")
-    target = urlsplit(slash + tail)
-    options = {name: values[-1] for name, values in parse_qs(target.query).items()}
+    options = {name: values[-1] for name, values in parse_qs(query).items()}
     cluster = scheme.endswith("+cluster")
-    database = options.get("db", "" if scheme == "unix" else target.path.strip("/")) or "0"
+    database = options.get("db", "" if scheme == "unix" else path.strip("/")) or "0"
     if not database.isdecimal() or (cluster and database != "0"):
         raise ValueError(f"{database!r} is not a database of this Redis; a cluster has only 0")
     user, _, password = credentials.partition(":")
@@ -62,7 +62,7 @@ def locate(url: str) -> Location:
         tls=_tls(options) if scheme.startswith("rediss") else None,
     )
     if scheme == "unix":
-        return Location((Server(path=unquote(target.path)),), access, cluster=False)
+        return Location((Server(path=unquote(slash + path)),), access, cluster=False)
     servers = tuple(_server(part) for part in hosts.split(","))
     if len(servers) > 1 and not cluster:
         raise ValueError("several hosts make a cluster: write redis+cluster://")

@@ -22,7 +22,7 @@ from node.store.errors import CommandFailed, OutcomeUnknown, StoreUnavailable
 from node.store.link import Lifeline, Link, Reply, Stats, pack
 from node.store.scripts import Arg, Script
 
-Outcome: TypeAlias = "Reply | ReplyError | StoreUnavailable | CommandFailed"
+Outcome: TypeAlias = Reply | ReplyError | StoreUnavailable | CommandFailed
 """What a call comes to. Errors are values here, so that an abandoned one disturbs nobody; a store raises them."""
 
 MAX_BATCH = 16  # calls in one EVALSHA: most of what batching gains (facts/performance.md), and a short turn for others

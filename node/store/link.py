@@ -19,7 +19,7 @@ from hiredis import pack_command as hiredis_pack  # pyright: ignore[reportUnknow
 from node.store.address import Access, Server
 from node.store.scripts import Arg
 
-Reply: TypeAlias = "bytes | int | float | list[Reply] | None"
+Reply: TypeAlias = bytes | int | float | list["Reply"] | None
 """What Redis answers. Text is bytes; a list may hold errors of its own (`ReplyError` as a value)."""
 
 pack = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis_pack)

@@ -42,9 +42,9 @@ class Store(ABC):
             return await self._again(call, outcome, connection)
         return outcome
 
-    async def command(self, *args: Arg) -> Reply:
-        """Run one plain command where its first argument, the key, lives. Not for commands that block."""
-        slot, connection = self._route(args[1] if len(args) > 1 else "")
+    async def command(self, *args: Arg, key: Arg | None = None) -> Reply:
+        """Run one plain command where its `key` lives, by default its first argument. Not for commands that block."""
+        slot, connection = self._route(key if key is not None else args[1] if len(args) > 1 else "")
         call = self._call(None, (), args, slot)
         outcome = await connection.submit(call)
         if isinstance(outcome, Exception):
@@ -102,7 +102,7 @@ class SingleStore(Store):
         await self._connection.tried()
         return self._connection.connected
 
-    def _route(self, key: Arg) -> tuple[int, Connection]:  # noqa: ARG002
+    def _route(self, key: Arg) -> tuple[int, Connection]:
         return self._everything
 
     async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:

@@ -1,0 +1,122 @@
+"""Resharding under load: callers notice a slot that moves as a delay and nothing else."""
+
+import asyncio
+
+import pytest
+
+from node.store import CommandFailed, OutcomeUnknown, Script, Store, StoreUnavailable
+from node.store.slots import slot_of
+from tests.cluster.conftest import TIMEOUT, Load, slots_in_use
+from tests.servers import Cluster, RedisServer, eventually
+from tests.store.conftest import Opener, step
+
+COUNT = step("count", "return redis.call('INCR', key1)")
+COUNT_TWO = step("count_two", "redis.call('INCR', key2) return redis.call('INCR', key1)", keys=2)
+ECHO = step("echo", "return KEYS[1]")
+
+
+def other_than(cluster: Cluster, owner: RedisServer) -> RedisServer:
+    return next(server for server in cluster.servers[: cluster.primaries] if server is not owner)
+
+
+async def values(store: Store, load: Load) -> list[dict[int, int]]:
+    """What each key of `load` holds, by partition."""
+    found: list[dict[int, int]] = []
+    for place in range(len(load.keys(0))):
+        replies = {p: await store.command("GET", load.keys(p)[place]) for p in load.acknowledged}
+        found.append({p: int(reply) for p, reply in replies.items() if isinstance(reply, bytes)})
+    return found
+
+
+async def test_each_call_goes_straight_to_the_primary_of_its_slot(cluster: Cluster, store: Store) -> None:
+    for server in cluster.servers:
+        server.do("CONFIG", "RESETSTAT")
+    async with Load(store, ECHO, "straight") as load:
+        await eventually(lambda: load.calls > 500)
+    assert load.failures == []
+    for server in cluster.servers:
+        assert "errorstat_MOVED" not in server.info("errorstats")
+    assert all(server.info("commandstats")["cmdstat_evalsha"]["calls"] for server in cluster.servers[:3])
+
+
+async def test_a_command_for_every_primary_reaches_each_once(store: Store) -> None:
+    assert await store.everywhere("PING") == [b"PONG"] * 3
+
+
+async def test_one_living_member_among_the_given_ones_is_enough(cluster: Cluster, open_store: Opener) -> None:
+    store = await open_store(f"redis+cluster://127.0.0.1:1,127.0.0.1:{cluster.servers[4].port}", timeout=TIMEOUT)
+    assert await store.command("SET", "key:{2a}", "value") == b"OK"
+
+
+@pytest.mark.parametrize(
+    ("script", "names"), [(COUNT, ["one"]), (COUNT_TWO, ["two", "three"])], ids=["one-key", "two-keys"]
+)
+async def test_slots_that_move_under_load_cost_no_call_and_no_write(
+    cluster: Cluster, store: Store, script: Script, names: list[str]
+) -> None:
+    for server in cluster.servers:
+        server.do("CONFIG", "RESETSTAT")
+    async with Load(store, script, *names) as load:
+        for slot in slots_in_use()[:24]:
+            source = cluster.primary_of(slot)
+            target = other_than(cluster, source)
+            await asyncio.to_thread(cluster.move, slot, target)
+        seen = load.calls
+        await eventually(lambda: load.calls > seen + 500)
+    assert load.failures == []
+    assert sum(server.info("errorstats").get("errorstat_MOVED", {"count": 0})["count"] for server in cluster.servers)
+    for value in await values(store, load):
+        assert value == load.acknowledged
+
+
+async def test_a_new_key_of_a_moving_slot_is_made_where_the_slot_goes(cluster: Cluster, store: Store) -> None:
+    slot = slot_of("ask")
+    source = cluster.primary_of(slot)
+    target = other_than(cluster, source)
+    await store.command("SET", "{ask}:old", "old")
+    cluster.begin_move(slot, target)
+    assert await store.run(COUNT, ["{ask}:new"]) == 1
+    assert await store.command("GET", "{ask}:old") == b"old"
+    assert source.do("DBSIZE") >= 1
+    assert b"{ask}:new" in target.do("CLUSTER", "GETKEYSINSLOT", slot, 10)
+    cluster.move_keys(slot, target)
+    cluster.end_move(slot, target)
+    assert await store.run(COUNT, ["{ask}:new"]) == 2
+    assert await store.command("GET", "{ask}:old") == b"old"
+
+
+async def test_calls_of_one_turn_find_their_keys_on_both_sides_of_a_moving_slot(cluster: Cluster, store: Store) -> None:
+    slot = slot_of("sides")
+    target = other_than(cluster, cluster.primary_of(slot))
+    for number in range(0, 20, 2):
+        await store.run(COUNT, [f"{{sides}}:{number}"])
+    cluster.begin_move(slot, target)
+    answers = await asyncio.gather(*(store.run(COUNT, [f"{{sides}}:{number}"]) for number in range(20)))
+    assert answers == [2 - number % 2 for number in range(20)]
+    cluster.move_keys(slot, target)
+    cluster.end_move(slot, target)
+    answers = await asyncio.gather(*(store.run(COUNT, [f"{{sides}}:{number}"]) for number in range(20)))
+    assert answers == [3 - number % 2 for number in range(20)]
+
+
+async def test_a_call_whose_keys_are_torn_apart_waits_and_is_refused_unwritten_if_they_stay_so(
+    cluster: Cluster, store: Store
+) -> None:
+    slot = slot_of("torn")
+    target = other_than(cluster, cluster.primary_of(slot))
+    await store.command("SET", "{torn}:here", 1)
+    cluster.begin_move(slot, target)
+    with pytest.raises(StoreUnavailable, match="moving") as refusal:
+        await store.run(COUNT_TWO, ["{torn}:here", "{torn}:missing"])
+    assert not isinstance(refusal.value, OutcomeUnknown)
+    waiting = asyncio.create_task(store.run(COUNT_TWO, ["{torn}:here", "{torn}:missing"]))
+    await asyncio.to_thread(cluster.move_keys, slot, target)
+    await asyncio.to_thread(cluster.end_move, slot, target)
+    assert await waiting == 2
+    assert await store.command("GET", "{torn}:missing") == b"1"
+
+
+async def test_a_script_error_in_a_cluster_is_still_our_bug(store: Store) -> None:
+    await store.command("SET", "{text}", "text")
+    with pytest.raises(CommandFailed, match="count: ERR"):
+        await store.run(COUNT, ["{text}"])

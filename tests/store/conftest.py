@@ -1,0 +1,77 @@
+"""A Redis of its own for each test, short-lived and real; wire tests run on both event loops we serve."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+import pytest_asyncio
+import uvloop
+
+from node.store import Script, Store, connect
+from node.store.scripts import compile_script
+from tests.servers import RedisServer
+
+TIMEOUT = 1.0  # s a call may take in these tests
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Granian brings uvloop; everything else may run on asyncio's own loop."""
+    if item.path.name.startswith(("test_wire", "test_news")):
+        return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop}
+
+
+@pytest.fixture
+def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+class Opener(Protocol):
+    """Opens stores that are closed when the test ends, however it ends."""
+
+    async def __call__(
+        self,
+        url: str,
+        *,
+        timeout: float = TIMEOUT,
+        max_in_flight: int = 4096,
+        required: bool = True,
+        scripts: Sequence[Script] = (),
+    ) -> Store: ...
+
+
+@pytest_asyncio.fixture
+async def open_store() -> AsyncIterator[Opener]:
+    stores: list[Store] = []
+
+    async def opened(
+        url: str,
+        *,
+        timeout: float = TIMEOUT,
+        max_in_flight: int = 4096,
+        required: bool = True,
+        scripts: Sequence[Script] = (),
+    ) -> Store:
+        store = await connect(url, timeout=timeout, max_in_flight=max_in_flight, required=required, scripts=scripts)
+        stores.append(store)
+        return store
+
+    yield opened
+    for store in stores:
+        await store.close()
+
+
+@pytest_asyncio.fixture
+async def store(redis_server: RedisServer, open_store: Opener) -> Store:
+    return await open_store(redis_server.url)
+
+
+def step(name: str, body: str, keys: int = 1, args: int = 0) -> Script:
+    """A script for a test: `body` sees key1.. and arg1.. as locals."""
+    header = [f"-- KEYS[{n}] key{n}  a key" for n in range(1, keys + 1)]
+    header += [f"-- ARGV[{n}] arg{n}  an argument" for n in range(1, args + 1)]
+    text = "\n".join(["#!lua", *header, "-- Returns whatever the test needs", "-- Slot of key1", body, ""])
+    return compile_script(name, text, Path())

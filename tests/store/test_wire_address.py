@@ -1,0 +1,94 @@
+"""Where a Redis is and how it is entered: URLs, passwords, databases, TLS."""
+
+import ssl
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from node.store import StoreUnavailable
+from node.store.address import Access, Server, locate
+from tests.servers import Proxy, RedisServer
+from tests.store.conftest import Opener
+
+TLS = Path(__file__).parent / "tls"  # a certificate for localhost that signs itself
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("redis://host", Server("host", 6379)),
+        ("redis://host:7000/", Server("host", 7000)),
+        ("redis://[::1]:7000", Server("::1", 7000)),
+        ("unix:///run/redis%20one.sock", Server(path="/run/redis one.sock")),
+    ],
+)
+def test_a_url_names_one_server(url: str, server: Server) -> None:
+    location = locate(url)
+    assert location.servers == (server,)
+    assert not location.cluster
+    assert location.access == Access()
+
+
+def test_a_url_carries_user_password_and_database() -> None:
+    assert locate("redis://ann:p%40ss%3A@host:1/3").access == Access(user="ann", password="p@ss:", database=3)
+    assert locate("redis://:word@host").access == Access(password="word")
+    assert locate("unix:///sock?db=2").access == Access(database=2)
+
+
+def test_a_cluster_url_names_any_few_members() -> None:
+    location = locate("redis+cluster://user:word@one:7000,two:7001,three")
+    assert location.servers == (Server("one", 7000), Server("two", 7001), Server("three", 6379))
+    assert location.cluster
+    assert location.access == Access(user="user", password="word")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "host:6379",
+        "http://host",
+        "redis://",
+        "redis://host/name",
+        "redis://one,two",
+        "redis+cluster://one/1",
+        "redis://host:port",
+    ],
+)
+def test_a_url_that_cannot_be_meant_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        locate(url)
+
+
+async def test_password_and_database_are_given_on_every_connection(tmp_path: Path, open_store: Opener) -> None:
+    with RedisServer(tmp_path / "redis") as server:
+        server.do("ACL", "SETUSER", "ann", "on", ">pass word", "~*", "&*", "+@all")
+        server.do("ACL", "SETUSER", "default", "off")
+        path = quote(str(server.socket))
+        store = await open_store(f"unix://ann:pass%20word@{path}?db=5", max_in_flight=10)
+        assert await store.command("ACL", "WHOAMI") == b"ann"
+        info = await store.command("CLIENT", "INFO")
+        assert isinstance(info, bytes)
+        assert b" db=5 " in info
+
+
+async def test_a_wrong_password_is_reported_as_the_reason(tmp_path: Path, open_store: Opener) -> None:
+    with RedisServer(tmp_path / "redis") as server:
+        server.do("CONFIG", "SET", "requirepass", "secret")
+        store = await open_store(f"unix://:wrong@{quote(str(server.socket))}", max_in_flight=10, required=False)
+        with pytest.raises(StoreUnavailable, match="WRONGPASS"):
+            await store.command("PING")
+
+
+async def test_tls_is_spoken_and_the_certificate_checked(redis_server: RedisServer, open_store: Opener) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
+    async with Proxy(redis_server, context) as network:
+        trusted = f"rediss://localhost:{network.port}?ssl_ca_certs={quote(str(TLS / 'cert.pem'))}"
+        store = await open_store(trusted, max_in_flight=10)
+        assert await store.command("ECHO", "x" * 100_000) == b"x" * 100_000
+        await store.close()
+        store = await open_store(f"rediss://localhost:{network.port}", max_in_flight=10, required=False)
+        with pytest.raises(StoreUnavailable, match="certificate"):
+            await store.command("PING")
