@@ -89,8 +89,9 @@ def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None) ->
         return [artifact for artifact in ids if artifact not in artifacts]
 
     settings = Settings(secret=SECRET, base_url="http://node.example")
-    targets = TargetPolicy(settings)
-    return Tasks(through or TaskStore(store, settings.idempotency_ttl), settings, Tokens(SECRET), targets, unknown)
+    return Tasks(
+        through or TaskStore(store, settings.idempotency_ttl), settings, Tokens(SECRET), TargetPolicy(settings), unknown
+    )
 
 
 def _did(key: SigningKey) -> str:

@@ -12,6 +12,8 @@ from tests.node_under_test import NodeUnderTest
 from tests.servers import RedisServer
 from tests.tasks.calls import TASKS, act, claimed, offered, refused, tasks_on, told
 
+CALLBACK = "https://agents.example/hook"
+
 
 async def read(node: NodeUnderTest, task: dict[str, Any], **query: Any) -> dict[str, Any]:
     response = await node.client.get(f"{TASKS}/{task['id']}", params=query)
@@ -230,7 +232,7 @@ async def test_a_completed_contract_is_not_claimed(node: NodeUnderTest) -> None:
 
 
 async def test_every_change_is_told_once(node: NodeUnderTest) -> None:
-    task = await claimed(node)
+    task = await claimed(node, callback_url=CALLBACK)
     await act(node, task, "transition", actor_id="summary-agent")
     await act(node, task, "complete", claim_token=task["claim_token"])
     events = await told(node.store, task["id"])
@@ -240,7 +242,8 @@ async def test_every_change_is_told_once(node: NodeUnderTest) -> None:
         "task.in_progress",
         "task.completed",
     ]
-    assert events[-1] == {"type": "task.completed", "id": task["id"], "attempt": "1", "assignee_id": "summary-agent"}
+    about = {"id": task["id"], "attempt": "1", "assignee_id": "summary-agent", "callback": CALLBACK}
+    assert events[-1] == {"type": "task.completed"} | about
 
 
 async def test_a_reader_is_answered_when_the_status_changes(node: NodeUnderTest) -> None:

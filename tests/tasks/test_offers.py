@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from node.refusal import Invalid
+from node.refusal import Invalid, Refused
 from node.store import keys
 from node.tasks.model import NewTask
 from tests.node_under_test import NodeUnderTest
@@ -183,11 +183,12 @@ async def test_an_unknown_contract_is_not_found(node: NodeUnderTest, task_id: st
 
 
 async def test_a_message_task_is_no_contract(node: NodeUnderTest) -> None:
-    message = keys.new_id()
-    await node.store.command("HSET", keys.task(message), "kind", "message", "status", "completed")
-    await node.store.command("ZADD", keys.tasks_with("offered"), 1, message)
-    assert refused(await node.client.get(f"{TASKS}/{message}")) == (404, "task.unknown")
-    assert refused(await act(node, {"id": message}, "claim", assignee_id="a")) == (404, "task.unknown")
+    text = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}
+    sent = (await node.client.post("/api/v1/message:send", json={"message": text})).json()["task"]
+    await node.store.command("ZADD", keys.tasks_with("offered"), 1, sent["id"])
+    with pytest.raises(Refused, match=r"task\.unknown"):
+        await tasks_on(node.store).get(sent["id"])
+    assert refused(await act(node, sent, "claim", assignee_id="a")) == (404, "task.unknown")
     assert (await node.client.get(TASKS, params={"status": "offered"})).json()["tasks"] == []
     assert await node.store.command("ZCARD", keys.tasks_with("offered")) == 0
 
