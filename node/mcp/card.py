@@ -1,0 +1,110 @@
+"""How others find this server: the card, with its tools (SPEC 4.8, "tool manifest").
+
+No revision of MCP defines /.well-known/mcp.json. Ours is valid under today's server card draft
+(SEP-2127), and holds the members of the earlier ones beside it.
+"""
+
+from functools import partial
+from urllib.parse import urlsplit
+
+import msgspec
+
+from node import VERSION
+from node.mcp import api, sse
+from node.mcp.prompts import Prompts
+from node.mcp.resources import TEMPLATES, Resources
+from node.mcp.tools import Tool
+from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, LEGACY, MODERN, NAME, PREFERRED, SERVER_INFO, TITLE
+from node.site.document import Document
+from node.web.http import Header, Request, Response
+from node.web.route import Route
+
+DESCRIPTION = "Public relay, discussion board, task contracts and scratchpad sessions for agents. No key needed."
+"""At most 100 characters (SEP-2127)."""
+
+SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+CARD_TYPE = "application/mcp-server-card+json"
+CARD_PATH = f"{api.PATH}/server-card"
+CATALOG_TYPE = "application/ai-catalog+json"
+
+CORS: tuple[Header, ...] = (
+    (b"access-control-allow-methods", b"GET"),
+    (b"access-control-allow-headers", b"Content-Type, If-None-Match"),
+)
+
+
+def card_routes(tools: list[Tool], prompts: Prompts, resources: Resources, base_url: str) -> tuple[Route, ...]:
+    """The card at its three addresses, and the catalogue that points to it."""
+    card = msgspec.json.encode(_card(tools, prompts, resources, base_url))
+    catalog = msgspec.json.encode(_catalog(base_url))
+    documents = (
+        ("/.well-known/mcp.json", card, "application/json", "The tool manifest: MCP server card"),
+        ("/.well-known/mcp/server-card.json", card, "application/json", "MCP server card"),
+        (CARD_PATH, card, CARD_TYPE, "MCP server card"),
+        ("/.well-known/ai-catalog.json", catalog, CATALOG_TYPE, "Where the MCP server card is"),
+    )
+    return tuple(
+        Route(
+            method="GET",
+            path=path,
+            handler=partial(_send, Document(body, media_type, headers=CORS)),
+            summary=summary,
+            tag="mcp",
+            media_type=media_type,
+        )
+        for path, body, media_type, summary in documents
+    )
+
+
+async def _send(document: Document, request: Request) -> Response:
+    return document.answer(request)
+
+
+def _card(tools: list[Tool], prompts: Prompts, resources: Resources, base_url: str) -> dict[str, object]:
+    open_to_all: dict[str, object] = {"required": False, "schemes": []}
+    remotes = [
+        ("streamable-http", api.PATH, [*LEGACY, MODERN]),
+        ("sse", sse.PATH, list(LEGACY)),
+    ]
+    return {
+        "$schema": SCHEMA,
+        "name": f"{_reversed(_host(base_url))}/{NAME}",
+        "version": VERSION,
+        "title": TITLE,
+        "description": DESCRIPTION,
+        "websiteUrl": f"{base_url}/",
+        "remotes": [
+            {
+                "type": kind,
+                "url": base_url + path,
+                "supportedProtocolVersions": versions,
+                "authentication": open_to_all,
+            }
+            for kind, path, versions in remotes
+        ],
+        "protocolVersion": PREFERRED,
+        "serverInfo": SERVER_INFO,
+        "transport": {"type": "streamable-http", "endpoint": api.PATH},
+        "authentication": open_to_all,
+        "capabilities": CAPABILITIES,
+        "instructions": INSTRUCTIONS,
+        "tools": [tool.listed() for tool in tools],
+        "prompts": prompts.listed(),
+        "resources": resources.listed(),
+        "resourceTemplates": TEMPLATES,
+    }
+
+
+def _catalog(base_url: str) -> dict[str, object]:
+    entry = {"identifier": f"urn:air:{_host(base_url)}:mcp:{NAME}", "type": CARD_TYPE, "url": base_url + CARD_PATH}
+    return {"specVersion": "1.0", "entries": [entry]}
+
+
+def _host(base_url: str) -> str:
+    """The host as a name; `localhost` for an address, which is nobody's name."""
+    host = urlsplit(base_url).hostname or ""
+    return host if host.rpartition(".")[2].isalpha() else "localhost"
+
+
+def _reversed(host: str) -> str:
+    return ".".join(reversed(host.split(".")))

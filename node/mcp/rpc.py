@@ -1,0 +1,97 @@
+"""JSON-RPC 2.0 as MCP uses it: messages in, replies out. Knows no MCP method and no HTTP."""
+
+from typing import Literal
+
+import msgspec
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+RESOURCE_NOT_FOUND = -32002
+HEADER_MISMATCH = -32020
+VERSION_NOT_SERVED = -32022
+
+Raw = msgspec.Raw
+Unset = msgspec.UnsetType
+UNSET = msgspec.UNSET
+Id = int | str | Unset
+"""What a request is known by. Never null (MCP basic protocol), and a fraction is no id."""
+
+
+class RpcError(Exception):
+    """A request that ends in a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class Message(msgspec.Struct, gc=False):
+    """A request, a notification (no id) or a response (no method)."""
+
+    jsonrpc: Literal["2.0"]
+    id: Id = UNSET
+    method: str | Unset = UNSET
+    params: Raw | Unset = UNSET
+    result: Raw | Unset = UNSET
+    error: Raw | Unset = UNSET
+
+
+EMPTY = Raw(b"{}")
+
+_encode = msgspec.json.Encoder().encode
+_message = msgspec.json.Decoder(Message)
+_members = msgspec.json.Decoder(list[Raw])
+
+
+def split(body: bytes) -> bytes | list[Raw]:
+    """One message as it came, or the members of a batch. Raises RpcError."""
+    if not body.lstrip(b" \t\r\n").startswith(b"["):
+        return body
+    try:
+        return _members.decode(_text(body))
+    except (ValueError, RecursionError):
+        raise RpcError(PARSE_ERROR, "Parse error") from None
+
+
+def read(body: bytes) -> Message:
+    """One message. Raises RpcError for what is not JSON, and for JSON that is no message."""
+    try:
+        message = _message.decode(_text(body))
+    except msgspec.ValidationError:
+        raise RpcError(INVALID_REQUEST, "Invalid Request") from None
+    except (ValueError, RecursionError):
+        raise RpcError(PARSE_ERROR, "Parse error") from None
+    if message.method is UNSET and message.result is UNSET and message.error is UNSET:
+        raise RpcError(INVALID_REQUEST, "Invalid Request")
+    return message
+
+
+def object_of(raw: Raw | Unset | None, name: str) -> Raw:
+    """What must be an object if it is there; absent and null count as an empty one. Raises RpcError."""
+    if raw is None or raw is UNSET or bytes(raw) == b"null":
+        return EMPTY
+    if not bytes(raw).startswith(b"{"):
+        raise RpcError(INVALID_PARAMS, f"Invalid params: {name} must be an object")
+    return raw
+
+
+def _text(body: bytes) -> str:
+    """Typed decoding skips over parts without looking at their bytes, so these are looked at first."""
+    return str(body, "utf-8")
+
+
+def reply(request_id: int | str, result: bytes) -> bytes:
+    """The response that carries `result`, which is a JSON object."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(request_id), result)
+
+
+def error_reply(request_id: int | str | None, error: RpcError) -> bytes:
+    """The response that says what went wrong; the id is null where none could be read."""
+    content: dict[str, object] = {"code": error.code, "message": str(error)}
+    if error.data is not None:
+        content["data"] = error.data
+    return _encode({"jsonrpc": "2.0", "id": request_id, "error": content})

@@ -1,0 +1,168 @@
+"""/mcp/sse and /mcp/messages: the transport of 2024-11-05, whose replies go to a stream that the client opened before.
+
+A message may land on another process than the one that holds the stream: replies go through Redis. It keeps
+none of them: a stream that may have missed one ends, and its client connects again.
+"""
+
+import asyncio
+import secrets
+from collections import Counter
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from node.mcp.api import EVENT_STREAM, event
+from node.mcp.faults import Rejected, fault
+from node.mcp.origin import Origins
+from node.mcp.server import Server
+from node.mcp.store import StreamStore
+from node.refusal import Refused
+from node.store import Listener, StoreUnavailable
+from node.web.http import Header, Piece, Receive, Request, Response, Streaming
+from node.web.route import Route
+
+PATH = "/mcp/sse"
+MESSAGES = "/mcp/messages"
+
+KEEP_ALIVE = 15.0
+"""Seconds between two comments: proxies close a silent stream after 60, the Python client after 300."""
+
+STALL = 30.0
+"""Seconds a client may leave what it was sent unread."""
+
+MAX_STREAMS = 2000
+"""Streams one process holds open; beyond it 503. Half of the connections that a process takes."""
+
+MAX_STREAMS_A_CLIENT = 250
+"""Of those, streams of one client address."""
+
+PING = b": ping\n\n"
+
+HEADERS: tuple[Header, ...] = (
+    EVENT_STREAM,
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+class SseApi:
+    """MCP over server-sent events."""
+
+    def __init__(self, server: Server, streams: StreamStore, origins: Origins, public_url: str) -> None:
+        self._server = server
+        self._streams = streams
+        self._origins = origins
+        self._endpoint = f"{urlsplit(public_url).path.rstrip('/')}{MESSAGES}?session_id="
+        self._open: dict[str, Listener] = {}
+        self._clients: Counter[str] = Counter()
+        self._ending = False
+
+    async def open(self, request: Request) -> Response:
+        """Open a stream; its first event says where to POST messages."""
+        cors = self._origin(request)
+        if self._ending or len(self._open) >= MAX_STREAMS or self._clients[request.client] >= MAX_STREAMS_A_CLIENT:
+            raise Refused("store.busy", retry_after=5)
+        stream_id = secrets.token_hex(16)
+        await self._streams.keep(stream_id)
+
+        async def run(send: Piece) -> None:
+            await self._run(stream_id, request, send)
+
+        return Streaming(run, (*HEADERS, *cors))
+
+    async def post(self, request: Request) -> Response:
+        """Take a message; the reply goes to the stream."""
+        cors = self._origin(request)
+        stream_id = request.query().get("session_id", "")
+        if not stream_id:
+            raise Rejected(400, "Name the stream in session_id, as its endpoint event said.")
+        if not await self._streams.is_open(stream_id):
+            raise Rejected(404, "No open stream has this session_id; connect to /mcp/sse again.")
+        reply = await self._server.legacy(await request.body(), request)
+        if reply.status >= 400:
+            return Response(reply.status, reply.body, ((b"content-type", b"application/json"), *cors))
+        if reply.body and not await self._streams.deliver(stream_id, reply.body):
+            raise Rejected(404, "The stream of this session_id is gone; connect to /mcp/sse again.")
+        return Response(202, b"Accepted", ((b"content-type", b"text/plain"), *cors))
+
+    def end(self) -> None:
+        """End all streams of this process, and open no more."""
+        self._ending = True
+        for listener in self._open.values():
+            listener.hear(b"")
+
+    async def _run(self, stream_id: str, request: Request, send: Piece) -> None:
+        self._clients[request.client] += 1
+        try:
+            with await self._streams.listen(stream_id) as listener:
+                self._open[stream_id] = listener
+                watching = asyncio.create_task(_until_gone(request.receive, listener))
+                try:
+                    await _send(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
+                    await self._pass_on(stream_id, listener, send)
+                except (StoreUnavailable, TimeoutError):
+                    pass  # the stream cannot be kept up, or nobody reads it: it ends, and the client connects again
+                finally:
+                    watching.cancel()
+        finally:
+            self._open.pop(stream_id, None)
+            self._clients[request.client] -= 1
+            if not self._clients[request.client]:
+                del self._clients[request.client]
+            with suppress(StoreUnavailable):
+                await self._streams.close(stream_id)
+
+    async def _pass_on(self, stream_id: str, listener: Listener, send: Piece) -> None:
+        """Until the client is gone, the process stops, or a message may have been lost."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + KEEP_ALIVE
+        while not self._ending:
+            message = await listener.next(max(0.0, due - loop.time()))
+            if message == b"":
+                return
+            if message is not None:
+                await _send(event(b"message", message), send)
+            if loop.time() >= due:
+                await self._streams.keep(stream_id)
+                await _send(PING, send)
+                due = loop.time() + KEEP_ALIVE
+
+    def _origin(self, request: Request) -> tuple[Header, ...]:
+        headers = dict(request.scope["headers"])
+        return self._origins.check(headers[b"host"], headers.get(b"origin"))
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.8, the event stream transport."""
+        return (
+            Route(
+                method="GET",
+                path=PATH,
+                handler=self.open,
+                summary="MCP over server-sent events (2024-11-05): opens a stream that names its message endpoint",
+                tag="mcp",
+                media_type="text/event-stream",
+                fault=fault,
+            ),
+            Route(
+                method="POST",
+                path=MESSAGES,
+                handler=self.post,
+                summary="A JSON-RPC message of the MCP client whose stream is session_id; the reply goes to the stream",
+                tag="mcp",
+                body=object,
+                status=202,
+                media_type="text/plain",
+                limit="mcp",
+                fault=fault,
+            ),
+        )
+
+
+async def _send(data: bytes, send: Piece) -> None:
+    async with asyncio.timeout(STALL):
+        await send(data)
+
+
+async def _until_gone(receive: Receive, listener: Listener) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    listener.hear(b"")
