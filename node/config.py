@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 PREFIX = "RELAY_"
+AWS_PREFIX = "AWS_"
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -101,8 +102,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     vector_index: Annotated[
         Literal["auto", "flat", "hnsw"], says("vector index of the search engine; auto = flat below 20,000 threads")
     ] = "auto"
-    blob_url: Annotated[str, says("where artifact bytes go: file:///… or s3://bucket; empty = data_dir")] = ""
+    blob_url: Annotated[
+        str, says("where artifact bytes go: file:///… or s3://bucket (with the AWS_* variables); empty = data_dir")
+    ] = ""
+    blob_reserve: Annotated[int, says("bytes of the local disk that artifacts leave free", 0)] = 256 * 1024 * 1024
     artifact_max_bytes: Annotated[int, says("largest artifact, in bytes", 1)] = 100 * 1024 * 1024
+    artifact_client_bytes: Annotated[int, says("bytes of artifacts one client address may hold", 1)] = 1024**3
+    artifact_total_bytes: Annotated[int, says("bytes of artifacts the node may hold", 1)] = 20 * 1024**3
+    # At least an hour: before that, an upload URL could still bring back what was removed.
+    artifact_ttl: Annotated[int, says("seconds an available artifact is kept", 3600)] = 7 * 86400
     callback_refused_networks: Annotated[
         str, says("networks, comma separated, that callbacks never reach: your own public ones, a NAT64 prefix")
     ] = ""
@@ -111,12 +119,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe log line written")] = "info"
     conformance: Annotated[bool, says("A2A test-kit hooks; never in production")] = False
     limits: Limits = Limits()
+    aws: dict[str, str] = {}
+    """The AWS_* variables of the environment: credentials, so no table shows them."""
 
     @property
     def public_url(self) -> str:
         """The node's own address without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.base_url.rstrip("/") or f"http://{host}:{self.port}"
+
+
+_NOT_ONE_VARIABLE = {"limits", "aws"}
 
 
 class ConfigError(Exception):
@@ -147,9 +160,10 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
     values = {
         field: _value(name, hints[field], given[name])
         for field in Settings.__struct_fields__
-        if field != "limits" and (name := _name(field)) in given
+        if field not in _NOT_ONE_VARIABLE and (name := _name(field)) in given
     }
-    return Settings(limits=Limits(**limits), **values)
+    aws = {name: text for name, text in environ.items() if name.startswith(AWS_PREFIX) and text != ""}
+    return Settings(limits=Limits(**limits), aws=aws, **values)
 
 
 def table() -> list[Row]:

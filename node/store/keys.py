@@ -126,7 +126,7 @@ def lines(session_id: str) -> str:
 
 
 def artifact(artifact_id: str) -> str:
-    """A manifest. TTL while it is unfinished; kept once available."""
+    """A manifest. Kept until its bytes are removed; then TTL 24 h."""
     return _of("artifact", artifact_id)
 
 
@@ -171,6 +171,16 @@ def feedback(partition: int) -> str:
 def leases(partition: int) -> str:
     """Claimed tasks by the time their lease ends. A projection of the tasks."""
     return f"leases:{_TAGS[partition]}"
+
+
+def artifacts(partition: int) -> str:
+    """Artifacts that count as bytes, by the time (ms) at which theirs is over. Emptied as they end."""
+    return f"artifacts:{_TAGS[partition]}"
+
+
+def artifact_bytes(partition: int) -> str:
+    """Bytes of the artifacts of the partition: of each client, and of `all`. A client's goes with its artifacts."""
+    return f"artifact-bytes:{_TAGS[partition]}"
 
 
 def callbacks_due(partition: int) -> str:

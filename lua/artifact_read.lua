@@ -1,0 +1,7 @@
+#!lua flags=no-writes
+-- Reads an artifact, and the time by which its end is judged.
+-- KEYS[1] artifact  artifact:{p}:<id>
+-- Returns {now, {name, value, ...}}; no fields for an unknown id
+-- Slot    partition of the id
+-- include now
+return {now(), redis.call('HGETALL', artifact)}

@@ -1,0 +1,33 @@
+#!lua
+-- Settles one verification of an artifact, once: what was settled, completed anew or has expired stays as it is.
+-- KEYS[1] artifact  artifact:{p}:<id>
+-- KEYS[2] due       artifacts:{p}
+-- ARGV[1] id
+-- ARGV[2] number    of the attempt that was verified
+-- ARGV[3] verdict   available | rejected | registered: nothing was uploaded yet
+-- ARGV[4] reason    empty for available
+-- ARGV[5] life      milliseconds that an available artifact is kept
+-- Returns {'settled'} | {'stale'}
+-- Slot    partition of the id
+-- include now
+-- include reject
+local at = now()
+local status, attempt, ends, floor = unpack(redis.call('HMGET', artifact, 'status', 'attempt', 'expires_at', 'upload_until'))
+if status ~= 'verifying' or attempt ~= number or tonumber(ends) <= at then return {'stale'} end
+
+if verdict == 'rejected' then
+  reject(artifact, due, id, reason, at)
+  return {'settled'}
+end
+local after = tonumber(floor)
+if verdict == 'available' then
+  after = at + life
+  redis.call('HSET', artifact, 'available_at', at)
+else
+  redis.call('HSET', artifact, 'reason', reason)
+  redis.call('HDEL', artifact, 'completed_at')
+end
+redis.call('HSET', artifact, 'status', verdict, 'expires_at', after)
+redis.call('ZADD', due, after, id)
+redis.call('SPUBLISH', artifact, verdict)
+return {'settled'}

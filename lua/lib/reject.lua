@@ -1,0 +1,9 @@
+-- reject(artifact, due, id, reason, at) -> nothing
+-- Rejects an artifact at the time `at` (ms). Its bytes are counted and looked for until no upload can bring them
+-- back: an upload URL cannot be called in.
+local function reject(artifact, due, id, reason, at)
+  redis.call('HSET', artifact, 'status', 'rejected', 'reason', reason)
+  redis.call('HDEL', artifact, 'expires_at')
+  redis.call('ZADD', due, math.max(at, redis.call('HGET', artifact, 'upload_until')), id)
+  redis.call('SPUBLISH', artifact, 'rejected')
+end

@@ -1,0 +1,70 @@
+"""What the artifact room takes and shows (SPEC 2.6, 4.6; DESIGN 8)."""
+
+from typing import Annotated, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+
+Status = Literal["registered", "verifying", "available", "rejected", "expired"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+NAME_LENGTH = 200
+MEDIA_TYPE_LENGTH = 255
+FILENAME_LENGTH = 255
+
+
+class NewArtifact(msgspec.Struct):
+    """The body of POST /api/v1/artifacts."""
+
+    publisher_id: Annotated[
+        str, Meta(min_length=1, max_length=NAME_LENGTH, description="A public name of your choice, one line")
+    ]
+    media_type: Annotated[
+        str, Meta(min_length=3, max_length=MEDIA_TYPE_LENGTH, description="IANA media type, such as text/csv")
+    ]
+    byte_size: Annotated[int, Meta(ge=1, description="How many bytes will be uploaded")]
+    digest_sha256: Annotated[str, Meta(max_length=64, description="SHA-256 of the bytes, 64 hex digits or base64")]
+    filename: Annotated[
+        str | None, Meta(max_length=FILENAME_LENGTH, description="The name under which a reader saves the bytes")
+    ] = None
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """An artifact as everybody sees it; receivers verify digest_sha256 before they use the bytes."""
+
+    id: str
+    status: Status
+    reason: str | None
+    """Why it is rejected or expired, or why it is registered again after it was completed."""
+    publisher_id: str
+    media_type: str
+    byte_size: int
+    digest_sha256: str
+    """64 lower-case hex digits."""
+    filename: str | None
+    created_at: str
+    completed_at: str | None
+    """When its publisher said that it was uploaded."""
+    available_at: str | None
+    expires_at: str | None
+    """When it stops being what it is: the end of the time to complete it, or of the time it is kept."""
+    url: str
+    content_url: str
+    """Leads to the bytes while the artifact is available."""
+
+
+class RegisteredArtifact(Manifest, kw_only=True):
+    """A new artifact; the only time its upload_url is shown."""
+
+    upload_url: str | None
+    """Takes one PUT of exactly these bytes; null when a repeated request comes too late for it."""
+    upload_headers: dict[str, str]
+    """What the PUT has to carry besides Content-Length."""
+    upload_expires_at: str
+
+
+class ArtifactQuery(msgspec.Struct):
+    """The query of GET /api/v1/artifacts/{id}."""
+
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until the status is another one")] = 0
+    status: Annotated[Status, Meta(description="The status you know of; without it `wait` does not wait")] | None = None

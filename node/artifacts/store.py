@@ -1,0 +1,193 @@
+"""Artifacts in Redis: a hash for each, in the partition of its client's address, where its bytes are counted too.
+
+A partition's count of bytes is exact. The node's total is the sum of 64 of them, read at one time:
+registrations that race each other on different partitions may go over it by what they bring.
+"""
+
+from asyncio import gather
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import msgspec
+
+from node.artifacts.view import Row
+from node.config import Limit
+from node.idempotency import Once
+from node.store import News, Store, keys
+from node.store.limits import Taken, window
+from node.store.reply import code_of, fields_of
+from node.store.scripts import script
+
+REGISTER = script("artifact_register")
+READ = script("artifact_read")
+COMPLETE = script("artifact_complete")
+SETTLE = script("artifact_settle")
+WITHDRAW = script("artifact_withdraw")
+DUE = script("artifact_due")
+END = script("artifact_end")
+
+COMPLETION_MS = (900 + 900 + 60) * 1000
+"""Milliseconds from registration to completion: an upload URL lives 900 s, the longest upload takes as long,
+and who uploaded gets a minute to say so. After it no upload can bring bytes any more."""
+
+VERIFICATION_MS = 24 * 3600 * 1000
+"""Milliseconds in which a completed artifact must be verified: longer than a blob store is out of reach."""
+
+MEMORY_MS = 24 * 3600 * 1000
+"""Milliseconds for which the manifest of an artifact without bytes is kept."""
+
+ALL = "all"
+"""The field of a partition's count of bytes; the others are client addresses."""
+
+
+class Quotas(msgspec.Struct, frozen=True):
+    """Bytes that may be held: by one client, on the whole node, and in what the blob store has left."""
+
+    client: int
+    total: int
+    free: int | None
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """How a registration ended, and how the client now stands in its limit."""
+
+    kind: Literal["registered", "replayed", "limited", "conflict", "full", "quota"]
+    taken: Taken
+    id: str
+    row: Row = Row(0, {})
+    """The artifact, when it is new."""
+    held: int = 0
+    """Bytes that the client holds, when its quota is used up."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What verifying an artifact showed."""
+
+    status: Literal["available", "rejected", "registered"]
+    """`registered`: there was nothing to verify yet."""
+    reason: str = ""
+
+
+class ArtifactStore:
+    """Registers, changes, reads and ends artifacts."""
+
+    def __init__(self, store: Store, idempotency_ttl: int, artifact_ttl: int) -> None:
+        self._store = store
+        self._idempotency_ms = idempotency_ttl * 1000
+        self._life_ms = artifact_ttl * 1000
+
+    @property
+    def news(self) -> News:
+        """Where waiting readers are woken."""
+        return self._store.news
+
+    async def register(
+        self,
+        client: str,
+        limit: Limit,
+        once: Once | None,
+        size: int,
+        quotas: Quotas,
+        fields: Sequence[str],
+    ) -> Registered:
+        """Keep a manifest in the client's partition, if there is room for its bytes. Raises StoreUnavailable."""
+        partition = keys.partition_of(client)
+        artifact_id = keys.new_id(partition)
+        artifact = keys.artifact(artifact_id)
+        counts = await self._counts()
+        reply = cast(
+            "list[bytes | int]",
+            await self._store.run(
+                REGISTER,
+                [
+                    keys.rate(partition, "artifact", client),
+                    keys.idempotency(partition, once.scope) if once else artifact,
+                    artifact,
+                    keys.artifacts(partition),
+                    keys.artifact_bytes(partition),
+                ],
+                [
+                    *window(limit),
+                    once.digest if once else "",
+                    self._idempotency_ms,
+                    artifact_id,
+                    client,
+                    size,
+                    quotas.client,
+                    quotas.total - sum(counts) + counts[partition],
+                    -1 if quotas.free is None else quotas.free,
+                    COMPLETION_MS,
+                    *fields,
+                ],
+            ),
+        )
+        kind, taken = cast(Literal["limited"], code_of(reply)), Taken.of(*reply[1:4])
+        match kind, reply[4:]:
+            case "registered", [int(now), flat]:
+                return Registered(kind, taken, artifact_id, Row(now, fields_of(flat)))
+            case "replayed", [bytes(original)]:
+                return Registered(kind, taken, original.decode())
+            case "quota", [int(held)]:
+                return Registered(kind, taken, artifact_id, held=held)
+            case _:
+                return Registered(kind, taken, artifact_id)
+
+    async def read(self, artifact_id: str) -> Row:
+        """An artifact; no fields for an unknown id. Raises StoreUnavailable."""
+        now, flat = cast("list[object]", await self._store.run(READ, [keys.artifact(artifact_id)]))
+        return Row(cast(int, now), fields_of(flat))
+
+    async def complete(self, artifact_id: str) -> Row:
+        """Have an artifact verified, if that is its next step; the artifact after. Raises StoreUnavailable."""
+        partition = keys.partition_of_id(artifact_id)
+        reply = await self._store.run(
+            COMPLETE,
+            [keys.artifact(artifact_id), keys.artifacts(partition), keys.events(partition)],
+            [artifact_id, VERIFICATION_MS],
+        )
+        _, now, flat = cast("list[object]", reply)
+        return Row(cast(int, now), fields_of(flat))
+
+    async def settle(self, artifact_id: str, attempt: str, verdict: Verdict) -> bool:
+        """Record what verifying an attempt showed; False if that is no longer asked. Raises StoreUnavailable."""
+        reply = await self._store.run(
+            SETTLE, self._place(artifact_id), [artifact_id, attempt, verdict.status, verdict.reason, self._life_ms]
+        )
+        return code_of(reply) == "settled"
+
+    async def withdraw(self, artifact_id: str, reason: str) -> bool:
+        """Reject an artifact whatever its state; False if it has no bytes to lose. Raises StoreUnavailable."""
+        reply = await self._store.run(WITHDRAW, self._place(artifact_id), [artifact_id, reason])
+        return code_of(reply) == "withdrawn"
+
+    async def due(self, partition: int, limit: int) -> list[str]:
+        """Artifacts of a partition whose time is over. Raises StoreUnavailable."""
+        reply = cast(list[bytes], await self._store.run(DUE, [keys.artifacts(partition)], [limit]))
+        return [name.decode() for name in reply]
+
+    async def end(self, artifact_id: str) -> bool:
+        """Give the bytes of an artifact, which were deleted, back to the quotas. Raises StoreUnavailable.
+
+        False if its time is not over, or that was done before.
+        """
+        keys_ = [*self._place(artifact_id), keys.artifact_bytes(keys.partition_of_id(artifact_id))]
+        return code_of(await self._store.run(END, keys_, [artifact_id, MEMORY_MS])) == "ended"
+
+    async def held(self, partition: int, limit: int, offset: int) -> list[str]:
+        """Artifacts of a partition that count as bytes, those that end first before others. Raises StoreUnavailable."""
+        found = await self._store.command("ZRANGE", keys.artifacts(partition), offset, offset + limit - 1)
+        return [name.decode() for name in cast(list[bytes], found)]
+
+    async def total(self) -> int:
+        """Bytes that all artifacts of the node hold. Raises StoreUnavailable."""
+        return sum(await self._counts())
+
+    async def _counts(self) -> list[int]:
+        """Bytes held in each partition; asked for in one tick, so that they travel together."""
+        replies = await gather(
+            *(self._store.command("HGET", keys.artifact_bytes(partition), ALL) for partition in range(keys.PARTITIONS))
+        )
+        return [int(cast("bytes | None", reply) or 0) for reply in replies]
+
+    def _place(self, artifact_id: str) -> list[str]:
+        return [keys.artifact(artifact_id), keys.artifacts(keys.partition_of_id(artifact_id))]
