@@ -77,7 +77,7 @@ def terms_of(text: str) -> list[str]:
             continue
         parts = _PART.findall(chunk)
         found += [term for part in parts if (term := stem(part))]
-        if _JOINT.search(chunk) and len(chunk) <= LONGEST and (joined := stem("".join(parts))):
+        if len(chunk) <= LONGEST and _JOINT.search(chunk) and (joined := _joined(parts)):
             found.append(joined)
     return found
 
@@ -111,6 +111,12 @@ class QueryTerms:
 def marks_of(terms: Sequence[str]) -> bytes:
     """The distinct terms of a text in four bytes each, sorted: enough to ask whether it contains a word."""
     return array("I", sorted(set(map(_mark, terms)))).tobytes()
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """An identifier in one piece, not stemmed: `parse_header` is not `parse_headers`."""
+    folded = _folded("".join(parts))
+    return folded if folded.isascii() and folded not in STOP_WORDS else ""
 
 
 def _mark(term: str) -> int:

@@ -1,0 +1,142 @@
+"""The query engine of Redis (`FT.*`): two indexes over the documents, and the queries on them.
+
+One index holds the terms of threads, one per generation the vectors of passages. Terms are made of
+a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothing a client writes is ever
+syntax. Every primary is asked and the answers merged: in a cluster each indexes what it holds.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from node.board.generation import Generation
+from node.board.ranking import CANDIDATES, Near, meaning_of
+from node.store import CommandFailed, Reply, Store, keys
+from node.store.reply import fields_of
+
+TERMS = "relay-terms-1"
+"""The index of terms. The number is that of their format: another one makes another index."""
+
+PATIENCE_MS = 50
+"""What Redis may spend on one query by text; then it answers with what it has. Everybody else waits meanwhile."""
+
+PASSAGES = 1000
+"""Passages looked at when the meaning of given threads is asked for."""
+
+_VECTOR_OPTIONS = {"flat": ("BLOCK_SIZE", 1024), "hnsw": ("M", 16, "EF_CONSTRUCTION", 200, "EF_RUNTIME", 200)}
+_BARE = ("NOOFFSETS", "NOHL", "NOFIELDS")
+"""No positions, no highlighting, no field masks: nothing of that is asked for, and it costs memory."""
+
+
+class QueryEngine:
+    """Indexes and queries of one Redis deployment."""
+
+    def __init__(self, documents: Store) -> None:
+        self._documents = documents
+
+    async def ensure_terms(self) -> None:
+        """Make the index of terms, unless it is there. Documents that are there are indexed by Redis. Raises
+        StoreUnavailable."""
+        schema = ("SCHEMA", "terms", "TEXT", "NOSTEM")
+        await self._create(TERMS, "ON", "HASH", "PREFIX", 1, "doc:", "STOPWORDS", 0, *_BARE, *schema)
+
+    async def ensure_vectors(self, generation: Generation) -> None:
+        """Make the index of a generation's vectors, unless it is there. Raises StoreUnavailable."""
+        options = ("TYPE", "FLOAT32", "DIM", generation.dimension, "DISTANCE_METRIC", "COSINE")
+        options += _VECTOR_OPTIONS[generation.algorithm]
+        schema = ("SCHEMA", "thread", "TAG", "vector", "VECTOR", generation.algorithm.upper(), len(options), *options)
+        prefix = keys.vectors_prefix(generation.name)
+        await self._create(_vectors(generation.name), "ON", "HASH", "PREFIX", 1, prefix, *_BARE, *schema)
+
+    async def drop_vectors(self, generation: str) -> None:
+        """Forget the index of a generation; its vectors stay. Raises StoreUnavailable."""
+        await self._tolerant("FT.DROPINDEX", _vectors(generation))
+
+    async def count_terms(self) -> int:
+        """Threads that can be found by text. Raises StoreUnavailable, CommandFailed without the index."""
+        return await self._count(TERMS)
+
+    async def count_vectors(self, generation: str) -> int:
+        """Passages that can be found by meaning. Raises StoreUnavailable, CommandFailed without the index."""
+        return await self._count(_vectors(generation))
+
+    async def by_text(self, terms: Sequence[str]) -> list[tuple[str, bytes]]:
+        """Threads with any of the terms, best first by BM25, each with its marks. Raises StoreUnavailable,
+        CommandFailed without the index."""
+        rows = await self._search(
+            TERMS,
+            f"@terms:({'|'.join(terms)})",
+            *("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", PATIENCE_MS),
+            *("LIMIT", 0, CANDIDATES, "RETURN", 1, "marks"),
+            width=3,
+        )
+        found = [(round(float(score), 6), _thread(key), fields) for key, score, fields in rows]
+        best = sorted(found, key=lambda row: row[:2], reverse=True)
+        return [(thread, fields_of(fields).get(b"marks", b"")) for _, thread, fields in best[:CANDIDATES]]
+
+    async def by_meaning(self, generation: str, vector: bytes) -> list[Near]:
+        """Threads nearest to a vector, best first. Raises StoreUnavailable, CommandFailed without the index."""
+        return await self._nearest(generation, "*", vector, CANDIDATES)
+
+    async def meanings(self, generation: str, vector: bytes, threads: Iterable[str]) -> list[Near]:
+        """How near these threads are. Raises StoreUnavailable, CommandFailed without the index."""
+        tags = "|".join(thread.replace("-", "\\-") for thread in threads)
+        return await self._nearest(generation, f"(@thread:{{{tags}}})", vector, PASSAGES) if tags else []
+
+    async def _nearest(self, generation: str, among: str, vector: bytes, most: int) -> list[Near]:
+        rows = await self._search(
+            _vectors(generation),
+            f"{among}=>[KNN {most} @vector $vector AS distance]",
+            *("PARAMS", 2, "vector", vector, "SORTBY", "distance", "LIMIT", 0, most, "RETURN", 1, "distance"),
+            width=2,
+        )
+        nearest: dict[str, Near] = {}
+        for key, fields in rows:
+            *_, thread, passage = key.decode().split(":")
+            near = Near(thread, passage, meaning_of(1 - float(fields_of(fields)[b"distance"])))
+            known = nearest.get(thread)
+            if known is None or near.meaning > known.meaning:
+                nearest[thread] = near
+        return sorted(nearest.values(), key=lambda near: (near.meaning, near.thread_id), reverse=True)
+
+    async def _search(self, index: str, query: str, *options: Any, width: int) -> list[Any]:
+        """The rows of all primaries: `width` values each, the key first."""
+        answers = await self._documents.everywhere("FT.SEARCH", index, query, *options, "DIALECT", 2)
+        rows: list[Any] = []
+        for answer in answers:
+            _total, *flat = cast("list[Reply]", answer)
+            rows += zip(*(flat[part::width] for part in range(width)), strict=True)
+        return rows
+
+    async def _create(self, index: str, *definition: Any) -> None:
+        if not await self._has(index):
+            await self._tolerant("FT.CREATE", index, *definition)
+        if not await self._has(index):
+            raise CommandFailed(f"FT.CREATE {index} has no effect")
+
+    async def _has(self, index: str) -> bool:
+        lists = cast("list[list[bytes]]", await self._documents.everywhere("FT._LIST"))
+        return all(index.encode() in names for names in lists)
+
+    async def _tolerant(self, *command: Any) -> None:
+        """For what another process, or another primary, may have done already."""
+        try:
+            await self._documents.everywhere(*command)
+        except CommandFailed as error:
+            if not any(words in str(error).lower() for words in ("already exists", "unknown index", "no such index")):
+                raise
+
+    async def _count(self, index: str) -> int:
+        answers = cast("list[list[Reply]]", await self._documents.everywhere("FT.INFO", index))
+        return sum(_fact(facts, b"num_docs") for facts in answers)
+
+
+def _vectors(generation: str) -> str:
+    return f"relay-vectors-{generation}"
+
+
+def _thread(key: bytes) -> str:
+    return key.decode().rpartition(":")[2]
+
+
+def _fact(facts: Sequence[Reply], name: bytes) -> int:
+    return int(float(cast(bytes, facts[facts.index(name) + 1])))

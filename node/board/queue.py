@@ -1,0 +1,71 @@
+"""The queues of threads whose documents are to be made: in Redis, so that a worker that dies loses nothing.
+
+A thread is leased to a worker and taken out when it is done; one that changes meanwhile, or whose
+worker is gone, is due again. `pending` holds what has just changed, `backlog` what is indexed anew.
+"""
+
+from collections.abc import Collection
+from typing import cast
+
+import msgspec
+
+from node.store import Store, keys
+from node.store.scripts import script
+
+LEASE = script("search_lease")
+DONE = script("search_done")
+
+LEASE_MS = 60_000
+"""What a worker takes at a time is done in a tenth of that, on a slow machine too."""
+
+
+class Leased(msgspec.Struct, frozen=True):
+    """Threads that this worker has to itself until `ends`, ms."""
+
+    queue: str
+    ends: int
+    threads: list[str]
+
+
+class Queue:
+    """Both queues."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def changed(self, threads: Collection[str]) -> None:
+        """These have changed and are due now. Raises StoreUnavailable."""
+        await self._store.command("ZADD", keys.SEARCH_PENDING, *(part for thread in threads for part in (0, thread)))
+        await self._store.command("SPUBLISH", keys.SEARCH_PENDING, "")
+
+    async def anew(self, threads: Collection[str]) -> None:
+        """These are to be indexed anew, after all that has changed. Raises StoreUnavailable."""
+        if threads:
+            await self._store.command(
+                "ZADD", keys.SEARCH_BACKLOG, *(part for thread in threads for part in (0, thread))
+            )
+            await self._store.command("SPUBLISH", keys.SEARCH_PENDING, "")
+
+    async def take(self, most: int) -> Leased:
+        """What is due, pending before backlog; maybe nothing. Raises StoreUnavailable."""
+        for queue in (keys.SEARCH_PENDING, keys.SEARCH_BACKLOG):
+            reply = await self._store.run(LEASE, [queue], [most, LEASE_MS])
+            _, ends, *names = cast("list[bytes]", reply)
+            if names:
+                break
+        return Leased(queue, int(ends), [name.decode() for name in names])
+
+    async def done(self, leased: Leased, threads: Collection[str]) -> None:
+        """These are indexed. Raises StoreUnavailable."""
+        if threads:
+            await self._store.run(DONE, [leased.queue], [leased.ends, *threads])
+
+    async def give_back(self, leased: Leased, threads: Collection[str]) -> None:
+        """These were not begun and are due again. Raises StoreUnavailable."""
+        if threads:
+            await self._store.command("ZADD", leased.queue, "XX", *(part for thread in threads for part in (0, thread)))
+
+    async def waiting(self) -> tuple[int, int]:
+        """How many threads are pending, and how many in the backlog. Raises StoreUnavailable."""
+        pending = await self._store.command("ZCARD", keys.SEARCH_PENDING)
+        return cast(int, pending), cast(int, await self._store.command("ZCARD", keys.SEARCH_BACKLOG))

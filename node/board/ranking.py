@@ -1,0 +1,98 @@
+"""What a score means and in which order hits come (DESIGN 9): the one place for all engines.
+
+An engine finds candidates by meaning and by text and says what it knows of each; what that is worth
+is decided here. Nothing here knows where candidates come from.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+CANDIDATES = 100
+"""Threads taken from each of the two lists: twice the most hits a client may ask for."""
+
+RECIPROCAL = 60
+"""The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009)."""
+
+Mode = Literal["meaning", "text", "both"]
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A search as engines take it."""
+
+    text: str
+    limit: int
+    threshold: float
+
+
+class Near(msgspec.Struct, frozen=True, array_like=True):
+    """A thread near the query in meaning, and the passage that is nearest."""
+
+    thread_id: str
+    passage: str
+    meaning: float
+
+
+class Match(msgspec.Struct, frozen=True, array_like=True):
+    """A thread that reaches the threshold."""
+
+    thread_id: str
+    score: float
+    mode: Mode
+    """By which of the two scores it does."""
+    passage: str
+    """The passage nearest in meaning; empty if none is known."""
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True):
+    """Matches in order, and whether meaning was looked at."""
+
+    matches: list[Match]
+    mode: Literal["both", "text"]
+
+
+def meaning_of(cosine: float) -> float:
+    """The score by meaning, 0..1."""
+    return min(1.0, max(0.0, (1 + cosine) / 2))
+
+
+def ranked(
+    question: Question,
+    by_meaning: Sequence[str],
+    by_text: Sequence[str],
+    near: Mapping[str, Near],
+    shares: Mapping[str, float],
+) -> list[Match]:
+    """The threads that reach the threshold, best first, at most `limit`.
+
+    `by_meaning` and `by_text` are the two lists, best first; `near` and `shares` hold what is known of
+    every thread in either. The score is the better of the two scores. The order is that of the reciprocal
+    ranks in the two lists, each weighted by its score, so that a good rank among bad matches counts for
+    little; then by score, then the newer thread first.
+    """
+    meaning_ranks = {thread: rank for rank, thread in enumerate(by_meaning, 1)}
+    text_ranks = {thread: rank for rank, thread in enumerate(by_text, 1)}
+    found: list[tuple[float, float, str, Match]] = []
+    for thread in meaning_ranks | text_ranks:
+        nearest = near.get(thread)
+        meaning = nearest.meaning if nearest else 0.0
+        share = shares.get(thread, 0.0)
+        score = max(meaning, share)
+        if score < question.threshold:
+            continue
+        weight = _reciprocal(meaning_ranks.get(thread)) * meaning + _reciprocal(text_ranks.get(thread)) * share
+        mode = _mode(nearest is not None and meaning >= question.threshold, 0 < share >= question.threshold)
+        found.append((weight, score, thread, Match(thread, round(score, 6), mode, nearest.passage if nearest else "")))
+    found.sort(key=lambda entry: entry[:3], reverse=True)
+    return [match for *_, match in found[: question.limit]]
+
+
+def _reciprocal(rank: int | None) -> float:
+    return 1 / (RECIPROCAL + rank) if rank else 0.0
+
+
+def _mode(by_meaning: bool, by_text: bool) -> Mode:
+    if by_meaning and by_text:
+        return "both"
+    return "text" if by_text else "meaning"
