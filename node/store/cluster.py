@@ -14,7 +14,7 @@ from hiredis import ReplyError
 from node.store.address import Location, Server
 from node.store.connection import Call, Connection
 from node.store.errors import StoreUnavailable
-from node.store.link import NotReady, Reply, dial
+from node.store.link import NotReady, Reply, consult
 from node.store.news import News
 from node.store.scripts import Arg
 from node.store.slots import SLOTS, read_map, read_redirect, slot_of
@@ -155,12 +155,9 @@ class ClusterStore(Store):
         known = [*connected, *(server for server in self._seeds if server not in connected)]
         for server in [*sample(connected, len(connected)), *known[len(connected) :]]:
             try:
-                async with asyncio.timeout(ANSWER):
-                    link = await dial(server, self._access, ANSWER)
-                    (reply,) = await link.ask(("CLUSTER", "SLOTS"))
-            except (OSError, NotReady):
+                reply = await consult(server, self._access, ANSWER, "CLUSTER", "SLOTS")
+            except (OSError, UnicodeError, NotReady):
                 continue
-            link.abort()
             if not isinstance(reply, ReplyError):
                 return read_map(reply, server)
         return []

@@ -13,11 +13,14 @@ from random import uniform
 from typing import TypeAlias, cast
 
 import msgspec
+import structlog
 from hiredis import ProtocolError, Reader, ReplyError
 from hiredis import pack_command as hiredis_pack  # pyright: ignore[reportUnknownVariableType]
 
 from node.store.address import Access, Server
 from node.store.scripts import Arg
+
+log = structlog.get_logger()
 
 Reply: TypeAlias = bytes | int | float | list["Reply"] | None
 """What Redis answers. Text is bytes; a list may hold errors of its own (`ReplyError` as a value)."""
@@ -119,6 +122,17 @@ class Link(asyncio.Protocol):
         pass
 
 
+async def consult(server: Server, access: Access, timeout: float, *command: Arg) -> Reply | ReplyError:
+    """One answer from a server, on a connection of its own. Raises OSError and NotReady."""
+    async with asyncio.timeout(timeout):
+        link = await dial(server, access, timeout)
+        try:
+            (answer,) = await link.ask(command)
+        finally:
+            link.abort()
+    return answer
+
+
 async def dial(server: Server, access: Access, timeout: float) -> Link:
     """A link on which the server is ready to serve. Raises OSError (TimeoutError is one) and NotReady."""
     loop = asyncio.get_running_loop()
@@ -191,8 +205,10 @@ class Lifeline(ABC):
         while True:
             try:
                 link = await dial(self.server, self._access, self.timeout)
-            except (OSError, NotReady) as error:
+            except (OSError, UnicodeError, NotReady) as error:  # UnicodeError: a host name that cannot be one
                 self.trouble = f"Redis at {self.server} is out of reach: {error or type(error).__name__}"
+                if failures == 0:
+                    log.warning("redis out of reach", server=str(self.server), reason=str(error))
                 self.on_change()
             else:
                 since = self._loop.time()
@@ -206,6 +222,7 @@ class Lifeline(ABC):
             failures += 1
 
     def _begin(self, link: Link) -> None:
+        log.info("redis connected", server=str(self.server), use=type(self).__name__.lower())
         self._link = link
         link.on_lost = partial(self._end, link)
         self._tried.set()
@@ -213,6 +230,8 @@ class Lifeline(ABC):
 
     def _end(self, link: Link) -> None:
         self._link = None
+        if not self._task.cancelling():
+            log.warning("redis connection lost", server=str(self.server), reason=str(link.end or "closed"))
         self._down_since = self._loop.time()
         self.trouble = f"the connection to Redis at {self.server} was lost" + (f": {link.end}" if link.end else "")
         self.unlinked()

@@ -2,7 +2,7 @@
 
 import ssl
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -81,14 +81,33 @@ async def test_a_wrong_password_is_reported_as_the_reason(tmp_path: Path, open_s
             await store.command("PING")
 
 
-async def test_tls_is_spoken_and_the_certificate_checked(redis_server: RedisServer, open_store: Opener) -> None:
+def tls_server() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
-    async with Proxy(redis_server, context) as network:
-        trusted = f"rediss://localhost:{network.port}?ssl_ca_certs={quote(str(TLS / 'cert.pem'))}"
-        store = await open_store(trusted, max_in_flight=10)
+    return context
+
+
+async def test_tls_is_spoken_and_the_certificate_checked(redis_server: RedisServer, open_store: Opener) -> None:
+    async with Proxy(redis_server, tls_server()) as network:
+        store = await open_store(f"rediss://localhost:{network.port}?ssl_ca_certs={quote(str(TLS / 'cert.pem'))}")
         assert await store.command("ECHO", "x" * 100_000) == b"x" * 100_000
         await store.close()
-        store = await open_store(f"rediss://localhost:{network.port}", max_in_flight=10, required=False)
+        store = await open_store(f"rediss://localhost:{network.port}", required=False)
         with pytest.raises(StoreUnavailable, match="certificate"):
             await store.command("PING")
+        await store.close()
+
+
+async def test_a_client_certificate_is_shown_where_one_is_asked_for(
+    redis_server: RedisServer, open_store: Opener
+) -> None:
+    context = tls_server()
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(TLS / "cert.pem")
+    options = urlencode(
+        {"ssl_ca_certs": TLS / "cert.pem", "ssl_certfile": TLS / "cert.pem", "ssl_keyfile": TLS / "key.pem"}
+    )
+    async with Proxy(redis_server, context) as network:
+        store = await open_store(f"rediss://localhost:{network.port}?{options}")
+        assert await store.command("PING") == b"PONG"
+        await store.close()
