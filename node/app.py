@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from node.a2a.api import A2AApi
 from node.a2a.card import CardApi
+from node.a2a.service import Messages
 from node.a2a.tasks_api import SharedTasksApi
 from node.board.api import BoardApi
 from node.config import Settings, load
@@ -89,6 +90,7 @@ class WebNode:
 def routes_of(settings: Settings, store: Store) -> list[Route]:
     """Every operation of the node."""
     rooms = Rooms(settings, store)
+    messages = messages_of(settings, store, rooms)
     limiter = Limiter(settings.limits, LimitStore(store))
     signatures = Signatures(settings.public_url)
     contracts = TasksApi(rooms.tasks, limiter, signatures)
@@ -110,8 +112,8 @@ def routes_of(settings: Settings, store: Store) -> list[Route]:
     routes = [
         *RelayApi(rooms.relay, limiter).routes(),
         *BoardApi(rooms.board, limiter, signatures).routes(),
-        *SharedTasksApi(rooms.messages, rooms.tasks, contracts, limiter).routes(),
-        *A2AApi(rooms.messages, limiter).routes(),
+        *SharedTasksApi(messages, rooms.tasks, contracts, limiter).routes(),
+        *A2AApi(messages, limiter).routes(),
         *CardApi(settings, []).routes(),
         *SessionsApi(rooms.sessions, limiter).routes(),
         *FeedbackApi(rooms.feedback, limiter).routes(),
@@ -119,3 +121,12 @@ def routes_of(settings: Settings, store: Store) -> list[Route]:
         *SiteApi(settings, rooms.board, rooms.tasks, limiter).routes(),
     ]
     return [*routes, *discovery_routes(routes, settings)]
+
+
+def messages_of(settings: Settings, store: Store, rooms: Rooms) -> Messages:
+    """The A2A service, with the hooks of the protocol's test kit where they were asked for."""
+    if not settings.conformance:
+        return rooms.messages
+    from node.a2a.conformance import HookedMessages  # noqa: PLC0415 - production never loads it
+
+    return HookedMessages(settings, store)

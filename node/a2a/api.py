@@ -53,10 +53,7 @@ class A2AApi:
             raise Refused("idempotency.conflict")
         if outcome.kind == "replayed":
             mark_replayed(request)
-            task = await self._messages.get(outcome.id, sent.history_length)
-        else:
-            task = self._messages.acknowledge(sent, context_id, outcome)
-        return negotiated(request, SendMessageResponse(task=task))
+        return negotiated(request, await self._messages.reply(sent, context_id, outcome))
 
     async def refuse_stream(self, request: Request) -> Response:
         """There are no streams."""

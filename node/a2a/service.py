@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from node.a2a.errors import A2AError
-from node.a2a.model import Artifact, Message, Part, Status, Task, TaskList
+from node.a2a.model import Artifact, Message, Part, SendMessageResponse, Status, Task, TaskList
 from node.a2a.read import Sent
 from node.a2a.store import ELSEWHERE, Fields, MessageStore, Outcome
 from node.config import Limit, Settings
@@ -69,14 +69,28 @@ class Messages:
         fields: list[str | bytes] = ["context_id", context_id, "message", msgspec.json.encode(logged)]
         return await self._store.accept(context_id, client, limit or ELSEWHERE, once, fields)
 
-    def acknowledge(self, sent: Sent, context_id: str, outcome: Outcome) -> Task:
-        """The completed task of a message that was just logged."""
-        return self._task(outcome.id, context_id, outcome.created_at, sent.message, sent.history_length)
+    async def reply(self, sent: Sent, context_id: str, outcome: Outcome) -> SendMessageResponse:
+        """The completed task of a message that was logged now, or before. Raises StoreUnavailable."""
+        if outcome.kind == "replayed":
+            return SendMessageResponse(task=await self.get(outcome.id, sent.history_length))
+        task = self._task(outcome.id, context_id, outcome.created_at, sent.message, sent.history_length)
+        return SendMessageResponse(task=task)
 
     async def get(self, task_id: str, history_length: int | None = None) -> Task | None:
         """A message task, or None if there is none under that id. Raises StoreUnavailable."""
         fields = await self._store.read(task_id) if keys.is_id(task_id) else {}
         return self._read(task_id, fields, history_length) if is_message(fields) else None
+
+    async def cancel(self, task_id: str) -> Task | None:
+        """None if there is no message task under that id. There is never one to cancel: it is completed from the start.
+
+        Raises A2AError, StoreUnavailable.
+        """
+        task = await self.get(task_id)
+        if task:
+            why = f"Task {task_id} is in terminal state {task.status.state}"
+            raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id)
+        return None
 
     async def page(self, query: ListQuery) -> TaskList:
         """The tasks of a context, newest first; without a context there is nothing to see.

@@ -132,10 +132,9 @@ class SharedTasksApi:
             raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id) from None
 
     async def _cancel(self, request: Request, task_id: str) -> Task:
-        if await self._messages.get(task_id):
-            raise A2AError(
-                "TASK_NOT_CANCELABLE", f"Task {task_id} is in terminal state TASK_STATE_COMPLETED", taskId=task_id
-            )
+        canceled = await self._messages.cancel(task_id)
+        if canceled:
+            return canceled
         await self._contract(task_id)
         body = await request.body()
         given = decode(body, Cancel).metadata if body else {}
