@@ -5,22 +5,27 @@ that the store's connections belong to its event loop.
 """
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from node.a2a.api import A2AApi
 from node.a2a.card import CardApi
 from node.a2a.service import Messages
 from node.a2a.tasks_api import SharedTasksApi
+from node.artifacts.api import ArtifactsApi
+from node.artifacts.blob import BlobStore
+from node.artifacts.disk import PREFIX, DiskStore
+from node.artifacts.disk_app import DiskApp
 from node.board.api import BoardApi
 from node.config import Settings, load
 from node.feedback.api import FeedbackApi
-from node.front import Front, handle
+from node.front import ASGIApp, Front, handle
 from node.log import configure
 from node.ops.health import Capabilities, HealthApi
 from node.relay.api import RelayApi
 from node.rooms import Rooms
 from node.sessions.api import SessionsApi
 from node.site.discovery import discovery_routes
+from node.site.identity import IdentityApi, card_extensions
 from node.site.pages import SiteApi
 from node.store import Store, connect
 from node.store.limits import LimitStore
@@ -60,9 +65,11 @@ def create() -> Front:
 class WebNode:
     """Everything that one web process serves."""
 
-    def __init__(self, store: Store, routes: Sequence[Route]) -> None:
+    def __init__(self, store: Store, rooms: Rooms, routes: Sequence[Route]) -> None:
         self._store = store
+        self._rooms = rooms
         self.routes = routes
+        self.mounted = mounted_of(rooms.blobs)
         self.hot = [route for route in routes if (route.method, route.path) in HOT]
         self._router = router(routes, handle)
 
@@ -71,7 +78,8 @@ class WebNode:
         """Connect and put the rooms together. Does not wait for Redis: until it answers, requests get 503."""
         english.preload()
         store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
-        node = cls(store, routes_of(settings, store))
+        rooms = Rooms(settings, store)
+        node = cls(store, rooms, routes_of(settings, store, rooms))
         # The collector walks the framework's object graph again and again for nothing: p99 40 ms, frozen 8.
         gc.collect()
         gc.freeze()
@@ -83,13 +91,18 @@ class WebNode:
         await self._router(scope, receive, send)  # type: ignore[arg-type]
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the stores."""
+        await self._rooms.close()
         await self._store.close()
 
 
-def routes_of(settings: Settings, store: Store) -> list[Route]:
+def mounted_of(blobs: BlobStore) -> Mapping[str, ASGIApp]:
+    """Apps that answer for all below a path: the embedded blob store's, if it is in use."""
+    return {PREFIX: DiskApp(blobs)} if isinstance(blobs, DiskStore) else {}
+
+
+def routes_of(settings: Settings, store: Store, rooms: Rooms) -> list[Route]:
     """Every operation of the node."""
-    rooms = Rooms(settings, store)
     messages = messages_of(settings, store, rooms)
     limiter = Limiter(settings.limits, LimitStore(store))
     signatures = Signatures(settings.public_url)
@@ -100,8 +113,8 @@ def routes_of(settings: Settings, store: Store) -> list[Route]:
         search=True,
         tasks=True,
         sessions=True,
-        artifacts=False,
-        callbacks=False,
+        artifacts=True,
+        callbacks=True,
         signatures=True,
         a2a=True,
         mcp=False,
@@ -114,8 +127,10 @@ def routes_of(settings: Settings, store: Store) -> list[Route]:
         *BoardApi(rooms.board, limiter, signatures).routes(),
         *SharedTasksApi(messages, rooms.tasks, contracts, limiter).routes(),
         *A2AApi(messages, limiter).routes(),
-        *CardApi(settings, []).routes(),
+        *CardApi(settings, card_extensions(settings)).routes(),
+        *IdentityApi(settings, capabilities).routes(),
         *SessionsApi(rooms.sessions, limiter).routes(),
+        *ArtifactsApi(rooms.artifacts, limiter).routes(),
         *FeedbackApi(rooms.feedback, limiter).routes(),
         *HealthApi(store, settings, capabilities).routes(),
         *SiteApi(settings, rooms.board, rooms.tasks, limiter).routes(),

@@ -6,7 +6,7 @@ errors (DESIGN 6).
 """
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import Protocol
 
@@ -49,6 +49,9 @@ class Node(Protocol):
     @property
     def hot(self) -> Sequence[Route]: ...
 
+    @property
+    def mounted(self) -> Mapping[str, ASGIApp]: ...
+
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     async def close(self) -> None: ...
@@ -62,6 +65,8 @@ class Front:
         self._addresses = addresses
         self._exact: dict[tuple[str, str], Route] = {}
         self._nested: dict[tuple[str, str, str], Route] = {}
+        self._mounted: Mapping[str, ASGIApp] = {}
+        self._mounts: tuple[str, ...] = ()
         self._router: ASGIApp | None = None
         # Unique over processes and restarts, and cheaper than a random one for each request.
         self._request_prefix = os.urandom(5).hex()
@@ -76,7 +81,10 @@ class Front:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = f"{self._request_prefix}{next(self._request_numbers):08x}"
         request = Request(scope, receive, self._addresses.of(scope), request_id)
+        if request.path.startswith(self._mounts):
+            return await self._mount(request)(scope, receive, _with_request_id(request, send))
         if request.method == "HEAD":
+            scope["relay.head"] = True
             scope["method"] = request.method = "GET"
             send = _without_body(send)
         if not _one_host(scope["headers"]):
@@ -90,6 +98,11 @@ class Front:
         elif self._router is not None:
             scope["relay.request"] = request
             await self._router(scope, receive, _with_headers(request, send))
+        return None
+
+    def _mount(self, request: Request) -> ASGIApp:
+        """The app that answers for all methods below a path by itself, headers and errors included."""
+        return next(app for prefix, app in self._mounted.items() if request.path.startswith(prefix))
 
     def _hot(self, request: Request) -> Route | None:
         route = self._exact.get((request.method, request.path))
@@ -114,6 +127,8 @@ class Front:
                 self._nested[route.method, parts[3], parts[5]] = route
             else:
                 self._exact[route.method, route.path] = route
+        self._mounted = node.mounted
+        self._mounts = tuple(node.mounted)
         self._router = node.router
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -155,6 +170,15 @@ def _with_headers(request: Request, send: Send) -> Send:
         if message["type"] == "http.response.start":
             headers: list[Header] = [(bytes(name), bytes(value)) for name, value in message["headers"]]
             message["headers"] = [*headers, *_common(request, headers)]
+        await send(message)
+
+    return send_on
+
+
+def _with_request_id(request: Request, send: Send) -> Send:
+    async def send_on(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], (b"x-request-id", request.id.encode())]
         await send(message)
 
     return send_on

@@ -1,12 +1,15 @@
 """The services of every room on one store, as the web processes and the worker share them."""
 
-from collections.abc import Sequence
-
 from node.a2a.service import Messages
 from node.a2a.store import MessageStore
+from node.artifacts.blob import BlobStore
+from node.artifacts.service import Artifacts
+from node.artifacts.store import ArtifactStore
+from node.artifacts.stores import open_store
+from node.artifacts.verify import Verifier
 from node.board.service import Board
 from node.board.store import BoardStore
-from node.config import Settings
+from node.config import ConfigError, Settings
 from node.feedback.service import Feedback
 from node.feedback.store import FeedbackStore
 from node.hooks.policy import TargetPolicy
@@ -21,7 +24,10 @@ from node.tokens import Tokens
 
 
 class Rooms:
-    """One service a room; none holds state of its own, so any process may have them."""
+    """One service a room; none holds state of its own, so any process may have them.
+
+    Raises ConfigError if the blob store of the settings cannot be one.
+    """
 
     def __init__(self, settings: Settings, store: Store) -> None:
         tokens = Tokens(settings.secret)
@@ -29,13 +35,31 @@ class Rooms:
         remembered = settings.idempotency_ttl
         self.relay = Relay(RelayStore(store, remembered), settings, targets)
         self.board = Board(BoardStore(store, remembered), settings, targets)
-        self.tasks = Tasks(TaskStore(store, remembered), settings, tokens, targets, unknown_artifacts)
+        self.blobs = blobs_of(settings)
+        manifests = ArtifactStore(store, remembered, settings.artifact_ttl)
+        self.artifacts = Artifacts(manifests, self.blobs, settings)
+        self.verifier = Verifier(manifests, self.blobs)
+        self.tasks = Tasks(TaskStore(store, remembered), settings, tokens, targets, self.artifacts.unknown)
         lines = SessionStore(store, remembered, settings.session_max_lines, settings.session_max_bytes)
         self.sessions = Sessions(lines, settings, tokens, targets)
         self.messages = Messages(MessageStore(store, remembered), settings)
         self.feedback = Feedback(FeedbackStore(store, remembered))
 
+    async def close(self) -> None:
+        """Let go of the blob store; the store is whose it is."""
+        await self.blobs.close()
 
-async def unknown_artifacts(ids: Sequence[str]) -> list[str]:
-    """No artifact is known to this node."""
-    return list(ids)
+
+def blobs_of(settings: Settings) -> BlobStore:
+    """Where the bytes of artifacts are. Raises ConfigError."""
+    try:
+        return open_store(
+            settings.blob_url,
+            data_dir=settings.data_dir,
+            base_url=settings.public_url,
+            secret=settings.secret,
+            aws=settings.aws,
+            reserve=settings.blob_reserve,
+        )
+    except ValueError as error:
+        raise ConfigError(f"RELAY_BLOB_URL: {error}") from error

@@ -6,11 +6,12 @@ and by another if that one dies.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 import structlog
 
-from node.config import ConfigError, Settings
+from node.artifacts.upkeep import Upkeep
+from node.config import Settings
 from node.hooks.breaker import Breaker
 from node.hooks.policy import policy_of
 from node.hooks.queue import CallbackQueue
@@ -18,7 +19,7 @@ from node.hooks.resolve import SystemResolver
 from node.hooks.sender import Sender
 from node.hooks.service import Callbacks, Deliverer
 from node.rooms import Rooms
-from node.sign.node import NodeKey
+from node.sign.node import webhook_key
 from node.store import Store, StoreUnavailable, connect
 from node.store.events import Consumer, Event, Janitor
 
@@ -31,27 +32,25 @@ SWEEP = 1.0
 async def main(settings: Settings, stop: asyncio.Event) -> None:
     """Run until `stop` is set."""
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(store.close)
         rooms = Rooms(settings, store)
+        stack.push_async_callback(rooms.close)
         queue = CallbackQueue(store)
         async with asyncio.TaskGroup() as work:
             work.create_task(Consumer(store, "lists", Lists(rooms).handle).run(stop))
             work.create_task(Consumer(store, "hooks", Callbacks(queue, settings.public_url).handle).run(stop))
             work.create_task(deliverer_of(settings, store, queue).run(stop))
+            work.create_task(Consumer(store, "artifacts", rooms.verifier.handle).run(stop))
+            work.create_task(Upkeep(rooms.artifacts, rooms.blobs).run(stop))
             work.create_task(sweep_leases(rooms, stop))
             work.create_task(Janitor(store).run(stop))
-    finally:
-        await store.close()
 
 
 def deliverer_of(settings: Settings, store: Store, queue: CallbackQueue) -> Deliverer:
     """What sends callbacks in the name of this node. Raises ConfigError."""
-    try:
-        key = NodeKey.parse(settings.signing_key)
-    except ValueError as error:
-        raise ConfigError(f"RELAY_SIGNING_KEY: {error}") from error
     policy = policy_of(settings)
-    sender = Sender(key, policy, SystemResolver(), public_url=settings.public_url)
+    sender = Sender(webhook_key(settings), policy, SystemResolver(), public_url=settings.public_url)
     return Deliverer(queue, sender, Breaker(store, settings.limits.callback), policy)
 
 

@@ -18,6 +18,7 @@ from node.artifacts.blob import CHUNK, Grant, attachment, digest_base64
 from node.artifacts.capability import Capability, Download, Expired, Forged, Upload
 from node.artifacts.disk import PREFIX, DiskStore
 from node.artifacts.part import Part, UploadError
+from node.web.errors import CATALOGUE
 from node.web.http import Header, Receive, Scope, Send
 
 STALL = 5.0
@@ -28,25 +29,6 @@ UPLOAD_SECONDS = 900.0
 
 SEND_STALL = 30.0
 """Seconds a reader may take none of a download before it is given up."""
-
-REFUSALS: dict[str, tuple[int, str]] = {
-    "blob.forged": (403, "This URL was not issued by this node, or it was changed; use the URL exactly as given."),
-    "blob.expired": (403, "This URL has expired; ask for a new one."),
-    "blob.method": (405, "This URL does not allow that method; see the Allow header."),
-    "blob.length_required": (411, "Send a Content-Length header with the number of bytes."),
-    "blob.size": (400, "The bytes are not as many as byte_size of the manifest says."),
-    "blob.type": (400, "The Content-Type is not the media_type of the manifest."),
-    "blob.digest": (400, "The bytes do not have the digest_sha256 of the manifest; nothing was stored."),
-    "blob.uploaded": (409, "This URL has done its one upload; register a new artifact to upload again."),
-    "blob.busy": (409, "Another upload to this URL is under way; wait for it to end."),
-    "blob.gone": (410, "The artifact was deleted."),
-    "blob.missing": (404, "The artifact's bytes are not here; they were deleted or have expired."),
-    "blob.range": (416, "The range lies outside the content."),
-    "blob.stalled": (408, "The upload made no progress for too long; start it again."),
-    "blob.full": (507, "The node has no room for these bytes; try again later or use another node."),
-    "blob.unavailable": (503, "The node cannot reach its disk at the moment; try again in a few seconds."),
-}
-"""Everything this app refuses, by stable code: status and the sentence that says what to do."""
 
 _METHODS = {Upload: b"PUT, OPTIONS", Download: b"GET, HEAD, OPTIONS"}
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
@@ -246,11 +228,11 @@ async def _disconnected(receive: Receive) -> None:
 
 async def _refuse(send: Send, code: str, headers: Sequence[Header] = ()) -> None:
     """The refusal in the shape of every error of the node; the rest of a body is not waited for."""
-    status, sentence = REFUSALS[code]
+    entry = CATALOGUE[code]
     await _answer(
         send,
-        status,
-        msgspec.json.encode({"error": sentence}),
+        entry.status,
+        msgspec.json.encode({"error": entry.sentence}),
         [
             (b"content-type", b"application/json"),
             (b"x-error-code", code.encode("ascii")),

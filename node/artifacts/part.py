@@ -20,7 +20,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class UploadError(Exception):
-    """An upload that leaves nothing behind. `code` is one of `disk_app.REFUSALS`."""
+    """An upload that leaves nothing behind. `code` is one of the catalogue's (`node.web.errors`)."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)

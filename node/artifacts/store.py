@@ -40,6 +40,9 @@ ALL = "all"
 """The field of a partition's count of bytes; the others are client addresses."""
 
 
+Kind = Literal["registered", "replayed", "limited", "conflict", "full", "quota"]
+
+
 class Quotas(msgspec.Struct, frozen=True):
     """Bytes that may be held: by one client, on the whole node, and in what the blob store has left."""
 
@@ -51,7 +54,7 @@ class Quotas(msgspec.Struct, frozen=True):
 class Registered(msgspec.Struct, frozen=True):
     """How a registration ended, and how the client now stands in its limit."""
 
-    kind: Literal["registered", "replayed", "limited", "conflict", "full", "quota"]
+    kind: Kind
     taken: Taken
     id: str
     row: Row = Row(0, {})
@@ -96,7 +99,7 @@ class ArtifactStore:
         artifact = keys.artifact(artifact_id)
         counts = await self._counts()
         reply = cast(
-            "list[bytes | int]",
+            "list[object]",
             await self._store.run(
                 REGISTER,
                 [
@@ -121,7 +124,7 @@ class ArtifactStore:
                 ],
             ),
         )
-        kind, taken = cast(Literal["limited"], code_of(reply)), Taken.of(*reply[1:4])
+        kind, taken = cast(Kind, code_of(reply)), Taken.of(*reply[1:4])
         match kind, reply[4:]:
             case "registered", [int(now), flat]:
                 return Registered(kind, taken, artifact_id, Row(now, fields_of(flat)))

@@ -51,6 +51,11 @@ class Request:
         """Headers that the response will carry whatever its status: limits, replays."""
         self._body: bytes | None = None
 
+    @property
+    def is_head(self) -> bool:
+        """Whether this GET came as HEAD: its answer goes out without its body."""
+        return "relay.head" in self.scope
+
     def header(self, name: bytes) -> str | None:
         """The first header of that (lower-case) name, or None."""
         for key, value in self.scope["headers"]:

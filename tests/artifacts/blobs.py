@@ -17,7 +17,8 @@ from granian.server.embed import Server
 
 from node.artifacts.blob import Grant
 from node.artifacts.disk import DiskStore
-from node.artifacts.disk_app import REFUSALS, DiskApp
+from node.artifacts.disk_app import DiskApp
+from node.web.errors import CATALOGUE
 from node.web.http import Message, Receive, Scope, Send
 
 ID = "0199aaaa-0000-7000-8000-00000000002a"
@@ -131,8 +132,8 @@ def assert_refused(answer: httpx2.Response | Answer | None, code: str) -> None:
     assert answer is not None
     body = answer.content if isinstance(answer, httpx2.Response) else answer.body
     status = answer.status_code if isinstance(answer, httpx2.Response) else answer.status
-    assert (status, answer.headers["x-error-code"]) == (REFUSALS[code][0], code)
-    assert json.loads(body) == {"error": REFUSALS[code][1]}
+    assert (status, answer.headers["x-error-code"]) == (CATALOGUE[code].status, code)
+    assert json.loads(body) == {"error": CATALOGUE[code].sentence}
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from node.artifacts.blob import BlobMissing, BlobUnavailable
 from node.artifacts.disk import DiskStore
-from node.artifacts.disk_app import REFUSALS
 from node.artifacts.part import part_of
+from node.web.errors import CATALOGUE
 from node.web.http import Message
 from tests.artifacts.blobs import BIG, DATA, ID, SECRET, Node, assert_refused, call, grant_for, served, until
 
@@ -152,7 +152,7 @@ async def test_an_upload_without_progress_ends_and_its_connection_closes(tmp_pat
     async with served(Node(tmp_path, stall=0.2)) as node:
         reader, writer = await begun(node)
         answer = await asyncio.wait_for(reader.read(), 5)
-        assert answer.startswith(b"HTTP/1.1 408") and REFUSALS["blob.stalled"][1].encode() in answer
+        assert answer.startswith(b"HTTP/1.1 408") and CATALOGUE["blob.stalled"].sentence.encode() in answer
         assert node.files() == []
         writer.close()
 

@@ -1,0 +1,115 @@
+"""/api/v1/artifacts (SPEC 4.6). The bytes themselves go to and from the blob store."""
+
+from node.artifacts.blob import attachment, digest_base64
+from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
+from node.artifacts.service import Artifacts
+from node.refusal import Refused
+from node.web.http import Request, Response, answer, created
+from node.web.idempotency import mark_replayed, once_of
+from node.web.json import read_json, read_query
+from node.web.limits import Limiter
+from node.web.route import Route
+
+REFUSALS = {"conflict": "idempotency.conflict", "full": "store.full", "quota": "artifact.quota"}
+
+
+class ArtifactsApi:
+    """Large payloads over HTTP."""
+
+    def __init__(self, artifacts: Artifacts, limiter: Limiter) -> None:
+        self._artifacts = artifacts
+        self._limiter = limiter
+
+    async def register(self, request: Request) -> Response:
+        """Register a manifest and get the URL to upload its bytes to."""
+        self._limiter.precheck(request, "artifact")
+        new = await read_json(request, NewArtifact)
+        content_digest = ", ".join(request.headers(b"content-digest")) or None
+        grant = self._artifacts.check(new, content_digest)
+        once = once_of(request, "artifact", await request.body())
+        registered = await self._artifacts.register(request.client, self._limiter.of("artifact"), new, grant, once)
+        self._limiter.settle(request, "artifact", registered.taken)
+        if registered.kind in REFUSALS:
+            raise Refused(REFUSALS[registered.kind], held=registered.held)
+        if registered.kind == "replayed":
+            mark_replayed(request)
+        artifact = await self._artifacts.welcome(registered)
+        return created(artifact, artifact.url)
+
+    async def complete(self, request: Request) -> Response:
+        """Say that the bytes were uploaded; they are verified soon."""
+        return answer(await self._artifacts.complete(request.params["id"]), status=202)
+
+    async def get_manifest(self, request: Request) -> Response:
+        """The manifest, without the upload URL."""
+        return answer(await self._artifacts.get(request.params["id"], read_query(request, ArtifactQuery)))
+
+    async def get_content(self, request: Request) -> Response:
+        """Where the bytes are; to HEAD, what they are: a blob store's GET URL does not answer it."""
+        download = await self._artifacts.content(request.params["id"])
+        if not request.is_head:
+            headers = ((b"location", download.url.encode("ascii")), (b"cache-control", b"no-store"))
+            return Response(307, b"", headers)
+        grant = download.grant
+        headers = (
+            (b"content-type", grant.media_type.encode("ascii")),
+            (b"content-length", b"%d" % grant.byte_size),
+            (b"content-disposition", attachment(download.filename).encode("ascii")),
+            (b"etag", f'"{grant.digest_sha256}"'.encode("ascii")),
+            (b"repr-digest", f"sha-256=:{digest_base64(grant.digest_sha256)}:".encode("ascii")),
+        )
+        return Response(200, b"", headers)
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.6."""
+        one = "/api/v1/artifacts/{id}"
+        return (
+            Route(
+                method="POST",
+                path="/api/v1/artifacts",
+                handler=self.register,
+                summary="Register an artifact; upload its bytes to the upload_url with PUT within 15 minutes",
+                tag="artifacts",
+                body=NewArtifact,
+                headers=(("Content-Digest", "RFC 9530: sha-256=:<base64>:, the same digest as digest_sha256"),),
+                answers=RegisteredArtifact,
+                status=201,
+                errors=("artifact.quota", "store.full", "blob.unavailable", "idempotency.conflict"),
+                limit="artifact",
+                example={
+                    "publisher_id": "report-desk",
+                    "media_type": "text/csv",
+                    "byte_size": 22,
+                    "digest_sha256": "a5a4f8a9de5eebb29a2a0d4dc7d7be5a36ea1d4f4a6f0ccbf3a61ff3d5d5e4c1",
+                },
+            ),
+            Route(
+                method="POST",
+                path=f"{one}/complete",
+                handler=self.complete,
+                summary="Say that the bytes were uploaded: they are verified soon",
+                tag="artifacts",
+                answers=Manifest,
+                status=202,
+                errors=("artifact.unknown", "artifact.state"),
+            ),
+            Route(
+                method="GET",
+                path=one,
+                handler=self.get_manifest,
+                summary="Read a manifest; wait for its next status",
+                tag="artifacts",
+                query=ArtifactQuery,
+                answers=Manifest,
+                errors=("artifact.unknown",),
+            ),
+            Route(
+                method="GET",
+                path=f"{one}/content",
+                handler=self.get_content,
+                summary="Be led to the bytes, by a URL valid for 5 minutes; verify their digest",
+                tag="artifacts",
+                status=307,
+                errors=("artifact.unknown", "artifact.state"),
+            ),
+        )

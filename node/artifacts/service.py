@@ -1,0 +1,238 @@
+"""Artifacts: a manifest registered, its bytes uploaded elsewhere, verified, kept for a while (SPEC 4.6)."""
+
+import re
+from asyncio import gather
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+import structlog
+
+from node.artifacts.blob import BlobStore, BlobUnavailable, Grant
+from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
+from node.artifacts.store import ArtifactStore, Quotas, Registered
+from node.artifacts.view import Row, grant_of, manifest_of
+from node.config import Limit, Settings
+from node.idempotency import Once
+from node.refusal import Invalid, Refused
+from node.sign.digest import DigestError, parse, read_sha256
+from node.store import keys
+from node.text.plain import is_one_line
+from node.times import timestamp
+from node.waiting import held
+
+log = structlog.get_logger()
+
+UPLOAD_SECONDS = 900
+"""Life of an upload URL (SPEC 8)."""
+
+CONTENT_SECONDS = 300
+"""Life of a content URL (SPEC 8)."""
+
+SWEEP_LIMIT = 100
+"""Artifacts that one sweep ends in a partition; the next sweep takes the rest."""
+
+PAGE = 100
+"""Artifacts read at a time for the operator."""
+
+WITHDRAWN = "The operator of the node has removed it."
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
+_TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # noqa: S105 - the token of RFC 9110 §5.6.2
+_MEDIA_TYPE = re.compile(rf'{_NAME}/{_NAME}( *; *{_TOKEN}=({_TOKEN}|"[ !#-\[\]-~]*"))*')
+"""RFC 6838 §4.2 names, RFC 9110 §5.6.6 parameters."""
+
+
+class Download(msgspec.Struct, frozen=True):
+    """Where the bytes of an available artifact are, and what they are."""
+
+    url: str
+    grant: Grant
+    filename: str
+
+
+class Artifacts:
+    """The service behind /api/v1/artifacts."""
+
+    def __init__(self, store: ArtifactStore, blobs: BlobStore, settings: Settings) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._settings = settings
+        self._base = f"{settings.public_url}/api/v1/artifacts/"
+
+    def check(self, new: NewArtifact, content_digest: str | None) -> Grant:
+        """The bytes that a registration promises; the grant has no id yet. Raises Invalid."""
+        digest = _digest(new.digest_sha256, content_digest)
+        if not new.publisher_id.strip() or not is_one_line(new.publisher_id):
+            raise Invalid.field("body", "publisher_id", msg="must be one line without control characters")
+        if not _MEDIA_TYPE.fullmatch(new.media_type):
+            raise Invalid.field("body", "media_type", msg="must be a media type, such as text/csv")
+        most = self._settings.artifact_max_bytes
+        if new.byte_size > most:
+            raise Invalid.field("body", "byte_size", msg=f"must be {most} at most: this node keeps nothing larger")
+        if new.filename is not None and not _is_filename(new.filename):
+            raise Invalid.field("body", "filename", msg="must be one line without slashes")
+        return Grant("new", new.byte_size, new.media_type, digest.hex())
+
+    async def register(
+        self, client: str, limit: Limit, new: NewArtifact, grant: Grant, once: Once | None
+    ) -> Registered:
+        """Keep a manifest. Raises Refused `blob.unavailable`, StoreUnavailable.
+
+        The caller acts on the outcome: `limited`, `conflict`, `full` and `quota` are refused.
+        """
+        try:
+            free = await self._blobs.free_bytes()
+        except BlobUnavailable as unavailable:
+            raise _out_of_reach(unavailable) from unavailable
+        quotas = Quotas(self._settings.artifact_client_bytes, self._settings.artifact_total_bytes, free)
+        fields = ["publisher_id", new.publisher_id, "media_type", grant.media_type, "digest_sha256"]
+        fields += [grant.digest_sha256, *(["filename", new.filename] if new.filename else [])]
+        return await self._store.register(client, limit, once, grant.byte_size, quotas, fields)
+
+    async def welcome(self, registered: Registered) -> RegisteredArtifact:
+        """The manifest with its upload URL, which lives from the registration on.
+
+        Raises Refused `artifact.unknown`, StoreUnavailable.
+        """
+        row = registered.row if registered.row.is_known else await self._read(registered.id)
+        grant = grant_of(registered.id, row)
+        ends = row.created_at + UPLOAD_SECONDS * 1000
+        left = (ends - row.now) // 1000
+        usable = row.status == "registered" and left > 0
+        return RegisteredArtifact(
+            **msgspec.structs.asdict(self._manifest(registered.id, row)),
+            upload_url=await self._blobs.upload_url(grant, left) if usable else None,
+            upload_headers=dict(self._blobs.upload_headers(grant)),
+            upload_expires_at=timestamp(ends),
+        )
+
+    async def get(self, artifact_id: str, query: ArtifactQuery | None = None) -> Manifest:
+        """A manifest, waiting for another status if asked to. Raises Refused `artifact.unknown`, StoreUnavailable."""
+        query = query or ArtifactQuery()
+        _require_id(artifact_id)
+        row = await held(
+            self._store.news,
+            keys.artifact(artifact_id),
+            query.wait,
+            lambda: self._store.read(artifact_id),
+            lambda row: not row.is_known or row.status != query.status or query.status is None,
+        )
+        return self._manifest(artifact_id, _known(row))
+
+    async def complete(self, artifact_id: str) -> Manifest:
+        """Have the bytes verified. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
+        _require_id(artifact_id)
+        row = _known(await self._store.complete(artifact_id))
+        if row.status in {"rejected", "expired"}:
+            raise Refused("artifact.state", status=row.status)
+        return self._manifest(artifact_id, row)
+
+    async def content(self, artifact_id: str) -> Download:
+        """Where the bytes are. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
+        row = await self._read(artifact_id)
+        if row.status != "available":
+            raise Refused("artifact.state", status=row.status)
+        left = CONTENT_SECONDS if row.ends is None else max(1, (row.ends - row.now) // 1000)
+        grant = grant_of(artifact_id, row)
+        url = await self._blobs.content_url(grant, row.filename, min(CONTENT_SECONDS, left))
+        return Download(url, grant, row.filename or artifact_id)
+
+    async def unknown(self, ids: Sequence[str]) -> list[str]:
+        """Which of these are not ids of artifacts, or of such as have no bytes any more. Raises StoreUnavailable."""
+        possible = [artifact_id for artifact_id in dict.fromkeys(ids) if keys.is_id(artifact_id)]
+        rows = await gather(*map(self._store.read, possible))
+        lost = {"rejected", "expired"}
+        known = {each for each, row in zip(possible, rows, strict=True) if row.is_known and row.status not in lost}
+        return [artifact_id for artifact_id in ids if artifact_id not in known]
+
+    async def sweep(self) -> int:
+        """End the artifacts whose time is over, and say how many did; the worker does so all the time.
+
+        Bytes go first: what is given back to the quotas is free. Raises StoreUnavailable, and
+        BlobUnavailable once everything else is done.
+        """
+        due = await gather(*(self._store.due(partition, SWEEP_LIMIT) for partition in range(keys.PARTITIONS)))
+        ended = 0
+        unavailable: BlobUnavailable | None = None
+        for artifact_id in (artifact_id for found in due for artifact_id in found):
+            try:
+                await self._blobs.delete(artifact_id)
+            except BlobUnavailable as failure:
+                unavailable = failure
+                continue
+            ended += await self._store.end(artifact_id)
+        if unavailable:
+            raise unavailable
+        return ended
+
+    async def list(self) -> AsyncIterator[Manifest]:
+        """All artifacts that count as bytes, for the operator. Raises StoreUnavailable."""
+        for partition in range(keys.PARTITIONS):
+            offset = 0
+            while found := await self._store.held(partition, PAGE, offset):
+                offset += len(found)
+                rows = await gather(*map(self._store.read, found))
+                for artifact_id, row in zip(found, rows, strict=True):
+                    if row.is_known:
+                        yield self._manifest(artifact_id, row)
+
+    async def purge(self, artifact_id: str) -> Manifest:
+        """Remove the bytes of an artifact, for the operator; its manifest says so.
+
+        An upload URL cannot be called in: until none can bring the bytes back, they count. Raises Refused
+        `artifact.unknown`, `blob.unavailable` (no reader gets the bytes any more, and the sweep deletes
+        them), StoreUnavailable.
+        """
+        _require_id(artifact_id)
+        if await self._store.withdraw(artifact_id, WITHDRAWN):
+            try:
+                await self._blobs.delete(artifact_id)
+            except BlobUnavailable as unavailable:
+                raise _out_of_reach(unavailable) from unavailable
+        return await self.get(artifact_id)
+
+    async def _read(self, artifact_id: str) -> Row:
+        _require_id(artifact_id)
+        return _known(await self._store.read(artifact_id))
+
+    def _manifest(self, artifact_id: str, row: Row) -> Manifest:
+        return manifest_of(artifact_id, self._base + artifact_id, row)
+
+
+def _digest(digest_sha256: str, content_digest: str | None) -> bytes:
+    """The digest that body and header agree on. Raises Invalid."""
+    if content_digest is None:
+        raise Invalid.field("header", "Content-Digest", msg="Field required", kind="missing")
+    try:
+        promised = parse(content_digest).get("sha-256")
+    except DigestError as error:
+        raise Invalid.field("header", "Content-Digest", msg=str(error)) from None
+    try:
+        digest = read_sha256(digest_sha256)
+    except DigestError as error:
+        raise Invalid.field("body", "digest_sha256", msg=str(error)) from None
+    if promised is None:
+        raise Invalid.field("header", "Content-Digest", msg="must hold a sha-256 digest: sha-256=:<base64>:")
+    if promised != digest:
+        raise Invalid.field("body", "digest_sha256", msg="is not the sha-256 digest of Content-Digest")
+    return digest
+
+
+def _is_filename(name: str) -> bool:
+    return bool(name.strip(" .")) and is_one_line(name) and "/" not in name and "\\" not in name
+
+
+def _out_of_reach(unavailable: BlobUnavailable) -> Refused:
+    log.error("blob store is out of reach", reason=str(unavailable))
+    return Refused("blob.unavailable", retry_after=unavailable.retry_after)
+
+
+def _known(row: Row) -> Row:
+    if not row.is_known:
+        raise Refused("artifact.unknown")
+    return row
+
+
+def _require_id(artifact_id: str) -> None:
+    if not keys.is_id(artifact_id):
+        raise Refused("artifact.unknown")
