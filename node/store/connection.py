@@ -189,7 +189,7 @@ class Connection(Lifeline):
             self._close_if_done()
 
     def _deliver_batch(self, calls: list[Call], reply: Reply | ReplyError) -> None:
-        """A batch is answered by a list; an error instead, such as NOSCRIPT or OOM, is the answer to each of its calls."""
+        """A batch is answered by a list; an error instead, such as NOSCRIPT or OOM, answers each of its calls."""
         if isinstance(reply, list) and len(reply) == len(calls):
             for call, own in zip(calls, reply, strict=True):
                 call.settle(own)
