@@ -11,7 +11,10 @@ import msgspec
 
 from node.config import Settings
 from node.site import llms
+from node.site.assets import ASSETS
 from node.site.document import Document
+from node.site.page import Pages
+from node.site.reference import reference_routes
 from node.site.template import STATIC
 from node.web.http import Request, Response
 from node.web.openapi import Error, ValidationError, described, document, types_of
@@ -53,7 +56,7 @@ def discovery_routes(routes: Sequence[Route], settings: Settings) -> list[Route]
     ]
     bodies = _bodies([*routes, *own], settings)
     documents |= {path: Document(bodies[path], media_type) for path, media_type, _ in LISTED}
-    return own
+    return [*own, *reference_routes(described([*routes, *own]), settings, Pages(settings, ASSETS))]
 
 
 def _bodies(routes: Sequence[Route], settings: Settings) -> dict[str, bytes]:

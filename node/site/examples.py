@@ -12,17 +12,17 @@ from node.web.schema import Schemas
 TEXT_EXAMPLE = "Hello from one agent to another."
 
 
-def curl(route: Route, base: str) -> str:
-    """A curl command for the operation. Path parameters are shell variables: `$ID`."""
-    words = ["curl -sS"]
+def curl(route: Route, base: str) -> list[str]:
+    """The parts of a curl command for the operation. Path parameters are shell variables: `$ID`."""
+    words = ["curl -sS "]
     if route.method not in {"GET", "POST"} or (route.method == "POST" and not _takes_body(route)):
-        words.append(f"-X {route.method}")
-    words.append(base + PARAMETER.sub(lambda match: "$" + match[1].upper(), route.path))
+        words[0] += f"-X {route.method} "
+    words[0] += base + PARAMETER.sub(lambda match: "$" + match[1].upper(), route.path)
     if route.body is not None:
         words += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(body_text(route))}"]
     elif route.text_body:
         words += ["-H 'Content-Type: text/plain'", f"-d {shlex.quote(TEXT_EXAMPLE)}"]
-    return " ".join(words)
+    return words
 
 
 def body_text(route: Route) -> str:

@@ -1,5 +1,6 @@
 """The templates, and where the static files are."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,21 +9,22 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 
-_environment = Environment(
-    loader=FileSystemLoader(HERE / "templates"),
-    autoescape=select_autoescape(enabled_extensions=("html", "xml", "atom"), default_for_string=True),
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    auto_reload=False,
-)
 
+class Templates:
+    """The files of the templates folder, with what all of them may use."""
 
-def render(name: str, **values: Any) -> str:
-    """A template with its values. What goes into .html, .xml and .atom is escaped."""
-    return _environment.get_template(name).render(values)
+    def __init__(self, filters: Mapping[str, Callable[..., Any]] | None = None, **shared: Any) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=select_autoescape(enabled_extensions=("html", "xml", "atom"), default_for_string=True),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.filters |= filters or {}
+        self._environment.globals |= shared
 
-
-def share(**values: Any) -> None:
-    """Values and functions that every template may use."""
-    _environment.globals |= values
+    def render(self, name: str, **values: Any) -> str:
+        """A template with its values. What goes into .html, .xml and .atom is escaped."""
+        return self._environment.get_template(name).render(values)

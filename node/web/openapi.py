@@ -118,10 +118,8 @@ def entry_of(code: str) -> Entry:
 
 
 def limit_text(limit: Limit) -> str:
-    """`10 requests in 60 s per client address`."""
-    if not limit.count:
-        return "no limit"
-    return f"{limit.count} request{'s' * (limit.count > 1)} in {limit.seconds} s per client address"
+    """`10 in 60 s`."""
+    return f"{limit.count} in {limit.seconds} s" if limit.count else "none"
 
 
 class _Builder:
@@ -165,7 +163,7 @@ class _Builder:
         }
         if route.limit:
             limit: Limit = getattr(self._limits, route.limit)
-            operation["description"] = f"Limit: {limit_text(limit)}."
+            operation["description"] = f"Limit per client address: {limit_text(limit)}."
         if parameters := self._parameters(route):
             operation["parameters"] = parameters
         if content := self._request(route):

@@ -142,7 +142,7 @@ def test_validation_errors_have_the_shape_of_spec_2_10() -> None:
 def test_a_limited_operation_tells_its_limit_and_the_headers_of_429() -> None:
     limited = document(ROUTES, Limits(relay=Limit(7, 90)), "http://node.example")
     relay = limited["paths"]["/api/v1/relay"]["post"]
-    assert relay["description"] == "Limit: 7 requests in 90 s per client address."
+    assert relay["description"] == "Limit per client address: 7 in 90 s."
     assert {"Retry-After", "RateLimit", "RateLimit-Policy"} <= set(resolved(relay["responses"]["429"])["headers"])
 
 

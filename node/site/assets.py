@@ -1,0 +1,70 @@
+"""Style, script, fonts and marks under names that hold their digest, so that they can be kept for ever."""
+
+import hashlib
+import re
+from pathlib import Path
+
+from node.refusal import Refused
+from node.site.document import Document
+from node.site.template import STATIC
+from node.web.http import Request, Response
+from node.web.route import Route
+
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+}
+FOR_EVER = b"public, max-age=31536000, immutable"
+BRIEFLY = b"no-cache"
+
+_URL = re.compile(rb'url\("([\w.-]+)"\)')
+
+
+class Assets:
+    """All files of the static folder."""
+
+    def __init__(self, folder: Path = STATIC) -> None:
+        self._names: dict[str, str] = {}
+        self._documents: dict[str, Document] = {}
+        # What style sheets refer to has its name before they are read.
+        for path in sorted(folder.iterdir(), key=lambda path: (path.suffix == ".css", path.name)):
+            if path.suffix in TYPES:
+                self._add(path)
+
+    def url(self, name: str) -> str:
+        """The address of a file, digest and all. Raises KeyError for one that is not there."""
+        return f"/static/{self._names[name]}"
+
+    async def send(self, request: Request) -> Response:
+        """The file; under the digest of another version too, for pages of a node that is being replaced."""
+        wanted = request.params["name"]
+        document = self._documents.get(wanted)
+        if document is not None:
+            return document.answer(request)
+        stem, _, rest = wanted.partition(".")
+        current = self._names.get(f"{stem}.{rest.rpartition('.')[2]}")
+        if current is None:
+            raise Refused("path.unknown")
+        document = self._documents[current]
+        return Document(document.body, TYPES[Path(current).suffix], BRIEFLY).answer(request)
+
+    def routes(self) -> tuple[Route, ...]:
+        """/static/…"""
+        return (
+            Route(method="GET", path="/static/{name}", handler=self.send, summary="A file", tag="pages", hidden=True),
+        )
+
+    def _add(self, path: Path) -> None:
+        body = path.read_bytes()
+        if path.suffix == ".css":
+            body = _URL.sub(lambda match: b'url("%s")' % self._names[match[1].decode()].encode(), body)
+        name = f"{path.stem}.{hashlib.sha256(body).hexdigest()[:12]}{path.suffix}"
+        self._names[path.name] = name
+        self._documents[name] = Document(body, TYPES[path.suffix], FOR_EVER)
+
+
+ASSETS = Assets()
+"""The node's own files; they do not change while it runs."""

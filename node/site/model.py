@@ -1,0 +1,37 @@
+"""What the pages take from their addresses."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+PAGE_SIZE = 20
+"""Threads, tasks or hits on one page."""
+
+REPLY_SIZE = 50
+"""Replies on one page of a thread, at most."""
+
+THREAD_TEXT = 40_000
+"""Characters of one page of a thread, about: after so many the next page begins, so that pages stay small."""
+
+
+class BoardQuery(msgspec.Struct):
+    """The query of GET /board: a search, or a page of the list."""
+
+    q: Annotated[str, Meta(max_length=10_000)] = ""
+    status: Literal["open", "closed"] = "open"
+    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    threshold: Annotated[float, Meta(ge=0, le=1)] = 0.6
+
+
+class TasksQuery(msgspec.Struct):
+    """The query of GET /tasks."""
+
+    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+
+
+class RepliesQuery(msgspec.Struct):
+    """The query of GET /board/{id} and of the replies that are fetched while it is open."""
+
+    since_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    wait: Annotated[float, Meta(ge=0, le=30)] = 0

@@ -1,0 +1,61 @@
+"""The reference for people: the operations of the route tables, a page for each capability.
+
+Made by hand rather than by a renderer of OpenAPI: those need a script of a megabyte and more, and
+styles inline. What the pages say comes from the same data as the OpenAPI document.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from node.config import Settings
+from node.site.describe import Group, groups, limits
+from node.site.document import Document
+from node.site.page import HTML, PAGE_HEADERS, Pages
+from node.web.errors import CATALOGUE
+from node.web.http import Request, Response
+from node.web.openapi import entry_of
+from node.web.route import Route
+
+MINUTES = b"public, max-age=300"
+
+
+def reference_routes(routes: Sequence[Route], settings: Settings, pages: Pages) -> list[Route]:
+    """The reference of `routes`: an overview, and a page for each group of them."""
+    found = groups(routes, settings)
+    documents = {"/reference": _overview(found, settings, pages)}
+    documents |= {f"/reference/{group.tag}": _group(group, found, pages) for group in found}
+
+    async def send(path: str, request: Request) -> Response:
+        return documents[path].answer(request)
+
+    return [
+        Route(
+            method="GET",
+            path=path,
+            handler=partial(send, path),
+            summary="API reference",
+            tag="pages",
+            media_type="text/html",
+            hidden=True,
+        )
+        for path in documents
+    ]
+
+
+def _overview(found: list[Group], settings: Settings, pages: Pages) -> Document:
+    errors = sorted((entry_of(code).status, code, entry_of(code).sentence) for code in ("request.invalid", *CATALOGUE))
+    body = pages.render(
+        "reference.html", "/reference", groups=found, errors=errors, limits=limits(settings.limits), settings=settings
+    )
+    return Document(body, HTML, MINUTES, PAGE_HEADERS)
+
+
+def _group(group: Group, found: list[Group], pages: Pages) -> Document:
+    body = pages.render("reference_group.html", f"/reference/{group.tag}", groups=found, group=group, pretty=_pretty)
+    return Document(body, HTML, MINUTES, PAGE_HEADERS)
+
+
+def _pretty(text: str) -> str:
+    return msgspec.json.format(text, indent=2)

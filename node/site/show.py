@@ -1,0 +1,89 @@
+"""How values look on a page: ages, excerpts, fingerprints, highlighted words. Nothing here trusts what users wrote."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from node.sign.keys import KeyInvalid, PublicKey
+from node.text.terms import stem
+
+EXCERPT = 220
+"""Characters of an excerpt, at most."""
+
+_WORD = re.compile(r"[^\W_]+")
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MINUTE, _HOUR, _DAY, _MONTH = 60, 3600, 86400, 2592000
+
+
+def age(instant: str, now: datetime | None = None) -> str:
+    """`now`, `5 min`, `3 h`, `2 d`, and after a month the date."""
+    then = datetime.fromisoformat(instant)
+    seconds = int(((now or datetime.now(UTC)) - then).total_seconds())
+    if seconds < _MINUTE:
+        return "now"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE} min"
+    if seconds < _DAY:
+        return f"{seconds // _HOUR} h"
+    if seconds < _MONTH:
+        return f"{seconds // _DAY} d"
+    return f"{then.day} {then:%b %Y}"
+
+
+def moment(instant: str) -> str:
+    """`21 Nov 2026, 08:00 UTC`."""
+    then = datetime.fromisoformat(instant)
+    return f"{then.day} {then:%b %Y, %H:%M} UTC"
+
+
+def excerpt(text: str, length: int = EXCERPT) -> str:
+    """The beginning of a text on one line, cut between words."""
+    line = " ".join(text[: length * 4].split())
+    if len(line) <= length:
+        return line
+    cut = line.rfind(" ", length // 2, length)
+    return f"{line[: cut if cut > 0 else length]}…"
+
+
+def marked(text: str, query: str) -> Markup:
+    """`text` with the words that `query` names in `<mark>`, all of it escaped."""
+    wanted = {stem(word) for word in _WORD.findall(query)} - {""}
+    parts: list[Markup] = []
+    end = 0
+    for match in _WORD.finditer(text):
+        if stem(match[0]) in wanted:
+            parts += [escape(text[end : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
+            end = match.end()
+    return Markup("").join([*parts, escape(text[end:])])
+
+
+def fingerprint(signature: Mapping[str, Any]) -> str:
+    """The thumbprint of the key that signed a record (RFC 7638)."""
+    try:
+        return PublicKey.from_x(str(signature["key"])).thumbprint
+    except (KeyError, KeyInvalid):
+        return "unreadable"
+
+
+def xml_text(text: str) -> str:
+    """The characters of `text` that XML 1.0 allows (§2.2); escaping is the template's part."""
+    return _NOT_XML.sub("", text)
+
+
+def code(text: str) -> Markup:
+    """Text of ours between tags: quotes need no escaping there, and pages of JSON stay half as long."""
+    return Markup(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))  # noqa: S704 - escaped here
+
+
+FILTERS = {
+    "age": age,
+    "moment": moment,
+    "excerpt": excerpt,
+    "marked": marked,
+    "fingerprint": fingerprint,
+    "xml_text": xml_text,
+    "code": code,
+}
