@@ -5,8 +5,9 @@ that the store's connections belong to its event loop.
 """
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from node import waiting
 from node.a2a.api import A2AApi
 from node.a2a.card import CardApi
 from node.a2a.service import Messages
@@ -20,6 +21,7 @@ from node.config import Settings, load
 from node.feedback.api import FeedbackApi
 from node.front import ASGIApp, Front, handle
 from node.log import configure
+from node.mcp.compose import Mcp
 from node.ops.health import Capabilities, HealthApi
 from node.relay.api import RelayApi
 from node.rooms import Rooms
@@ -44,6 +46,9 @@ HOT = {
     ("GET", "/api/v1/sessions/{id}/messages"),
     ("POST", "/api/v1/message:send"),
     ("POST", "/api/v1/mcp"),
+    ("OPTIONS", "/api/v1/mcp"),
+    ("GET", "/mcp/sse"),
+    ("POST", "/mcp/messages"),
 }
 """Operations that agents call all the time: the front takes them past the router."""
 
@@ -65,21 +70,26 @@ def create() -> Front:
 class WebNode:
     """Everything that one web process serves."""
 
-    def __init__(self, store: Store, rooms: Rooms, routes: Sequence[Route]) -> None:
+    def __init__(self, settings: Settings, store: Store) -> None:
         self._store = store
-        self._rooms = rooms
-        self.routes = routes
-        self.mounted = mounted_of(rooms.blobs)
-        self.hot = [route for route in routes if (route.method, route.path) in HOT]
-        self._router = router(routes, handle)
+        self._rooms = Rooms(settings, store)
+        self._limiter = Limiter(settings.limits, LimitStore(store))
+        operations = operations_of(settings, store, self._rooms, self._limiter)
+        # MCP's tools are these operations; the documents are of all of them.
+        self._mcp = Mcp(operations, handle, self._limiter, store, settings.public_url)
+        described = [*operations, *self._mcp.routes]
+        self.routes = [*described, *discovery_routes(described, settings)]
+        self.mounted = mounted_of(self._rooms.blobs)
+        self.hot = [route for route in self.routes if (route.method, route.path) in HOT]
+        # Litestar answers OPTIONS by itself and takes no other handler for it.
+        self._router = router([route for route in self.routes if route.method != "OPTIONS"], handle)
 
     @classmethod
     async def start(cls, settings: Settings) -> "WebNode":
         """Connect and put the rooms together. Does not wait for Redis: until it answers, requests get 503."""
         english.preload()
         store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
-        rooms = Rooms(settings, store)
-        node = cls(store, rooms, routes_of(settings, store, rooms))
+        node = cls(settings, store)
         # The collector walks the framework's object graph again and again for nothing: p99 40 ms, frozen 8.
         gc.collect()
         gc.freeze()
@@ -89,6 +99,11 @@ class WebNode:
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Litestar, for all that is not hot."""
         await self._router(scope, receive, send)  # type: ignore[arg-type]
+
+    def release(self) -> None:
+        """Answer what is held, so that the process can stop."""
+        waiting.release()
+        self._mcp.end_streams()
 
     async def close(self) -> None:
         """Let go of the stores."""
@@ -101,10 +116,9 @@ def mounted_of(blobs: BlobStore) -> Mapping[str, ASGIApp]:
     return {PREFIX: DiskApp(blobs)} if isinstance(blobs, DiskStore) else {}
 
 
-def routes_of(settings: Settings, store: Store, rooms: Rooms) -> list[Route]:
-    """Every operation of the node."""
+def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limiter) -> list[Route]:
+    """Every operation of the rooms, and the pages."""
     messages = messages_of(settings, store, rooms)
-    limiter = Limiter(settings.limits, LimitStore(store))
     signatures = Signatures(settings.public_url)
     contracts = TasksApi(rooms.tasks, limiter, signatures)
     capabilities = Capabilities(
@@ -117,12 +131,12 @@ def routes_of(settings: Settings, store: Store, rooms: Rooms) -> list[Route]:
         callbacks=True,
         signatures=True,
         a2a=True,
-        mcp=False,
+        mcp=True,
         streaming=False,
         push_notifications=False,
         durability=settings.durability,
     )
-    routes = [
+    return [
         *RelayApi(rooms.relay, limiter).routes(),
         *BoardApi(rooms.board, limiter, signatures).routes(),
         *SharedTasksApi(messages, rooms.tasks, contracts, limiter).routes(),
@@ -135,7 +149,6 @@ def routes_of(settings: Settings, store: Store, rooms: Rooms) -> list[Route]:
         *HealthApi(store, settings, capabilities).routes(),
         *SiteApi(settings, rooms.board, rooms.tasks, limiter).routes(),
     ]
-    return [*routes, *discovery_routes(routes, settings)]
 
 
 def messages_of(settings: Settings, store: Store, rooms: Rooms) -> Messages:

@@ -5,17 +5,20 @@ else goes through Litestar's router. Either way the answer leaves with the same 
 errors (DESIGN 6).
 """
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Protocol
 
 import structlog
 
+from node.parts import RELEASE_WAITERS
 from node.refusal import Refused
 from node.web.address import ClientAddress
 from node.web.errors import refusal, response_to
-from node.web.http import Disconnected, Header, Message, Receive, Request, Response, Scope, Send
+from node.web.http import Disconnected, Header, Message, Receive, Request, Response, Scope, Send, Streaming
 from node.web.route import Route
 
 log = structlog.get_logger()
@@ -54,6 +57,8 @@ class Node(Protocol):
 
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
+    def release(self) -> None: ...
+
     async def close(self) -> None: ...
 
 
@@ -83,18 +88,21 @@ class Front:
         request = Request(scope, receive, self._addresses.of(scope), request_id)
         if request.path.startswith(self._mounts):
             return await self._mount(request)(scope, receive, _with_request_id(request, send))
-        if request.method == "HEAD":
+        is_head = request.method == "HEAD"
+        if is_head:
             scope["relay.head"] = True
             scope["method"] = request.method = "GET"
             send = _without_body(send)
         if not _one_host(scope["headers"]):
             await respond(request, refusal(Refused("host.invalid")), send)
-        elif request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
-            await respond(request, Response(204, b"", PREFLIGHT), send)
         elif (route := self._hot(request)) is not None:
             response = await handle(route, request)
-            if response is not None:
+            if isinstance(response, Streaming):
+                await stream(request, response, send, wanted=not is_head)
+            elif response is not None:
                 await respond(request, response, send)
+        elif request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
+            await respond(request, Response(204, b"", PREFLIGHT), send)
         elif self._router is not None:
             scope["relay.request"] = request
             await self._router(scope, receive, _with_headers(request, send))
@@ -130,8 +138,11 @@ class Front:
         self._mounted = node.mounted
         self._mounts = tuple(node.mounted)
         self._router = node.router
+        with suppress(NotImplementedError, ValueError):  # not in the main thread: a test
+            asyncio.get_running_loop().add_signal_handler(RELEASE_WAITERS, node.release)
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        node.release()
         await node.close()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -156,6 +167,19 @@ async def respond(request: Request, response: Response, send: Send) -> None:
     ]
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})
+
+
+async def stream(request: Request, response: Streaming, send: Send, *, wanted: bool) -> None:
+    """Send an answer that is made while it is sent; of one whose body is not wanted, the headers."""
+    headers = [*response.headers, *request.notes, *_common(request, response.headers)]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+
+    async def send_piece(piece: bytes) -> None:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    if wanted:
+        await response.run(send_piece)
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _common(request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:

@@ -8,29 +8,50 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from node.store import News
+from node.store import Listener, News
 
 T = TypeVar("T")
 
-places = asyncio.Semaphore(8192)
+MOST = 8192
 """Reads this process may hold at a time."""
+
+
+class _Held:
+    """The reads that are held now."""
+
+    def __init__(self) -> None:
+        self.listeners: set[Listener] = set()
+        self.released = False
+
+
+_held = _Held()
+
+
+def release() -> None:
+    """Answer all held reads with what there is, and hold no more: the process is about to stop."""
+    _held.released = True
+    for listener in _held.listeners:
+        listener.hear(b"")
 
 
 async def held(
     news: News, channel: str, seconds: float, read: Callable[[], Awaitable[T]], is_news: Callable[[T], bool]
 ) -> T:
     """What `read` gives: at once if it is news or `seconds` is 0, else when it is, or when time is up."""
-    if seconds <= 0 or places.locked():
+    if seconds <= 0 or _held.released or len(_held.listeners) >= MOST:
         return await read()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     # Listening starts before the first read, so nothing can happen unnoticed between the two.
-    async with places:
-        with await news.listen(channel) as listener:
+    with await news.listen(channel) as listener:
+        _held.listeners.add(listener)
+        try:
             value = await read()
-            while not is_news(value):
+            while not is_news(value) and not _held.released:
                 left = deadline - loop.time()
                 if left <= 0 or await listener.next(left) is None:
                     break
                 value = await read()
             return value
+        finally:
+            _held.listeners.discard(listener)

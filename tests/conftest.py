@@ -6,9 +6,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from node.log import configure
 from tests.keyspace import keys_without_end
 from tests.node_under_test import NodeUnderTest, running, settings_for
 from tests.servers import RedisServer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logs() -> None:
+    """What the node logs in tests is what it logs in production: one line of JSON."""
+    configure("warning")
 
 
 @pytest.fixture(scope="session")

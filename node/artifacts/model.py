@@ -24,9 +24,10 @@ class NewArtifact(msgspec.Struct):
     ]
     byte_size: Annotated[int, Meta(ge=1, description="How many bytes will be uploaded")]
     digest_sha256: Annotated[str, Meta(max_length=64, description="SHA-256 of the bytes, 64 hex digits or base64")]
-    filename: Annotated[
-        str | None, Meta(max_length=FILENAME_LENGTH, description="The name under which a reader saves the bytes")
-    ] = None
+    filename: (
+        Annotated[str, Meta(max_length=FILENAME_LENGTH, description="The name under which a reader saves the bytes")]
+        | None
+    ) = None
 
 
 class Manifest(msgspec.Struct, kw_only=True):

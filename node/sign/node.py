@@ -8,6 +8,7 @@ from base64 import b64decode, b64encode
 import msgspec
 from nacl.signing import SigningKey
 
+from node.config import ConfigError, Settings
 from node.sign.keys import KEY_BYTES, PublicKey
 
 SECRET_PREFIX = "whsk_"  # noqa: S105 - the prefix says what follows, it is no secret
@@ -58,3 +59,11 @@ class NodeKey(msgspec.Struct, frozen=True):
         """The value of webhook-signature for one attempt; `timestamp` in seconds since 1970."""
         signed = f"{message_id}.{timestamp}.".encode() + body
         return "v1a," + b64encode(self.sign(signed)).decode()
+
+
+def webhook_key(settings: Settings) -> NodeKey:
+    """The key of a node that signs its callbacks. Raises ConfigError."""
+    try:
+        return NodeKey.parse(settings.signing_key)
+    except ValueError as error:
+        raise ConfigError(f"RELAY_SIGNING_KEY: {error}") from error

@@ -38,6 +38,8 @@ for call = 1, tonumber(ARGV[1]) do
   arg = arg + count + 1
   local done, reply = pcall(step, keys, args)
   if done then
+    -- A nil would end the list here, for those who come after too.
+    if reply == nil then reply = false end
     replies[call] = reply
   elseif type(reply) == 'table' then
     replies[call] = reply

@@ -121,6 +121,20 @@ class Response:
         self.headers = headers
 
 
+Piece = Callable[[bytes], Awaitable[None]]
+"""Sends one piece of a body; returns when the connection has room for more."""
+
+
+class Streaming(Response):
+    """An answer whose body is made while it is sent: `run` sends it piece by piece. Only for hot routes."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Callable[[Piece], Awaitable[None]], headers: Sequence[Header]) -> None:
+        super().__init__(200, b"", headers)
+        self.run = run
+
+
 Handler = Callable[[Request], Awaitable[Response]]
 Fault = Callable[[Request, Exception], Response]
 
