@@ -8,9 +8,9 @@ import msgspec
 import structlog
 
 from node.a2a.model import Artifact, Message, Part, SendMessageResponse, Task
-from node.a2a.read import Sent
 from node.a2a.service import Messages
 from node.a2a.store import Fields, MessageStore, Outcome
+from node.a2a.usual import Sent
 from node.config import Limit, Settings
 from node.idempotency import Once
 from node.store import Store, keys

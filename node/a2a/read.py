@@ -3,19 +3,15 @@
 from base64 import b64decode
 from typing import Any, cast
 
-import msgspec
-
 from node.a2a.errors import A2AError
 from node.a2a.model import Message, Part
+from node.a2a.usual import ID_LENGTH, Sent, usual
 from node.refusal import Invalid, Issue, Refused
 from node.web.http import Request
 from node.web.json import decode, media_type
 
 MEDIA_TYPES = {"application/json", "application/a2a+json"}
 CONTENT = ("text", "raw", "url", "data")
-ID_LENGTH = 256
-"""Characters of an id that a client chooses."""
-
 _NAMES = {
     "message_id": "messageId",
     "context_id": "contextId",
@@ -30,15 +26,6 @@ _NAMES = {
 """The proto names, which ProtoJSON parsers accept beside the JSON names."""
 
 _ROLES = {1: "ROLE_USER", 2: "ROLE_AGENT"}
-
-
-class Sent(msgspec.Struct):
-    """A valid SendMessageRequest."""
-
-    message: Message
-    text: str
-    history_length: int | None
-    metadata: dict[str, Any]
 
 
 def check_version(request: Request) -> None:
@@ -63,7 +50,12 @@ async def read_message(request: Request) -> Sent:
     if media_type(request) not in MEDIA_TYPES:
         # HTTP's own code for it, which the protocol's test kit asks for; the reason is A2A's.
         raise Refused("body.media_type", expected="application/json")
-    body = decode(await request.body(), object)
+    content = await request.body()
+    return usual(content) or _any(decode(content, object))
+
+
+def _any(body: object) -> Sent:
+    """The message of a request in any spelling; every wrong field is named."""
     if not isinstance(body, dict):
         raise Invalid.field("body", msg="the body must be a JSON object", kind="json_invalid")
     fields = _json_names(cast("dict[str, Any]", body))

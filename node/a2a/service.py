@@ -11,8 +11,8 @@ import msgspec
 
 from node.a2a.errors import A2AError
 from node.a2a.model import Artifact, Message, Part, SendMessageResponse, Status, Task, TaskList
-from node.a2a.read import Sent
 from node.a2a.store import ELSEWHERE, Fields, MessageStore, Outcome
+from node.a2a.usual import Sent
 from node.config import Limit, Settings
 from node.idempotency import Once
 from node.refusal import Invalid, Refused
