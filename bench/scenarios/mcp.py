@@ -1,6 +1,7 @@
 """MCP tools/call: a tool without a store, compared with the official SDK's server, and one that writes."""
 
 from bench.client import Call
+from bench.entities import must_say
 from bench.lab import Lab
 from bench.payload import Template, sentence, tool_call
 from bench.peers import mcp_sdk
@@ -13,8 +14,14 @@ _call = Template("POST", "/api/v1/mcp", **_headers)
 
 
 async def run(lab: Lab) -> None:
-    health = lab.numbered(lambda number: Call(_call(tool_call(number, "get_node_health", {}))))
-    relay = lab.numbered(lambda number: Call(_call(tool_call(number, "relay_message", _message(number)))))
+    healthy, acknowledged = must_say(b'"isError":false'), must_say(b"acknowledged")
+    health = lab.numbered(lambda number: Call(_call(tool_call(number, "get_node_health", {})), answered=healthy))
+
+    def relay_message(number: int) -> Call:
+        message = {"message": sentence(number), "agent": f"agent-{number}"}
+        return Call(_call(tool_call(number, "relay_message", message)), answered=acknowledged)
+
+    relay = lab.numbered(relay_message)
     if lab.alone:
         async with lab.node() as node:
             await lab.at_asked_rate(node, relay)
@@ -26,10 +33,6 @@ async def run(lab: Lab) -> None:
     async with lab.peer(mcp_sdk.PEER) as server:
         if server is not None:
             await lab.at_ceiling(server, lab.numbered(mcp_sdk.PEER.calls), CEILING)
-
-
-def _message(number: int) -> dict[str, str]:
-    return {"message": sentence(number), "agent": f"agent-{number}"}
 
 
 SCENARIO = Scenario("mcp", "MCP tools/call; the Python SDK's server beside it", run)

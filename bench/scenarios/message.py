@@ -1,6 +1,7 @@
 """A2A message:send, beside the official SDK's own server."""
 
 from bench.client import Call
+from bench.entities import must_say
 from bench.lab import Lab
 from bench.payload import Template, message_body
 from bench.peers import a2a_sdk
@@ -12,7 +13,8 @@ _send = Template("POST", "/api/v1/message:send", A2A_Version="1.0")
 
 
 async def run(lab: Lab) -> None:
-    messages = lab.numbered(lambda number: Call(_send(message_body(number))))
+    completed = must_say(b"TASK_STATE_COMPLETED")
+    messages = lab.numbered(lambda number: Call(_send(message_body(number)), answered=completed))
     if lab.alone:
         async with lab.node() as node:
             await lab.at_asked_rate(node, messages)

@@ -28,6 +28,7 @@ CARD = AgentCard(
 
 class Acknowledger(AgentExecutor):
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        assert context.message is not None
         task = new_task_from_user_message(context.message)
         await event_queue.enqueue_event(task)
         updater = TaskUpdater(event_queue, task.id, task.context_id)
