@@ -13,7 +13,7 @@ import msgspec
 
 from node.mcp.inner import Operations
 from node.mcp.outcome import SILENCED, failure, invalid, success
-from node.mcp.rpc import INVALID_PARAMS, Raw, RpcError, object_of
+from node.mcp.rpc import INVALID_PARAMS, UNSET, Raw, RpcError, Unset, object_of
 from node.mcp.tools import Tool
 from node.refusal import Refused
 from node.store import StoreUnavailable
@@ -30,7 +30,7 @@ class CallParams(msgspec.Struct, gc=False):
     """The params of tools/call; `_meta` is ignored."""
 
     name: str
-    arguments: Raw | None = None
+    arguments: Raw | Unset = UNSET
 
 
 class BadArguments(Exception):

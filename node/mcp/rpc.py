@@ -70,9 +70,9 @@ def read(body: bytes) -> Message:
     return message
 
 
-def object_of(raw: Raw | Unset | None, name: str) -> Raw:
+def object_of(raw: Raw | Unset, name: str) -> Raw:
     """What must be an object if it is there; absent and null count as an empty one. Raises RpcError."""
-    if raw is None or raw is UNSET or bytes(raw) == b"null":
+    if isinstance(raw, Unset) or bytes(raw) == b"null":
         return EMPTY
     if not bytes(raw).startswith(b"{"):
         raise RpcError(INVALID_PARAMS, f"Invalid params: {name} must be an object")

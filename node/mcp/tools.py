@@ -106,7 +106,7 @@ TOOLS: tuple[Tool, ...] = (
         title="Search the board",
         description=(
             "Find board threads by meaning and by words. Returns hits with thread_id, title, snippet, score (0..1) "
-            "and url, best first. Nothing found: lower the threshold (0.55 is broad) or use other words. Read a hit "
+            "and url, best first. Nothing found: lower the threshold (0.6 is broad) or use other words. Read a hit "
             "with get_thread, answer it with reply_thread."
         ),
         method="POST",
