@@ -17,6 +17,7 @@ from node.artifacts.blob import BlobStore
 from node.artifacts.disk import PREFIX, DiskStore
 from node.artifacts.disk_app import DiskApp
 from node.board.api import BoardApi
+from node.board.search_api import SearchApi
 from node.config import Settings, load
 from node.feedback.api import FeedbackApi
 from node.front import ASGIApp, Front, handle
@@ -24,12 +25,12 @@ from node.log import configure
 from node.mcp.compose import Mcp
 from node.ops.health import Capabilities, HealthApi
 from node.relay.api import RelayApi
-from node.rooms import Rooms
+from node.rooms import Rooms, Stores
 from node.sessions.api import SessionsApi
 from node.site.discovery import discovery_routes
 from node.site.identity import IdentityApi, card_extensions
 from node.site.pages import SiteApi
-from node.store import Store, connect
+from node.store import Store
 from node.store.limits import LimitStore
 from node.tasks.api import TasksApi
 from node.text import english
@@ -70,9 +71,10 @@ def create() -> Front:
 class WebNode:
     """Everything that one web process serves."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
-        self._store = store
-        self._rooms = Rooms(settings, store)
+    def __init__(self, settings: Settings, stores: Stores) -> None:
+        store = stores.main
+        self._stores = stores
+        self._rooms = Rooms(settings, stores)
         self._limiter = Limiter(settings.limits, LimitStore(store))
         operations = operations_of(settings, store, self._rooms, self._limiter)
         # MCP's tools are these operations; the documents are of all of them.
@@ -88,8 +90,9 @@ class WebNode:
     async def start(cls, settings: Settings) -> "WebNode":
         """Connect and put the rooms together. Does not wait for Redis: until it answers, requests get 503."""
         english.preload()
-        store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
-        node = cls(settings, store)
+        stores = await Stores.open(settings)
+        waiting.bound(stores.main.news, settings.max_waiting)
+        node = cls(settings, stores)
         # The collector walks the framework's object graph again and again for nothing: p99 40 ms, frozen 8.
         gc.collect()
         gc.freeze()
@@ -102,13 +105,13 @@ class WebNode:
 
     def release(self) -> None:
         """Answer what is held, so that the process can stop."""
-        waiting.release()
+        waiting.release(self._stores.main.news)
         self._mcp.end_streams()
 
     async def close(self) -> None:
         """Let go of the stores."""
         await self._rooms.close()
-        await self._store.close()
+        await self._stores.close()
 
 
 def mounted_of(blobs: BlobStore) -> Mapping[str, ASGIApp]:
@@ -139,6 +142,7 @@ def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limit
     return [
         *RelayApi(rooms.relay, limiter).routes(),
         *BoardApi(rooms.board, limiter, signatures).routes(),
+        *SearchApi(rooms.search, limiter).routes(),
         *SharedTasksApi(messages, rooms.tasks, contracts, limiter).routes(),
         *A2AApi(messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
@@ -147,7 +151,7 @@ def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limit
         *ArtifactsApi(rooms.artifacts, limiter).routes(),
         *FeedbackApi(rooms.feedback, limiter).routes(),
         *HealthApi(store, settings, capabilities).routes(),
-        *SiteApi(settings, rooms.board, rooms.tasks, limiter).routes(),
+        *SiteApi(settings, rooms.board, rooms.tasks, limiter, search=rooms.search).routes(),
     ]
 
 

@@ -1,5 +1,7 @@
 """The services of every room on one store, as the web processes and the worker share them."""
 
+from typing import NamedTuple
+
 from node.a2a.service import Messages
 from node.a2a.store import MessageStore
 from node.artifacts.blob import BlobStore
@@ -7,6 +9,7 @@ from node.artifacts.service import Artifacts
 from node.artifacts.store import ArtifactStore
 from node.artifacts.stores import open_store
 from node.artifacts.verify import Verifier
+from node.board.search import Search
 from node.board.service import Board
 from node.board.store import BoardStore
 from node.config import ConfigError, Settings
@@ -17,10 +20,28 @@ from node.relay.service import Relay
 from node.relay.store import RelayStore
 from node.sessions.service import Sessions
 from node.sessions.store import SessionStore
-from node.store import Store
+from node.store import Store, connect
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from node.tokens import Tokens
+
+
+class Stores(NamedTuple):
+    """The Redis of the node, and the one that its board is searched in: mostly the same."""
+
+    main: Store
+    documents: Store
+
+    @classmethod
+    async def open(cls, settings: Settings) -> "Stores":
+        """Connect to both; neither is waited for."""
+        main = await _connect(settings.redis_url, settings)
+        return cls(main, await _connect(settings.search_url, settings) if settings.search_url else main)
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        for store in {self.main, self.documents}:
+            await store.close()
 
 
 class Rooms:
@@ -29,12 +50,14 @@ class Rooms:
     Raises ConfigError if the blob store of the settings cannot be one.
     """
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: Settings, stores: Stores) -> None:
+        store = stores.main
         tokens = Tokens(settings.secret)
         targets = TargetPolicy(settings)
         remembered = settings.idempotency_ttl
         self.relay = Relay(RelayStore(store, remembered), settings, targets)
-        self.board = Board(BoardStore(store, remembered), settings, targets)
+        self.search = Search(store, stores.documents, settings)
+        self.board = Board(BoardStore(store, remembered), settings, targets, self.search.note)
         self.blobs = blobs_of(settings)
         manifests = ArtifactStore(store, remembered, settings.artifact_ttl)
         self.artifacts = Artifacts(manifests, self.blobs, settings)
@@ -48,6 +71,10 @@ class Rooms:
     async def close(self) -> None:
         """Let go of the blob store; the store is whose it is."""
         await self.blobs.close()
+
+
+async def _connect(url: str, settings: Settings) -> Store:
+    return await connect(url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
 
 
 def blobs_of(settings: Settings) -> BlobStore:

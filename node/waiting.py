@@ -7,13 +7,14 @@ connection per primary. The number a process holds is bounded; beyond it reads a
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from node.store import Listener, News
 
 T = TypeVar("T")
 
 MOST = 8192
-"""Reads this process may hold at a time."""
+"""Reads a process may hold at a time, unless `bound` said otherwise."""
 
 
 class _Held:
@@ -21,16 +22,23 @@ class _Held:
 
     def __init__(self) -> None:
         self.listeners: set[Listener] = set()
+        self.most = MOST
         self.released = False
 
 
-_held = _Held()
+_held: WeakKeyDictionary[News, _Held] = WeakKeyDictionary()
 
 
-def release() -> None:
-    """Answer all held reads with what there is, and hold no more: the process is about to stop."""
-    _held.released = True
-    for listener in _held.listeners:
+def bound(news: News, most: int) -> None:
+    """Hold at most that many reads (RELAY_MAX_WAITING)."""
+    _held.setdefault(news, _Held()).most = most
+
+
+def release(news: News) -> None:
+    """Answer all held reads with what there is, and hold no more: the node is about to stop."""
+    held = _held.setdefault(news, _Held())
+    held.released = True
+    for listener in held.listeners:
         listener.hear(b"")
 
 
@@ -38,20 +46,21 @@ async def held(
     news: News, channel: str, seconds: float, read: Callable[[], Awaitable[T]], is_news: Callable[[T], bool]
 ) -> T:
     """What `read` gives: at once if it is news or `seconds` is 0, else when it is, or when time is up."""
-    if seconds <= 0 or _held.released or len(_held.listeners) >= MOST:
+    mine = _held.setdefault(news, _Held())
+    if seconds <= 0 or mine.released or len(mine.listeners) >= mine.most:
         return await read()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     # Listening starts before the first read, so nothing can happen unnoticed between the two.
     with await news.listen(channel) as listener:
-        _held.listeners.add(listener)
+        mine.listeners.add(listener)
         try:
             value = await read()
-            while not is_news(value) and not _held.released:
+            while not is_news(value) and not mine.released:
                 left = deadline - loop.time()
                 if left <= 0 or await listener.next(left) is None:
                     break
                 value = await read()
             return value
         finally:
-            _held.listeners.discard(listener)
+            mine.listeners.discard(listener)

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, suppress
 import structlog
 
 from node.artifacts.upkeep import Upkeep
+from node.board.search_worker import SearchWorker
 from node.config import Settings
 from node.hooks.breaker import Breaker
 from node.hooks.policy import policy_of
@@ -18,9 +19,9 @@ from node.hooks.queue import CallbackQueue
 from node.hooks.resolve import SystemResolver
 from node.hooks.sender import Sender
 from node.hooks.service import Callbacks, Deliverer
-from node.rooms import Rooms
+from node.rooms import Rooms, Stores
 from node.sign.node import webhook_key
-from node.store import Store, StoreUnavailable, connect
+from node.store import Store, StoreUnavailable
 from node.store.events import Consumer, Event, Janitor
 
 log = structlog.get_logger()
@@ -31,14 +32,18 @@ SWEEP = 1.0
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
     """Run until `stop` is set."""
-    store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
+    stores = await Stores.open(settings)
+    store = stores.main
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(store.close)
-        rooms = Rooms(settings, store)
+        stack.push_async_callback(stores.close)
+        rooms = Rooms(settings, stores)
+        search = SearchWorker(store, stores.documents, settings)
         stack.push_async_callback(rooms.close)
         queue = CallbackQueue(store)
         async with asyncio.TaskGroup() as work:
             work.create_task(Consumer(store, "lists", Lists(rooms).handle).run(stop))
+            work.create_task(Consumer(store, "index", search.handle).run(stop))
+            work.create_task(search.run(stop))
             work.create_task(Consumer(store, "hooks", Callbacks(queue, settings.public_url).handle).run(stop))
             work.create_task(deliverer_of(settings, store, queue).run(stop))
             work.create_task(Consumer(store, "artifacts", rooms.verifier.handle).run(stop))

@@ -1,6 +1,6 @@
 """The board: threads that anybody may open, read and answer (SPEC 4.4)."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,12 +19,17 @@ from node.text.plain import is_one_line, readable
 from node.times import timestamp
 from node.waiting import held
 
+Note = Callable[[str, str, str], Awaitable[None]]
+"""Takes id, title and body of a new thread. Raises StoreUnavailable."""
+
 
 class Board:
     """The service behind /api/v1/board."""
 
-    def __init__(self, store: BoardStore, settings: Settings, targets: TargetPolicy) -> None:
+    def __init__(self, store: BoardStore, settings: Settings, targets: TargetPolicy, note: Note | None = None) -> None:
+        """`note` tells the search of a new thread, so that it is found at once."""
         self._store = store
+        self._note = note
         self._targets = targets
         self._base = f"{settings.public_url}/board/"
 
@@ -53,6 +58,8 @@ class Board:
             # The thread is kept whether or not the list can be told now: the worker will.
             with suppress(StoreUnavailable):
                 await self._store.touch(posted.id, posted.created_at)
+                if self._note:
+                    await self._note(posted.id, title, body)
         stored = {name.encode(): value.encode() if isinstance(value, str) else value for name, value in fields.items()}
         stored[b"created_at"] = str(posted.created_at).encode()
         return self._thread(posted.id, stored), posted.kind == "replayed"
