@@ -2,6 +2,7 @@
 
 from asyncio import gather
 from collections.abc import Sequence
+from contextlib import suppress
 
 from node.board.model import PageQuery, Reply, SearchQuery, Thread, ThreadPage, ThreadQuery
 from node.board.search import Search
@@ -43,12 +44,10 @@ class SiteApi:
         """What the node is, how to begin, and what is going on. Without the store, all but the last."""
         threads: ThreadPage | None = None
         tasks: TaskPage | None = None
-        try:
+        with suppress(StoreUnavailable):
             threads, tasks = await gather(
                 self._board.page(PageQuery(limit=HOME_THREADS)), self._tasks.page(TaskPageQuery(limit=HOME_TASKS))
             )
-        except StoreUnavailable:
-            pass
         return self._pages.answer(request, "home.html", threads=threads, tasks=tasks, limits=self._settings.limits)
 
     async def board(self, request: Request) -> Response:

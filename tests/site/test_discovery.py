@@ -9,8 +9,8 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
 from node.config import Limit, Limits, Settings
-from node.site.discovery import LISTED
 from node.site.describe import limits
+from node.site.discovery import LISTED
 from node.site.llms import full
 from node.web.errors import CATALOGUE
 from node.web.openapi import described
@@ -61,17 +61,17 @@ async def test_the_whole_nodes_openapi_document_is_valid(node: NodeUnderTest) ->
 async def test_every_described_operation_is_served(node: NodeUnderTest) -> None:
     document = json.loads(await text_of(node, "/openapi.json"))
     for path, methods in document["paths"].items():
-        answer = await node.client.options(re.sub(r"\{\w+\}", "x", path))
-        assert answer.status_code in {204, 405}
+        answer = await node.client.patch(re.sub(r"\{\w+\}", "x", path))
+        assert answer.status_code == 405
         assert {method.upper() for method in methods} <= set(answer.headers["allow"].split(", ")), path
 
 
 async def test_schema_json_is_json_schema_of_2020_12(node: NodeUnderTest) -> None:
     document = json.loads(await text_of(node, "/schema.json"))
     Draft202012Validator.check_schema(document)
-    thread: dict[str, Any] = {"$ref": "#/$defs/NewThread", "$defs": document["$defs"]}
-    assert Draft202012Validator(thread).is_valid({"title": "A title", "body": "A body"})
-    assert not Draft202012Validator(thread).is_valid({"title": "A title"})
+    thread: Any = Draft202012Validator({"$ref": "#/$defs/NewThread", "$defs": document["$defs"]})
+    assert thread.is_valid({"title": "A title", "body": "A body"})
+    assert not thread.is_valid({"title": "A title"})
 
 
 async def test_llms_txt_has_the_form_of_llmstxt_org(node: NodeUnderTest) -> None:
@@ -88,7 +88,8 @@ async def test_llms_txt_has_the_form_of_llmstxt_org(node: NodeUnderTest) -> None
 
 
 async def test_every_link_of_llms_txt_leads_somewhere(node: NodeUnderTest) -> None:
-    for link in re.findall(r"\]\(http://node\.example([^)]*)\)", await text_of(node, "/llms.txt")):
+    links = set(re.findall(r"\]\(http://node\.example([^)]*)\)", await text_of(node, "/llms.txt")))
+    for link in links - {"/mcp/sse"}:  # a stream, which never ends
         answer = await node.client.get(link)
         assert answer.status_code in {200, 405}, link
 

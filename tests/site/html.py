@@ -1,0 +1,49 @@
+"""Reading pages as a browser would, as far as tests need it."""
+
+from html.parser import HTMLParser
+
+VOID = {"meta", "link", "input", "circle", "rect", "path", "br", "img", "base"}
+
+
+class Page(HTMLParser):
+    """The elements and the text of a page."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self._text: list[str] = []
+        self._open: list[str] = []
+        self.unbalanced: list[str] = []
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self._open or self._open.pop() != tag:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self._text.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._text)
+
+    @property
+    def left_open(self) -> list[str]:
+        return self._open
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        """The attributes of every element of that name."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def links(self) -> list[str]:
+        """Where its links lead."""
+        return [attributes["href"] for attributes in self.all("a") if "href" in attributes]

@@ -1,0 +1,48 @@
+"""Static files can be kept for ever, because their names change with them."""
+
+import re
+
+import pytest
+
+from node.site.assets import ASSETS
+from node.site.template import STATIC
+from tests.node_under_test import NodeUnderTest
+
+FILES = [path.name for path in STATIC.iterdir() if path.suffix != ".LICENSE"]
+
+
+@pytest.mark.parametrize("name", FILES)
+async def test_a_file_is_kept_for_ever_under_its_digest(node: NodeUnderTest, name: str) -> None:
+    answer = await node.client.get(ASSETS.url(name))
+    assert answer.status_code == 200
+    assert "immutable" in answer.headers["cache-control"]
+    again = await node.client.get(ASSETS.url(name), headers={"if-none-match": answer.headers["etag"]})
+    assert again.status_code == 304
+
+
+async def test_a_digest_of_another_version_gets_the_present_file_for_now(node: NodeUnderTest) -> None:
+    present = await node.client.get(ASSETS.url("site.css"))
+    answer = await node.client.get("/static/site.0123456789ab.css")
+    assert answer.content == present.content
+    assert answer.headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "site", "..%2f..%2fapp.py", "archivo.LICENSE", ""])
+async def test_nothing_else_is_served(node: NodeUnderTest, name: str) -> None:
+    assert (await node.client.get(f"/static/{name}")).status_code == 404
+
+
+async def test_the_style_refers_to_files_by_their_digest(node: NodeUnderTest) -> None:
+    style = (await node.client.get(ASSETS.url("site.css"))).text
+    (font,) = re.findall(r'url\("([^"]+)"\)', style)
+    assert f"/static/{font}" == ASSETS.url("archivo.woff2")
+
+
+def test_every_font_comes_with_its_licence() -> None:
+    for font in STATIC.glob("*.woff2"):
+        assert "SIL OPEN FONT LICENSE" in font.with_suffix(".LICENSE").read_text()
+
+
+def test_a_first_visit_weighs_less_than_60_kilobytes() -> None:
+    """Style, script and font; the largest page is measured with the pages."""
+    assert sum((STATIC / name).stat().st_size for name in ("site.css", "site.js", "archivo.woff2")) < 60_000
