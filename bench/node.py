@@ -4,7 +4,6 @@
 worker: that is what is compared with peers, whose machine would otherwise be shared with embedding.
 """
 
-import asyncio
 import base64
 import contextlib
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Literal
 
 from bench.client import request
-from bench.meter import usage
 from bench.server import ROOT, Server, Unfit, free_port, started, until_it_answers
 from node.config import Limits
 from node.store.embedded import Embedded, socket_path
@@ -86,17 +84,3 @@ def _told(environment: Mapping[str, str]) -> dict[str, str]:
     shown = {name: value for name, value in environment.items() if name not in hidden and "_LIMIT_" not in name}
     changed = {name: value for name, value in environment.items() if "_LIMIT_" in name and value != NEVER_REACHED}
     return shown | changed | {"RELAY_LIMIT_*": NEVER_REACHED}
-
-
-async def settled(server: Server, patience: float = 300.0) -> bool:
-    """Wait until the worker has caught up: two seconds in which it used next to no CPU. False if it did not."""
-    quiet = 0
-    before = usage(server)
-    for _ in range(int(patience)):
-        await asyncio.sleep(1.0)
-        after = usage(server)
-        quiet = quiet + 1 if after.since(before).cpu.get("worker", 0.0) < 0.1 else 0
-        if quiet == 2:
-            return True
-        before = after
-    return False
