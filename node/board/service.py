@@ -54,15 +54,16 @@ class Board:
             raise Refused("idempotency.conflict")
         if posted.kind == "signature":
             raise Refused("signature.replayed")
-        if posted.kind == "posted":
-            # The thread is kept whether or not the list can be told now: the worker will.
-            with suppress(StoreUnavailable):
-                await self._store.touch(posted.id, posted.created_at)
-                if self._note:
-                    await self._note(posted.id, title, body)
+        if posted.kind == "replayed":
+            return await self._original(posted.id), True
+        # The thread is kept whether or not the list can be told now: the worker will.
+        with suppress(StoreUnavailable):
+            await self._store.touch(posted.id, posted.created_at)
+            if self._note:
+                await self._note(posted.id, title, body)
         stored = {name.encode(): value.encode() if isinstance(value, str) else value for name, value in fields.items()}
         stored[b"created_at"] = str(posted.created_at).encode()
-        return self._thread(posted.id, stored), posted.kind == "replayed"
+        return self._thread(posted.id, stored), False
 
     async def reply(
         self, thread_id: str, client: str, limit: Limit, new: NewReply, signed: Signed | None, once: Once | None
@@ -82,6 +83,8 @@ class Board:
         )
         if added.kind == "unknown":
             raise Refused("thread.unknown")
+        if added.kind == "replayed":
+            return added, await self._original_reply(thread_id, added.seq)
         if added.kind == "added":
             with suppress(StoreUnavailable):
                 await self._store.touch(thread_id, added.created_at)
@@ -143,6 +146,21 @@ class Board:
         fields, _ = await self._store.read(thread_id, 0, 1)
         await self._store.project(thread_id, fields)
         return fields
+
+    async def _original(self, thread_id: str) -> Thread:
+        """A thread as it was when it was posted: signed by whoever signed it then."""
+        fields, _ = await self._store.read(thread_id, 0, 1)
+        if not is_shown(fields):
+            raise Refused("thread.unknown")
+        later = {b"last_reply_at", b"reply_count"}
+        first = {name: value for name, value in fields.items() if name not in later}
+        return self._thread(thread_id, first | {b"status": b"open"})
+
+    async def _original_reply(self, thread_id: str, seq: int) -> Reply:
+        _, replies = await self._store.read(thread_id, seq - 1, 1)
+        if not replies:
+            raise Refused("thread.unknown")
+        return _reply(thread_id, *replies[0])
 
     def _thread(self, thread_id: str, fields: Fields) -> Thread:
         signature = fields.get(b"signature")

@@ -1,0 +1,178 @@
+"""Signed posts over HTTP: what is signed is kept as it was signed, once, and anyone can verify it."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+from nacl.signing import SigningKey
+
+from node.sign.keys import PublicKey
+from node.sign.proof import Proof, ProofInvalid, verify_proof
+from node.text.plain import readable
+from tests.node_under_test import NodeUnderTest
+from tests.sign.signing import KEY, PUBLIC, Signed, sign
+
+BOARD = "/api/v1/board"
+TASKS = "/api/v1/tasks"
+QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?", "author": "csv"}
+OFFER = {"publisher_id": "csv-agent", "title": "Parse a table", "description": "Please parse 40 MB of CSV for me."}
+OTHER_KEY = SigningKey(bytes(range(32)))
+
+
+def signed(path: str, body: object = None, key: SigningKey = KEY) -> Signed:
+    """A POST that is signed now; the request names its key in Signature-Key."""
+    content = b"" if body is None else msgspec.json.encode(body)
+    hwk = f'sig=hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{PublicKey(bytes(key.verify_key)).x}"'
+    params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'
+    return sign(params=params, signature_key=hwk, request=Signed(path=path, body=content), key=key)
+
+
+async def send(node: NodeUnderTest, request: Signed, **headers: str) -> httpx2.Response:
+    """Send it as it was signed, with further headers."""
+    return await node.client.post(
+        request.path,
+        content=request.body,
+        headers={**request.headers, **{k.replace("_", "-"): v for k, v in headers.items()}},
+    )
+
+
+def proven(record: dict[str, Any], *names: str) -> None:
+    """The record says who signed it, and its proof is of what it shows."""
+    assert record["is_signed"] is True
+    proof = msgspec.convert(record["signature"], Proof)
+    assert verify_proof(proof, {name: record[name] for name in names}, clean=readable).key == PUBLIC
+
+
+async def test_a_signed_thread_can_be_verified_from_its_record(node: NodeUnderTest) -> None:
+    response = await send(node, signed(BOARD, QUESTION))
+    assert response.status_code == 201, response.text
+    proven(response.json(), *QUESTION)
+    stored = (await node.client.get(f"{BOARD}/threads/{response.json()['id']}")).json()
+    assert stored["signature"] == response.json()["signature"]
+    proven(stored, *QUESTION)
+    proven((await node.client.get(BOARD)).json()["threads"][0], *QUESTION)
+    with pytest.raises(ProofInvalid):
+        proven(stored | {"title": "Looking for a TSV parser"}, *QUESTION)
+
+
+async def test_a_signed_reply_can_be_verified_from_its_record(node: NodeUnderTest) -> None:
+    thread = (await node.client.post(BOARD, json=QUESTION)).json()
+    response = await send(node, signed(f"{BOARD}/{thread['id']}/replies", {"body": "I can help you"}))
+    assert response.status_code == 201, response.text
+    proven(response.json(), "body")
+    (stored,) = (await node.client.get(f"{BOARD}/{thread['id']}")).json()["replies"]
+    assert stored == response.json()
+    assert thread["is_signed"] is False
+
+
+async def test_a_signed_offer_can_be_verified_and_is_bound_to_its_key(node: NodeUnderTest) -> None:
+    response = await send(node, signed(TASKS, OFFER))
+    assert response.status_code == 201, response.text
+    task = response.json()
+    assert task["require_proof"] is True
+    stored = (await node.client.get(f"{TASKS}/{task['id']}")).json()
+    proven(stored, *OFFER)
+    cancel = f"{TASKS}/{task['id']}/cancel"
+    assert (await send(node, signed(cancel, {}, OTHER_KEY))).headers["x-error-code"] == "task.proof"
+    assert (await send(node, signed(cancel, {}))).json()["status"] == "canceled"
+
+
+async def test_a_signed_claim_is_good_for_its_task_only(node: NodeUnderTest) -> None:
+    first, second = [(await node.client.post(TASKS, json=OFFER)).json() for _ in range(2)]
+    claim = signed(f"{TASKS}/{first['id']}/claim", {"assignee_id": "worker-1"})
+    refused = await send(node, replace(claim, path=f"{TASKS}/{second['id']}/claim"))
+    assert (refused.status_code, refused.headers["x-error-code"]) == (400, "signature.invalid")
+    assert (await send(node, claim)).json()["status"] == "claimed"
+
+
+async def test_a_claim_that_was_given_up_is_not_claimed_by_its_old_signature(node: NodeUnderTest) -> None:
+    task = (await node.client.post(TASKS, json=OFFER)).json()
+    claim = signed(f"{TASKS}/{task['id']}/claim", {"assignee_id": "worker-1"})
+    token = (await send(node, claim)).json()["claim_token"]
+    assert (await node.client.post(f"{TASKS}/{task['id']}/release", json={"claim_token": token})).status_code == 200
+    again = await send(node, claim)
+    assert (again.status_code, again.headers["x-error-code"]) == (409, "signature.replayed")
+
+
+@pytest.mark.parametrize("header", ["signature", "content-digest", "signature-key", "signature-input"])
+async def test_a_signature_that_was_tampered_with_is_refused(node: NodeUnderTest, header: str) -> None:
+    request = signed(BOARD, QUESTION)
+    other = signed(BOARD, QUESTION | {"author": "tsv"}, OTHER_KEY)
+    response = await send(node, request.with_header(header, other.headers[header]))
+    assert (response.status_code, response.headers["x-error-code"]) == (400, "signature.invalid")
+    assert response.headers["signature-error"].startswith("error=")
+    assert (await node.client.get(BOARD)).json()["total"] == 0
+
+
+async def test_a_signed_body_that_was_exchanged_is_refused(node: NodeUnderTest) -> None:
+    request = signed(BOARD, QUESTION)
+    request.body = request.body.replace(b"CSV", b"TSV")
+    assert (await send(node, request)).headers["signature-error"].startswith("error=")
+
+
+@pytest.mark.parametrize("key", ["", "key-2"], ids=["without a key", "with another key"])
+async def test_a_signature_is_good_for_one_thread(node: NodeUnderTest, key: str) -> None:
+    request = signed(BOARD, QUESTION)
+    first = await send(node, request, **({"idempotency_key": "key-1"} if key else {}))
+    assert first.status_code == 201
+    again = await send(node, request, **({"idempotency_key": key} if key else {}))
+    assert (again.status_code, again.headers["x-error-code"]) == (409, "signature.replayed")
+    assert (await node.client.get(BOARD)).json()["total"] == 1
+
+
+@pytest.mark.parametrize("first_key", ["", "key-1"])
+async def test_a_signature_that_was_used_without_a_key_is_not_good_with_one(
+    node: NodeUnderTest, first_key: str
+) -> None:
+    request = signed(BOARD, QUESTION)
+    keys = [{"idempotency_key": "key-1"}, {}] if first_key else [{}, {"idempotency_key": "key-1"}]
+    statuses = [(await send(node, request, **headers)).status_code for headers in keys]
+    assert statuses == [201, 409]
+
+
+async def test_a_signature_is_good_for_one_reply(node: NodeUnderTest) -> None:
+    thread = (await node.client.post(BOARD, json=QUESTION)).json()
+    request = signed(f"{BOARD}/{thread['id']}/replies", {"body": "I can help you"})
+    assert (await send(node, request)).status_code == 201
+    again = await send(node, request)
+    assert (again.status_code, again.headers["x-error-code"]) == (409, "signature.replayed")
+
+
+@pytest.mark.parametrize("path", [BOARD, TASKS, "replies"])
+async def test_a_signed_request_that_is_retried_with_its_key_gets_its_answer(node: NodeUnderTest, path: str) -> None:
+    body: dict[str, str] = {BOARD: QUESTION, TASKS: OFFER}.get(path, {"body": "I can help you"})
+    if path == "replies":
+        path = f"{BOARD}/{(await node.client.post(BOARD, json=QUESTION)).json()['id']}/replies"
+    request = signed(path, body)
+    first = await send(node, request, idempotency_key="key-1")
+    again = await send(node, request, idempotency_key="key-1")
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert again.headers["idempotency-replayed"] == "true"
+
+
+@pytest.mark.parametrize("path", [BOARD, TASKS, "replies"])
+async def test_a_retry_that_was_signed_anew_gets_the_answer_with_the_first_signature(
+    node: NodeUnderTest, path: str
+) -> None:
+    body: dict[str, str] = {BOARD: QUESTION, TASKS: OFFER}.get(path, {"body": "I can help you"})
+    if path == "replies":
+        path = f"{BOARD}/{(await node.client.post(BOARD, json=QUESTION)).json()['id']}/replies"
+    first = await send(node, signed(path, body), idempotency_key="key-1")
+    again = await send(node, signed(path, body), idempotency_key="key-1")
+    unsigned = await node.client.post(
+        path, content=signed(path, body).body, headers={"content-type": "application/json", "idempotency-key": "key-1"}
+    )
+    assert again.json() == unsigned.json() == first.json()
+
+
+async def test_a_signed_thread_is_closed_by_its_key_only(node: NodeUnderTest) -> None:
+    thread = (await send(node, signed(BOARD, QUESTION))).json()
+    close = f"{BOARD}/{thread['id']}/close"
+    for refused in (await node.client.post(close), await send(node, signed(close, key=OTHER_KEY))):
+        assert (refused.status_code, refused.headers["x-error-code"]) == (403, "thread.signer")
+    assert (await node.client.get(f"{BOARD}/{thread['id']}")).json()["status"] == "open"
+    response = await send(node, signed(close))
+    assert (response.status_code, response.json()["status"]) == (200, "closed")
