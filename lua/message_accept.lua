@@ -26,6 +26,7 @@ if before then return {before, allowed, remaining, reset, original} end
 
 redis.call('HSET', task, 'kind', 'message', 'created_at', at, unpack(ARGV, 7))
 redis.call('PEXPIRE', task, ttl)
+redis.call('ZREMRANGEBYSCORE', context, '-inf', at - ttl)  -- tasks that are gone by now
 redis.call('ZADD', context, at, id)
 redis.call('PEXPIRE', context, ttl)
 remember(idem, digest, idem_ttl, id)

@@ -27,6 +27,7 @@ class A2AError(Exception):
 
 STATUS: dict[str, tuple[int, str]] = {
     "TASK_NOT_FOUND": (404, "NOT_FOUND"),
+    "METHOD_NOT_FOUND": (404, "NOT_FOUND"),
     "TASK_NOT_CANCELABLE": (400, "FAILED_PRECONDITION"),
     "UNSUPPORTED_OPERATION": (400, "FAILED_PRECONDITION"),
     "PUSH_NOTIFICATION_NOT_SUPPORTED": (400, "FAILED_PRECONDITION"),
@@ -41,6 +42,7 @@ STATUS: dict[str, tuple[int, str]] = {
 
 REASONS = {
     "task.unknown": "TASK_NOT_FOUND",
+    "path.unknown": "METHOD_NOT_FOUND",
     "task.proof": "TASK_NOT_CANCELABLE",
     "task.state": "TASK_NOT_CANCELABLE",
     "limit.exceeded": "RATE_LIMITED",
@@ -105,15 +107,12 @@ def status_response(
 
 def _invalid(failure: Invalid) -> Response:
     """A wrong body is 400. A wrong path or query is 422 (SPEC 4.2), in a form that both readers know."""
-    place = failure.issues[0].loc[0]
     issues = list(failure.issues)
+    place, message = issues[0].loc[0], f"Invalid request: {_field(issues[0])}: {issues[0].msg}"
     if place in {"path", "query"}:
         detail = {"detail": issues}
-        return status_response(
-            422, "INVALID_ARGUMENT", "INVALID_PARAMS", "Invalid parameters", violations=issues, also=detail
-        )
+        return status_response(422, "INVALID_ARGUMENT", "INVALID_PARAMS", message, violations=issues, also=detail)
     reason = "INVALID_REQUEST" if issues[0].type == "json_invalid" else "INVALID_PARAMS"
-    message = f"Invalid request: {issues[0].msg}"
     return status_response(400, "INVALID_ARGUMENT", reason, message, violations=issues)
 
 

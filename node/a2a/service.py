@@ -2,9 +2,8 @@
 
 import math
 import re
-import sys
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from datetime import datetime
+from asyncio import gather
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -22,6 +21,9 @@ from node.times import timestamp
 
 DEFAULT_PAGE = 20
 LARGEST_PAGE = 100
+
+EVERY_TASK = {"", "TASK_STATE_UNSPECIFIED", "TASK_STATE_COMPLETED"}
+"""The values of `status` under which a list has all tasks: they are completed from the start."""
 
 _MESSAGE = msgspec.json.Decoder(Message)
 
@@ -104,18 +106,23 @@ class Messages:
         if query.history_length is not None and query.history_length < 0:
             raise Invalid.field("query", "historyLength", msg="Must not be negative")
         oldest = _milliseconds(query.status_timestamp_after or query.last_updated_after)
-        newest, skip = _read_token(query.page_token)
-        if not query.context_id or query.status not in {"", "TASK_STATE_COMPLETED"}:
+        if query.page_token and not keys.is_id(query.page_token):
+            raise _bad_token()
+        if not query.context_id or query.status not in EVERY_TASK:
             return TaskList([], "", size, 0)
-        # Tasks of the same millisecond are told apart by how many of them a page has shown.
-        found, total = await self._store.page(query.context_id, newest, oldest, skip + size + 1)
-        shown = found[skip : skip + size]
-        tasks = [self._read(task_id, fields, query.history_length) for task_id, fields in shown if is_message(fields)]
+        found, total = await gather(
+            self._store.page(query.context_id, query.page_token, size + 1),
+            self._store.count(query.context_id, oldest),
+        )
+        if found is None:
+            raise _bad_token()
+        # One that has just come to its end is still in the context, without fields.
+        rows = [row for row in found if is_message(row[1]) and int(row[1][b"created_at"]) >= oldest]
+        tasks = [self._read(task_id, fields, query.history_length) for task_id, fields in rows[:size]]
         if not query.include_artifacts:
             for task in tasks:
                 task.artifacts = None
-        more = len(found) > skip + size
-        return TaskList(tasks, _token(skip, found, shown) if more else "", size, total)
+        return TaskList(tasks, tasks[-1].id if len(rows) > size else "", size, total)
 
     async def _check_task(self, task_id: str, context_id: str | None) -> None:
         fields = await self._store.read(task_id) if keys.is_id(task_id) else {}
@@ -156,22 +163,11 @@ def _milliseconds(instant: str) -> int:
     try:
         # Some clients send seven digits of a second; more than six say nothing here.
         trimmed = re.sub(r"(\.\d{6})\d+", r"\1", instant)
-        return max(0, math.ceil(datetime.fromisoformat(trimmed).timestamp() * 1000))
+        when = datetime.fromisoformat(trimmed)
+        return max(0, math.ceil((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
     except (ValueError, OverflowError):
         raise Invalid.field("query", "statusTimestampAfter", msg="Must be a time in RFC 3339, UTC") from None
 
 
-def _token(skip: int, found: list[tuple[str, Fields]], shown: list[tuple[str, Fields]]) -> str:
-    last = int(shown[-1][1].get(b"created_at", b"0"))
-    same = sum(1 for _, fields in found[: skip + len(shown)] if int(fields.get(b"created_at", b"0")) == last)
-    return urlsafe_b64encode(f"{last}.{same}".encode()).rstrip(b"=").decode()
-
-
-def _read_token(token: str) -> tuple[int, int]:
-    if not token:
-        return sys.maxsize, 0
-    try:
-        last, _, same = urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode().partition(".")
-        return int(last), int(same)
-    except ValueError:
-        raise Invalid.field("query", "pageToken", msg="Must be the nextPageToken of an earlier answer") from None
+def _bad_token() -> Invalid:
+    return Invalid.field("query", "pageToken", msg="Must be the nextPageToken of an earlier answer")

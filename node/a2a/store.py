@@ -71,16 +71,23 @@ class MessageStore:
         """The fields of a task of any kind; none for an unknown id. Raises StoreUnavailable."""
         return fields_of(await self._store.command("HGETALL", keys.task(task_id)))
 
-    async def page(self, context_id: str, newest: int, oldest: int, limit: int) -> tuple[list[tuple[str, Fields]], int]:
-        """Up to `limit` tasks of a context from `newest` back to `oldest` (ms), and how many there are since `oldest`.
+    async def page(self, context_id: str, after: str, limit: int) -> list[tuple[str, Fields]] | None:
+        """Up to `limit` tasks of a context, newest first, from the one after the task `after`.
 
-        Raises StoreUnavailable.
+        None if the context has no task of that id. Raises StoreUnavailable.
         """
         context = keys.context(context_id)
-        ids, total = await gather(
-            self._store.command("ZRANGE", context, newest, oldest, "BYSCORE", "REV", "LIMIT", 0, limit),
-            self._store.command("ZCOUNT", context, oldest, "+inf"),
-        )
+        start = 0
+        if after:
+            rank = await self._store.command("ZREVRANK", context, after)
+            if rank is None:
+                return None
+            start = cast(int, rank) + 1
+        ids = await self._store.command("ZRANGE", context, start, start + limit - 1, "REV")
         names = [name.decode() for name in cast("list[bytes]", ids)]
         found = await gather(*map(self.read, names))
-        return list(zip(names, found, strict=True)), cast(int, total)
+        return list(zip(names, found, strict=True))
+
+    async def count(self, context_id: str, oldest: int) -> int:
+        """How many tasks of a context are not older than `oldest` (ms). Raises StoreUnavailable."""
+        return cast(int, await self._store.command("ZCOUNT", keys.context(context_id), oldest, "+inf"))

@@ -4,6 +4,8 @@ An A2A client says so with `A2A-Version` or by asking for application/a2a+json, 
 contract record; everyone else gets the contract as it is. A message task is a Task for everybody.
 """
 
+from typing import Any
+
 import msgspec
 
 from node.a2a.api import negotiated, no_streams
@@ -11,18 +13,19 @@ from node.a2a.errors import A2AError, fault
 from node.a2a.model import SendMessageResponse, Task
 from node.a2a.read import check_version, is_a2a, read_message
 from node.a2a.service import ListQuery, Messages
+from node.a2a.usual import Sent
 from node.a2a.view import contract_as_task
 from node.refusal import Invalid, Refused
+from node.store.keys import digest
 from node.tasks.api import TasksApi
 from node.tasks.model import STATUSES, Cancellation, NewTask, TaskQuery
 from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
-from node.text.english import is_english
-from node.text.plain import first_sentence
+from node.text.plain import first_sentence, is_one_line
 from node.web.errors import response_to
 from node.web.http import Request, Response
 from node.web.idempotency import mark_replayed, once_of
-from node.web.json import convert_query, decode
+from node.web.json import convert_query, decode, issue_of
 from node.web.limits import Limiter
 from node.web.route import Route
 
@@ -30,6 +33,7 @@ VARY = (b"vary", b"Accept, A2A-Version")
 A2A_STATES = {
     f"TASK_STATE_{name}"
     for name in (
+        "UNSPECIFIED",
         "SUBMITTED",
         "WORKING",
         "COMPLETED",
@@ -42,6 +46,16 @@ A2A_STATES = {
 }
 A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
 TITLE_LENGTH = 120
+
+NAMED_LENGTH = 128
+"""Characters of a context's or message's id that may be part of a publisher_id."""
+
+PLACES = {
+    "publisher_id": ("body", "message", "metadata", "publisherId"),
+    "title": ("body", "message", "metadata", "title"),
+    "description": ("body", "message", "parts", 0, "text"),
+}
+"""Where a message says the fields of a contract."""
 
 
 def shared_fault(request: Request, failure: Exception) -> Response:
@@ -106,14 +120,11 @@ class SharedTasksApi:
         """An A2A message becomes an offered contract."""
         await self._limiter.take(request, "task")
         sent = await read_message(request)
-        if not is_english(sent.text):
-            raise Refused("language.not_english")
-        asked = {**sent.metadata, **(sent.message.metadata or {})}
-        publisher = asked.get("publisherId") or f"a2a:{sent.message.context_id or sent.message.message_id}"
-        title = asked.get("title") or first_sentence(sent.text, TITLE_LENGTH)
-        new = msgspec.convert({"publisher_id": publisher, "title": title, "description": sent.text}, NewTask)
         once = once_of(request, "a2a-task", await request.body())
-        contract, replayed = await self._tasks.create(new, None, once)
+        try:
+            contract, replayed = await self._tasks.create(_offer(sent), None, once)
+        except Invalid as invalid:
+            raise _in_message(invalid) from None
         if replayed:
             mark_replayed(request)
         task = contract_as_task(contract, publisher_token=contract.publisher_token)
@@ -137,8 +148,10 @@ class SharedTasksApi:
             return canceled
         await self._contract(task_id)
         body = await request.body()
-        given = decode(body, Cancel).metadata if body else {}
-        token = given.get("publisherToken")
+        given = decode(body, Cancel).metadata if body else None
+        token = (given or {}).get("publisherToken")
+        if not isinstance(token, str):
+            token = None
         try:
             return contract_as_task(await self._tasks.cancel(task_id, Cancellation(token), None))
         except Refused as refused:
@@ -190,10 +203,34 @@ class SharedTasksApi:
         )
 
 
+def _offer(sent: Sent) -> NewTask:
+    """The contract that a message offers. Its metadata may say publisherId and title."""
+    asked = {**sent.metadata, **(sent.message.metadata or {})}
+    named = sent.message.context_id or sent.message.message_id
+    if len(named) > NAMED_LENGTH or not is_one_line(named):
+        named = digest(named)
+    offer = {
+        "publisher_id": asked.get("publisherId") or f"a2a:{named}",
+        "title": asked.get("title") or first_sentence(sent.text, TITLE_LENGTH),
+        "description": sent.text,
+    }
+    try:
+        return msgspec.convert(offer, NewTask)
+    except msgspec.ValidationError as error:
+        raise Invalid([issue_of(str(error), "body")]) from None
+
+
+def _in_message(invalid: Invalid) -> Invalid:
+    """Fields of a contract by their places in the message."""
+    return Invalid(
+        [msgspec.structs.replace(issue, loc=PLACES.get(str(issue.loc[-1]), issue.loc)) for issue in invalid.issues]
+    )
+
+
 class Cancel(msgspec.Struct):
     """The body of :cancel; clients send it, an empty object, or nothing."""
 
-    metadata: dict[str, str] = {}
+    metadata: dict[str, Any] | None = None
 
 
 class HistoryQuery(msgspec.Struct, rename="camel"):
