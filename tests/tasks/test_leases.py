@@ -118,6 +118,7 @@ async def test_a_released_contract_is_on_offer_again(node: NodeUnderTest) -> Non
     assert response.status_code == 200
     found = response.json()
     assert (found["status"], found["assignee_id"], found["attempt"]) == ("offered", None, 1)
+    assert (found["claimed_at"], found["lease_expires_at"]) == (None, None)
     assert found == await read(node, task)
     assert await leased(node, task) is None
     assert await listed(node, "offered") == [task["id"]]
