@@ -26,8 +26,9 @@ log = structlog.get_logger()
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
-CORS: tuple[Header, ...] = (
-    (b"access-control-allow-origin", b"*"),
+CORS_OPEN: Header = (b"access-control-allow-origin", b"*")
+CORS_READABLE: tuple[Header, ...] = (
+    CORS_OPEN,
     (
         b"access-control-expose-headers",
         b"Retry-After, RateLimit, RateLimit-Policy, Signature-Error, Mcp-Session-Id, Mcp-Protocol-Version, Location, "
@@ -186,7 +187,8 @@ def _common(request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
     common = ((b"x-request-id", request.id.encode()), NOSNIFF)
     if any(name == b"access-control-allow-origin" for name, _ in headers):
         return common
-    return (*common, *CORS)
+    # Which headers a script may read is told to browsers only: it is as long as all the others together.
+    return (*common, *CORS_READABLE) if request.header(b"origin") is not None else (*common, CORS_OPEN)
 
 
 def _with_headers(request: Request, send: Send) -> Send:

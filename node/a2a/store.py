@@ -64,8 +64,8 @@ class MessageStore:
         kind = cast("Literal['kept']", code_of(reply))
         taken = Taken.of(*reply[1:4])
         if kind == "kept":
-            return Outcome(kind, taken, task_id, cast(int, reply[4]))
-        return Outcome(kind, taken, cast(bytes, reply[4]).decode() if len(reply) > 4 else task_id)
+            return Outcome(kind, taken, task_id, cast("int", reply[4]))
+        return Outcome(kind, taken, cast("bytes", reply[4]).decode() if len(reply) > 4 else task_id)
 
     async def read(self, task_id: str) -> Fields:
         """The fields of a task of any kind; none for an unknown id. Raises StoreUnavailable."""
@@ -82,7 +82,7 @@ class MessageStore:
             rank = await self._store.command("ZREVRANK", context, after)
             if rank is None:
                 return None
-            start = cast(int, rank) + 1
+            start = cast("int", rank) + 1
         ids = await self._store.command("ZRANGE", context, start, start + limit - 1, "REV")
         names = [name.decode() for name in cast("list[bytes]", ids)]
         found = await gather(*map(self.read, names))
@@ -90,4 +90,4 @@ class MessageStore:
 
     async def count(self, context_id: str, oldest: int) -> int:
         """How many tasks of a context are not older than `oldest` (ms). Raises StoreUnavailable."""
-        return cast(int, await self._store.command("ZCOUNT", keys.context(context_id), oldest, "+inf"))
+        return cast("int", await self._store.command("ZCOUNT", keys.context(context_id), oldest, "+inf"))

@@ -204,7 +204,7 @@ def _lacks_signature(claimed: str, head: bytes) -> bool:
 @cache
 def _puremagic_types() -> dict[str, list[tuple[int, bytes]]]:
     known: dict[str, list[tuple[int, bytes]]] = {}
-    for mark, offset, _, mime_type, _ in cast(list[tuple[bytes, int, str, str, str]], puremagic.magic_header_array):
+    for mark, offset, _, mime_type, _ in cast("list[tuple[bytes, int, str, str, str]]", puremagic.magic_header_array):
         known.setdefault(mime_type.strip().lower(), []).append((offset, mark))
     # A type of which only a container's or a common prefix is known is not one that can be missing.
     return {name: marks for name, marks in known.items() if all(len(mark) >= 4 for _, mark in marks)}

@@ -124,7 +124,7 @@ class ArtifactStore:
                 ],
             ),
         )
-        kind, taken = cast(Kind, code_of(reply)), Taken.of(*reply[1:4])
+        kind, taken = cast("Kind", code_of(reply)), Taken.of(*reply[1:4])
         match kind, reply[4:]:
             case "registered", [int(now), flat]:
                 return Registered(kind, taken, artifact_id, Row(now, fields_of(flat)))
@@ -138,7 +138,7 @@ class ArtifactStore:
     async def read(self, artifact_id: str) -> Row:
         """An artifact; no fields for an unknown id. Raises StoreUnavailable."""
         now, flat = cast("list[object]", await self._store.run(READ, [keys.artifact(artifact_id)]))
-        return Row(cast(int, now), fields_of(flat))
+        return Row(cast("int", now), fields_of(flat))
 
     async def complete(self, artifact_id: str) -> Row:
         """Have an artifact verified, if that is its next step; the artifact after. Raises StoreUnavailable."""
@@ -149,7 +149,7 @@ class ArtifactStore:
             [artifact_id, VERIFICATION_MS],
         )
         _, now, flat = cast("list[object]", reply)
-        return Row(cast(int, now), fields_of(flat))
+        return Row(cast("int", now), fields_of(flat))
 
     async def settle(self, artifact_id: str, attempt: str, verdict: Verdict) -> bool:
         """Record what verifying an attempt showed; False if that is no longer asked. Raises StoreUnavailable."""
@@ -165,7 +165,7 @@ class ArtifactStore:
 
     async def due(self, partition: int, limit: int) -> list[str]:
         """Artifacts of a partition whose time is over. Raises StoreUnavailable."""
-        reply = cast(list[bytes], await self._store.run(DUE, [keys.artifacts(partition)], [limit]))
+        reply = cast("list[bytes]", await self._store.run(DUE, [keys.artifacts(partition)], [limit]))
         return [name.decode() for name in reply]
 
     async def end(self, artifact_id: str) -> bool:
@@ -179,7 +179,7 @@ class ArtifactStore:
     async def held(self, partition: int, limit: int, offset: int) -> list[str]:
         """Artifacts of a partition that count as bytes, those that end first before others. Raises StoreUnavailable."""
         found = await self._store.command("ZRANGE", keys.artifacts(partition), offset, offset + limit - 1)
-        return [name.decode() for name in cast(list[bytes], found)]
+        return [name.decode() for name in cast("list[bytes]", found)]
 
     async def total(self) -> int:
         """Bytes that all artifacts of the node hold. Raises StoreUnavailable."""

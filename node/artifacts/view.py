@@ -28,7 +28,7 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def status(self) -> Status:
         """What the artifact is now, whether or not the sweep has come by."""
-        stored = cast(Status, self.fields[b"status"].decode())
+        stored = cast("Status", self.fields[b"status"].decode())
         ends = self.ends
         return "expired" if ends is not None and ends <= self.now else stored
 

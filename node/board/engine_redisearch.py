@@ -139,4 +139,4 @@ def _thread(key: bytes) -> str:
 
 
 def _fact(facts: Sequence[Reply], name: bytes) -> int:
-    return int(float(cast(bytes, facts[facts.index(name) + 1])))
+    return int(float(cast("bytes", facts[facts.index(name) + 1])))

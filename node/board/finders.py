@@ -46,7 +46,7 @@ class EngineFinder:
         by_text, (vector, by_meaning) = await asyncio.gather(self._by_text(asked), self._by_meaning(question.text))
         shares = {thread: asked.share(marks) for thread, marks in by_text}
         near = {each.thread_id: each for each in by_meaning}
-        unread = [thread for thread in near if thread not in shares] if asked.words else []
+        unread = [thread for thread in near if thread not in shares] if asked.terms else []
         marks, others = await asyncio.gather(
             marks_of_threads(self._documents, unread),
             self._meanings(vector, [thread for thread in shares if thread not in near]),
@@ -98,7 +98,7 @@ class MemoryFinder:
         threads = [name.decode() for name in cast("Sequence[bytes]", newest)]
         shares: dict[str, float] = {}
         unindexed = UNINDEXED
-        for start in range(0, len(threads) if asked.words else 0, SCANNED_AT_ONCE):
+        for start in range(0, len(threads) if asked.terms else 0, SCANNED_AT_ONCE):
             some = threads[start : start + SCANNED_AT_ONCE]
             held = dict(zip(some, await marks_of_threads(self._documents, some), strict=True))
             missing = [thread for thread in some if not held[thread]][:unindexed]

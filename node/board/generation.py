@@ -69,7 +69,7 @@ class Generations:
     ) -> Generation:
         """The generation that a worker with this model would have. Raises StoreUnavailable."""
         epoch = int(cast("bytes | None", await self._store.command("GET", keys.SEARCH_EPOCH)) or 0)
-        threads = cast(int, await self._store.command("ZCARD", keys.OPEN_THREADS))
+        threads = cast("int", await self._store.command("ZCARD", keys.OPEN_THREADS))
         algorithm = setting if setting != "auto" else _automatic(threads, live)
         kind = kind_of(model)
         name = keys.digest(kind, str(model.dimension), algorithm, str(epoch))[:12]
@@ -140,4 +140,4 @@ async def left(store: Store) -> int | None:
     """Threads that are still to be indexed anew; None if nothing is being built. Raises StoreUnavailable."""
     if not await store.command("EXISTS", keys.SEARCH_TARGET):
         return None
-    return cast(int, await store.command("ZCARD", keys.SEARCH_BACKLOG))
+    return cast("int", await store.command("ZCARD", keys.SEARCH_BACKLOG))

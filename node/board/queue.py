@@ -56,9 +56,11 @@ class Queue:
         return Leased(queue, int(ends), [name.decode() for name in names])
 
     async def done(self, leased: Leased, threads: Collection[str]) -> None:
-        """These are indexed. Raises StoreUnavailable."""
+        """These are indexed. Whoever waits for the backlog to be empty is woken. Raises StoreUnavailable."""
         if threads:
             await self._store.run(DONE, [leased.queue], [leased.ends, *threads])
+        if leased.queue == keys.SEARCH_BACKLOG and not await self._store.command("EXISTS", leased.queue):
+            await self._store.command("SPUBLISH", keys.SEARCH_LIVE, "")
 
     async def give_back(self, leased: Leased, threads: Collection[str]) -> None:
         """These were not begun and are due again. Raises StoreUnavailable."""
@@ -68,4 +70,4 @@ class Queue:
     async def waiting(self) -> tuple[int, int]:
         """How many threads are pending, and how many in the backlog. Raises StoreUnavailable."""
         pending = await self._store.command("ZCARD", keys.SEARCH_PENDING)
-        return cast(int, pending), cast(int, await self._store.command("ZCARD", keys.SEARCH_BACKLOG))
+        return cast("int", pending), cast("int", await self._store.command("ZCARD", keys.SEARCH_BACKLOG))

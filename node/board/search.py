@@ -40,7 +40,7 @@ class Search:
         if not query.query.strip():
             raise Invalid.field("body", "query", msg="must hold more than white space")
         found = await self._find(Question(query.query, query.limit + SPARE, query.threshold))
-        words = QueryTerms(query.query).words
+        words = QueryTerms(query.query).terms
         hits: list[Hit] = []
         for start in range(0, len(found.matches), query.limit):
             some = found.matches[start : start + query.limit]

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from node.board.model import NewReply, NewThread, PageQuery, Reply, Thread, ThreadPage, ThreadQuery
+from node.board.moderation import Moderation
 from node.board.store import Added, BoardStore, Fields
 from node.config import Limit, Settings
 from node.hooks.policy import TargetPolicy
@@ -32,6 +33,7 @@ class Board:
         self._note = note
         self._targets = targets
         self._base = f"{settings.public_url}/board/"
+        self.moderation = Moderation(store)
 
     async def post(self, new: NewThread, signed: Signed | None, once: Once | None) -> tuple[Thread, bool]:
         """Open a thread; the second value says whether it is an earlier one, answered again.

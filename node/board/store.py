@@ -1,4 +1,4 @@
-"""Threads and replies in Redis, and the two lists of threads that span all partitions."""
+"""Threads and replies in Redis, and the lists of threads that span all partitions: one for each status."""
 
 from asyncio import gather
 from collections.abc import Sequence
@@ -17,9 +17,10 @@ from node.store.scripts import script
 POST = script("thread_post")
 ADD = script("reply_add")
 CLOSE = script("thread_close")
+PURGE = script("thread_purge")
 READ = script("thread_read")
 
-LISTS = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS}
+LISTS = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS, "hidden": keys.HIDDEN_THREADS}
 
 Fields = dict[bytes, bytes]
 
@@ -80,7 +81,7 @@ class BoardStore:
             case "replayed", [_, bytes(original), int(at)]:
                 return Posted("replayed", original.decode(), at)
             case kind, _:
-                return Posted(cast(Literal["conflict"], kind), thread_id)
+                return Posted(cast("Literal['conflict']", kind), thread_id)
 
     async def reply(
         self,
@@ -118,10 +119,10 @@ class BoardStore:
                 ],
             ),
         )
-        kind = cast(Literal["added"], code_of(reply))
+        kind = cast("Literal['added']", code_of(reply))
         taken = Taken.of(*reply[1:4]) if len(reply) > 1 else None
-        seq, at, *original = cast(tuple[int, int], tuple(reply[4:])) or (0, 0)
-        return Added(kind, taken, cast(list[bytes], original)[0].decode() if original else reply_id, seq, at)
+        seq, at, *original = cast("tuple[int, int]", tuple(reply[4:])) or (0, 0)
+        return Added(kind, taken, cast("list[bytes]", original)[0].decode() if original else reply_id, seq, at)
 
     async def close(self, thread_id: str, status: str, signer: str = "", replay_id: str = "") -> str:
         """Close or hide: `closed`, `unknown`, `signer` or `signature`. Raises StoreUnavailable."""
@@ -131,10 +132,22 @@ class BoardStore:
         args = [thread_id, status, signer, REPLAY_MS if replay_id else 0]
         return code_of(await self._store.run(CLOSE, [thread, replay, keys.events(partition)], args))
 
+    async def purge(self, thread_id: str) -> str:
+        """Remove a thread with its replies: `purged` or `unknown`. Raises StoreUnavailable."""
+        partition = keys.partition_of_id(thread_id)
+        place = [
+            keys.thread(thread_id),
+            keys.replies(thread_id),
+            keys.callback(partition, thread_id),
+            keys.callbacks_due(partition),
+            keys.events(partition),
+        ]
+        return code_of(await self._store.run(PURGE, place, [thread_id]))
+
     async def read(self, thread_id: str, since: int, limit: int) -> tuple[Fields, list[tuple[int, Fields]]]:
         """A thread (empty if unknown) and its replies after `since`. Raises StoreUnavailable."""
         reply = await self._store.run(READ, [keys.thread(thread_id), keys.replies(thread_id)], [since, limit])
-        thread, replies = cast(tuple[object, list[tuple[bytes, object]]], tuple(cast(list[object], reply)))
+        thread, replies = cast("tuple[object, list[tuple[bytes, object]]]", tuple(cast("list[object]", reply)))
         return fields_of(thread), [(int(entry[2:]), fields_of(fields)) for entry, fields in replies]
 
     async def list(self, status: str, limit: int, offset: int) -> tuple[list[tuple[str, Fields]], int]:
@@ -143,9 +156,9 @@ class BoardStore:
         ids, total = await gather(
             self._store.command("ZREVRANGE", listed, offset, offset + limit - 1), self._store.command("ZCARD", listed)
         )
-        names = [name.decode() for name in cast(list[bytes], ids)]
+        names = [name.decode() for name in cast("list[bytes]", ids)]
         found = await gather(*(self._store.command("HGETALL", keys.thread(name)) for name in names))
-        return list(zip(names, map(fields_of, found), strict=True)), cast(int, total)
+        return list(zip(names, map(fields_of, found), strict=True)), cast("int", total)
 
     async def project(self, thread_id: str, fields: Fields) -> None:
         """Put a thread where its status says, and nowhere else; doing it again changes nothing."""

@@ -136,7 +136,7 @@ class Upkeep:
             return True
         if engine is None or now - self._swept < SWEEP or any(await self._queue.waiting()):
             return False
-        threads = cast(int, await self._store.command("ZCARD", keys.OPEN_THREADS))
+        threads = cast("int", await self._store.command("ZCARD", keys.OPEN_THREADS))
         lacking = await engine.count_terms() < threads
         return lacking or (live is not None and await engine.count_vectors(live.name) < threads)
 

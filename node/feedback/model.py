@@ -11,9 +11,13 @@ class NewFeedback(msgspec.Struct):
 
     feedback_text: Annotated[str, Meta(min_length=10, max_length=2000, description="Plain English")]
     category: Literal["bug", "feature", "general", "inquiry"] | None = None
-    contact_channel: Annotated[
-        str, Meta(max_length=500, description="Where the operators can answer: URL, e-mail, chat handle or public key")
-    ] | None = None
+    contact_channel: (
+        Annotated[
+            str,
+            Meta(max_length=500, description="Where the operators can answer: URL, e-mail, chat handle or public key"),
+        ]
+        | None
+    ) = None
 
 
 class ReceivedFeedback(msgspec.Struct):
@@ -21,3 +25,13 @@ class ReceivedFeedback(msgspec.Struct):
 
     status: Literal["received"]
     feedback_id: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What an operator reads."""
+
+    id: str
+    received_at: str
+    category: str
+    text: str
+    contact_channel: str | None

@@ -1,12 +1,21 @@
 """Reports to the operators of the node (SPEC 4.7)."""
 
+from asyncio import gather
+from collections.abc import AsyncIterator
+
 from node.config import Limit
-from node.feedback.model import NewFeedback
-from node.feedback.store import FeedbackStore, Received
+from node.feedback.model import NewFeedback, Report
+from node.feedback.store import FeedbackStore, Fields, Received
 from node.idempotency import Once
 from node.refusal import Invalid, Refused
+from node.store import keys
+from node.store.reply import text
 from node.text.english import is_english
 from node.text.plain import is_one_line, readable
+from node.times import timestamp
+
+PAGE = 50
+"""Reports read from a partition at a time."""
 
 
 class Feedback:
@@ -20,14 +29,42 @@ class Feedback:
 
         The caller acts on the outcome: `limited` and `conflict` are refused.
         """
-        text = readable(new.feedback_text)
-        if not text.strip():
+        words = readable(new.feedback_text)
+        if not words.strip():
             raise Invalid.field("body", "feedback_text", msg="must hold more than white space")
-        if not is_english(text):
+        if not is_english(words):
             raise Refused("language.not_english")
-        fields = ["text", text, "category", new.category or "general"]
+        fields = ["text", words, "category", new.category or "general"]
         if new.contact_channel:
             if not is_one_line(new.contact_channel):
                 raise Invalid.field("body", "contact_channel", msg="must be one line without control characters")
             fields += ["contact_channel", new.contact_channel]
         return await self._store.add(client, limit, once, fields)
+
+    async def reports(self) -> AsyncIterator[Report]:
+        """All reports that are kept, newest first, for the operator. Raises StoreUnavailable."""
+        pages = await gather(*(self._store.newest(partition, None, PAGE) for partition in range(keys.PARTITIONS)))
+        waiting = {partition: page[::-1] for partition, page in enumerate(pages) if page}
+        while waiting:
+            newest = max(waiting, key=lambda partition: _order(waiting[partition][-1][0]))
+            entry, fields = waiting[newest].pop()
+            yield _report(fields)
+            if not waiting[newest]:
+                page = await self._store.newest(newest, entry, PAGE)
+                waiting[newest] = page[::-1]
+                if not page:
+                    del waiting[newest]
+
+
+def _order(entry: str) -> tuple[int, ...]:
+    return tuple(map(int, entry.split("-")))
+
+
+def _report(fields: Fields) -> Report:
+    return Report(
+        fields[b"id"].decode(),
+        timestamp(int(fields[b"at"])),
+        fields[b"category"].decode(),
+        fields[b"text"].decode(),
+        text(fields.get(b"contact_channel")),
+    )

@@ -9,10 +9,12 @@ from node.config import Limit
 from node.idempotency import Once
 from node.store import Store, keys
 from node.store.limits import Taken, window
-from node.store.reply import code_of
+from node.store.reply import code_of, fields_of
 from node.store.scripts import script
 
 ADD = script("feedback_add")
+
+Fields = dict[bytes, bytes]
 
 KEPT = 2000
 """Reports kept in each partition, about; the oldest go first."""
@@ -27,7 +29,7 @@ class Received(msgspec.Struct, frozen=True):
 
 
 class FeedbackStore:
-    """Adds reports."""
+    """Adds and lists reports."""
 
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         self._store = store
@@ -51,5 +53,11 @@ class FeedbackStore:
             ),
         )
         kind = code_of(reply)
-        original = cast(bytes, reply[4]).decode() if kind == "replayed" else feedback_id
-        return Received(cast(Literal["received"], kind), Taken.of(*reply[1:4]), original)
+        original = cast("bytes", reply[4]).decode() if kind == "replayed" else feedback_id
+        return Received(cast("Literal['received']", kind), Taken.of(*reply[1:4]), original)
+
+    async def newest(self, partition: int, before: str | None, count: int) -> list[tuple[str, Fields]]:
+        """Reports of a partition that came before that entry, newest first. Raises StoreUnavailable."""
+        end = f"({before}" if before else "+"
+        reply = await self._store.command("XREVRANGE", keys.feedback(partition), end, "-", "COUNT", count)
+        return [(entry.decode(), fields_of(flat)) for entry, flat in cast("list[tuple[bytes, object]]", reply)]

@@ -30,7 +30,7 @@ class Breaker:
 
     async def wait(self, host: str) -> int:
         """Milliseconds until the host may be called; 0 = now, and that counts. Raises StoreUnavailable."""
-        left = cast(int, await self._store.command("PTTL", self._open(host)))
+        left = cast("int", await self._store.command("PTTL", self._open(host)))
         if left > 0:
             return left
         taken = await self._limits.take("callback", host, self._limit)
@@ -42,7 +42,7 @@ class Breaker:
 
     async def failed(self, host: str) -> None:
         """Count a failure; from the fifth in a row on, stay away, twice as long each time. Raises StoreUnavailable."""
-        failures = cast(int, await self._store.command("INCR", self._failures(host)))
+        failures = cast("int", await self._store.command("INCR", self._failures(host)))
         await self._store.command("PEXPIRE", self._failures(host), MEMORY_MS)
         if failures >= FAILURES:
             open_ms = min(FIRST_OPEN_MS << min(failures - FAILURES, 10), LONGEST_OPEN_MS)

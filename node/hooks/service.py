@@ -136,7 +136,7 @@ class Deliverer:
         if wait:
             await self._queue.settle(callback, "postpone", wait)
             return
-        kind = cast(EventType, callback.type)
+        kind = cast("EventType", callback.type)
         envelope = Envelope.of(callback.id, kind, callback.at, callback.data, host=target.host)
         async with self._places, self._hosts[target.host]:
             outcome = await self._sender.send(target, envelope)

@@ -36,4 +36,4 @@ class StreamStore:
 
     async def deliver(self, stream_id: str, message: bytes) -> bool:
         """Send to the stream; whether a process listens for it. Raises StoreUnavailable."""
-        return cast(int, await self._store.command("SPUBLISH", _key(stream_id), message)) > 0
+        return cast("int", await self._store.command("SPUBLISH", _key(stream_id), message)) > 0

@@ -11,8 +11,8 @@ from node.refusal import Invalid, Issue, Refused
 from node.relay.model import Acknowledgement, Buffered, Payload
 from node.relay.store import Outcome, RelayStore
 from node.store import keys
-from node.text.prose import payload_is_english, text_payload_is_english
 from node.text.plain import first_sentence, readable
+from node.text.prose import payload_is_english, text_payload_is_english
 from node.times import timestamp
 
 TITLE_LENGTH = 120
@@ -21,6 +21,10 @@ BODY_LENGTH = 20_000
 
 _MAX_STRINGS = 100
 """String values that make up the text of an object without `message` and `hello`."""
+
+
+TYPES = (("message", str), ("language", str), ("public", bool), ("callback_url", str))
+"""Fields of a payload that have a meaning here, and so a type; `hello` and all others are free."""
 
 
 class Relay:
@@ -36,7 +40,7 @@ class Relay:
         """A JSON payload, judged. Raises Invalid, Refused `language.not_english`."""
         if not isinstance(value, dict):
             raise Invalid.field("body", msg="body must be a JSON object", kind="dict_type")
-        fields = cast(dict[str, Any], value)
+        fields = cast("dict[str, Any]", value)
         _check_types(fields)
         if fields.get("language") not in (None, "en-US") or not payload_is_english(fields):
             raise Refused("language.not_english")
@@ -111,8 +115,8 @@ class Relay:
 def _check_types(fields: dict[str, Any]) -> None:
     issues = [
         Issue(("body", name), f"Expected {kind.__name__}", "type_error")
-        for name, kind in (("message", str), ("language", str), ("public", bool), ("callback_url", str))
-        if not isinstance(fields.get(name), kind | None)
+        for name, kind in TYPES
+        if name in fields and fields[name] is not None and not isinstance(fields[name], kind)
     ]
     if issues:
         raise Invalid(issues)
@@ -127,8 +131,7 @@ def _shown(fields: dict[str, Any]) -> str:
     while level and len(texts) < _MAX_STRINGS:
         below: list[Any] = []
         for item in level:
-            members = item.values() if isinstance(item, dict) else item
-            for member in cast(Any, members):
+            for member in cast("list[Any]", list(item.values()) if isinstance(item, dict) else item):  # pyright: ignore[reportUnknownArgumentType,reportUnknownMemberType]
                 if isinstance(member, str):
                     texts.append(member)
                 elif isinstance(member, dict | list):

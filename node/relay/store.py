@@ -76,9 +76,9 @@ class RelayStore:
                 ],
             ),
         )
-        kind = cast(bytes, reply[0]).decode()
-        found = cast(bytes, reply[4]).decode() if kind == "replayed" else message_id
-        return Outcome(cast(Literal["kept"], kind), Taken.of(*reply[1:4]), found)
+        kind = cast("bytes", reply[0]).decode()
+        found = cast("bytes", reply[4]).decode() if kind == "replayed" else message_id
+        return Outcome(cast("Literal['kept']", kind), Taken.of(*reply[1:4]), found)
 
     async def read(self, message_id: str) -> dict[bytes, bytes] | None:
         """The fields of a message, buffered or public, or None. Raises StoreUnavailable."""

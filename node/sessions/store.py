@@ -75,7 +75,7 @@ class SessionStore:
             case "replayed", [_, bytes(original), int(expires)]:
                 return Opened("replayed", original.decode(), expires)
             case kind, _:
-                return Opened(cast(Literal["conflict"], kind), session_id)
+                return Opened(cast("Literal['conflict']", kind), session_id)
 
     async def send(
         self, session_id: str, client: str, limit: Limit, once: Once | None, size: int, fields: Sequence[str]
@@ -105,10 +105,10 @@ class SessionStore:
                 ],
             ),
         )
-        kind = cast(Literal["sent"], code_of(reply))
+        kind = cast("Literal['sent']", code_of(reply))
         if len(reply) == 1:
             return Sent(kind, None)
-        seq, received_at = cast(list[int], reply[4:]) or (0, 0)
+        seq, received_at = cast("list[int]", reply[4:]) or (0, 0)
         return Sent(kind, Taken.of(*reply[1:4]), seq, received_at)
 
     async def poll(self, session_id: str, since: int, limit: int) -> Page | None:
@@ -117,7 +117,7 @@ class SessionStore:
         if code_of(reply) == "gone":
             return None
         _, expires_at, epoch, label, last, entries = cast(
-            tuple[bytes, int, bytes, bytes, int, list[Entry]], tuple(cast(list[object], reply))
+            "tuple[bytes, int, bytes, bytes, int, list[Entry]]", tuple(cast("list[object]", reply))
         )
         lines = [(int(entry[2:]), fields_of(fields)) for entry, fields in entries]
         return Page(expires_at, epoch.decode(), text(label), last, lines)

@@ -97,7 +97,7 @@ class Consumer:
         )
         if not reply:
             return False
-        ((_, entries),) = cast(list[tuple[bytes, list[Entry]]], reply)
+        ((_, entries),) = cast("list[tuple[bytes, list[Entry]]]", reply)
         await self._handled(partition, stream, entries)
         return True
 
@@ -106,7 +106,7 @@ class Consumer:
         reply = await self._store.command(
             "XAUTOCLAIM", stream, self._group, self._name, STALE_MS, "0-0", "COUNT", BATCH
         )
-        entries = [entry for entry in cast(list[list[Entry]], reply)[1] if entry[1]]
+        entries = [entry for entry in cast("list[list[Entry]]", reply)[1] if entry[1]]
         if entries:
             await self._handled(partition, stream, entries)
 
@@ -142,10 +142,10 @@ class Janitor:
         if not await self._store.command("EXISTS", stream):
             return
         seen: list[tuple[int, int]] = []
-        for group in cast(list[list[bytes]], await self._store.command("XINFO", "GROUPS", stream, key=stream)):
+        for group in cast("list[list[bytes]]", await self._store.command("XINFO", "GROUPS", stream, key=stream)):
             facts = fields_of(group)
             name = facts[b"name"]
-            pending = cast(list[bytes], await self._store.command("XPENDING", stream, name))
+            pending = cast("list[bytes]", await self._store.command("XPENDING", stream, name))
             # The oldest event not acknowledged, or the first not yet delivered.
             seen.append(_number(pending[1]) if pending[1] else _after(facts[b"last-delivered-id"]))
         if seen:

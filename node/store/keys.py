@@ -201,11 +201,22 @@ OPEN_THREADS = "board:open"
 CLOSED_THREADS = "board:closed"
 """Ids of closed threads by time of their last activity (ms)."""
 
+HIDDEN_THREADS = "board:hidden"
+"""Ids of threads that the operator has hidden, by time of their last activity (ms). Only the operator sees it."""
+
 
 def tasks_with(status: str) -> str:
     """Ids of the work contracts with that status, by time of their creation (ms)."""
     return f"tasks:{status}"
 
+
+# The operator's own.
+
+BLOCKED = "blocked"
+"""Networks whose requests are refused, and until when; a hash. Kept until the operator takes one off."""
+
+AUDIT = "audit"
+"""What the operators did, a stream. Trimmed to a number of entries."""
 
 # Search, all in one slot: what web processes and workers tell each other, and which index is in use.
 

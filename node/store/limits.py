@@ -21,7 +21,7 @@ class Taken(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, allowed: object, remaining: object, reset_ms: object) -> "Taken":
         """From the three integers with which a script ends its answer."""
-        return cls(bool(allowed), cast(int, remaining), cast(int, reset_ms) / 1000)
+        return cls(bool(allowed), cast("int", remaining), cast("int", reset_ms) / 1000)
 
 
 def window(limit: Limit) -> tuple[int, int]:
@@ -38,5 +38,5 @@ class LimitStore:
     async def take(self, kind: str, client: str, limit: Limit) -> Taken:
         """Take a place, or learn how long to wait. Raises StoreUnavailable."""
         key = keys.rate(keys.partition_of(client), kind, client)
-        allowed, remaining, reset = cast(list[int], await self._store.run(TAKE, [key], window(limit)))
+        allowed, remaining, reset = cast("list[int]", await self._store.run(TAKE, [key], window(limit)))
         return Taken.of(allowed, remaining, reset)

@@ -5,13 +5,13 @@ from typing import cast
 
 def fields_of(reply: object) -> dict[bytes, bytes]:
     """The fields of a hash or stream entry, from the flat list that HGETALL and XRANGE answer."""
-    flat = cast(list[bytes], reply or [])
+    flat = cast("list[bytes]", reply or [])
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
 def code_of(reply: object) -> str:
     """The first member of a script's answer, which says how it ended."""
-    return cast(list[bytes], reply)[0].decode()
+    return cast("list[bytes]", reply)[0].decode()
 
 
 def text(value: bytes | None) -> str | None:

@@ -287,7 +287,7 @@ def _actor(move: Transition) -> str:
     named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
     if move.actor_id is None and len(named) != 1:
         raise Invalid.field("body", "actor_id", msg="Field required", kind="missing")
-    _require_line(named[0], actor := cast(str, getattr(move, named[0])))
+    _require_line(named[0], actor := cast("str", getattr(move, named[0])))
     return actor
 
 

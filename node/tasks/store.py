@@ -140,13 +140,13 @@ class TaskStore:
 
     async def due(self, partition: int, limit: int) -> list[str]:
         """Contracts of a partition whose lease has ended. Raises StoreUnavailable."""
-        reply = cast(list[bytes], await self._store.run(DUE, [keys.leases(partition)], [limit]))
+        reply = cast("list[bytes]", await self._store.run(DUE, [keys.leases(partition)], [limit]))
         return [name.decode() for name in reply]
 
     async def read(self, task_id: str, names: Sequence[str] = WHOLE) -> Row:
         """Fields of a contract; none for an unknown id. Raises StoreUnavailable."""
         reply = await self._store.run(READ, [keys.task(task_id)], names)
-        now, values = cast("tuple[int, list[bytes | None]]", tuple(cast(list[object], reply)))
+        now, values = cast("tuple[int, list[bytes | None]]", tuple(cast("list[object]", reply)))
         found = zip(names, values, strict=True)
         return Row(now, {name.encode(): value for name, value in found if value is not None})
 
@@ -156,9 +156,9 @@ class TaskStore:
         ids, total = await gather(
             self._store.command("ZREVRANGE", listed, offset, offset + limit - 1), self._store.command("ZCARD", listed)
         )
-        names = [name.decode() for name in cast(list[bytes], ids)]
+        names = [name.decode() for name in cast("list[bytes]", ids)]
         rows = await gather(*(self.read(name, LISTED) for name in names))
-        return list(zip(names, rows, strict=True)), cast(int, total)
+        return list(zip(names, rows, strict=True)), cast("int", total)
 
     async def place(self, task_id: str, status: str | None, created_at: int = 0) -> None:
         """List a contract under its status and nowhere else; None takes it off all lists. Again, it changes nothing."""

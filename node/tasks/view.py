@@ -55,7 +55,7 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def status(self) -> Status:
         """The status at the time of reading."""
-        return "offered" if self.has_lapsed else cast(Status, self.fields[b"status"].decode())
+        return "offered" if self.has_lapsed else cast("Status", self.fields[b"status"].decode())
 
     @property
     def created_at(self) -> int:

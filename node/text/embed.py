@@ -59,7 +59,7 @@ class Model:
     def _encode(self, encode: Any, texts: Sequence[str]) -> list[bytes]:
         with self._turn:
             vectors = encode(list(texts), batch_size=len(texts), normalize_embeddings=True, show_progress_bar=False)
-        return [cast(bytes, vector.astype("float32").tobytes()) for vector in vectors]
+        return [cast("bytes", vector.astype("float32").tobytes()) for vector in vectors]
 
 
 @cache
@@ -93,7 +93,7 @@ class Embedder:
 
     async def load(self) -> Model:
         """Load the model. Raises ModelUnavailable."""
-        self.model = model = cast(Model, await self._run(load, self._name))
+        self.model = model = cast("Model", await self._run(load, self._name))
         return model
 
     async def queries(self, texts: Sequence[str]) -> list[bytes]:

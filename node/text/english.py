@@ -131,5 +131,5 @@ def _second_opinion(words: list[str]) -> float:
 
 @cache
 def _detector() -> Detector:
-    untyped = cast(Any, gcld3)
+    untyped = cast("Any", gcld3)
     return untyped.NNetLanguageIdentifier(DETECTOR_MIN_BYTES, DETECTOR_MAX_BYTES)

@@ -64,7 +64,9 @@ def payload_is_english(value: object) -> bool:
     strings.gather(value)
     fields, others = strings.fields, strings.others
     windows = WINDOWS if len(fields) <= FIELDS_IN_FULL else max(2, FIELD_WINDOWS // len(fields))
-    return all(is_english(field, windows) for field in fields) and is_english("\n".join(others))
+    if not all(is_english(field, windows) for field in fields):
+        return False
+    return not others or is_english("\n".join(others))
 
 
 class _Strings:
@@ -86,9 +88,9 @@ class _Strings:
             if isinstance(value, str):
                 self._take(key, value, is_field)
             elif isinstance(value, dict):
-                self._open(cast(dict[str, object], value), is_field)
+                self._open(cast("dict[str, object]", value), is_field)
             elif isinstance(value, list):
-                elements = cast(list[object], value)
+                elements = cast("list[object]", value)
                 for element in elements[:: _stride(elements)]:
                     queue.append((key, element, False))
 
@@ -107,7 +109,8 @@ class _Strings:
     def _open(self, members: dict[str, object], is_document: bool) -> None:
         prose: tuple[str, ...] = ()
         if is_document:
-            prose = tuple(name for name in PROSE if isinstance(members.get(name), str))
+            named = members.keys() & PROSE if len(members) > 1 else members
+            prose = tuple(name for name in named if name in PROSE and isinstance(members[name], str))
             self._queue.extend((name, members[name], True) for name in prose)
         for name in islice(members, 0, None, _stride(members)):
             if " " in name:

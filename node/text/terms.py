@@ -16,8 +16,8 @@ from zlib import crc32
 
 import Stemmer  # pyright: ignore[reportMissingTypeStubs]
 
-QUERY_WORDS = 64
-"""Distinct words of a query that count: the first ones, about as much as the embedding model reads of it."""
+QUERY_TERMS = 64
+"""Distinct terms of a query that count: the first ones, about as much as the embedding model reads of it."""
 
 LONGEST = 64
 """Characters of a term; what is longer (a key, a blob) is known by its beginning."""
@@ -48,7 +48,7 @@ class _Stemmer(Protocol):
     def stemWord(self, word: str, /) -> str: ...  # noqa: N802 - PyStemmer's name
 
 
-_stemmer = cast(_Stemmer, cast(Any, Stemmer).Stemmer("english"))
+_stemmer = cast("_Stemmer", cast("Any", Stemmer).Stemmer("english"))
 
 
 @lru_cache(maxsize=50_000)
@@ -83,17 +83,14 @@ def terms_of(text: str) -> list[str]:
 
 
 class QueryTerms:
-    """A query as text: distinct `words`, by which a match is scored, and `terms`, by which matches are found."""
+    """A query as text: its distinct terms, of which an identifier is one beside its words."""
 
     def __init__(self, query: str) -> None:
-        self.words = list(dict.fromkeys(words_of(query)))[:QUERY_WORDS]
-        known = set(self.words)
-        joined = (term for term in terms_of(query) if term not in known)
-        self.terms = self.words + list(dict.fromkeys(joined))[: QUERY_WORDS - len(self.words)]
-        self._marks = sorted(map(_mark, self.words))
+        self.terms = list(dict.fromkeys(terms_of(query)))[:QUERY_TERMS]
+        self._marks = sorted(map(_mark, self.terms))
 
     def share(self, marks: bytes) -> float:
-        """The share of the words that a text contains, 0..1; `marks` are the text's (`marks_of`)."""
+        """The share of the terms that a text contains, 0..1; `marks` are the text's (`marks_of`)."""
         if not self._marks or not marks:
             return 0.0
         held = memoryview(marks).cast("I")

@@ -64,7 +64,7 @@ def router(routes: Iterable[Route], handle: Handle) -> Litestar:
 def _endpoint(described: Route, handle: Handle) -> HTTPRouteHandler:
     path = described.path.replace("}", ":str}")
 
-    @route(path, http_method=cast(Any, described.method), status_code=described.status)
+    @route(path, http_method=cast("Any", described.method), status_code=described.status)
     async def endpoint(request: AnyRequest) -> Answer:
         ours = _ours(request)
         ours.params = request.path_params
@@ -75,7 +75,7 @@ def _endpoint(described: Route, handle: Handle) -> HTTPRouteHandler:
 
 
 def _ours(request: AnyRequest) -> http.Request:
-    return cast(http.Scope, request.scope)["relay.request"]
+    return cast("http.Scope", request.scope)["relay.request"]
 
 
 def _allowed(methods: dict[str, set[str]], path: str) -> str:

@@ -67,10 +67,10 @@ def _value(name: str, schema: Schema, maker: _Maker, depth: int) -> Any:
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
-        values = cast(list[Any], schema["enum"])
+        values = cast("list[Any]", schema["enum"])
         return next((value for value in PREFERRED if value in values), values[0])
     if "anyOf" in schema:
-        variants = cast(list[Schema], schema["anyOf"])
+        variants = cast("list[Schema]", schema["anyOf"])
         if name in BY_NAME and BY_NAME[name] is None:
             return None
         return _value(name, next((one for one in variants if one != {"type": "null"}), variants[0]), maker, depth)
@@ -78,15 +78,15 @@ def _value(name: str, schema: Schema, maker: _Maker, depth: int) -> Any:
     if kind == "object":
         return _object(schema, maker, depth)
     if kind == "array":
-        return [_value("", cast(Schema, schema["items"]), maker, depth - 1)] if schema.get("items") and depth else []
+        return [_value("", cast("Schema", schema["items"]), maker, depth - 1)] if schema.get("items") and depth else []
     return _scalar(name, kind, schema, maker)
 
 
 def _object(schema: Schema, maker: _Maker, depth: int) -> dict[str, Any]:
     if not depth:
         return {}
-    properties = cast(dict[str, Schema], schema.get("properties", {}))
-    required = cast(list[str], schema.get("required", []))
+    properties = cast("dict[str, Schema]", schema.get("properties", {}))
+    required = cast("list[str]", schema.get("required", []))
     return {
         name: _value(name, member, maker, depth - 1)
         for name, member in properties.items()

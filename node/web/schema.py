@@ -63,12 +63,12 @@ def openapi_30(schema: Any) -> Any:
     A default of null says no more than that the member may be absent, and is left out.
     """
     if isinstance(schema, list):
-        return [openapi_30(member) for member in cast(list[Any], schema)]
+        return [openapi_30(member) for member in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
     mapped: Schema = {
         name: openapi_30(value) if name not in _NAMED else {each: openapi_30(one) for each, one in value.items()}
-        for name, value in cast(Mapping[str, Any], schema).items()
+        for name, value in cast("Mapping[str, Any]", schema).items()
         if name != "default" or value is not None
     }
     variants: list[Any] = mapped.pop("anyOf", [])
@@ -93,7 +93,7 @@ def openapi_30(schema: Any) -> Any:
 
 def _close(enumeration: Schema) -> None:
     """`nullable` takes effect only beside `type` (OpenAPI 3.0.3), so an enumeration gets one."""
-    values = cast(list[Any], enumeration["enum"])
+    values = cast("list[Any]", enumeration["enum"])
     kept = [value for value in values if value is not None]
     enumeration["enum"] = kept
     if len(kept) < len(values):
