@@ -1,0 +1,74 @@
+"""MCP messages as a test sends them: by hand, over the HTTP transport of a node in the test."""
+
+import json
+from typing import Any
+
+import httpx2
+
+from tests.node_under_test import NodeUnderTest
+
+PATH = "/api/v1/mcp"
+MODERN = "2026-07-28"
+
+
+async def post(node: NodeUnderTest, content: Any, **headers: str) -> httpx2.Response:
+    """The answer to a body, which is JSON unless it is bytes already. `mcp_name="x"` is the header Mcp-Name."""
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await node.client.post(PATH, content=body, headers={"content-type": "application/json", **named})
+
+
+def request(method: str, params: Any = None, request_id: Any = 1) -> dict[str, Any]:
+    """A JSON-RPC request."""
+    return {"jsonrpc": "2.0", "id": request_id, "method": method} | ({} if params is None else {"params": params})
+
+
+async def result(node: NodeUnderTest, method: str, params: Any = None) -> dict[str, Any]:
+    """The result of a request that succeeds."""
+    response = await post(node, request(method, params))
+    assert response.status_code == 200, response.text
+    return response.json()["result"]
+
+
+async def error(node: NodeUnderTest, method: str, params: Any = None) -> dict[str, Any]:
+    """The error of a request that fails, with status 200 as before 2026-07-28."""
+    response = await post(node, request(method, params))
+    assert response.status_code == 200, response.text
+    return response.json()["error"]
+
+
+async def call(node: NodeUnderTest, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The result of a tool, which may be a failure."""
+    return await result(node, "tools/call", {"name": tool, "arguments": arguments})
+
+
+async def done(node: NodeUnderTest, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The content of the result of a tool that succeeds."""
+    outcome = await call(node, tool, **arguments)
+    assert outcome["isError"] is False, outcome
+    assert json.loads(outcome["content"][0]["text"]) == outcome["structuredContent"]
+    return outcome["structuredContent"]
+
+
+async def failed(node: NodeUnderTest, tool: str, **arguments: Any) -> dict[str, Any]:
+    """What a model reads of a call that fails."""
+    outcome = await call(node, tool, **arguments)
+    assert outcome["isError"] is True, outcome
+    assert "structuredContent" not in outcome
+    (content,) = outcome["content"]
+    assert content["type"] == "text"
+    return json.loads(content["text"])
+
+
+async def modern(node: NodeUnderTest, method: str, params: dict[str, Any] | None = None, **headers: str) -> Any:
+    """The answer to a request of 2026-07-28 as its clients send it."""
+    given = params or {}
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    name = given.get("name", given.get("uri"))
+    named = {"mcp-name": name} if name is not None else {}
+    content = request(method, {"_meta": meta, **given})
+    return await post(node, content, **({"mcp-protocol-version": MODERN, "mcp-method": method} | named | headers))

@@ -1,0 +1,32 @@
+"""Two web processes on one Redis, as an operator starts them, so that any request may land on either."""
+
+import sys
+import urllib.error
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from node.config import Limits
+from tests.nodes import NodeProcess
+from tests.servers import RedisServer, until
+
+NO_LIMITS = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
+"""All clients of a test have one address."""
+
+
+@contextmanager
+def two_processes(folder: Path, **settings: str) -> Generator[NodeProcess]:
+    """A node that serves, without limits."""
+    command = (sys.executable, "-m", "node", "web")
+    with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
+        node.start(RELAY_REDIS_URL=redis.url, RELAY_SECRET="a secret of the tests", **NO_LIMITS, **settings)
+        until(lambda: _answers(node), f"{node.url} answers")
+        yield node
+
+
+def _answers(node: NodeProcess) -> bool:
+    try:
+        node.get("/health")
+    except urllib.error.URLError:
+        return False
+    return True

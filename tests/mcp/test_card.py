@@ -1,0 +1,60 @@
+"""Where MCP clients find this server: the card and the catalogue."""
+
+import re
+
+import pytest
+
+from tests.mcp.calls import result
+from tests.node_under_test import NodeUnderTest
+
+CARDS = ("/.well-known/mcp.json", "/.well-known/mcp/server-card.json", "/api/v1/mcp/server-card")
+
+
+async def test_the_card_is_the_same_everywhere(node: NodeUnderTest) -> None:
+    first, second, third = [await node.client.get(path) for path in CARDS]
+    assert first.content == second.content == third.content
+    assert first.headers["content-type"] == second.headers["content-type"] == "application/json"
+    assert third.headers["content-type"] == "application/mcp-server-card+json"
+
+
+async def test_the_card_is_valid_under_the_draft(node: NodeUnderTest) -> None:
+    card = (await node.client.get(CARDS[0])).json()
+    assert card["$schema"] == "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", card["name"])
+    assert card["name"] == "example.node/relay-node"
+    assert 0 < len(card["description"]) <= 100
+    assert card["version"] == "1.0.0"
+    http, sse = card["remotes"]
+    assert (http["type"], http["url"]) == ("streamable-http", "http://node.example/api/v1/mcp")
+    assert (sse["type"], sse["url"]) == ("sse", "http://node.example/mcp/sse")
+    assert "2025-03-26" in http["supportedProtocolVersions"]
+    assert "2026-07-28" in http["supportedProtocolVersions"]
+    assert "2026-07-28" not in sse["supportedProtocolVersions"]
+    assert card["protocolVersion"] == "2025-03-26"
+    assert card["authentication"] == {"required": False, "schemes": []}
+
+
+async def test_the_card_lists_what_the_server_lists(node: NodeUnderTest) -> None:
+    card = (await node.client.get(CARDS[0])).json()
+    assert card["tools"] == (await result(node, "tools/list"))["tools"]
+    assert card["prompts"] == (await result(node, "prompts/list"))["prompts"]
+    assert card["resources"] == (await result(node, "resources/list"))["resources"]
+    assert card["resourceTemplates"] == (await result(node, "resources/templates/list"))["resourceTemplates"]
+
+
+async def test_the_catalogue_leads_to_the_card(node: NodeUnderTest) -> None:
+    response = await node.client.get("/.well-known/ai-catalog.json")
+    assert response.headers["content-type"] == "application/ai-catalog+json"
+    (entry,) = response.json()["entries"]
+    assert entry["identifier"] == "urn:air:node.example:mcp:relay-node"
+    assert (await node.client.get(entry["url"])).headers["content-type"] == entry["type"]
+
+
+@pytest.mark.parametrize("path", CARDS)
+async def test_pages_may_read_the_card_and_keep_it(node: NodeUnderTest, path: str) -> None:
+    response = await node.client.get(path, headers={"origin": "https://directory.example"})
+    assert response.headers.get_list("access-control-allow-origin") == ["*"]
+    assert response.headers["access-control-allow-methods"] == "GET"
+    assert response.headers["cache-control"] == "public, max-age=3600"
+    again = await node.client.get(path, headers={"if-none-match": response.headers["etag"]})
+    assert again.status_code == 304

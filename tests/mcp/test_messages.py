@@ -1,0 +1,160 @@
+"""JSON-RPC over the HTTP transport, as the four revisions with a handshake have it."""
+
+from typing import Any
+
+import pytest
+
+from tests.mcp.calls import error, post, request, result
+from tests.node_under_test import NodeUnderTest
+
+LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+
+
+def handshake(version: str) -> dict[str, Any]:
+    client = {"name": "x", "version": "1"}
+    return request("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": client}, 0)
+
+
+@pytest.mark.parametrize("version", LEGACY)
+async def test_a_revision_that_is_spoken_is_agreed_to(node: NodeUnderTest, version: str) -> None:
+    answered = (await post(node, handshake(version))).json()
+    assert answered["id"] == 0
+    assert answered["result"]["protocolVersion"] == version
+    assert answered["result"]["serverInfo"]["name"] == "relay-node"
+    assert answered["result"]["capabilities"] == {
+        "tools": {"listChanged": False},
+        "prompts": {"listChanged": False},
+        "resources": {"subscribe": False, "listChanged": False},
+    }
+
+
+@pytest.mark.parametrize("version", ["2024-10-07", "2099-01-01", "2026-07-28", ""])
+async def test_any_other_revision_is_answered_with_the_preferred_one(node: NodeUnderTest, version: str) -> None:
+    assert (await post(node, handshake(version))).json()["result"]["protocolVersion"] == "2025-03-26"
+
+
+@pytest.mark.parametrize("request_id", [0, -1, 2**70, "", "p", "é \U0001f600"])
+async def test_a_request_gets_its_own_id_back(node: NodeUnderTest, request_id: Any) -> None:
+    response = await post(node, request("ping", request_id=request_id))
+    assert (response.status_code, response.json()) == (200, {"jsonrpc": "2.0", "id": request_id, "result": {}})
+
+
+@pytest.mark.parametrize("params", [None, {}, {"_meta": {"progressToken": 1}}])
+async def test_params_that_say_nothing_are_no_obstacle(node: NodeUnderTest, params: Any) -> None:
+    assert len((await result(node, "prompts/list", params))["prompts"]) == 5
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "method": "notifications/no-such-thing", "params": {}},
+        {"jsonrpc": "2.0", "id": 1, "result": {}},
+        {"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "no"}},
+        [{"jsonrpc": "2.0", "method": "notifications/initialized"}],
+        [{"jsonrpc": "2.0", "id": 1, "result": {}}, {"jsonrpc": "2.0", "id": 2, "result": {}}],
+    ],
+)
+async def test_what_holds_no_request_is_accepted_without_an_answer(node: NodeUnderTest, content: Any) -> None:
+    response = await post(node, content)
+    assert (response.status_code, response.content) == (202, b"")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b'{"jsonrpc":"2.0","id":1,"method":"ping"} and more',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":NaN}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"\xff"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"\\ud800"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b'{"x":' * 5000 + b"1" + b"}" * 5001,
+        b"[" * 5000 + b"]" * 5000,
+    ],
+)
+async def test_what_is_not_json_is_a_parse_error(node: NodeUnderTest, body: bytes) -> None:
+    response = await post(node, body)
+    assert response.status_code == 400
+    assert response.json() == {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        7,
+        "text",
+        {},
+        {"id": 1, "method": "ping"},
+        {"jsonrpc": "1.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1},
+        {"jsonrpc": "2.0", "id": None, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1.5, "method": "ping"},
+        {"jsonrpc": "2.0", "id": True, "method": "ping"},
+        {"jsonrpc": "2.0", "id": [1], "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1, "method": None},
+        {"jsonrpc": "2.0", "id": 1, "method": 5},
+        [],
+        [request("ping")] * 51,
+    ],
+)
+async def test_what_is_no_message_is_an_invalid_request(node: NodeUnderTest, content: Any) -> None:
+    response = await post(node, content)
+    assert response.status_code == 400
+    assert response.json()["id"] is None
+    assert response.json()["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize("method", ["no/such", "server/discover", "logging/setLevel", "completion/complete", ""])
+async def test_an_unknown_method_is_an_error_with_status_200(node: NodeUnderTest, method: str) -> None:
+    assert await error(node, method) == {"code": -32601, "message": f"Method not found: {method}"}
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/list", [1]),
+        ("tools/list", "text"),
+        ("tools/list", {"cursor": "more"}),
+        ("prompts/list", {"cursor": 5}),
+        ("initialize", {"protocolVersion": 5}),
+        ("tools/call", {}),
+        ("tools/call", {"name": 5}),
+        ("tools/call", {"name": "no_such_tool"}),
+        ("tools/call", {"name": "get_node_health", "arguments": [1]}),
+        ("tools/call", {"name": "get_node_health", "arguments": "text"}),
+        ("prompts/get", {"name": "no_such_prompt"}),
+        ("prompts/get", {"name": "find_a_peer"}),
+        ("prompts/get", {"name": "find_a_peer", "arguments": {"query": " "}}),
+        ("prompts/get", {"name": "find_a_peer", "arguments": {"query": 5}}),
+        ("resources/read", {}),
+        ("resources/read", {"uri": 5}),
+    ],
+)
+async def test_wrong_params_are_an_error_with_status_200(node: NodeUnderTest, method: str, params: Any) -> None:
+    assert (await error(node, method, params))["code"] == -32602
+
+
+async def test_members_of_a_batch_are_answered_in_order(node: NodeUnderTest) -> None:
+    notification = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}
+    batch = [request("ping"), 7, notification, request("no/such", request_id="b"), handshake("2025-03-26")]
+    response = await post(node, batch)
+    assert response.status_code == 200
+    first, second, third, fourth = response.json()
+    assert first == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert (second["id"], second["error"]["code"]) == (None, -32600)
+    assert (third["id"], third["error"]["code"]) == ("b", -32601)
+    assert (fourth["id"], fourth["error"]["code"]) == (0, -32600), "initialize must not be part of a batch"
+
+
+async def test_calls_of_a_batch_run_one_after_the_other(node: NodeUnderTest) -> None:
+    created = await result(node, "tools/call", {"name": "create_session"})
+    session = created["structuredContent"]["session_id"]
+    calls = [("session_send", {"id": session, "body": f"line {n}"}) for n in range(5)]
+    calls.append(("session_poll", {"id": session}))
+    batch = [request("tools/call", {"name": name, "arguments": given}, name) for name, given in calls]
+    response = await post(node, batch)
+    *_, polled = response.json()
+    lines = polled["result"]["structuredContent"]["lines"]
+    assert [line["body"] for line in lines] == [f"line {n}" for n in range(5)]
+    assert len(response.headers.get_list("ratelimit")) == 1, "of many calls the last one says where the client stands"

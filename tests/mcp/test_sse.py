@@ -1,0 +1,160 @@
+"""/mcp/sse and /mcp/messages: replies come on a stream that was opened before."""
+
+import asyncio
+import json
+
+import pytest
+
+from node.mcp import sse
+from node.mcp.api import event
+from node.mcp.store import StreamStore
+from tests.mcp.calls import request
+from tests.mcp.streams import EventStream
+from tests.node_under_test import NodeUnderTest
+from tests.servers import RedisServer
+
+
+async def test_a_stream_names_its_endpoint_first(node: NodeUnderTest) -> None:
+    async with EventStream(node) as stream:
+        assert stream.headers["content-type"] == "text/event-stream"
+        assert stream.headers["cache-control"] == "no-cache, no-transform"
+        assert stream.headers["x-accel-buffering"] == "no"
+        assert "content-length" not in stream.headers
+        assert stream.endpoint.startswith("/mcp/messages?session_id=")
+        assert len(stream.endpoint.partition("=")[2]) == 32
+
+
+async def test_replies_come_on_the_stream(node: NodeUnderTest) -> None:
+    async with EventStream(node) as stream:
+        assert json.loads(await stream.ask("ping", request_id=0)) == {"jsonrpc": "2.0", "id": 0, "result": {}}
+        called = json.loads(await stream.ask("tools/call", {"name": "get_node_health"}, "x"))
+        assert called["result"]["structuredContent"]["status"] == "ok"
+        assert len(json.loads(await stream.ask("tools/list"))["result"]["tools"]) == 16
+        refused = json.loads(await stream.ask("server/discover"))
+        assert refused["error"]["code"] == -32601, "a client that asks for the newest revision falls back at once"
+
+
+async def test_each_stream_gets_its_own_replies(node: NodeUnderTest) -> None:
+    async with EventStream(node) as first, EventStream(node) as second:
+        assert first.endpoint != second.endpoint
+        await second.post(request("ping", request_id="second"))
+        assert json.loads(await first.ask("ping", request_id="first"))["id"] == "first"
+        assert json.loads((await second.event())[1])["id"] == "second"
+
+
+async def test_a_batch_is_answered_by_one_event(node: NodeUnderTest) -> None:
+    async with EventStream(node) as stream:
+        await stream.post([request("ping", request_id=1), request("ping", request_id=2)])
+        assert [reply["id"] for reply in json.loads((await stream.event())[1])] == [1, 2]
+
+
+async def test_what_needs_no_reply_gets_none(node: NodeUnderTest) -> None:
+    async with EventStream(node) as stream:
+        response = await stream.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert (response.status_code, response.text) == (202, "Accepted")
+        assert json.loads(await stream.ask("ping", request_id="next"))["id"] == "next"
+
+
+async def test_a_bad_message_is_refused_at_once(node: NodeUnderTest) -> None:
+    async with EventStream(node) as stream:
+        bad = await node.client.post(stream.endpoint, content=b"{")
+        assert (bad.status_code, bad.json()["error"]["code"]) == (400, -32700)
+        wrong = await stream.post({"id": 1})
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, -32600)
+        large = await node.client.post(stream.endpoint, content=b"x" * (2**20 + 1))
+        assert large.status_code == 413
+
+
+async def test_a_message_needs_an_open_stream(node: NodeUnderTest) -> None:
+    ping = request("ping")
+    assert (await node.client.post("/mcp/messages", json=ping)).status_code == 400
+    for wanted in ("0" * 32, "nonsense", "%00", "a" * 5000):
+        assert (await node.client.post(f"/mcp/messages?session_id={wanted}", json=ping)).status_code == 404
+    async with EventStream(node) as stream:
+        pass
+    assert (await stream.post(ping)).status_code == 404, "the client has left"
+
+
+async def test_only_get_opens_a_stream(node: NodeUnderTest) -> None:
+    response = await node.client.post("/mcp/sse", json=request("ping"))
+    assert response.status_code == 405
+    assert "GET" in response.headers["allow"]
+    assert (await node.client.get("/mcp/messages")).status_code == 405
+    async with EventStream(node, method="HEAD") as stream:
+        await stream.ended()
+        assert (stream.status, stream.body) == (200, b"")
+
+
+async def test_a_silent_stream_is_kept_alive(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "KEEP_ALIVE", 0.01)
+    async with EventStream(node) as stream:
+        key = await _key(node)
+        await node.store.command("EXPIRE", key, 1)
+        assert [await stream.piece() for _ in range(3)] == [b": ping\n\n"] * 3
+        assert await node.store.command("TTL", key) in range(40, 46), "the stream says that it is still there"
+        await stream.post(request("ping"))
+        while (piece := await stream.piece()).startswith(b": "):
+            pass
+        assert piece.startswith(b"event: message\n")
+
+
+async def test_a_stream_ends_when_a_reply_may_have_been_lost(node: NodeUnderTest, empty_redis: RedisServer) -> None:
+    async with EventStream(node) as stream:
+        empty_redis.do("CLIENT", "KILL", "TYPE", "pubsub")
+        await stream.ended()
+        assert (await stream.post(request("ping"))).status_code == 404
+
+
+async def test_a_stream_ends_when_nobody_reads_it(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "STALL", 0.05)
+    async with EventStream(node) as stream:
+        stream.reading.clear()
+        await stream.post(request("ping"))
+        await stream.ended()
+        assert (await stream.post(request("ping"))).status_code == 404
+
+
+async def test_a_stream_whose_process_died_is_gone(node: NodeUnderTest) -> None:
+    await StreamStore(node.store).keep("f" * 32)
+    response = await node.client.post(f"/mcp/messages?session_id={'f' * 32}", json=request("ping"))
+    assert response.status_code == 404
+
+
+async def test_a_client_may_hold_only_so_many_streams(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_STREAMS_A_CLIENT", 2)
+    async with EventStream(node), EventStream(node):
+        async with EventStream(node) as third:
+            assert third.status == 503
+            assert third.headers["retry-after"]
+        async with EventStream(node, "203.0.113.8") as other:
+            assert other.status == 200
+    async with EventStream(node) as again:
+        assert again.status == 200
+
+
+async def test_a_process_holds_only_so_many_streams(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_STREAMS", 1)
+    async with EventStream(node), EventStream(node, "203.0.113.8") as other:
+        assert other.status == 503
+
+
+async def test_many_clients_do_not_disturb_each_other(node: NodeUnderTest) -> None:
+    async def converse(number: int) -> None:
+        async with EventStream(node) as stream:
+            for step in range(5):
+                wanted = f"{number}-{step}"
+                assert json.loads(await stream.ask("ping", request_id=wanted))["id"] == wanted
+
+    await asyncio.gather(*(converse(number) for number in range(20)))
+
+
+def test_an_event_has_one_line_of_data() -> None:
+    assert event(b"message", b'{"a":\r\n1,\n"b":2}') == b'event: message\ndata: {"a":  1, "b":2}\n\n'
+
+
+async def _key(node: NodeUnderTest) -> str:
+    found = await node.store.command("KEYS", "mcp:*")
+    assert isinstance(found, list)
+    (key,) = found
+    assert isinstance(key, bytes)
+    return key.decode()

@@ -1,0 +1,54 @@
+"""Event streams where GET and POST land on different processes, and where the processes stop."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+
+from tests.mcp.calls import request
+from tests.mcp.processes import two_processes
+from tests.nodes import NodeProcess
+
+PROCESS = 10  # characters of X-Request-Id that are the process's own
+
+
+@pytest.fixture
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    with two_processes(tmp_path_factory.mktemp("node")) as node:
+        yield node
+
+
+@asynccontextmanager
+async def opened(node: NodeProcess) -> AsyncGenerator[tuple[str, AsyncIterator[str]]]:
+    """A stream: the URL of its endpoint, and the data of the events that follow."""
+    async with httpx2.AsyncClient(base_url=node.url, timeout=20) as client, client.stream("GET", "/mcp/sse") as stream:
+        data = (line.removeprefix("data: ") async for line in stream.aiter_lines() if line.startswith("data: "))
+        yield node.url + await anext(data), data
+
+
+async def test_replies_find_their_stream_from_any_process(served: NodeProcess) -> None:
+    asked_of: set[str] = set()
+    async with asyncio.timeout(20), opened(served) as (endpoint, data):
+        number = 0
+        while len(asked_of) < 2 or number < 10:
+            number += 1
+            async with httpx2.AsyncClient() as client:  # a connection of its own, which either process may take
+                response = await client.post(endpoint, json=request("tools/list", request_id=number))
+            assert response.status_code == 202
+            asked_of.add(response.headers["x-request-id"][:PROCESS])
+            assert json.loads(await anext(data))["id"] == number
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+async def test_open_streams_do_not_keep_a_node_from_stopping(served: NodeProcess, signum: int) -> None:
+    async with opened(served) as (_, first), opened(served) as (_, second):
+        served.signal(signum)
+        async with asyncio.timeout(5):
+            assert [event async for event in first] == []
+            assert [event async for event in second] == []
+    assert await asyncio.to_thread(served.wait, 5) == 0
+    assert not any("refused to gracefully stop" in line["event"] for line in served.lines)
