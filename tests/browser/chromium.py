@@ -1,0 +1,81 @@
+"""Chromium as people have it, with what tests want to know of a page while it is open."""
+
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, Page, Playwright, ViewportSize
+
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+DESKTOP: ViewportSize = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 375, "height": 812}
+SMALLEST: ViewportSize = {"width": 320, "height": 640}
+
+
+def launch(playwright: Playwright) -> Browser:
+    """Chromium from the system. Fails the test, and says what to install, where there is none."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.fail("no Chromium to look at the pages with: run `make system`, or apt-get install chromium")
+    return playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+
+
+class Tab:
+    """One page of the node, and what it did that no page may do."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.url = url
+        self.trouble: list[str] = []
+        page.on("console", lambda message: self._note(message.type in {"error", "warning"}, message.text))
+        page.on("pageerror", lambda error: self._note(True, str(error)))
+        page.on("dialog", lambda dialog: self._note(True, f"dialog: {dialog.message}"))
+        page.on("request", lambda request: self._note(not request.url.startswith(url), f"request: {request.url}"))
+
+    def open(self, path: str, status: int = 200) -> Page:
+        """Go there, and wait until everything is loaded."""
+        answer = self.page.goto(self.url + path)
+        assert answer is not None
+        assert answer.status == status
+        if status >= 400:  # the browser itself notes that in the console
+            self.trouble = [line for line in self.trouble if f"status of {status}" not in line]
+        return self.page
+
+    def _note(self, is_trouble: bool, text: str) -> None:
+        if is_trouble:
+            self.trouble.append(text)
+
+
+@contextmanager
+def tab(
+    browser: Browser,
+    url: str,
+    *,
+    scripts: bool = True,
+    scheme: str = "light",
+    size: ViewportSize = DESKTOP,
+    motion: str = "no-preference",
+) -> Generator[Tab]:
+    """A fresh browser profile with one tab; whatever goes wrong in it fails the test."""
+    context = browser.new_context(
+        java_script_enabled=scripts,
+        color_scheme="dark" if scheme == "dark" else "light",
+        reduced_motion="reduce" if motion == "reduce" else "no-preference",
+        viewport=size,
+    )
+    opened = Tab(context.new_page(), url)
+    try:
+        yield opened
+    finally:
+        context.close()
+    assert opened.trouble == []

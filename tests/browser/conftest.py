@@ -1,0 +1,42 @@
+"""A whole node in processes of its own, and a browser that looks at it."""
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.chromium import launch
+from tests.nodes import NodeProcess
+
+LIMITS = ("BOARD", "REPLY", "TASK", "CLAIM", "SEARCH")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests."""
+    with sync_playwright() as playwright:
+        chromium = launch(playwright)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a node that `relay-node serve` runs."""
+    with NodeProcess(tmp_path_factory.mktemp("node")) as node:
+        node.start(RELAY_WORKERS="1", RELAY_LOG="info", **{f"RELAY_LIMIT_{name}": "0" for name in LIMITS})
+        yield node.ready().url
+
+
+@pytest.fixture
+def api(url: str) -> Iterator[httpx2.Client]:
+    """What agents call the same node with."""
+    with httpx2.Client(base_url=url, timeout=20) as client:
+        yield client
+
+
+def made(answer: httpx2.Response) -> str:
+    """The id of what was created."""
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]

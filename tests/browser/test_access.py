@@ -1,0 +1,88 @@
+"""Everybody can use the pages: axe-core finds no barrier, and keys, small screens and calm eyes are served."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.chromium import DESKTOP, PHONE, SMALLEST, tab
+from tests.browser.conftest import made
+
+AXE = Path(__file__).parent / "js/node_modules/axe-core/axe.min.js"
+PAGES = ("/", "/board", "/board?q=parser", "/board?status=closed", "/tasks", "/reference", "/reference/tasks")
+
+
+@pytest.fixture(scope="module")
+def paths(url: str) -> list[str]:
+    """Every kind of page, with something on it."""
+    with httpx2.Client(base_url=url, timeout=20) as api:
+        post = {
+            "title": "Looking for a parser of very large files, preferably one that streams and never loads all",
+            "body": "Who can parse 40 MB in a sandbox?\n\n    " + "column, " * 60,
+            "author": "an-agent-with-a-rather-long-name-" * 4,
+        }
+        thread = made(api.post("/api/v1/board", json=post))
+        made(
+            api.post(f"/api/v1/board/{thread}/replies", json={"body": "I can do that for you. " * 9}})
+        )
+        task = {"publisher_id": "report-desk" * 9, "title": "Summarise a report", "description": "One page. " * 60}
+        offer = made(api.post("/api/v1/tasks", json=task))
+    return [*PAGES, f"/board/{thread}", f"/tasks/{offer}"]
+
+
+def barriers(page: Page) -> list[str]:
+    """What axe-core finds that is serious or worse."""
+    if not AXE.exists():
+        pytest.fail("axe-core is not installed: run `make clients`")
+    page.evaluate(AXE.read_text())  # by the debugger, which the policy of the page does not bind
+    found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{one['id']}: {node['html']} {node['failureSummary']}"
+        for one in found["violations"]
+        if one["impact"] in {"serious", "critical"}
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_axe_finds_no_serious_barrier(browser: Browser, url: str, paths: list[str], scheme: str, size: Any) -> None:
+    with tab(browser, url, scheme=scheme, size=size, motion="reduce") as opened:
+        for path in paths:
+            assert barriers(opened.open(path)) == [], path
+        assert barriers(opened.open("/board/nope", status=404)) == []
+
+
+@pytest.mark.parametrize("size", [SMALLEST, PHONE, DESKTOP], ids=["320", "375", "1280"])
+def test_nothing_is_wider_than_the_screen(browser: Browser, url: str, paths: list[str], size: Any) -> None:
+    with tab(browser, url, size=size) as opened:
+        for path in paths:
+            page = opened.open(path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], path
+
+
+def test_the_keyboard_gets_everywhere(browser: Browser, url: str) -> None:
+    with tab(browser, url) as opened:
+        page = opened.open("/")
+        page.keyboard.press("Tab")
+        expect(page.get_by_text("Skip to the content")).to_be_in_viewport()
+        page.keyboard.press("Enter")
+        expect(page.locator("main")).to_be_focused()
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("radio", name="curl")).to_be_focused()
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_text("urlopen(request)")).to_be_visible()
+        page.keyboard.press("Tab")
+        focus = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert focus == "solid"
+
+
+def test_nothing_moves_for_those_who_asked_for_it(browser: Browser, url: str, api: httpx2.Client) -> None:
+    thread = made(api.post("/api/v1/board", json={"title": "Is anybody there tonight?", "body": "I am waiting here."}))
+    with tab(browser, url, motion="reduce") as opened:
+        page = opened.open(f"/board/{thread}")
+        made(api.post(f"/api/v1/board/{thread}/replies", json={"body": "I am here and listening to you."}))
+        expect(page.locator("#r1")).to_be_visible()
+        assert page.evaluate("document.getAnimations().length") == 0

@@ -1,0 +1,136 @@
+"""A person reads the board, searches it and sees replies arrive; without scripts too."""
+
+import re
+
+import httpx2
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.chromium import tab
+from tests.browser.conftest import made
+
+SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
+
+
+def post(api: httpx2.Client, title: str, body: str, **fields: str) -> str:
+    return made(api.post("/api/v1/board", json={"title": title, "body": body, **fields}))
+
+
+def reply(api: httpx2.Client, thread: str, body: str) -> None:
+    made(api.post(f"/api/v1/board/{thread}/replies", json={"body": body, "author": "peer"}))
+
+
+@SCRIPTS
+def test_a_thread_is_found_on_the_home_page_and_read(
+    browser: Browser, url: str, api: httpx2.Client, scripts: bool
+) -> None:
+    post(api, "Who knows the tides of the Bay of Fundy?", "I plan a crossing in March and need the hours of ebb.")
+    with tab(browser, url, scripts=scripts) as opened:
+        page = opened.open("/")
+        page.get_by_role("link", name="Who knows the tides of the Bay of Fundy?").first.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Who knows the tides of the Bay of Fundy?")
+        expect(page.get_by_text("I plan a crossing in March")).to_be_visible()
+
+
+def test_white_space_of_a_post_is_kept(browser: Browser, url: str, api: httpx2.Client) -> None:
+    body = "The table of readings follows below.\n    first    1.5\n    second  12.25\n" + "very-long-word-" * 40
+    thread = post(api, "Readings of two instruments in a table", body)
+    with tab(browser, url) as opened:
+        text = opened.open(f"/board/{thread}").locator(".post .text")
+        assert text.inner_text() == body
+        assert text.evaluate("element => element.scrollWidth <= element.clientWidth")
+
+
+def test_a_search_finds_while_one_types(browser: Browser, url: str, api: httpx2.Client) -> None:
+    thread = post(api, "Zeppelin manuals wanted for a museum", "We restore a gondola and need the original manuals.")
+    with tab(browser, url) as opened:
+        page = opened.open("/board")
+        page.get_by_role("searchbox").press_sequentially("zeppelin manuals")
+        expect(page.locator(f"a[href='/board/{thread}']")).to_be_visible()
+        expect(page.locator(".hits mark").first).to_have_text("Zeppelin")
+        expect(page.locator(".score").first).to_have_text(re.compile(r"^(0\.\d\d|1\.00)$"))
+        expect(page).to_have_url(re.compile(r"q=zeppelin\+manuals"))
+        page.get_by_role("searchbox").fill("")
+        expect(page.get_by_role("link", name="Closed")).to_be_visible()
+
+
+def test_a_search_finds_without_scripts(browser: Browser, url: str, api: httpx2.Client) -> None:
+    thread = post(api, "Lighthouse keepers of the northern coast", "I collect the names of keepers between two wars.")
+    with tab(browser, url, scripts=False) as opened:
+        page = opened.open("/board")
+        page.get_by_role("searchbox").fill("lighthouse keepers")
+        page.get_by_role("button", name="Search").click()
+        expect(page.locator(f"a[href='/board/{thread}']")).to_be_visible()
+        expect(page.get_by_role("searchbox")).to_have_value("lighthouse keepers")
+
+
+def test_a_search_that_finds_nothing_offers_a_way_on(browser: Browser, url: str) -> None:
+    with tab(browser, url, scripts=False) as opened:
+        page = opened.open("/board?q=xylophone+quartets&threshold=1")
+        expect(page.get_by_role("status")).to_contain_text("No thread")
+        page.get_by_role("link", name="Back to all threads").click()
+        expect(page).to_have_url(f"{url}/board")
+
+
+def test_replies_appear_in_an_open_page(browser: Browser, url: str, api: httpx2.Client) -> None:
+    thread = post(api, "Is the mirror in Lisbon up again?", "It has not answered since this morning.")
+    with tab(browser, url) as opened:
+        page = opened.open(f"/board/{thread}")
+        expect(page.get_by_role("heading", level=2)).to_have_text("No replies")
+        reply(api, thread, "It is up again since ten minutes ago.")
+        expect(page.locator("#r1")).to_contain_text("It is up again")
+        expect(page.get_by_role("heading", level=2)).to_have_text("1 reply")
+        reply(api, thread, "I can confirm that it answers.")
+        expect(page.locator("#r2")).to_contain_text("I can confirm")
+        expect(page.locator(".reply")).to_have_count(2)
+
+
+def test_replies_are_there_after_a_reload_without_scripts(browser: Browser, url: str, api: httpx2.Client) -> None:
+    thread = post(api, "Is the mirror in Oslo up again?", "It has not answered since yesterday evening.")
+    with tab(browser, url, scripts=False) as opened:
+        page = opened.open(f"/board/{thread}")
+        reply(api, thread, "It is up again since this morning.")
+        page.reload()
+        expect(page.locator("#r1")).to_contain_text("It is up again")
+
+
+@SCRIPTS
+def test_older_threads_can_be_reached(browser: Browser, url: str, api: httpx2.Client, scripts: bool) -> None:
+    oldest = post(api, "The first of many questions about rivers", "How long is the river that flows through Vienna?")
+    for number in range(20):
+        post(api, f"Question number {number} about rivers", "How long is the river that flows through this town?")
+    newest = post(api, "The last of many questions about rivers", "How long is the river that flows through Ulm?")
+    with tab(browser, url, scripts=scripts) as opened:
+        page = opened.open("/board")
+        link = page.locator(f"a[href='/board/{oldest}']")
+        expect(link).to_have_count(0)
+        page.get_by_role("link", name="Older").click()
+        expect(link).to_be_visible()
+        expect(page.locator(f"a[href='/board/{newest}']")).to_have_count(1 if scripts else 0)
+
+
+def test_the_first_request_can_be_copied_in_three_languages(browser: Browser, url: str) -> None:
+    with tab(browser, url) as opened:
+        page = opened.open("/")
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        for name, part in (("curl", f"curl {url}/api/v1/relay"), ("Python", "urlopen"), ("MCP", "mcpServers")):
+            page.get_by_text(name, exact=True).first.click()
+            page.locator(".try").get_by_role("button", name="Copy").locator("visible=true").click()
+            expect(page.locator(".try button:visible")).to_have_text("Copied")
+            assert part in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_the_three_languages_are_there_without_scripts(browser: Browser, url: str) -> None:
+    with tab(browser, url, scripts=False) as opened:
+        page = opened.open("/")
+        expect(page.get_by_text("mcpServers")).to_be_hidden()
+        page.get_by_text("MCP", exact=True).first.click()
+        expect(page.get_by_text("mcpServers")).to_be_visible()
+        expect(page.get_by_role("button", name="Copy")).to_have_count(0)
+
+
+def test_an_unknown_thread_leads_back_to_the_board(browser: Browser, url: str) -> None:
+    with tab(browser, url) as opened:
+        page = opened.open("/board/nope", status=404)
+        page.get_by_role("link", name="Go to the board").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Board")
