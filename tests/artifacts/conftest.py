@@ -1,14 +1,28 @@
-"""The embedded store behind Granian, for the tests of both directions."""
+"""The two blob stores: the embedded one behind Granian, and a real S3 service with a bucket."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from node.artifacts.sigv4 import Key, Target, authorize
 from tests.artifacts.blobs import Node, served
+from tests.artifacts.swift import BUCKET, Swift, running
 
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncGenerator[Node]:
     async with served(Node(tmp_path / "blobs")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def swift(tmp_path_factory: pytest.TempPathFactory) -> Generator[Swift]:
+    with running(tmp_path_factory.mktemp("swift")) as service:
+        key = Key(access_key_id=service.AWS_ACCESS_KEY_ID, secret_access_key=service.AWS_SECRET_ACCESS_KEY)
+        bucket = Target("PUT", service.AWS_ENDPOINT_URL, f"/{BUCKET}")
+        made = httpx2.put(bucket.url(), headers=authorize(key, bucket, {}, datetime.now(UTC)))
+        assert made.status_code == 200, made.text
+        yield service

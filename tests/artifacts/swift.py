@@ -24,6 +24,9 @@ INSTALL = "run `make swift` (python -m venv .venv-swift && .venv-swift/bin/pip i
 START_SECONDS = 60.0
 """Four Python servers start in about 3 s on an idle machine; this is for a busy one."""
 
+BUCKET = "artifacts"
+"""The one bucket, made by the tests' fixture."""
+
 SERVERS = ("account", "container", "object", "proxy")
 
 RINGS = """

@@ -1,7 +1,7 @@
 """The S3 store against a real S3 service (OpenStack Swift), which refuses what the node did not grant."""
 
 import re
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import UTC, datetime, timedelta
 
 import httpx2
@@ -9,24 +9,13 @@ import pytest
 
 from node.artifacts.blob import BlobMissing, BlobUnavailable, Stat
 from node.artifacts.s3 import Bucket, S3Store
-from node.artifacts.sigv4 import Key, Target, authorize
+from node.artifacts.sigv4 import Key
 from node.store.keys import new_id
 from tests.artifacts.blobs import BIG, DATA, free_port, grant_for
-from tests.artifacts.swift import Swift, running
+from tests.artifacts.swift import BUCKET, Swift
 
-BUCKET = "artifacts"
 URL = f"s3://{BUCKET}/node a/b+c"
 """A prefix with characters that have to be escaped, once and in the same way on both sides."""
-
-
-@pytest.fixture(scope="module")
-def swift(tmp_path_factory: pytest.TempPathFactory) -> Generator[Swift]:
-    with running(tmp_path_factory.mktemp("swift")) as service:
-        key = Key(access_key_id=service.AWS_ACCESS_KEY_ID, secret_access_key=service.AWS_SECRET_ACCESS_KEY)
-        bucket = Target("PUT", service.AWS_ENDPOINT_URL, f"/{BUCKET}")
-        made = httpx2.put(bucket.url(), headers=authorize(key, bucket, {}, datetime.now(UTC)))
-        assert made.status_code == 200, made.text
-        yield service
 
 
 @pytest.fixture

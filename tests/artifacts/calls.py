@@ -1,0 +1,95 @@
+"""What the tests of artifacts share: calls to the node, as a client makes them."""
+
+import asyncio
+from base64 import b64encode
+from contextlib import AbstractAsyncContextManager
+from hashlib import sha256
+from typing import Any
+
+import httpx2
+
+from tests.artifacts.blobs import DATA
+from tests.node_under_test import NodeUnderTest, running, settings_for
+from tests.servers import RedisServer
+
+ARTIFACTS = "/api/v1/artifacts"
+
+
+def node_on(server: RedisServer, **given: Any) -> AbstractAsyncContextManager[NodeUnderTest]:
+    """A node that keeps its blobs where no other test does; `data_dir` or `blob_url` says where."""
+    return running(settings_for(server.url, **{"blob_reserve": 0, **given}))
+
+
+def content_digest(data: bytes = DATA) -> str:
+    """The header of RFC 9530."""
+    return f"sha-256=:{b64encode(sha256(data).digest()).decode()}:"
+
+
+def named(data: bytes = DATA, **given: Any) -> dict[str, Any]:
+    """The manifest of these bytes."""
+    manifest = {
+        "publisher_id": "report-desk",
+        "media_type": "text/csv",
+        "byte_size": len(data),
+        "digest_sha256": sha256(data).hexdigest(),
+        "filename": "people.csv",
+    }
+    return manifest | given
+
+
+async def register(
+    node: NodeUnderTest,
+    data: bytes = DATA,
+    *,
+    client: httpx2.AsyncClient | None = None,
+    headers: dict[str, str] | None = None,
+    **given: Any,
+) -> httpx2.Response:
+    """The response to a registration; the header is that of the bytes."""
+    sent = {"content-digest": content_digest(data)} | (headers or {})
+    return await (client or node.client).post(ARTIFACTS, json=named(data, **given), headers=sent)
+
+
+async def registered(node: NodeUnderTest, data: bytes = DATA, **given: Any) -> dict[str, Any]:
+    """A new artifact."""
+    response = await register(node, data, **given)
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+async def upload(node: NodeUnderTest, artifact: dict[str, Any], data: bytes = DATA) -> httpx2.Response:
+    """The response to the upload that the manifest asks for."""
+    return await node.client.put(artifact["upload_url"], content=data, headers=artifact["upload_headers"])
+
+
+async def complete(node: NodeUnderTest, artifact: dict[str, Any]) -> httpx2.Response:
+    """The response to the word that the bytes are there."""
+    return await node.client.post(f"{ARTIFACTS}/{artifact['id']}/complete")
+
+
+async def read(node: NodeUnderTest, artifact: dict[str, Any], **query: Any) -> dict[str, Any]:
+    """The manifest."""
+    return (await node.client.get(f"{ARTIFACTS}/{artifact['id']}", params=query)).json()
+
+
+async def verified(node: NodeUnderTest, artifact: dict[str, Any]) -> dict[str, Any]:
+    """The manifest once a worker has verified the artifact."""
+    async with asyncio.timeout(20):
+        while (manifest := await read(node, artifact, wait=10, status="verifying"))["status"] == "verifying":
+            pass
+    return manifest
+
+
+async def available(node: NodeUnderTest, data: bytes = DATA, **given: Any) -> dict[str, Any]:
+    """An artifact whose bytes anybody can read."""
+    artifact = await registered(node, data, **given)
+    assert (await upload(node, artifact, data)).status_code == 200
+    await complete(node, artifact)
+    async with node.worker():
+        assert (await verified(node, artifact))["status"] == "available"
+    return artifact
+
+
+def refused(response: httpx2.Response) -> tuple[int, str]:
+    """Status and code of a refusal."""
+    return response.status_code, response.headers["x-error-code"]

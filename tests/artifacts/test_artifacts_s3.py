@@ -1,0 +1,72 @@
+"""Artifacts whose bytes are in a bucket of a real S3 service (OpenStack Swift): the node never sees them."""
+
+from collections.abc import AsyncGenerator
+
+import httpx2
+import pytest
+
+from node.rooms import blobs_of
+from node.store import keys
+from tests.artifacts.blobs import DATA
+from tests.artifacts.calls import ARTIFACTS, complete, node_on, read, refused, registered, verified
+from tests.artifacts.swift import BUCKET, Swift
+from tests.node_under_test import NodeUnderTest
+from tests.servers import RedisServer
+
+
+@pytest.fixture
+async def node(empty_redis: RedisServer, swift: Swift) -> AsyncGenerator[NodeUnderTest]:
+    async with node_on(empty_redis, blob_url=f"s3://{BUCKET}/node", aws=swift._asdict()) as node:
+        yield node
+
+
+@pytest.fixture
+async def outside() -> AsyncGenerator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient() as client:
+        yield client
+
+
+async def test_bytes_go_to_the_bucket_are_verified_and_come_from_it(
+    node: NodeUnderTest, swift: Swift, outside: httpx2.AsyncClient
+) -> None:
+    artifact = await registered(node)
+    assert artifact["upload_url"].startswith(f"{swift.AWS_ENDPOINT_URL}/{BUCKET}/node/{artifact['id']}?")
+    bare = await outside.put(artifact["upload_url"], content=DATA)
+    assert bare.status_code == 403
+    put = await outside.put(artifact["upload_url"], content=DATA, headers=artifact["upload_headers"])
+    assert put.status_code == 200, put.text
+    await complete(node, artifact)
+    async with node.worker():
+        assert (await verified(node, artifact))["status"] == "available"
+    led = await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")
+    got = await outside.get(led.headers["location"])
+    assert (got.status_code, got.content) == (200, DATA)
+    assert got.headers["content-disposition"] == 'attachment; filename="people.csv"'
+    head = await node.client.head(f"{ARTIFACTS}/{artifact['id']}/content")
+    assert (head.status_code, head.headers["content-length"]) == (200, str(len(DATA)))
+    assert refused(await node.client.put("/blobs/x", content=DATA)) == (404, "path.unknown")
+
+
+async def test_what_was_rejected_and_uploaded_again_is_removed_once_no_url_is_left(
+    node: NodeUnderTest, outside: httpx2.AsyncClient
+) -> None:
+    artifact = await registered(node, media_type="image/png")
+    await outside.put(artifact["upload_url"], content=DATA, headers=artifact["upload_headers"])
+    await complete(node, artifact)
+    async with node.worker():
+        manifest = await verified(node, artifact)
+    assert manifest["status"] == "rejected"
+    blobs = blobs_of(node.settings)
+    await blobs.delete(artifact["id"])  # as the worker does; it may have been stopped before
+    again = await outside.put(artifact["upload_url"], content=DATA, headers=artifact["upload_headers"])
+    assert again.status_code == 200
+    due = keys.artifacts(keys.partition_of_id(artifact["id"]))
+    await node.store.command("ZADD", due, 1, artifact["id"])
+    async with node.worker():
+        assert (await read(node, artifact))["status"] == "rejected"
+        for _ in range(1000):
+            if await blobs.stat(artifact["id"]) is None:
+                break
+    assert await blobs.stat(artifact["id"]) is None
+    await blobs.close()
+    assert await node.store.command("ZSCORE", due, artifact["id"]) is None
