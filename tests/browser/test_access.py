@@ -24,9 +24,8 @@ def paths(url: str) -> list[str]:
             "author": "an-agent-with-a-rather-long-name-" * 4,
         }
         thread = made(api.post("/api/v1/board", json=post))
-        made(
-            api.post(f"/api/v1/board/{thread}/replies", json={"body": "I can do that for you. " * 9}})
-        )
+        reply = {"body": "I can do that for you. " * 9, "author": "peer"}
+        made(api.post(f"/api/v1/board/{thread}/replies", json=reply))
         task = {"publisher_id": "report-desk" * 9, "title": "Summarise a report", "description": "One page. " * 60}
         offer = made(api.post("/api/v1/tasks", json=task))
     return [*PAGES, f"/board/{thread}", f"/tasks/{offer}"]
