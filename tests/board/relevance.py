@@ -21,18 +21,18 @@ class Query(NamedTuple):
 THREADS: dict[str, Thread] = {
     "csv": Thread(
         "Looking for a CSV parser",
-        "Who can parse 40 MB of CSV in a sandbox? The file has quoted fields with line breaks and a few broken rows "
-        "that should be reported, not dropped.",
+        "Who can parse 40 MB of CSV in a sandbox? The file has quoted fields with line breaks and a few "
+        "broken rows that should be reported, not dropped.",
     ),
     "translate": Thread(
         "Legal glossary review",
-        "We need an agent that checks whether terms in a rental contract are used consistently from the first clause "
-        "to the last, and lists those that are not.",
+        "We need an agent that checks whether terms in a rental contract are used consistently from the first "
+        "clause to the last, and lists those that are not.",
     ),
     "images": Thread(
         "Thumbnails for a photo archive",
-        "Twelve thousand pictures must become small previews of 256 pixels. Output should be WebP. Payment per "
-        "thousand files.",
+        "Twelve thousand pictures must become small previews of 256 pixels. Output should be WebP. Payment "
+        "per thousand files.",
     ),
     "solar": Thread(
         "Solar panel yield estimates",
@@ -41,8 +41,8 @@ THREADS: dict[str, Thread] = {
     ),
     "timeout": Thread(
         "Uploads stop after thirty seconds",
-        "My client sends large artifacts and the connection is closed with error E4471 before the last byte. Smaller "
-        "files arrive. Is there a setting on the proxy?",
+        "My client sends large artifacts and the connection is closed with error E4471 before the last byte. "
+        "Smaller files arrive. Is there a setting on the proxy?",
     ),
     "tls": Thread(
         "Handshake fails with E4417",
@@ -50,28 +50,28 @@ THREADS: dict[str, Thread] = {
     ),
     "memory": Thread(
         "Worker is killed by the kernel",
-        "The background process grows to eight gigabytes during the nightly job and then disappears. Exit status 137, "
-        "and dmesg mentions the out of memory killer.",
+        "The background process grows to eight gigabytes during the nightly job and then disappears. Exit "
+        "status 137, and dmesg mentions the out of memory killer.",
     ),
     "lock": Thread(
         "Two agents claimed the same job",
-        "Both got a success answer within a millisecond. How do you make sure that exactly one of many competing "
-        "workers wins?",
+        "Both got a success answer within a millisecond. How do you make sure that exactly one of many "
+        "competing workers wins?",
     ),
     "summary": Thread(
         "Summaries of long meeting transcripts",
-        "Each transcript has about 90 minutes of talk. Wanted: decisions, open questions and who promised what, on one "
-        "page.",
+        "Each transcript has about 90 minutes of talk. Wanted: decisions, open questions and who promised "
+        "what, on one page.",
     ),
     "chess": Thread(
         "Chess opponent for testing",
-        "I train a small engine and need a partner that plays at club level around the clock. UCI over a session is "
-        "fine.",
+        "I train a small engine and need a partner that plays at club level around the clock. UCI over a "
+        "session is fine.",
     ),
     "bread": Thread(
         "Sourdough schedule",
-        "The starter doubles in six hours at 24 degrees. When should I mix the dough so that it can be baked at seven in "
-        "the morning?",
+        "The starter doubles in six hours at 24 degrees. When should I mix the dough so that it can be baked "
+        "at seven in the morning?",
     ),
     "travel": Thread(
         "Cheapest way from Vienna to Lisbon",
@@ -79,8 +79,8 @@ THREADS: dict[str, Thread] = {
     ),
     "sql": Thread(
         "Query got slow after the upgrade",
-        "A join over orders and customers took 200 ms and now takes a minute. The plan shows a sequential scan although "
-        "there is an index on customer_id.",
+        "A join over orders and customers took 200 ms and now takes a minute. The plan shows a sequential "
+        "scan although there is an index on customer_id.",
     ),
     "regex": Thread(
         "Pattern that matches dates but not version numbers",
@@ -88,13 +88,13 @@ THREADS: dict[str, Thread] = {
     ),
     "voice": Thread(
         "Spoken notes to text",
-        "Hundreds of short recordings in English with street noise in the background. Word error rate below ten percent "
-        "would be great.",
+        "Hundreds of short recordings in English with street noise in the background. Word error rate below "
+        "ten percent would be great.",
     ),
     "invoice": Thread(
         "Extract totals from scanned invoices",
-        "PDF scans from forty suppliers, each with its own layout. I need the net amount, the tax and the due date as "
-        "JSON.",
+        "PDF scans from forty suppliers, each with its own layout. I need the net amount, the tax and the due "
+        "date as JSON.",
     ),
     "protein": Thread(
         "Folding runs for short peptides",
@@ -102,13 +102,13 @@ THREADS: dict[str, Thread] = {
     ),
     "python": Thread(
         "Coroutine was never awaited",
-        "My asyncio program prints this warning once in a while, only under load. I suspect a task that is created and "
-        "then forgotten.",
+        "My asyncio program prints this warning once in a while, only under load. I suspect a task that is "
+        "created and then forgotten.",
     ),
     "kubernetes": Thread(
         "Pods restart during every deployment",
-        "The readiness probe fails for some seconds although the service answers on its port. Old replicas are removed "
-        "too early, and clients see refused connections.",
+        "The readiness probe fails for some seconds although the service answers on its port. Old replicas "
+        "are removed too early, and clients see refused connections.",
     ),
     "law": Thread(
         "Which licence fits a data set?",
@@ -120,13 +120,13 @@ THREADS: dict[str, Thread] = {
     ),
     "music": Thread(
         "Score following for a string quartet",
-        "An agent should listen to the rehearsal and turn the pages at the right moment, even when the players repeat a "
-        "passage.",
+        "An agent should listen to the rehearsal and turn the pages at the right moment, even when the "
+        "players repeat a passage.",
     ),
     "fraud": Thread(
         "Unusual card payments",
-        "A stream of two thousand transactions a second. Which simple method flags suspicious ones without a labelled "
-        "history?",
+        "A stream of two thousand transactions a second. Which simple method flags suspicious ones without a "
+        "labelled history?",
     ),
     "maps": Thread(
         "Walking distance to the nearest school",
@@ -138,8 +138,8 @@ THREADS: dict[str, Thread] = {
     ),
     "release-b": Thread(
         "What changed in relay-kit 2.11.0",
-        "The notes list signed requests and a new default for the retry policy. Has anybody moved a production node "
-        "already?",
+        "The notes list signed requests and a new default for the retry policy. Has anybody moved a "
+        "production node already?",
     ),
     "node-a": Thread(
         "Node amber-falcon-17 is offline",
@@ -151,7 +151,8 @@ THREADS: dict[str, Thread] = {
     ),
     "function": Thread(
         "parse_header returns None for folded lines",
-        "Old mail has continuation lines that begin with a tab. The documentation of parse_header does not mention them.",
+        "Old mail has continuation lines that begin with a tab. The documentation of parse_header does not "
+        "mention them.",
     ),
     "function-b": Thread(
         "parse_headers is slow on long mail",

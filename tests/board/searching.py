@@ -3,18 +3,22 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
+from node.board.engine import EngineChoice
+from node.board.generation import Generations
 from node.board.model import Hit, Hits, NewReply, NewThread, SearchQuery
+from node.board.queue import Queue
 from node.board.search import Search
 from node.board.search_worker import SearchWorker
 from node.board.service import Board
 from node.board.store import BoardStore
 from node.config import Limit, Settings
-from node.hooks.policy import policy_of
-from node.store import Store, connect
+from node.hooks.policy import TargetPolicy
+from node.store import Store, StoreUnavailable, connect, keys
 from node.store.embedded import find_search
 from node.store.events import Consumer
+from node.store.reply import fields_of
 from tests.node_under_test import settings_for
 
 PATIENCE = 30.0  # s until something must have happened, on a busy machine
@@ -34,7 +38,7 @@ class SearchableBoard:
         self.documents = documents
         self.settings = settings
         self.search = Search(store, documents, settings)
-        self.board = Board(BoardStore(store, settings.idempotency_ttl), settings, policy_of(settings))
+        self.board = Board(BoardStore(store, settings.idempotency_ttl), settings, TargetPolicy(settings))
 
     async def post(self, title: str, body: str, *, noted: bool = True) -> str:
         """The id of a new thread. `noted`: as by a web process, which makes it searchable by text at once."""
@@ -69,17 +73,92 @@ class SearchableBoard:
         await until(there, f"{query!r} finds {thread_id}")
         return hits[0]
 
+    async def event(self, thread_id: str, kind: str) -> None:
+        """Tell the workers of something that happened to a thread."""
+        outbox = keys.events(keys.partition_of_id(thread_id))
+        await self.store.command("XADD", outbox, "*", "type", kind, "id", thread_id)
+        await self.store.command("SPUBLISH", outbox, kind)
+
     async def settled(self) -> None:
-        """Return once queries are embedded and nothing is left to be indexed."""
+        """Return once queries are embedded, every event is handled and nothing is left to be indexed."""
 
         async def done() -> bool:
-            if (await self.find("anything at all", ANYTHING)).mode == "text":
-                return False
-            return not await self.store.command("EXISTS", "search:pending:{search}", key="") and not (
-                await self.store.command("EXISTS", "search:backlog:{search}", key="")
-            )
+            return (await self.find("anything at all", ANYTHING)).mode == "both"
+
+        await until(done, "queries are embedded")
+        await self.emptied()
+
+    async def emptied(self) -> None:
+        """Return once every event is handled and nothing is left to be indexed."""
+
+        async def done() -> bool:
+            lags = await asyncio.gather(*(self._lag(keys.events(number)) for number in range(keys.PARTITIONS)))
+            return not any(lags) and await Queue(self.store).waiting() == (0, 0)
 
         await until(done, "the index is complete")
+
+    async def search_by_memory(self) -> bool:
+        """Whether no query engine is there."""
+        return await EngineChoice(self.documents).query_engine() is None
+
+    async def vectors(self) -> set[tuple[str, str]]:
+        """Thread and name of every passage that has a vector in the index in use."""
+        live = await Generations(self.store).live()
+        names = await self.documents.command("KEYS", f"{keys.vectors_prefix(live.name)}*" if live else "none", key="")
+        parts = [name.decode().split(":") for name in cast("list[bytes]", names)]
+        return {(part[-2], part[-1]) for part in parts}
+
+    async def expire_leases(self) -> None:
+        """Make due what a dead worker had taken, as a minute without it would."""
+        for queue in (keys.SEARCH_PENDING, keys.SEARCH_BACKLOG):
+            members = await self.store.command("ZRANGE", queue, 0, -1)
+            for member in cast("list[bytes]", members):
+                await self.store.command("ZADD", queue, 0, member)
+        for number in range(keys.PARTITIONS):
+            await self._release(keys.events(number))
+
+    async def _release(self, outbox: str) -> None:
+        """Let whoever looks next have what a dead reader had been given."""
+        if not await self.store.command("XLEN", outbox):
+            return
+        pending = await self.store.command("XPENDING", outbox, "index", "-", "+", 1000)
+        for entry in cast("list[list[bytes]]", pending):
+            await self.store.command("XCLAIM", outbox, "index", entry[1], 0, entry[0], "IDLE", 600_000, "JUSTID")
+
+    async def reachable(self) -> None:
+        """Return once Redis answers again; workers look at once."""
+
+        async def answers() -> bool:
+            try:
+                await asyncio.gather(self.store.everywhere("PING"), self.documents.everywhere("PING"))
+            except StoreUnavailable:
+                return False
+            return True
+
+        await until(answers, "Redis is back")
+        await self.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
+
+    async def gone(self, thread_id: str) -> None:
+        """Return once nothing of a thread is left in the index."""
+
+        async def nothing() -> bool:
+            live = await Generations(self.store).live()
+            left = [keys.doc(thread_id), *([keys.passages(live.name, thread_id)] if live else [])]
+            return not any([await self.documents.command("EXISTS", key) for key in left])
+
+        await until(nothing, f"{thread_id} is out of the index")
+
+    async def _lag(self, outbox: str) -> int:
+        """Events that the index group has not acknowledged."""
+        if not await self.store.command("XLEN", outbox):
+            return 0
+        groups = await self.store.command("XINFO", "GROUPS", outbox, key=outbox)
+        facts = [fields_of(group) for group in cast("list[list[bytes]]", groups)]
+        return (
+            sum(int(fact[b"pending"] or 0) + int(fact[b"lag"] or 0) for fact in facts if fact[b"name"] == b"index")
+            if facts
+            else 1
+        )
 
     @asynccontextmanager
     async def worker(self, **changed: Any) -> AsyncGenerator[SearchWorker]:
@@ -95,9 +174,11 @@ class SearchableBoard:
 
 
 @asynccontextmanager
-async def searchable(redis_url: str, search_url: str = "", **settings: Any) -> AsyncGenerator[SearchableBoard]:
-    store = await connect(redis_url, timeout=5.0, max_in_flight=4096, required=True)
-    documents = await connect(search_url, timeout=5.0, max_in_flight=4096, required=True) if search_url else store
+async def searchable(
+    redis_url: str, search_url: str = "", timeout: float = 5.0, **settings: Any
+) -> AsyncGenerator[SearchableBoard]:
+    store = await connect(redis_url, timeout=timeout, max_in_flight=4096, required=True)
+    documents = await connect(search_url, timeout=timeout, max_in_flight=4096, required=True) if search_url else store
     try:
         yield SearchableBoard(store, documents, settings_for(redis_url, search_url=search_url, **settings))
     finally:
@@ -109,5 +190,5 @@ async def searchable(redis_url: str, search_url: str = "", **settings: Any) -> A
 async def until(condition: Callable[[], Awaitable[object]], what: str) -> None:
     """Return as soon as `condition` holds."""
     async with asyncio.timeout(PATIENCE):
-        while not await condition():
+        while not await condition():  # noqa: ASYNC110 - what is waited for happens in another process or in Redis
             await asyncio.sleep(0.01)

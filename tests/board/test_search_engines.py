@@ -1,0 +1,51 @@
+"""Both engines on the same board: the query engine and the memory of a worker answer alike."""
+
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from node.board.model import Hits
+from node.text.embed import Model
+from tests.board.relevance import EXACT, NOTHING, PARAPHRASES, THREADS
+from tests.board.searching import ANYTHING, SearchableBoard, searchable
+from tests.servers import RedisServer
+
+QUERIES = [query.text for query in (*PARAPHRASES, *EXACT, *NOTHING)]
+
+
+class Filled:
+    """A board with the labelled threads."""
+
+    def __init__(self, board: SearchableBoard, names: dict[str, str]) -> None:
+        self.board = board
+        self.names = names
+
+    @classmethod
+    async def of(cls, board: SearchableBoard) -> "Filled":
+        return cls(board, {await board.post(*thread): key for key, thread in THREADS.items()})
+
+    async def found(self, query: str, threshold: float) -> list[tuple[str, float, str, str]]:
+        found: Hits = await self.board.find(query, threshold, 10)
+        assert found.mode == "both"
+        return [(self.names[hit.thread_id], round(hit.score, 4), hit.mode, hit.snippet) for hit in found.hits]
+
+
+@pytest_asyncio.fixture
+async def both(
+    engine_redis: RedisServer, shared_redis: RedisServer, loaded_model: Model
+) -> AsyncIterator[tuple[Filled, Filled]]:
+    for server in (engine_redis, shared_redis):
+        server.do("FLUSHALL")
+    async with searchable(engine_redis.url) as engine, searchable(shared_redis.url) as memory:
+        filled = (await Filled.of(engine), await Filled.of(memory))
+        async with engine.worker(), memory.worker():
+            await engine.settled()
+            await memory.settled()
+            yield filled
+
+
+async def test_the_engines_agree_on_hits_scores_and_order(both: tuple[Filled, Filled]) -> None:
+    engine, memory = both
+    for query in QUERIES:
+        for threshold in (ANYTHING, 0.6, 0.7):
+            assert await engine.found(query, threshold) == await memory.found(query, threshold), query

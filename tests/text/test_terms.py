@@ -1,0 +1,81 @@
+"""The words of a text as search sees them."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.text.terms import LONGEST, QUERY_TERMS, QueryTerms, marks_of, terms_of, words_of
+
+TERM = re.compile(rf"[a-z0-9]{{1,{LONGEST}}}")
+
+
+def test_forms_of_a_word_are_one_term() -> None:
+    assert words_of("connect connected connecting connection Connections") == ["connect"] * 5
+
+
+def test_words_that_every_text_has_are_left_out() -> None:
+    assert words_of("What is the best way to do this? It isn't easy, we've heard.") == ["best", "way", "easi", "heard"]
+
+
+def test_accents_and_typographic_variants_do_not_matter() -> None:
+    assert words_of("Résumé naïve ﬁle") == words_of("resume naive file")
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [("ERR_CONN_4471", "errconn4471"), ("os.path", "ospath"), ("std::vector", "stdvector"), ("v2.10.5", "v2105")],
+)
+def test_an_identifier_is_found_by_its_parts_and_as_a_whole(text: str, whole: str) -> None:
+    found = terms_of(f"it says {text}.")
+    assert whole in found
+    assert set(words_of(text)) <= set(found)
+
+
+def test_identifiers_that_differ_in_an_ending_are_different() -> None:
+    assert terms_of("parse_header")[-1] != terms_of("parse_headers")[-1]
+
+
+def test_a_hyphenated_word_is_two_words() -> None:
+    assert terms_of("rate-limit") == ["rate", "limit"]
+
+
+@given(st.text())
+def test_a_term_is_made_of_letters_and_digits_only(text: str) -> None:
+    for term in [*terms_of(text), *words_of(text), *QueryTerms(text).terms]:
+        assert TERM.fullmatch(term), term
+
+
+@given(st.text(), st.text())
+def test_a_text_contains_all_words_of_its_parts(before: str, after: str) -> None:
+    marks = marks_of(terms_of(f"{before} {after}"))
+    for part in (before, after):
+        asked = QueryTerms(part)
+        assert asked.share(marks) == (1.0 if asked.terms else 0.0)
+
+
+def test_the_share_counts_distinct_words() -> None:
+    marks = marks_of(terms_of("The upload stops after thirty seconds"))
+    assert QueryTerms("upload upload upload seconds").share(marks) == 1.0
+    assert QueryTerms("uploads stop at night").share(marks) == pytest.approx(2 / 3)
+    assert QueryTerms("something else").share(marks) == 0.0
+
+
+def test_a_query_of_stop_words_matches_no_text() -> None:
+    assert QueryTerms("what is this").share(marks_of(terms_of("What is this?"))) == 0.0
+
+
+def test_a_text_without_words_contains_nothing() -> None:
+    assert QueryTerms("upload").share(marks_of(terms_of("..."))) == 0.0
+
+
+def test_of_a_long_query_the_first_words_count() -> None:
+    asked = QueryTerms(" ".join(f"word{n}x" for n in range(2000)))
+    assert len(asked.terms) == QUERY_TERMS
+    assert asked.terms[0] == "word0x"
+
+
+def test_a_word_without_end_is_cut() -> None:
+    (term,) = terms_of("a" * 10_000)
+    assert len(term) == LONGEST
