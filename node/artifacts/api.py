@@ -80,7 +80,7 @@ class ArtifactsApi:
                     "publisher_id": "report-desk",
                     "media_type": "text/csv",
                     "byte_size": 22,
-                    "digest_sha256": "a5a4f8a9de5eebb29a2a0d4dc7d7be5a36ea1d4f4a6f0ccbf3a61ff3d5d5e4c1",
+                    "digest_sha256": "9141c69637e955662df54df4b8aa9b41149de2fd7b19b532ec142ef114049619",
                 },
             ),
             Route(

@@ -1,6 +1,7 @@
 """How artifacts end: verified or not, expired, removed; and that their bytes are given back once."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -136,18 +137,28 @@ async def test_bytes_that_are_not_the_promised_ones_are_rejected_and_removed(
     assert refused(await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")) == (409, "artifact.state")
 
 
-async def test_a_worker_that_dies_while_verifying_is_followed_by_another(node: NodeUnderTest) -> None:
-    artifact = await registered(node)
-    await upload(node, artifact)
-    await complete(node, artifact)
-    events = await completions(node, artifact)
-    first = asyncio.create_task(Room(node).verifier.handle(events))
-    await asyncio.sleep(0)
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
-    assert (await read(node, artifact))["status"] == "verifying"
-    await Room(node).verifier.handle(events)
-    assert (await read(node, artifact))["status"] == "available"
+def is_open(name: str) -> bool:
+    """Whether this process reads a file of that name."""
+    links = (os.path.realpath(each.path) for each in os.scandir("/proc/self/fd"))
+    return any(link.endswith(name) for link in links)
+
+
+async def test_a_worker_that_dies_while_verifying_is_followed_by_another(
+    empty_redis: RedisServer, tmp_path: Path
+) -> None:
+    async with node_on(empty_redis, data_dir=tmp_path) as node:
+        content = bytes(64 * 1024 * 1024)  # takes a while to read
+        artifact = await registered(node, content, media_type="application/octet-stream")
+        await upload(node, artifact, content)
+        await complete(node, artifact)
+        events = await completions(node, artifact)
+        first = asyncio.create_task(Room(node).verifier.handle(events))
+        await eventually(lambda: is_open(artifact["id"]))
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert (await read(node, artifact))["status"] == "verifying"
+        await Room(node).verifier.handle(events)
+        assert (await read(node, artifact))["status"] == "available"
 
 
 async def test_an_event_that_comes_again_settles_nothing_again(node: NodeUnderTest) -> None:
