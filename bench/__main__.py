@@ -24,7 +24,7 @@ MOST_SECONDS_A_SCENARIO = 7200
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status: 0 if everything asked for was measured."""
-    asked = _parser().parse_args(arguments)
+    asked = parser().parse_args(arguments)
     options = Options(
         rate=asked.rate,
         seconds=asked.seconds or (10.0 if asked.full else 2.0),
@@ -35,9 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         full=asked.full,
         peers=not asked.no_peers,
     )
-    wanted = [
-        s for s in ALL if s.name in asked.scenario or ("all" in asked.scenario and (asked.full or not s.full_only))
-    ]
+    wanted = chosen(asked.scenario, full=asked.full)
     now = datetime.now(UTC)
     results = Results(
         taken=now.strftime("%Y-%m-%d %H:%M UTC"),
@@ -54,13 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         whole = False
-    directory = asked.out or RESULTS / f"{now:%Y%m%d-%H%M%S}-{'-'.join(asked.scenario)}"
+    directory = asked.out or RESULTS / f"{now:%Y%m%d-%H%M%S}-{'-'.join(asked.scenario) or 'all'}"
     report.write(results, directory)
     print(report.markdown(results))
     print(f"\nwritten to {directory}", file=sys.stderr)
     if asked.readme:
         report.publish(results)
     return 0 if whole else 1
+
+
+def chosen(names: Sequence[str], *, full: bool) -> list[Scenario]:
+    """The scenarios of these names; all of them for `all` and for none, those of a full run only in one."""
+    return [s for s in ALL if s.name in names or ((not names or "all" in names) and (full or not s.full_only))]
 
 
 async def _measure(wanted: Sequence[Scenario], options: Options, results: Results) -> bool:
@@ -77,16 +80,22 @@ async def _measure(wanted: Sequence[Scenario], options: Options, results: Result
     return whole
 
 
-def _parser() -> argparse.ArgumentParser:
+def _name(text: str) -> str:
+    if text != "all" and text not in {scenario.name for scenario in ALL}:
+        raise argparse.ArgumentTypeError(f"{text!r} is no scenario")
+    return text
+
+
+def parser() -> argparse.ArgumentParser:
     names = [scenario.name for scenario in ALL]
-    parser = argparse.ArgumentParser(
+    made = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measure a relay node, and its peers in the same run.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="scenarios:\n" + "\n".join(f"  {s.name:<10} {s.about}" for s in ALL),
     )
-    add = parser.add_argument
-    add("scenario", nargs="*", default=["all"], choices=[*names, "all"], metavar="scenario", help="default: all")
+    add = made.add_argument
+    add("scenario", nargs="*", metavar="scenario", type=_name, help=f"{', '.join(names)}, or all; default: all")
     add("--rate", type=float, help="requests a second, open loop; default: half of what the node can do")
     add("--seconds", type=float, help="length of one run; default 2, with --full 10")
     add("--warmup", type=float, default=1.0, help="seconds of the same load before the first run")
@@ -97,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-peers", action="store_true", help="the node only")
     add("--out", type=Path, help="directory for results.json, report.md and plots")
     add("--readme", action="store_true", help="put the report into bench/README.md as well")
-    return parser
+    return made
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from operator import ge, le, lt
+from statistics import median
 
 import msgspec
 
@@ -57,9 +58,12 @@ def _ratio(scenario: str, figure: str, peer: str, what: str) -> Callable[[Result
 
 
 def _over(ours: Row | None, theirs: Row | None, figure: str) -> float | None:
-    above = ours.median(figure) if ours else None
-    below = theirs.median(figure) if theirs else None
-    return above / below if above is not None and below else None
+    """The median ratio of runs that were taken next to each other."""
+    if ours is None or theirs is None or figure not in ours.figures or figure not in theirs.figures:
+        return None
+    runs = zip(ours.figures[figure].runs, theirs.figures[figure].runs, strict=False)
+    ratios = [above / below for above, below in runs if below]
+    return median(ratios) if ratios else None
 
 
 def _figure(scenario: str, what: str, figure: str) -> Callable[[Results], float | None]:

@@ -8,26 +8,22 @@ import contextlib
 import itertools
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 
 from bench import node
-from bench.client import NO_ANSWER, Pool
-from bench.histogram import Histogram
+from bench.client import Pool
 from bench.load import DRAIN_SECONDS, Calls, Observed, closed_loop, open_loop
-from bench.meter import Usage, largest_web_process, redis_settings, usage
-from bench.result import Point, Results, Row, Spread, merged
+from bench.measurement import Measurement, told
+from bench.result import Point, Results, Row, merged
 from bench.schedule import Schedule
 from bench.server import Server, Unfit, given
 
 CONNECTIONS = 64
 FILLING_CONNECTIONS = 32
-ROLES = ("web", "redis", "worker")  # as shown; the supervisor uses nothing
-PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p99_ms": 99.0, "p99_9_ms": 99.9}
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,9 +46,6 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     start: Callable[[Path], AbstractAsyncContextManager[Server]]
     calls: Calls
-
-
-Once: TypeAlias = Callable[[Pool, float, str], Awaitable[Observed]]
 
 
 class Lab:
@@ -81,20 +74,18 @@ class Lab:
                 yield server
 
     @contextlib.asynccontextmanager
-    async def peer(self, peer: Peer) -> AsyncGenerator[Server | None]:
-        """A peer, or None if it cannot run here, which is noted."""
+    async def peers(self, peers: Sequence[Peer]) -> AsyncGenerator[list[tuple[Server, Calls]]]:
+        """Those of the peers that can run here, all at once, with their requests; what cannot is noted."""
+        running: list[tuple[Server, Calls]] = []
         async with contextlib.AsyncExitStack() as stack:
-            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-            self.say(f"starting {peer.name}")
-            try:
-                server = await stack.enter_async_context(peer.start(home))
-            except Unfit as unfit:
-                self.skip(peer.name, unfit)
-                server = None
-            try:
-                yield server
-            except Unfit as unfit:
-                self.skip(peer.name, unfit)
+            for peer in peers:
+                home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+                self.say(f"starting {peer.name}")
+                try:
+                    running.append((await stack.enter_async_context(peer.start(home)), self.numbered(peer.calls)))
+                except Unfit as unfit:
+                    self.skip(peer.name, unfit)
+            yield running
 
     @property
     def alone(self) -> bool:
@@ -121,15 +112,9 @@ class Lab:
         drain: float = DRAIN_SECONDS,
     ) -> Row:
         """Open loop at `rate` requests a second."""
-        options = self.options
-        # Each connection has its turn at least every two seconds: after five, servers close an idle one.
-        size = max(1, min(connections or options.connections, int(rate * 2)))
-
-        def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
-            return open_loop(pool, calls, Schedule(rate, seconds), drain=drain, each_second=self.progress(label))
-
-        row = Row(scenario=self.scenario, subject=server.name, what=what, rate=rate, connections=size)
-        return await self._measure(server, row, once, runs, seconds, warmup)
+        measurement = self._open_loop(server, calls, what, rate, connections, drain)
+        [row] = await self._taken([measurement], runs, seconds, warmup)
+        return row
 
     async def at_ceiling(
         self,
@@ -142,13 +127,22 @@ class Lab:
         seconds: float | None = None,
     ) -> Row:
         """Closed loop: as many requests as `connections` connections get answered."""
-        size = connections or self.options.connections
+        [row] = await self._taken([self._closed_loop(server, calls, what, connections)], runs, seconds)
+        return row
 
-        def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
-            return closed_loop(pool, calls, seconds, each_second=self.progress(label))
+    async def side_by_side(
+        self, pairs: Sequence[tuple[Server, Calls]], what: str, rate: float | None = None
+    ) -> list[Row]:
+        """The same on several servers, their runs in turn, so that what else the machine does meets all alike.
 
-        row = Row(scenario=self.scenario, subject=server.name, what=what, connections=size)
-        return await self._measure(server, row, once, runs, seconds)
+        At `rate` if there is one, else at the ceiling. A server other than the first that fails is left out.
+        """
+        return await self._taken(
+            [
+                self._closed_loop(server, calls, what) if rate is None else self._open_loop(server, calls, what, rate)
+                for server, calls in pairs
+            ]
+        )
 
     async def at_asked_rate(self, server: Server, calls: Calls) -> Row:
         """At --rate; without it, at half of the ceiling, which is measured first."""
@@ -157,6 +151,61 @@ class Lab:
             ceiling = await self.at_ceiling(server, calls, "ceiling")
             return await self.at_rate(server, calls, "half of the ceiling", ceiling.requests_per_s / 2)
         return await self.at_rate(server, calls, "open loop", rate)
+
+    def _open_loop(
+        self,
+        server: Server,
+        calls: Calls,
+        what: str,
+        rate: float,
+        connections: int | None = None,
+        drain: float = DRAIN_SECONDS,
+    ) -> Measurement:
+        # Each connection has its turn at least every two seconds: after five, servers close an idle one.
+        size = max(1, min(connections or self.options.connections, int(rate * 2)))
+
+        def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
+            return open_loop(pool, calls, Schedule(rate, seconds), drain=drain, each_second=self.progress(label))
+
+        row = Row(scenario=self.scenario, subject=server.name, what=what, rate=rate, connections=size)
+        return Measurement(server, row, self.pool, once)
+
+    def _closed_loop(self, server: Server, calls: Calls, what: str, connections: int | None = None) -> Measurement:
+        def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
+            return closed_loop(pool, calls, seconds, each_second=self.progress(label))
+
+        size = connections or self.options.connections
+        return Measurement(
+            server, Row(scenario=self.scenario, subject=server.name, what=what, connections=size), self.pool, once
+        )
+
+    async def _taken(
+        self,
+        measurements: list[Measurement],
+        runs: int | None = None,
+        seconds: float | None = None,
+        warmup: float | None = None,
+    ) -> list[Row]:
+        """Take the runs of all measurements in turn and keep their rows."""
+        runs, seconds = runs or self.options.runs, seconds or self.options.seconds
+        for measurement in measurements:
+            await measurement.warm_up(self.options.warmup if warmup is None else warmup)
+        failed: set[Measurement] = set()
+        for _ in range(runs):
+            for measurement in measurements:
+                if measurement not in failed:
+                    try:
+                        await measurement.run(seconds, runs)
+                    except Unfit as unfit:
+                        if measurement is measurements[0]:
+                            raise
+                        failed.add(measurement)
+                        self.skip(measurement.row.subject, unfit)
+        taken = [measurement for measurement in measurements if measurement not in failed]
+        for measurement in taken:
+            self.results.rows += measurement.finish()
+            self.say(f"{measurement.label}: {told(measurement.row)}")
+        return [measurement.row for measurement in taken]
 
     def numbered(self, calls: Calls) -> Calls:
         """The same requests, numbered through all measurements of this lab instead of from 0 in each."""
@@ -175,58 +224,6 @@ class Lab:
         if seen.good != count:
             raise Unfit(f"{label}: {seen.good} answered as expected, statuses {merged([seen.statuses])}")
         return seen
-
-    async def _measure(
-        self, server: Server, row: Row, once: Once, runs: int | None, seconds: float | None, warmup: float | None = None
-    ) -> Row:
-        options = self.options
-        runs, seconds = runs or options.runs, seconds or options.seconds
-        warmup = options.warmup if warmup is None else warmup
-        label = f"{row.subject}: {row.what}" + (f", {row.rate:,.0f}/s" if row.rate else "")
-        if warmup > 0:
-            async with self.pool(server, row.connections) as pool:
-                await once(pool, warmup, f"{label}, warm-up")
-        figures: dict[str, list[float]] = {}
-        observed: list[Observed] = []
-        for run in range(1, runs + 1):
-            async with self.pool(server, row.connections) as pool:
-                before = usage(server)
-                seen = await once(pool, seconds, f"{label}, run {run}/{runs}")
-                used = usage(server).since(before)
-            if seen.good == 0:
-                raise Unfit(f"{label}: no answer as expected, statuses {merged([seen.statuses])}")
-            for name, value in figures_of(seen, used).items():
-                figures.setdefault(name, []).append(value)
-            observed.append(seen)
-        row.figures = {name: Spread.of(values) for name, values in figures.items()}
-        if server.root is not None and (largest := largest_web_process(server)):
-            row.figures["web_peak_mb"] = Spread.of([largest])
-        row.statuses = merged([seen.statuses for seen in observed])
-        row.settings = server.settings
-        row.redis_settings = redis_settings(server.redis) if server.redis is not None else {}
-        together = Histogram()
-        for seen in observed:
-            together.add(seen.latencies())
-        row.distribution = together.encoded()
-        self.results.rows.append(row)
-        self._kinds(row, observed)
-        self.say(f"{label}: {told(row)}")
-        return row
-
-    def _kinds(self, row: Row, observed: list[Observed]) -> None:
-        """A row of latencies for each kind, where a load mixes several."""
-        kinds = sorted({kind for seen in observed for kind in seen.tallies})
-        for kind in kinds if len(kinds) > 1 else ():
-            part = Row(
-                scenario=row.scenario, subject=row.subject, what=f"{row.what}: {kind}", connections=row.connections
-            )
-            each = [seen.latencies(kind) for seen in observed]
-            part.figures = {
-                name: Spread.of([latencies.percentile(percent) for latencies in each])
-                for name, percent in PERCENTILES.items()
-            }
-            part.statuses = merged([seen.tally(kind).statuses for seen in observed])
-            self.results.rows.append(part)
 
     # Figures and progress
 
@@ -257,34 +254,3 @@ class Lab:
                 self.say(text)
 
         return show
-
-
-def figures_of(seen: Observed, used: Usage) -> Mapping[str, float]:
-    """One run in figures: rates, latencies in ms, the generator's own share, costs per answered request."""
-    latencies = seen.latencies()
-    answered = max(1, sum(times for status, times in seen.statuses.items() if status not in NO_ANSWER))
-    figures = {
-        "requests_per_s": seen.good / seen.seconds,
-        **{name: latencies.percentile(percent) for name, percent in PERCENTILES.items()},
-        "max_ms": latencies.largest,
-        "late_share": seen.late / max(1, seen.sent),
-        "delayed_share": seen.delayed / max(1, seen.sent),
-        "generator_busy": seen.busy,
-        "failed": float(seen.bad),
-    }
-    figures |= {f"{role}_cpu_us": 1e6 * seconds / answered for role, seconds in used.cpu.items()}
-    figures |= {f"{role}_rss_mb": megabytes for role, megabytes in used.rss.items()}
-    if used.commands:
-        figures["redis_commands"] = sum(used.commands.values()) / answered
-        figures["redis_scripts"] = used.commands.get("evalsha", 0) / answered
-    return figures
-
-
-def told(row: Row) -> str:
-    """A row in one line."""
-    shown = {name: spread.median for name, spread in row.figures.items()}
-    parts = [f"{shown['requests_per_s']:,.0f}/s"]
-    parts += [f"{name.removesuffix('_ms').replace('_', '.')} {shown[name]:.2f} ms" for name in PERCENTILES]
-    parts += [f"{role} {shown[name]:.0f} µs" for role in ROLES if (name := f"{role}_cpu_us") in shown]
-    wrong = {status: times for status, times in row.statuses.items() if not status.startswith("2")}
-    return ", ".join(parts) + (f", {wrong}" if wrong else "")

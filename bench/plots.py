@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bench.lab import PERCENTILES
+from bench.measurement import PERCENTILES
 from bench.result import Results
 from bench.scenarios import growth, relay
 

@@ -8,7 +8,7 @@ import msgspec
 
 from bench import plots
 from bench.goals import verdicts
-from bench.lab import ROLES
+from bench.measurement import ROLES
 from bench.result import Results, Row, Spread
 
 README = Path(__file__).parent / "README.md"

@@ -26,13 +26,10 @@ async def run(lab: Lab) -> None:
         async with lab.node() as node:
             await lab.at_asked_rate(node, relay)
         return
-    async with lab.node("web") as node:
-        await lab.at_ceiling(node, health, CEILING)
+    async with lab.node("web") as node, lab.peers([mcp_sdk.PEER]) as peers:
+        await lab.side_by_side([(node, health), *peers], CEILING)
         ceiling = await lab.at_ceiling(node, relay, "relay_message, ceiling")
         await lab.at_rate(node, relay, "relay_message, half of the ceiling", ceiling.requests_per_s / 2)
-    async with lab.peer(mcp_sdk.PEER) as server:
-        if server is not None:
-            await lab.at_ceiling(server, lab.numbered(mcp_sdk.PEER.calls), CEILING)
 
 
 SCENARIO = Scenario("mcp", "MCP tools/call; the Python SDK's server beside it", run)

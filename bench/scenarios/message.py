@@ -19,12 +19,9 @@ async def run(lab: Lab) -> None:
         async with lab.node() as node:
             await lab.at_asked_rate(node, messages)
         return
-    async with lab.node("web") as node:
-        ceiling = await lab.at_ceiling(node, messages, CEILING)
+    async with lab.node("web") as node, lab.peers([a2a_sdk.PEER]) as peers:
+        ceiling, *_ = await lab.side_by_side([(node, messages), *peers], CEILING)
         await lab.at_rate(node, messages, "half of the ceiling", ceiling.requests_per_s / 2)
-    async with lab.peer(a2a_sdk.PEER) as server:
-        if server is not None:
-            await lab.at_ceiling(server, lab.numbered(a2a_sdk.PEER.calls), CEILING)
 
 
 SCENARIO = Scenario("message", "A2A message:send; a2a-sdk's server beside it", run)

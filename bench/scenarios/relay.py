@@ -26,18 +26,14 @@ async def run(lab: Lab) -> None:
         async with lab.node() as node:
             await lab.at_asked_rate(node, messages)
         return
-    async with lab.node("web") as node:
-        ceiling = await lab.at_ceiling(node, messages, CEILING)
-        half = ceiling.requests_per_s / 2
+    async with lab.node("web") as node, lab.peers(PEERS) as peers:
         lab.point(START, node.start_seconds, "s")
+        ceiling, *others = await lab.side_by_side([(node, messages), *peers], CEILING)
+        half = ceiling.requests_per_s / 2
+        able = {row.subject for row in others if row.requests_per_s > half}
+        able_peers = [(server, calls) for server, calls in peers if server.name in able]
+        await lab.side_by_side([(node, messages), *able_peers], SAME_RATE, half)
         await lab.at_ceiling(node, relay_messages(lab, public=False), PRIVATE)
-        await lab.at_rate(node, messages, SAME_RATE, half)
-    for peer in PEERS:
-        async with lab.peer(peer) as server:
-            if server is not None:
-                own = await lab.at_ceiling(server, lab.numbered(peer.calls), CEILING)
-                if own.requests_per_s > half:
-                    await lab.at_rate(server, lab.numbered(peer.calls), SAME_RATE, half)
     async with lab.node() as node:
         await lab.at_rate(node, messages, HALF, half)
         for share in SHARES:

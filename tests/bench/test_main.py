@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.__main__ import main
+from bench.__main__ import chosen, main, parser
 from bench.result import Results
 from bench.scenarios import ALL
 from bench.server import Unfit, given
@@ -46,3 +46,16 @@ def test_a_nonsensical_rate_is_refused_before_anything_is_sent(capsys: pytest.Ca
 def test_each_scenario_has_a_name_and_a_sentence() -> None:
     assert len({scenario.name for scenario in ALL}) == len(ALL) == 12
     assert all(scenario.about for scenario in ALL)
+
+
+def test_without_a_name_everything_but_the_long_ones_is_chosen() -> None:
+    assert parser().parse_args([]).scenario == []
+    assert [s.name for s in chosen([], full=False)] == [s.name for s in ALL if s.name != "growth"]
+    assert chosen(["all"], full=True) == list(ALL)
+    assert [s.name for s in chosen(["growth", "claim"], full=False)] == ["claim", "growth"]
+
+
+def test_a_name_that_is_no_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["relais"])
+    assert "'relais' is no scenario" in capsys.readouterr().err
