@@ -4,6 +4,7 @@ Granian calls `create` in each web process. The rooms are put together once the 
 that the store's connections belong to its event loop.
 """
 
+import asyncio
 import gc
 from collections.abc import Mapping
 
@@ -23,6 +24,7 @@ from node.feedback.api import FeedbackApi
 from node.front import ASGIApp, Front, handle
 from node.log import configure
 from node.mcp.compose import Mcp
+from node.ops.blocklist import Blocked
 from node.ops.health import Capabilities, HealthApi
 from node.relay.api import RelayApi
 from node.rooms import Rooms, Stores
@@ -76,6 +78,8 @@ class WebNode:
         self._stores = stores
         self._rooms = Rooms(settings, stores)
         self._limiter = Limiter(settings.limits, LimitStore(store))
+        self._blocked = Blocked(store)
+        self._following = asyncio.create_task(self._blocked.run())
         operations = operations_of(settings, store, self._rooms, self._limiter)
         # MCP's tools are these operations; the documents are of all of them.
         self._mcp = Mcp(operations, handle, self._limiter, store, settings.public_url)
@@ -103,6 +107,10 @@ class WebNode:
         """Litestar, for all that is not hot."""
         await self._router(scope, receive, send)  # type: ignore[arg-type]
 
+    def refuses(self, client: str) -> bool:
+        """Whether the operator has blocked a client."""
+        return client in self._blocked
+
     def release(self) -> None:
         """Answer what is held, so that the process can stop."""
         waiting.release(self._stores.main.news)
@@ -110,6 +118,7 @@ class WebNode:
 
     async def close(self) -> None:
         """Let go of the stores."""
+        self._following.cancel()
         await self._rooms.close()
         await self._stores.close()
 

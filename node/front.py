@@ -46,6 +46,11 @@ PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-max-age", b"7200"),
 )
 
+HEALTH = "/health"
+"""What a blocked client is still answered."""
+
+BLOCKED = refusal(Refused("client.blocked"))
+
 
 class Node(Protocol):
     """What the composition root hands over once a process is ready to serve."""
@@ -57,6 +62,8 @@ class Node(Protocol):
     def mounted(self) -> Mapping[str, ASGIApp]: ...
 
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def refuses(self, client: str) -> bool: ...
 
     def release(self) -> None: ...
 
@@ -74,6 +81,7 @@ class Front:
         self._mounted: Mapping[str, ASGIApp] = {}
         self._mounts: tuple[str, ...] = ()
         self._router: ASGIApp | None = None
+        self._refuses: Callable[[str], bool] = _refuses_nobody
         # Unique over processes and restarts, and cheaper than a random one for each request.
         self._request_prefix = os.urandom(5).hex()
         self._request_numbers = count()
@@ -87,6 +95,8 @@ class Front:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = f"{self._request_prefix}{next(self._request_numbers):08x}"
         request = Request(scope, receive, self._addresses.of(scope), request_id)
+        if self._refuses(request.client) and request.path != HEALTH:
+            return await respond(request, BLOCKED, _without_body(send) if request.method == "HEAD" else send)
         if request.path.startswith(self._mounts):
             return await self._mount(request)(scope, receive, _with_request_id(request, send))
         is_head = request.method == "HEAD"
@@ -139,6 +149,7 @@ class Front:
         self._mounted = node.mounted
         self._mounts = tuple(node.mounted)
         self._router = node.router
+        self._refuses = node.refuses
         with suppress(NotImplementedError, ValueError):  # not in the main thread: a test
             asyncio.get_running_loop().add_signal_handler(RELEASE_WAITERS, node.release)
         await send({"type": "lifespan.startup.complete"})
@@ -217,6 +228,10 @@ def _without_body(send: Send) -> Send:
         await send(message)
 
     return send_on
+
+
+def _refuses_nobody(_client: str) -> bool:
+    return False
 
 
 def _one_host(headers: Sequence[Header]) -> bool:
