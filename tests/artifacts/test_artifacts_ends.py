@@ -1,7 +1,6 @@
 """How artifacts end: verified or not, expired, removed; and that their bytes are given back once."""
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -139,8 +138,7 @@ async def test_bytes_that_are_not_the_promised_ones_are_rejected_and_removed(
 
 def is_open(name: str) -> bool:
     """Whether this process reads a file of that name."""
-    links = (os.path.realpath(each.path) for each in os.scandir("/proc/self/fd"))
-    return any(link.endswith(name) for link in links)
+    return any(link.resolve().name == name for link in Path("/proc/self/fd").iterdir())
 
 
 async def test_a_worker_that_dies_while_verifying_is_followed_by_another(
