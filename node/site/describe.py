@@ -82,7 +82,6 @@ def groups(routes: Sequence[Route], settings: Settings) -> list[Group]:
     first: dict[tuple[str, Any], str] = {}
     for route in routes:
         first.setdefault((route.method, route.handler), route.path)
-    tags = sorted({route.tag for route in routes}, key=lambda tag: (_rank(tag), tag))
     return [
         Group(
             tag,
@@ -93,8 +92,13 @@ def groups(routes: Sequence[Route], settings: Settings) -> list[Group]:
                 if route.tag == tag
             ],
         )
-        for tag in tags
+        for tag in tags_of(routes)
     ]
+
+
+def tags_of(routes: Sequence[Route]) -> list[str]:
+    """The capabilities that have operations, in the order in which they are shown."""
+    return sorted({route.tag for route in routes}, key=lambda tag: (_rank(tag), tag))
 
 
 def limits(values: Limits) -> list[tuple[str, str, str]]:

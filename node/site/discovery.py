@@ -1,11 +1,11 @@
 """The documents that describe the node to programs: OpenAPI, JSON Schema, llms.txt, robots.txt, the mark.
 
-All are made once, from the route tables, the catalogue of errors and the settings: what they say
-is what the code does. Nothing that users wrote is in them.
+All are made from the route tables, the catalogue of errors and the settings, once, when the first is
+asked for: what they say is what the code does. Nothing that users wrote is in them.
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 
@@ -38,10 +38,15 @@ LISTED = (
 
 def discovery_routes(routes: Sequence[Route], settings: Settings) -> list[Route]:
     """The routes of the documents about `routes`, and about themselves (SPEC 4.8)."""
-    documents: dict[str, Document] = {}
+
+    @cache
+    def documents() -> dict[str, Document]:
+        # A process that starts is wanted for other things first, and most never need these.
+        bodies = _bodies([*routes, *own], settings)
+        return {path: Document(bodies[path], media_type) for path, media_type, _ in LISTED}
 
     async def send(path: str, request: Request) -> Response:
-        return documents[path].answer(request)
+        return documents()[path].answer(request)
 
     own = [
         Route(
@@ -54,8 +59,6 @@ def discovery_routes(routes: Sequence[Route], settings: Settings) -> list[Route]
         )
         for path, media_type, summary in LISTED
     ]
-    bodies = _bodies([*routes, *own], settings)
-    documents |= {path: Document(bodies[path], media_type) for path, media_type, _ in LISTED}
     return [*own, *reference_routes(described([*routes, *own]), settings, Pages(settings, ASSETS))]
 
 

@@ -5,12 +5,12 @@ styles inline. What the pages say comes from the same data as the OpenAPI docume
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 
 import msgspec
 
 from node.config import Settings
-from node.site.describe import Group, groups, limits
+from node.site.describe import Group, groups, limits, tags_of
 from node.site.document import Document
 from node.site.page import HTML, PAGE_HEADERS, Pages
 from node.web.errors import CATALOGUE
@@ -23,12 +23,15 @@ MINUTES = b"public, max-age=300"
 
 def reference_routes(routes: Sequence[Route], settings: Settings, pages: Pages) -> list[Route]:
     """The reference of `routes`: an overview, and a page for each group of them."""
-    found = groups(routes, settings)
-    documents = {"/reference": _overview(found, settings, pages)}
-    documents |= {f"/reference/{group.tag}": _group(group, found, pages) for group in found}
+
+    @cache
+    def documents() -> dict[str, Document]:
+        found = groups(routes, settings)
+        overview = {"/reference": _overview(found, settings, pages)}
+        return overview | {f"/reference/{group.tag}": _group(group, found, pages) for group in found}
 
     async def send(path: str, request: Request) -> Response:
-        return documents[path].answer(request)
+        return documents()[path].answer(request)
 
     return [
         Route(
@@ -40,7 +43,7 @@ def reference_routes(routes: Sequence[Route], settings: Settings, pages: Pages) 
             media_type="text/html",
             hidden=True,
         )
-        for path in documents
+        for path in ("/reference", *(f"/reference/{tag}" for tag in tags_of(routes)))
     ]
 
 
