@@ -1,0 +1,60 @@
+"""The recipes that need no language model do what they say, as they stand.
+
+Those for LangGraph, CrewAI, AutoGen and the OpenAI Agents SDK were run with a scripted model in the place of the real
+one, in the versions that they name; those packages are too large to install for a test.
+"""
+
+import asyncio
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.javascript import SCRIPTS, node_binary
+from tests.conformance.mcp.clients import connected
+from tests.nodes import NodeProcess
+
+PATIENCE = 60.0  # s
+
+RUNNERS = {
+    "sh": (shutil.which("bash") or "bash", "-euc"),
+    "python": (sys.executable, "-c"),
+    "ts": (node_binary(), "--disable-warning=ExperimentalWarning", "--input-type=module-typescript", "-e"),
+}
+"""How the code of a recipe is run, by the language that its block names."""
+
+
+async def blocks(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
+    """The code of a recipe, as a client gets it: languages and texts."""
+    async with connected("python-auto", node.url) as caller:
+        (content,) = (await caller.ask("readResource", uri=f"node://recipes/{recipe}.md"))["contents"]
+    return re.findall(r"```(\w+)\n(.*?)```", content["text"], re.DOTALL)
+
+
+async def run(language: str, code: str, folder: Path) -> str:
+    """What the code writes; it must end well."""
+    process = await asyncio.create_subprocess_exec(
+        *RUNNERS[language], code, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(PATIENCE):
+        output, complaints = await process.communicate()
+    assert process.returncode == 0, complaints.decode() + output.decode()
+    return output.decode()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "shown"),
+    [
+        ("http-curl", ['"body":"Step 1 is done."', '"status":"destroyed"', '"hits":', '"valid":true']),
+        ("python", ["1 python-agent Step 1 is done.", "get_node_health", "tasks on offer"]),
+        ("typescript", ["Step 1 is done.", "get_node_health", "tasks on offer"]),
+    ],
+)
+async def test_a_recipe_works_as_it_stands(served: NodeProcess, tmp_path: Path, recipe: str, shown: list[str]) -> None:
+    # Where the JavaScript packages are that the TypeScript recipe tells its reader to install.
+    folder = SCRIPTS if recipe == "typescript" else tmp_path
+    output = "".join([await run(language, code, folder) for language, code in await blocks(served, recipe)])
+    for text in shown:
+        assert text in output
