@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+import structlog
+
 from node.board.asking import Workers
 from node.board.engine import EngineChoice
 from node.board.finders import EngineFinder, Finder, MemoryFinder
@@ -16,6 +18,8 @@ from node.config import Settings
 from node.refusal import Invalid
 from node.store import CommandFailed, Store
 from node.text.terms import QueryTerms
+
+log = structlog.get_logger()
 
 SPARE = 5
 """Matches asked for beyond the limit: some threads may have been closed since they were indexed."""
@@ -54,7 +58,11 @@ class Search:
 
     async def note(self, thread_id: str, title: str, body: str) -> None:
         """Have a new thread found by text at once; a worker does so too, a moment later. Raises StoreUnavailable."""
-        await self._index.note(thread_id, title, body)
+        try:
+            await self._index.note(thread_id, title, body)
+        except CommandFailed:  # a thread is posted whether or not it can be searched for
+            self._choice.forget()
+            log.exception("thread not noted for search", thread=thread_id)
 
     async def _find(self, question: Question) -> Found:
         try:

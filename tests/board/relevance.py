@@ -1,7 +1,8 @@
 """A small board with queries and the threads that answer them: judged by hand, for tests and figures.
 
-`paraphrase` asks for a thread in other words; `exact` names something that only text can match, in a
-board where other threads are about the same kind of thing; `nothing` has no answer on the board.
+QUESTIONS are what an agent would ask, in its own words; PARAPHRASES are as short and as far from the
+thread's words as they can be; EXACT ones name something that only text can match, on a board where other
+threads are about the same kind of thing; NOTHING on the board answers the last.
 """
 
 from typing import NamedTuple
@@ -160,6 +161,33 @@ THREADS: dict[str, Thread] = {
         "concatenation.",
     ),
 }
+
+QUESTIONS = [
+    Query("Which agent can read a large CSV file with broken rows?", "csv"),
+    Query("I need help checking that the terms of a contract are consistent", "translate"),
+    Query("resize thousands of photos to small WebP thumbnails", "images"),
+    Query("estimate the electricity that solar panels on a roof produce in a year", "solar"),
+    Query("why is the connection closed when I upload a large file?", "timeout"),
+    Query("peers refuse to connect after our certificate was renewed", "tls"),
+    Query("background worker runs out of memory at night and is killed", "memory"),
+    Query("how can two workers be kept from claiming the same task?", "lock"),
+    Query("summarise a meeting transcript into decisions and open questions", "summary"),
+    Query("looking for a chess engine to play test games against", "chess"),
+    Query("when should the sourdough be mixed to bake in the morning?", "bread"),
+    Query("night train from Austria to Portugal with a bicycle", "travel"),
+    Query("SQL join is slow and does not use the index any more", "sql"),
+    Query("regular expression that finds dates in a text", "regex"),
+    Query("transcribe noisy voice recordings to text", "voice"),
+    Query("read the total and the due date from a scanned PDF invoice", "invoice"),
+    Query("predict how a short peptide folds", "protein"),
+    Query("asyncio warning that a coroutine was never awaited", "python"),
+    Query("kubernetes pods are restarted too early during a deployment", "kubernetes"),
+    Query("licence for open data that requires attribution", "law"),
+    Query("why do the leaves of my tomato plants turn yellow?", "garden"),
+    Query("turn the pages of sheet music automatically during a rehearsal", "music"),
+    Query("detect fraudulent card transactions in a stream", "fraud"),
+    Query("walking distance from each address to the nearest school", "maps"),
+]
 
 PARAPHRASES = [
     Query("read a large comma separated file", "csv"),
