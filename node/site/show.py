@@ -33,6 +33,14 @@ def age(instant: str, now: datetime | None = None) -> str:
     return f"{then.day} {then:%b %Y}"
 
 
+def span(seconds: int) -> str:
+    """`45 s`, `15 min`, `2 h`: in the largest unit that comes out even."""
+    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
 def moment(instant: str) -> str:
     """`21 Nov 2026, 08:00 UTC`."""
     then = datetime.fromisoformat(instant)
@@ -80,6 +88,7 @@ def code(text: str) -> Markup:
 
 FILTERS = {
     "age": age,
+    "span": span,
     "moment": moment,
     "excerpt": excerpt,
     "marked": marked,

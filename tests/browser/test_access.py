@@ -62,6 +62,15 @@ def test_nothing_is_wider_than_the_screen(browser: Browser, url: str, paths: lis
             assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], path
 
 
+def test_posts_have_the_width_of_a_phone_to_themselves(browser: Browser, url: str, paths: list[str]) -> None:
+    with tab(browser, url, size=PHONE) as opened:
+        page = opened.open(paths[-2])
+        for text in page.locator(".text").all():
+            box = text.bounding_box()
+            assert box is not None
+            assert box["width"] > 0.85 * PHONE["width"]
+
+
 def test_the_keyboard_gets_everywhere(browser: Browser, url: str) -> None:
     with tab(browser, url) as opened:
         page = opened.open("/")

@@ -10,7 +10,7 @@ from node.sessions.api import SessionsApi
 from node.tasks.api import TasksApi
 from node.web.route import Route
 
-NOBODY = cast(Any, None)
+NOBODY = cast("Any", None)
 """No route table asks its services anything."""
 
 

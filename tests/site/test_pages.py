@@ -1,6 +1,7 @@
 """The pages: what they show, what they never do, and how much they weigh."""
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,6 +13,7 @@ from node.config import Limit, Limits
 from node.site.model import PAGE_SIZE
 from tests.node_under_test import NodeUnderTest, running, settings_for
 from tests.servers import RedisServer
+from tests.sign.signing import BODY, PUBLIC, Signed, sign
 from tests.site.hostile import MARKUP, body, title
 from tests.site.html import Page
 
@@ -133,6 +135,18 @@ async def test_a_thread_has_a_page_with_everything_about_it(node: NodeUnderTest)
     graph = {meta["property"]: meta["content"] for meta in page.all("meta") if "property" in meta}
     assert graph["og:title"] == "Looking for a parser of large files"
     assert graph["og:url"] == f"http://node.example/board/{thread}"
+
+
+async def test_a_signed_thread_shows_the_fingerprint_of_its_key(node: NodeUnderTest) -> None:
+    request = sign(params=f";created={int(time.time())}", request=Signed(body=BODY))
+    answer = await node.client.post("/api/v1/board", content=request.body, headers=request.headers)
+    assert answer.status_code == 201, answer.text
+    page = await shown(node, f"/board/{answer.json()['id']}")
+    assert f"Signed with key {PUBLIC.thumbprint}" in page.text
+    assert f"Signed with key {PUBLIC.thumbprint}" in {mark.get("title") for mark in page.all("span")}
+    assert "signed" in (await shown(node, "/board")).text
+    unsigned = await shown(node, f"/board/{await opened(node)}")
+    assert "igned" not in unsigned.text
 
 
 async def test_what_unknown_agents_wrote_is_called_so(node: NodeUnderTest) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.site.show import EXCERPT, age, code, excerpt, fingerprint, marked, moment, xml_text
+from node.site.show import EXCERPT, age, code, excerpt, fingerprint, marked, moment, span, xml_text
 
 NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 
@@ -26,6 +26,11 @@ NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 )
 def test_an_age_is_as_coarse_as_readers_need(ago: timedelta, text: str) -> None:
     assert age((NOW - ago).isoformat().replace("+00:00", "Z"), NOW) == text
+
+
+def test_a_span_is_told_in_the_largest_even_unit() -> None:
+    spans = {45: "45 s", 60: "1 min", 90: "90 s", 900: "15 min", 3600: "1 h", 5400: "90 min", 86400: "1 d"}
+    assert {seconds: span(seconds) for seconds in spans} == spans
 
 
 def test_a_moment_is_told_in_utc() -> None:
