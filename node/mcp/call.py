@@ -25,6 +25,9 @@ from node.web.route import Route
 LIMIT = "mcp"
 QUOTE = b'"'
 
+SHOWN = 60
+"""Characters of an unknown argument's name that are told back."""
+
 
 class CallParams(msgspec.Struct, gc=False):
     """The params of tools/call; `_meta` is ignored."""
@@ -54,7 +57,10 @@ class Bound:
         self.in_path = tuple(name for name in tool.inputs if f"{{{name}}}" in route.path)
         self.has_query = route.method == "GET"
         self.always = [f"{name}={quote(value)}" for name, value in tool.query.items()]
-        self.digest = "digest_sha256" in tool.inputs
+        self.has_digest = "digest_sha256" in tool.inputs
+        kinds = {name: schema.get("type") for name, schema in tool.inputs.items()}
+        self.optional = {name for name, kind in kinds.items() if kind and name not in tool.required}
+        self.whole = {name for name, kind in kinds.items() if kind == "integer"}
 
 
 class ToolCalls:
@@ -105,17 +111,30 @@ def _request(bound: Bound, raw: Raw) -> tuple[dict[str, str], str, bytes, Sequen
     """Path parameters, query string, body and headers of the request that the arguments ask for."""
     if bound.tool.open_inputs:
         return {}, "", bytes(raw), ()
-    arguments = _arguments.decode(raw)
-    known = bound.tool.inputs
-    unknown = [name for name in arguments if name not in known]
-    if unknown:
-        takes = ", ".join(known) or "no arguments"
-        raise BadArguments(f"{', '.join(unknown)}: unknown; this tool takes {takes}")
+    arguments = _known(bound, raw)
     path = {name: _path_parameter(name, arguments) for name in bound.in_path}
     if bound.has_query:
         return path, _query(bound.always, arguments), b"", ()
-    body = _encode(arguments) if path else bytes(raw)
-    return path, "", body, (_content_digest(arguments),) if bound.digest else ()
+    return path, "", _encode(arguments), (_content_digest(arguments),) if bound.has_digest else ()
+
+
+def _known(bound: Bound, raw: Raw) -> Arguments:
+    """The arguments by name, as the operation takes them.
+
+    Frameworks send null for what is optional, and some 5.0 for 5, which JSON Schema calls an integer.
+    """
+    arguments = _arguments.decode(raw)
+    unknown = [name[:SHOWN] for name in arguments if name not in bound.tool.inputs]
+    if unknown:
+        takes = ", ".join(bound.tool.inputs) or "no arguments"
+        raise BadArguments(f"{', '.join(unknown[:3])}: unknown; this tool takes {takes}")
+    for name, value in list(arguments.items()):
+        text = bytes(value)
+        if text == b"null" and name in bound.optional:
+            del arguments[name]
+        elif name in bound.whole and text.endswith(b".0"):
+            arguments[name] = Raw(text[:-2])
+    return arguments
 
 
 def _path_parameter(name: str, arguments: Arguments) -> str:

@@ -22,6 +22,7 @@ CORS: tuple[Header, ...] = (
     ),
 )
 PREFLIGHT: tuple[Header, ...] = (
+    (b"allow", b"OPTIONS, POST"),
     (b"access-control-allow-methods", b"POST, GET, DELETE, OPTIONS"),
     (
         b"access-control-allow-headers",

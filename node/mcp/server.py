@@ -1,4 +1,4 @@
-"""The MCP server behind both transports: a message in, its reply out (facts: the four revisions with a handshake).
+"""The MCP server behind both transports: a message in, its reply out.
 
 Stateless: nothing is remembered between two messages, so any process can answer any of them.
 """

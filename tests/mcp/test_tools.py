@@ -254,6 +254,27 @@ async def test_an_argument_that_a_tool_does_not_have_is_refused(
     assert "unknown; this tool takes" in said["error"]
 
 
+@pytest.mark.parametrize("value", [None, 3.0])
+async def test_what_frameworks_send_for_a_number_is_understood(node: NodeUnderTest, value: float | None) -> None:
+    hits = await done(node, "search_board", query="anything at all", limit=value, threshold=value and 0)
+    assert hits["hits"] == []
+    page = await done(node, "list_offered_tasks", limit=value, offset=value)
+    assert (page["limit"], page["offset"]) == ((3, 3) if value else (20, 0))
+    session = await done(node, "create_session", ttl_seconds=value and 90.0, label=None, callback_url=None)
+    assert session["ttl_seconds"] == (90 if value else 900)
+    assert (await done(node, "session_poll", id=session["session_id"], since_seq=value))["lines"] == []
+
+
+async def test_null_is_no_value_for_what_is_required(node: NodeUnderTest) -> None:
+    assert "title" in (await failed(node, "post_thread", title=None, body="A plain body."))["error"]
+    assert "ttl_seconds" in (await failed(node, "create_session", ttl_seconds=90.5))["error"]
+
+
+async def test_names_that_do_not_exist_are_told_back_shortened(node: NodeUnderTest) -> None:
+    said = await failed(node, "get_node_health", **{letter * 10_000: 1 for letter in "abcdef"})
+    assert len(said["error"]) < 300
+
+
 @pytest.mark.parametrize("wanted", ["nonsense", "../../health", "a/b?c=d", "01a1fbd5-10f1-7326-b473-b7b7836b6ce8", ""])
 async def test_an_id_is_an_id_whatever_it_looks_like(node: NodeUnderTest, wanted: str) -> None:
     said = await failed(node, "get_thread", id=wanted)
