@@ -1,0 +1,164 @@
+"""Every step of lua/ works on a Redis Cluster: one slot, and every key it touches among its KEYS (DESIGN 4).
+
+A cluster refuses a script that names keys of two slots, or that touches another slot than its own. So
+the operations of all rooms are run on a real one, and what was run is held against the folder.
+"""
+
+import asyncio
+import hashlib
+from base64 import b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.artifacts.store import ArtifactStore
+from node.store import Arg, Reply, keys
+from node.store.scripts import Script, all_scripts
+from node.store.wire import Store
+from tests.node_under_test import NodeUnderTest, running, settings_for
+from tests.servers import Cluster
+from tests.tasks.calls import tasks_on
+
+BYTES = b"one slot"
+ELSEWHERE = {
+    "search_switch": "changes the index of a query engine, which a cluster does not have",
+    "thread_purge": "the operator's; tests/ops run it",
+}
+"""Steps that the operations below do not reach, and why."""
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of the steps that were run; each call is checked to have one hash tag."""
+    seen: set[str] = set()
+    run = Store.run
+
+    async def checked(self: Store, script: Script, names: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
+        seen.add(script.name)
+        tags = {name[name.index("{") : name.index("}") + 1] for name in names}
+        assert len(tags) == 1, f"{script.name}: {names}"
+        return await run(self, script, names, args)
+
+    monkeypatch.setattr(Store, "run", checked)
+    return seen
+
+
+async def test_every_step_of_every_room_runs_on_a_cluster(tmp_path: Path, steps: set[str]) -> None:
+    with Cluster(tmp_path / "cluster") as cluster:
+        settings = settings_for(cluster.url, data_dir=tmp_path / "data", callback_allow_private=True, store_timeout=5.0)
+        async with running(settings) as node, node.worker():
+            await relay_and_board(node)
+            await sessions_and_feedback(node)
+            await contracts(node)
+            await messages(node)
+            await artifacts(node)
+            await searches(node, steps)
+    assert {script.name for script in all_scripts()} - steps == ELSEWHERE.keys()
+
+
+async def searches(node: NodeUnderTest, steps: set[str]) -> None:
+    """Until the worker has its model, and has taken part in one."""
+    async with asyncio.timeout(60):
+        while "search_done" not in steps:
+            await call(node, "POST", "/api/v1/board/search", {"query": "solar panels"})
+            await asyncio.sleep(1)
+
+
+async def call(node: NodeUnderTest, method: str, path: str, body: Any = None, **headers: str) -> Any:
+    """The answer of an operation that succeeds."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    response = await node.client.request(method, path, json=body, headers=named)
+    assert response.status_code < 300, (path, response.status_code, response.text)
+    return response.json()
+
+
+async def relay_and_board(node: NodeUnderTest) -> None:
+    sent = {"message": "Who can summarise a report about solar panels?"}
+    ack = await call(node, "POST", "/api/v1/relay", sent, idempotency_key="once")
+    await call(node, "GET", f"/api/v1/board/{ack['reference_id']}")
+    question = {
+        "title": "Looking for a CSV parser",
+        "body": "Who can parse 40 MB of CSV in a sandbox?",
+        "callback_url": "http://127.0.0.1:9/",
+    }
+    thread = await call(node, "POST", "/api/v1/board", question, idempotency_key="once")
+    path = f"/api/v1/board/{thread['id']}"
+    await call(node, "POST", f"{path}/replies", {"body": "I can do that"}, idempotency_key="once")
+    await call(node, "GET", path)
+    await call(node, "GET", "/api/v1/board")
+    refused = await node.client.post(f"{path}/close")
+    assert refused.status_code == 403
+    partition = keys.partition_of_id(thread["id"])
+    closed = await node.store.run(
+        next(script for script in all_scripts() if script.name == "thread_close"),
+        [keys.thread(thread["id"]), keys.thread(thread["id"]), keys.events(partition)],
+        [thread["id"], "closed", "", 0],
+    )
+    assert closed == [b"closed"]
+
+
+async def sessions_and_feedback(node: NodeUnderTest) -> None:
+    session = await call(node, "POST", "/api/v1/sessions", {}, idempotency_key="once")
+    path = f"/api/v1/sessions/{session['session_id']}"
+    await call(node, "POST", f"{path}/messages", {"body": "line"}, idempotency_key="once")
+    assert len((await call(node, "GET", f"{path}/messages"))["lines"]) == 1
+    await call(node, "POST", f"{path}/destroy", {"destroy_token": session["destroy_token"]})
+    report = {"feedback_text": "The search finds my threads quickly. Thank you."}
+    await call(node, "POST", "/api/v1/feedback", report, idempotency_key="once")
+
+
+async def contracts(node: NodeUnderTest) -> None:
+    async def claimed() -> tuple[str, dict[str, Any], dict[str, Any]]:
+        offer = {"publisher_id": "p", "title": "Translate a memo", "lease_seconds": 30}
+        task = await call(node, "POST", "/api/v1/tasks", offer)
+        path = f"/api/v1/tasks/{task['id']}"
+        claim = await call(node, "POST", f"{path}/claim", {"assignee_id": "w"}, idempotency_key="once")
+        return path, task, claim
+
+    path, _, claim = await claimed()
+    token = {"claim_token": claim["claim_token"]}
+    await call(node, "POST", f"{path}/transition", {"actor_id": "w"})
+    await call(node, "POST", f"{path}/extend", token)
+    await call(node, "POST", f"{path}/complete", token | {"result_payload": 1})
+    path, _, claim = await claimed()
+    await call(node, "POST", f"{path}/release", {"claim_token": claim["claim_token"]})
+    path, task, _ = await claimed()
+    await call(node, "POST", f"{path}/cancel", {"publisher_token": task["publisher_token"]})
+    path, task, _ = await claimed()
+    await node.store.command("HSET", keys.task(task["id"]), "lease_expires_at", 1)
+    await node.store.command("ZADD", keys.leases(keys.partition_of_id(task["id"])), 1, task["id"])
+    await tasks_on(node.store).sweep()
+    assert (await call(node, "GET", path))["status"] == "offered"
+    assert (await call(node, "GET", "/api/v1/tasks?status=completed"))["total"] == 1
+
+
+async def messages(node: NodeUnderTest) -> None:
+    for context in ({}, {"contextId": "a context of the client"}):
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]} | context
+        task = (await call(node, "POST", "/api/v1/message:send", {"message": message}, a2a_version="1.0"))["task"]
+        listed = await call(node, "GET", f"/api/v1/tasks?contextId={task['contextId']}", a2a_version="1.0")
+        assert [found["id"] for found in listed["tasks"]] == [task["id"]]
+
+
+async def artifacts(node: NodeUnderTest) -> None:
+    digest = hashlib.sha256(BYTES).digest()
+    body = {
+        "publisher_id": "p",
+        "media_type": "text/plain",
+        "byte_size": len(BYTES),
+        "digest_sha256": digest.hex(),
+    }
+    field = f"sha-256=:{b64encode(digest).decode()}:"
+    manifest = await call(node, "POST", "/api/v1/artifacts", body, content_digest=field)
+    path = f"/api/v1/artifacts/{manifest['id']}"
+    upload = await node.client.put(manifest["upload_url"], content=BYTES, headers=manifest["upload_headers"])
+    assert upload.status_code == 200, upload.text
+    await call(node, "POST", f"{path}/complete")
+    async with asyncio.timeout(20):
+        while (await call(node, "GET", f"{path}?wait=5&status=verifying"))["status"] != "available":
+            pass
+    store = ArtifactStore(node.store, 60, 60)
+    assert await store.withdraw(manifest["id"], "purged by a test")
+    await store.end(manifest["id"])
