@@ -74,6 +74,15 @@ async def test_the_assignee_of_a_void_claim_is_nobody(node: NodeUnderTest) -> No
     assert refused(await act(node, task, "transition", actor_id="report-desk")) == (409, "task.state")
 
 
+async def test_an_old_token_moves_nothing_even_for_the_publisher(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await act(node, task, "release", claim_token=task["claim_token"])
+    await act(node, task, "claim", assignee_id="second-agent")
+    for actor in ("report-desk", "second-agent"):
+        response = await act(node, task, "transition", actor_id=actor, claim_token=task["claim_token"])
+        assert refused(response) == (403, "task.token")
+
+
 async def test_a_claim_repeated_after_its_lease_is_a_new_one(node: NodeUnderTest) -> None:
     task = await offered(node, lease_seconds=60)
     body = {"assignee_id": "summary-agent", "idempotency_key": "k1"}
@@ -106,6 +115,7 @@ async def test_a_claim_without_a_lease_needs_no_extension(node: NodeUnderTest) -
 async def test_completing_ends_the_lease(node: NodeUnderTest) -> None:
     task = await claimed(node, lease_seconds=60)
     await act(node, task, "complete", claim_token=task["claim_token"])
+    assert (await read(node, task))["lease_expires_at"] is None
     assert await leased(node, task) is None
     assert refused(await act(node, task, "extend", claim_token=task["claim_token"])) == (409, "task.state")
     assert refused(await act(node, task, "release", claim_token=task["claim_token"])) == (409, "task.state")
