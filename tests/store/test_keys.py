@@ -1,0 +1,45 @@
+"""Ids that carry their partition, and keys that carry it as a hash tag (DESIGN 4)."""
+
+import re
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.store import keys
+
+
+@given(st.integers(0, keys.PARTITIONS - 1))
+def test_an_id_says_its_partition(partition: int) -> None:
+    made = keys.new_id(partition)
+    assert keys.partition_of_id(made) == partition
+    assert UUID(made).version == 7
+    assert keys.is_id(made)
+
+
+def test_ids_of_one_partition_are_distinct_and_in_order_of_time() -> None:
+    made = [keys.new_id(5) for _ in range(1000)]
+    assert len(set(made)) == 1000
+    assert [text[:13] for text in made] == sorted(text[:13] for text in made)
+
+
+@given(st.text())
+def test_what_is_no_id_is_told_without_asking_the_store(text: str) -> None:
+    assert keys.is_id(text) == bool(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text, re.ASCII))
+
+
+@given(st.lists(st.text(), min_size=1))
+def test_every_text_has_a_partition(parts: list[str]) -> None:
+    assert 0 <= keys.partition_of(*parts) < keys.PARTITIONS
+
+
+@pytest.mark.parametrize("make", [keys.thread, keys.replies, keys.task, keys.session, keys.lines, keys.artifact])
+def test_the_key_of_an_entity_has_the_tag_of_its_partition(make: "type[str]") -> None:
+    made = keys.new_id(0x2A)
+    assert make(made).split(":")[1:] == ["{2a}", made]
+
+
+def test_digests_keep_their_parts_apart() -> None:
+    assert keys.digest("ab", "c") != keys.digest("a", "bc")
+    assert keys.digest("ab", b"c") == keys.digest("ab", "c")
