@@ -34,13 +34,13 @@ class FakeStore(Store):
         script.check(keys, args)
         assert len({key[key.index("{") : key.index("}")] for key in keys}) == 1, f"{script.name}: {keys}"
         source = script.single_source.partition("\n")[2]  # fakeredis does not know the #!lua line
-        return cast(Reply, self.redis.execute_command("EVAL", source, len(keys), *keys, *args))
+        return cast("Reply", self.redis.execute_command("EVAL", source, len(keys), *keys, *args))
 
     async def command(self, *args: Arg, key: Arg | None = None) -> Reply:
-        return cast(Reply, self.redis.execute_command(*args))
+        return cast("Reply", self.redis.execute_command(*args))
 
     async def everywhere(self, *args: Arg) -> list[Reply]:
-        return [cast(Reply, self.redis.execute_command(*args))]
+        return [cast("Reply", self.redis.execute_command(*args))]
 
     async def close(self) -> None:
         self.redis.close()
