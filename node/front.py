@@ -7,6 +7,7 @@ errors (DESIGN 6).
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
@@ -48,6 +49,9 @@ PREFLIGHT: tuple[Header, ...] = (
 
 HEALTH = "/health"
 """What a blocked client is still answered."""
+
+_HOST = re.compile(rb"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
+"""A host and perhaps a port (RFC 9110 §7.2)."""
 
 BLOCKED = refusal(Refused("client.blocked"))
 
@@ -238,7 +242,7 @@ def _one_host(headers: Sequence[Header]) -> bool:
     hosts = 0
     for name, value in headers:
         if name == b"host":
-            if not value:
+            if _HOST.fullmatch(value) is None:
                 return False
             hosts += 1
     return hosts == 1

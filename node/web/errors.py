@@ -24,7 +24,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 CATALOGUE: dict[str, Entry] = {
     "language.not_english": Entry(400, "Queries must be submitted in plain English (en-US)."),
-    "host.invalid": Entry(400, "Send exactly one Host header."),
+    "host.invalid": Entry(400, "Send exactly one Host header, with a host name or address."),
     "body.incomplete": Entry(400, "The body ended early; send it whole."),
     "signature.invalid": Entry(400, "The signature does not verify ({reason}); sign again or send unsigned."),
     "blob.size": Entry(400, "The bytes are not as many as byte_size of the manifest says."),
@@ -48,7 +48,7 @@ CATALOGUE: dict[str, Entry] = {
     "blob.missing": Entry(404, "The artifact's bytes are not here; they were deleted or have expired."),
     "method.unknown": Entry(405, "This path does not take that method; Allow lists those it takes."),
     "blob.method": Entry(405, "This URL does not allow that method; see the Allow header."),
-    "body.stalled": Entry(408, "The body stopped arriving; send it without pauses."),
+    "body.stalled": Entry(408, "The body stopped arriving or came too slowly; send it without pauses."),
     "blob.stalled": Entry(408, "The upload made no progress for too long; start it again."),
     "task.claimed": Entry(409, "Another agent has claimed this task; take another one."),
     "task.state": Entry(409, "The task is {status}; that does not allow this step."),

@@ -25,6 +25,9 @@ BODY_LIMIT = 1024 * 1024
 BODY_STALL = 5.0
 """Seconds without a byte of the body before the request ends with 408. Granian has no such deadline."""
 
+BODY_RATE = 16 * 1024
+"""Bytes a second that a body must bring after that time: a byte now and then must not hold a connection."""
+
 JSON_TYPE = (b"content-type", b"application/json")
 
 
@@ -81,7 +84,8 @@ class Request:
         """The whole body.
 
         Raises Refused `body.too_large` from Content-Length or while reading, `body.stalled` after
-        BODY_STALL seconds without progress, `body.incomplete` when a client stops half-way.
+        BODY_STALL seconds without progress or below BODY_RATE, `body.incomplete` when a client
+        stops half-way.
         """
         if self._body is None:
             self._body = await self._read()
@@ -93,9 +97,12 @@ class Request:
             raise Refused("body.too_large")
         chunks: list[bytes] = []
         size = 0
+        clock = asyncio.get_running_loop().time
+        began = clock()
         while True:
+            deadline = min(clock(), began + size / BODY_RATE) + BODY_STALL
             try:
-                async with asyncio.timeout(BODY_STALL):
+                async with asyncio.timeout_at(deadline):
                     message = await self.receive()
             except TimeoutError:
                 raise Refused("body.stalled") from None

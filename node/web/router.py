@@ -1,6 +1,6 @@
 """The route tables as Litestar handlers, and Litestar's own refusals in our form."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, cast
 
 from litestar import Litestar
@@ -16,6 +16,7 @@ from node.web.errors import refusal, response_to
 from node.web.route import Route
 
 AnyRequest = LitestarRequest[Any, Any, Any]
+ASGIApp = Callable[[http.Scope, http.Receive, http.Send], Awaitable[None]]
 Handle = Callable[[Route, http.Request], Awaitable[http.Response | None]]
 
 CLIENT_GONE = http.Response(499, b"")
@@ -36,8 +37,11 @@ class Answer(LitestarResponse[bytes]):
         return ASGIResponse(body=self.content, status_code=self.status_code, headers=self._lines)
 
 
-def router(routes: Iterable[Route], handle: Handle) -> Litestar:
-    """A Litestar application of the routes; `handle` runs one and turns failures into answers."""
+def router(routes: Iterable[Route], handle: Handle) -> ASGIApp:
+    """An application of the routes, by Litestar; `handle` runs one and turns failures into answers.
+
+    OPTIONS is answered here: Litestar names the methods of one handler of a path only, and never HEAD.
+    """
     table = list(routes)
     methods: dict[str, set[str]] = {}
     for each in table:
@@ -53,12 +57,22 @@ def router(routes: Iterable[Route], handle: Handle) -> Litestar:
             return Answer(request, response)
         return Answer(request, response_to(request, failure))
 
-    return Litestar(
+    litestar = Litestar(
         route_handlers=[_endpoint(each, handle) for each in table],
         exception_handlers={HTTPException: refuse, Exception: refuse},
         openapi_config=None,
         logging_config=None,
     )
+
+    async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
+        if scope["method"] == "OPTIONS" and (allowed := _allowed(methods, scope["path"])) != "OPTIONS":
+            headers = [(b"allow", allowed.encode())]
+            await send({"type": "http.response.start", "status": 204, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await litestar(scope, receive, send)  # type: ignore[arg-type]
+
+    return app
 
 
 def _endpoint(described: Route, handle: Handle) -> HTTPRouteHandler:
@@ -78,13 +92,23 @@ def _ours(request: AnyRequest) -> http.Request:
     return cast("http.Scope", request.scope)["relay.request"]
 
 
-def _allowed(methods: dict[str, set[str]], path: str) -> str:
-    steps = path.rstrip("/").split("/")
+def _allowed(methods: Mapping[str, set[str]], path: str) -> str:
+    """The methods of the pattern that the router takes for `path`: the one with the most steps spelled out."""
+    steps = _steps(path)
+    matching = [pattern for pattern in methods if _matches(_steps(pattern), steps)]
     found = {"OPTIONS"}
-    for pattern, allowed in methods.items():
-        parts = pattern.rstrip("/").split("/")
-        if len(parts) == len(steps) and all(p == s or p.startswith("{") for p, s in zip(parts, steps, strict=True)):
-            found |= allowed
+    if matching:
+        found |= methods[min(matching, key=lambda pattern: pattern.count("{"))]
     if "GET" in found:
         found.add("HEAD")
     return ", ".join(sorted(found))
+
+
+def _steps(path: str) -> list[str]:
+    return [step for step in path.split("/") if step]
+
+
+def _matches(pattern: list[str], steps: list[str]) -> bool:
+    return len(pattern) == len(steps) and all(
+        part == step or part.startswith("{") for part, step in zip(pattern, steps, strict=True)
+    )
