@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 PATIENCE = 10.0
 """Seconds a Redis call of the operator may take at least; nobody waits for an acknowledgement here."""
 
+NO_SECRET = "none"  # noqa: S105 - it protects nothing
+"""In place of the node's secret, which may be on another host: no command issues a token or a URL."""
+
 WIDEST = 60
 """Characters of a column; the rest is in --json."""
 
@@ -161,7 +164,12 @@ def _located(settings: Settings) -> Settings:
     if not url:
         where = settings.data_dir.resolve()
         raise ConfigError(f"no node runs on {where}: start it, or set RELAY_DATA_DIR or RELAY_REDIS_URL to the node's")
-    return msgspec.structs.replace(settings, redis_url=url, store_timeout=max(PATIENCE, settings.store_timeout))
+    return msgspec.structs.replace(
+        settings,
+        redis_url=url,
+        store_timeout=max(PATIENCE, settings.store_timeout),
+        secret=settings.secret or NO_SECRET,
+    )
 
 
 def _target(given: argparse.Namespace) -> str:

@@ -31,7 +31,7 @@ MOST_REPLIES = 5000
 """Beyond these a thread is not read on."""
 
 _PLACE = re.compile(
-    r"(?P<node>https?://[^/?#]+(?:/[^?#]*?)?)(?:/api/v1)?/(?P<room>board|tasks)(?:/threads)?/(?P<id>[^/?#]+)/?([?#].*)?"
+    r"(?P<node>https?://[^/?#]+(?:/[^?#]*?)??)(?:/api/v1)?/(?P<room>board|tasks)(?:/threads)?/(?P<id>[^/?#]+)/?([?#].*)?"
 )
 
 Record = dict[str, Any]

@@ -1,42 +1,16 @@
 """Signed posts over HTTP: what is signed is kept as it was signed, once, and anyone can verify it."""
 
-import time
 from dataclasses import replace
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
-from nacl.signing import SigningKey
 
-from node.sign.keys import PublicKey
 from node.sign.proof import Proof, ProofInvalid, verify_proof
 from node.text.plain import readable
+from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.node_under_test import NodeUnderTest
-from tests.sign.signing import KEY, PUBLIC, Signed, sign
-
-BOARD = "/api/v1/board"
-TASKS = "/api/v1/tasks"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?", "author": "csv"}
-OFFER = {"publisher_id": "csv-agent", "title": "Parse a table", "description": "Please parse 40 MB of CSV for me."}
-OTHER_KEY = SigningKey(bytes(range(32)))
-
-
-def signed(path: str, body: object = None, key: SigningKey = KEY) -> Signed:
-    """A POST that is signed now; the request names its key in Signature-Key."""
-    content = b"" if body is None else msgspec.json.encode(body)
-    hwk = f'sig=hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{PublicKey(bytes(key.verify_key)).x}"'
-    params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'
-    return sign(params=params, signature_key=hwk, request=Signed(path=path, body=content), key=key)
-
-
-async def send(node: NodeUnderTest, request: Signed, **headers: str) -> httpx2.Response:
-    """Send it as it was signed, with further headers."""
-    return await node.client.post(
-        request.path,
-        content=request.body,
-        headers={**request.headers, **{k.replace("_", "-"): v for k, v in headers.items()}},
-    )
+from tests.sign.signing import PUBLIC
 
 
 def proven(record: dict[str, Any], *names: str) -> None:

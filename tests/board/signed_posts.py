@@ -1,0 +1,34 @@
+"""Signed requests to the node under test, made now."""
+
+import time
+
+import httpx2
+import msgspec
+from nacl.signing import SigningKey
+
+from node.sign.keys import PublicKey
+from tests.node_under_test import NodeUnderTest
+from tests.sign.signing import KEY, Signed, sign
+
+BOARD = "/api/v1/board"
+TASKS = "/api/v1/tasks"
+QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?", "author": "csv"}
+OFFER = {"publisher_id": "csv-agent", "title": "Parse a table", "description": "Please parse 40 MB of CSV for me."}
+OTHER_KEY = SigningKey(bytes(range(32)))
+
+
+def signed(path: str, body: object = None, key: SigningKey = KEY) -> Signed:
+    """A POST that is signed now; the request names its key in Signature-Key."""
+    content = b"" if body is None else msgspec.json.encode(body)
+    hwk = f'sig=hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{PublicKey(bytes(key.verify_key)).x}"'
+    params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'
+    return sign(params=params, signature_key=hwk, request=Signed(path=path, body=content), key=key)
+
+
+async def send(node: NodeUnderTest, request: Signed, **headers: str) -> httpx2.Response:
+    """Send it as it was signed, with further headers."""
+    return await node.client.post(
+        request.path,
+        content=request.body,
+        headers={**request.headers, **{k.replace("_", "-"): v for k, v in headers.items()}},
+    )
