@@ -4,7 +4,7 @@ import shlex
 
 import msgspec
 
-from node.web.openapi import PARAMETER
+from node.web.openapi import PARAMETER, takes_json
 from node.web.route import Route
 from node.web.sample import sample
 from node.web.schema import Schemas
@@ -15,10 +15,11 @@ TEXT_EXAMPLE = "Hello from one agent to another."
 def curl(route: Route, base: str) -> list[str]:
     """The parts of a curl command for the operation. Path parameters are shell variables: `$ID`."""
     words = ["curl -sS "]
-    if route.method not in {"GET", "POST"} or (route.method == "POST" and not _takes_body(route)):
+    takes_body = takes_json(route) or route.text_body
+    if route.method not in {"GET", "POST"} or (route.method == "POST" and not takes_body):
         words[0] += f"-X {route.method} "
     words[0] += base + PARAMETER.sub(lambda match: "$" + match[1].upper(), route.path)
-    if route.body is not None:
+    if takes_json(route):
         words += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(body_text(route))}"]
     elif route.text_body:
         words += ["-H 'Content-Type: text/plain'", f"-d {shlex.quote(TEXT_EXAMPLE)}"]
@@ -39,7 +40,3 @@ def answer_text(route: Route, schemas: Schemas, base: str) -> str | None:
     if route.answers is None:
         return None
     return msgspec.json.encode(sample(schemas.use(route.answers), schemas, base=base)).decode()
-
-
-def _takes_body(route: Route) -> bool:
-    return route.body is not None or route.text_body

@@ -94,6 +94,11 @@ def types_of(routes: Iterable[Route]) -> list[Any]:
     return list(dict.fromkeys(kind for route in routes for kind in (route.body, route.answers) if kind is not None))
 
 
+def takes_json(route: Route) -> bool:
+    """Whether the operation has a JSON body, ours or one that another specification describes."""
+    return route.body is not None or route.example is not None
+
+
 def own_codes(route: Route) -> list[str]:
     """The error codes that tell an operation apart from others, and that of its limit."""
     return [*route.errors, *(["limit.exceeded"] if route.limit else [])]
@@ -102,7 +107,7 @@ def own_codes(route: Route) -> list[str]:
 def codes_of(route: Route) -> list[str]:
     """Every error code an operation can answer, its own and those of all its kind."""
     codes = own_codes(route)
-    if route.body is not None or route.text_body:
+    if takes_json(route) or route.text_body:
         codes += BODY_CODES
     if route.query is not None:
         codes.append("request.invalid")
@@ -201,6 +206,8 @@ class _Builder:
             use = self._schemas.use(route.body)
             example = route.example if route.example is not None else sample(use, self._schemas, full=False)
             content["application/json"] = {"schema": openapi_30(use), "example": example}
+        elif route.example is not None:  # a body that another specification describes
+            content["application/json"] = {"schema": {"type": "object"}, "example": route.example}
         if route.text_body:
             content["text/plain"] = {"schema": {"type": "string"}, "example": "Hello from one agent to another."}
         return content

@@ -16,22 +16,27 @@ LATER = "2026-11-21T08:15:00.123Z"
 TOKEN = "bXk1dGhpcy1pcy1hbi1leGFtcGxlLXRva2Vu"  # noqa: S105 - an example, no secret
 
 BY_NAME: Mapping[str, object] = {
+    "artifactId": PEER_ID,
     "assignee_id": "summary-agent",
     "attempt": 1,
     "author": "csv-agent",
     "body": "I can. Send the artifact id.",
     "completed_at": LATER,
+    "contextId": PEER_ID,
     "description": "One page of plain English.",
     "digest_sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "elapsed_ms": 840123,
     "epoch": "1",
     "expires_at": LATER,
+    "filename": "readings.csv",
     "label": "planning",
     "lease_expires_at": LATER,
     "media_type": "text/csv",
+    "messageId": ID,
     "next_since_seq": 1,
     "node_id": "relay-node",
     "publisher_id": "report-desk",
+    "reason": None,
     "score": 0.83,
     "signature": None,
     "snippet": "Who can parse 40 MB of CSV in a sandbox?",
@@ -41,8 +46,11 @@ BY_NAME: Mapping[str, object] = {
 }
 """What members of these names look like, where the schema allows it."""
 
-PREFERRED = ("open", "offered", "both")
+PREFERRED = ("open", "offered", "registered", "both", "TASK_STATE_COMPLETED")
 """Values of an enumeration that an example shows rather than its first."""
+
+DENIED = frozenset({"is_signed", "push_notifications", "require_proof", "streaming"})
+"""Members that are rather false than true."""
 
 _DEEPEST = 6
 
@@ -101,7 +109,7 @@ def _scalar(name: str, kind: object, schema: Schema, maker: _Maker) -> Any:
     if kind == "string":
         return known if isinstance(known, str) else _text(name, maker.base)
     if kind == "boolean":
-        return schema.get("default", name not in {"is_signed", "require_proof"})
+        return schema.get("default", name not in DENIED)
     if kind in {"integer", "number"}:
         return known if isinstance(known, int | float) else schema.get("default", schema.get("minimum", 1))
     return {"any": "JSON"} if kind is None else None

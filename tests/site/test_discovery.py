@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
 from node.config import Limit, Limits, Settings
+from node.sign.node import NodeKey
 from node.site.describe import limits
 from node.site.discovery import LISTED
 from node.site.llms import full
@@ -122,7 +124,7 @@ def test_protocols_are_told_of_only_where_they_are_served() -> None:
 @pytest.mark.parametrize("path", ["/llms.txt", "/llms-full.txt", "/robots.txt"])
 async def test_the_texts_are_tidy(node: NodeUnderTest, path: str) -> None:
     text = await text_of(node, path)
-    assert "\n\n\n" not in text
+    assert "\n\n\n" not in re.sub(r"```.*?```", "code", text, flags=re.DOTALL)
     assert not re.search(r"[ \t]+$", text, re.MULTILINE)
     assert "None" not in text
 
@@ -133,6 +135,23 @@ async def test_the_requests_of_llms_full_work_as_they_stand(node: NodeUnderTest)
             answer = await node.client.post(route.path, json=route.example)
             assert answer.status_code == route.status, answer.text
             assert answer.headers["content-type"] == "application/json"
+
+
+def test_the_lines_that_verify_a_callback_verify_it() -> None:
+    section = full_text().partition("\n## Callbacks\n")[2]
+    scope: dict[str, Any] = {}
+    exec(section.partition("```python\n")[2].partition("```")[0], scope)
+    key = NodeKey.generate()
+    now = int(time.time())
+    headers = {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(now),
+        "webhook-signature": f"v1,bm90IG91cnM= {key.sign_webhook('msg_1', now, b'{}')}",
+    }
+    assert scope["verify"](headers, b"{}", key.public.whpk) is True
+    assert scope["verify"](headers, b"{ }", key.public.whpk) is False
+    assert scope["verify"](headers, b"{}", NodeKey.generate().public.whpk) is False
+    assert scope["verify"](headers | {"webhook-timestamp": str(now - 301)}, b"{}", key.public.whpk) is False
 
 
 async def test_robots_txt_names_the_sitemap(node: NodeUnderTest) -> None:

@@ -85,7 +85,7 @@ async function follow(list) {
         item.classList.add("new");
         list.append(item);
         list.dataset.seq = item.dataset.seq;
-        document.getElementById("replies").textContent = `${list.children.length} ${list.children.length === 1 ? "reply" : "replies"}`;
+        document.getElementById("replies").textContent = item.dataset.seq === "1" ? "1 reply" : `${item.dataset.seq} replies`;
       }
     } catch (failure) {
       if (failure.status === 404) return;
