@@ -61,15 +61,14 @@ class Lab:
     # Servers
 
     @contextlib.asynccontextmanager
-    async def node(self, part: node.Part = "serve", home: Path | None = None, **own: str) -> AsyncGenerator[Server]:
+    async def node(self, part: node.Part = "serve", **own: str) -> AsyncGenerator[Server]:
         """The node: the one at --url, else a new one with these settings beyond the usual ones."""
         if self.options.url:
             yield given(self.options.url)
             return
-        with contextlib.ExitStack() as stack:
-            place = home or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+        with tempfile.TemporaryDirectory(prefix="bench-") as home:
             self.say(f"starting relay-node ({part})")
-            async with node.running(place, own, part) as server:
+            async with node.running(Path(home), own, part) as server:
                 self.say(f"relay-node ({part}) answers after {server.start_seconds:.2f} s")
                 yield server
 

@@ -27,14 +27,13 @@ def write(results: Results, directory: Path) -> None:
     (directory / "report.md").write_text(f"# Benchmark of {results.taken}\n\n{markdown(results)}\n{links}")
 
 
-def publish(results: Results) -> None:
+def publish(results: Results, readme: Path = README) -> None:
     """Put the report between the marks in bench/README.md, its plots into results/ beside it."""
-    pictures = plots.draw(results, README.parent / "results")
+    pictures = plots.draw(results, readme.parent / "results")
     links = "".join(f"\n![{name}](results/{name})\n" for name in pictures)
-    text = README.read_text()
-    before, rest = text.split(BEGIN, 1)
+    before, rest = readme.read_text().split(BEGIN, 1)
     after = rest.split(END, 1)[1]
-    README.write_text(f"{before}{BEGIN}\nTaken {results.taken}.\n\n{markdown(results)}\n{links}{END}{after}")
+    readme.write_text(f"{before}{BEGIN}\nTaken {results.taken}.\n\n{markdown(results)}\n{links}{END}{after}")
 
 
 def markdown(results: Results) -> str:

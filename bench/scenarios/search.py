@@ -1,10 +1,8 @@
 """Board search by meaning: latency on a filled board, recall of HNSW, and how soon a new thread is found."""
 
 import asyncio
-import tempfile
 import time
 from collections import Counter
-from pathlib import Path
 
 import msgspec
 
@@ -100,31 +98,35 @@ async def found(node: Server, words: str, limit: int) -> list[Hit]:
 
 async def run(lab: Lab) -> None:
     threads = THREADS_FULL if lab.options.full else THREADS
+    async with lab.node(RELAY_VECTOR_INDEX="flat") as node:
+        await _filled(lab, node, threads)
+        modes: Counter[str] = Counter()
+
+        def answered(status: int, body: bytes) -> None:
+            if status == 200:
+                modes[msgspec.json.decode(body, type=Hits).mode] += 1
+
+        queries = lab.numbered(lambda number: Call(query(number), answered=answered))
+        await lab.at_rate(node, queries, BY_MEANING.format(threads=threads), lab.options.rate or RATE)
+        lab.point(ANSWERED, 100 * modes["both"] / max(1, modes.total()), "%")
+        if lab.options.rate is not None:
+            return
+        await lab.at_ceiling(node, queries, CEILING.format(threads=threads), connections=16)
+        exact = await _answers(node) if lab.options.full else []
+        await _freshness(lab, node)
+    if exact and not lab.options.url:
+        async with lab.node(RELAY_VECTOR_INDEX="hnsw") as node:
+            await _filled(lab, node, threads)
+            if vector_index(node).lower() != "hnsw":
+                raise Unfit(f"recall of hnsw: the index is {vector_index(node) or 'not one of the search engine'}")
+            lab.point(RECALL, recall(exact, await _answers(node)), "", f"{QUERIES} queries, {threads:,} threads")
+
+
+async def _filled(lab: Lab, node: Server, threads: int) -> None:
+    """Post the threads and wait until they are found by meaning."""
     board = Board()
-    with tempfile.TemporaryDirectory(prefix="bench-") as place:
-        home = Path(place)
-        async with lab.node(home=home, RELAY_VECTOR_INDEX="flat") as node:
-            await lab.fill(node, board.post, threads, "threads")
-            await board.indexed(node)
-            modes: Counter[str] = Counter()
-
-            def answered(status: int, body: bytes) -> None:
-                if status == 200:
-                    modes[msgspec.json.decode(body, type=Hits).mode] += 1
-
-            queries = lab.numbered(lambda number: Call(query(number), answered=answered))
-            await lab.at_rate(node, queries, BY_MEANING.format(threads=threads), lab.options.rate or RATE)
-            lab.point(ANSWERED, 100 * modes["both"] / max(1, modes.total()), "%")
-            if lab.options.rate is not None:
-                return
-            await lab.at_ceiling(node, queries, CEILING.format(threads=threads), connections=16)
-            await _freshness(lab, node)
-            exact = await _answers(node) if lab.options.full and not lab.options.url else []
-        if exact:
-            async with lab.node(home=home, RELAY_VECTOR_INDEX="hnsw") as node:
-                await board.indexed(node)
-                note = f"{QUERIES} queries, {threads:,} threads, index {vector_index(node)}"
-                lab.point(RECALL, recall(exact, await _answers(node)), "", note)
+    await lab.fill(node, board.post, threads, "threads")
+    await board.indexed(node)
 
 
 async def _answers(node: Server) -> list[list[Hit]]:

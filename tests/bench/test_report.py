@@ -65,3 +65,17 @@ def test_a_run_is_written_as_json_that_reads_back(tmp_path: Path) -> None:
     report.write(results, tmp_path)
     assert msgspec.json.decode((tmp_path / "results.json").read_bytes(), type=Results) == results
     assert (tmp_path / "report.md").read_text().startswith("# Benchmark of today")
+
+
+def test_publishing_replaces_the_last_report_and_nothing_else(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text("# Method\n<!-- results -->\nold figures\n<!-- end of results -->\nThe end.\n")
+    for _ in range(2):
+        report.publish(results_with(60, 35), readme)
+    text = readme.read_text()
+    assert text.startswith("# Method\n<!-- results -->\nTaken today.")
+    assert text.endswith("<!-- end of results -->\nThe end.\n")
+    assert "old figures" not in text
+    assert text.count("### Targets") == 1
+    assert "![peers.png](results/peers.png)" in text
+    assert (tmp_path / "results" / "peers.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,105 @@
+"""Texts and vectors for the search benchmarks: the documentation of the Python packages that are installed here.
+
+A docstring's first line says what its body is about, so it is a query whose answer is known. Nothing is
+downloaded; which texts there are depends on the environment, how many is said with the figures.
+"""
+
+import ast
+import random
+import re
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from node.text.embed import Model, batches
+
+Matrix = NDArray[np.float32]
+
+PACKAGES = ("numpy", "scipy", "sklearn", "networkx", "matplotlib", "sympy", "transformers", "torch", "hypothesis")
+"""Well documented ones that sentence-transformers or the tests bring, beside the standard library."""
+
+SUMMARY = range(20, 161)
+BODY = range(120, 4001)
+"""Lengths, in characters, of what is taken for a summary and a body."""
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\n+")
+_SEED = 7
+
+
+class Known(NamedTuple):
+    """A text, and the line that asks for it."""
+
+    query: str
+    body: str
+
+
+def known_items(most: int) -> list[Known]:
+    """Docstrings with a summary and a body, in an order that does not depend on where they are from."""
+    items = sorted(_docstrings())
+    random.Random(_SEED).shuffle(items)
+    return items[:most]
+
+
+def sentences(most: int) -> list[str]:
+    """Distinct sentences of 40 to 200 characters: short texts, for indexes of many."""
+    found = {
+        " ".join(sentence.split())
+        for item in _docstrings()
+        for sentence in (item.query, *_SENTENCE.split(item.body))
+        if 40 <= len(sentence) <= 200
+    }
+    ordered = sorted(found)
+    random.Random(_SEED).shuffle(ordered)
+    return ordered[:most]
+
+
+def vectors(model: Model, texts: list[str]) -> Matrix:
+    """Vectors of passages; kept in the temporary directory, since 100,000 of them take ten minutes or more."""
+    kept = Path(tempfile.gettempdir()) / f"relay-bench-{model.fingerprint}-{len(texts)}-{hash_of(texts)}.npy"
+    if kept.exists():
+        return np.load(kept)
+    made = np.zeros((len(texts), model.dimension), np.float32)
+    for number, batch in enumerate(batches(texts)):
+        for place, vector in zip(batch, model.passages([texts[place] for place in batch]), strict=True):
+            made[place] = np.frombuffer(vector, np.float32)
+        if number % 1000 == 0:
+            print(f"embedding {len(texts)} texts, batch {number}", flush=True)
+    np.save(kept, made)
+    return made
+
+
+def hash_of(texts: list[str]) -> str:
+    """A short name for these texts."""
+
+    return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+@cache
+def _docstrings() -> frozenset[Known]:
+    return frozenset(_read())
+
+
+def _read() -> Iterator[Known]:
+    paths = sysconfig.get_paths()
+    for root in (Path(paths["stdlib"]), *(Path(paths["purelib"]) / package for package in PACKAGES)):
+        for path in root.rglob("*.py"):
+            below = path.relative_to(root).parts
+            if "site-packages" in below or any(part.startswith("test") for part in below):
+                continue
+            try:
+                tree = ast.parse(path.read_text(encoding="utf-8"))
+            except (SyntaxError, UnicodeDecodeError, ValueError):
+                continue
+            for node in ast.walk(tree):
+                if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+                    summary, _, body = (ast.get_docstring(node) or "").partition("\n\n")
+                    query = " ".join(summary.split())
+                    if len(query) in SUMMARY and len(body.strip()) in BODY and len(query.split()) >= 4:
+                        yield Known(query, body.strip())

@@ -1,0 +1,187 @@
+"""How fast and how large both search engines are: `python -m bench.search_engines [--threads 1000 10000]`.
+
+For each number of threads: RediSearch with FLAT and with HNSW, and the memory of a worker, filled with
+real vectors of short texts and asked with vectors of others. Says what one search costs beside the
+embedding of its query, what one thread costs to put in and to keep, and the recall@10 of HNSW
+against all cosines. Prints Markdown. A Redis of its own is started for each.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import uvloop
+
+from bench.search_data import Matrix, sentences, vectors
+from node.board.asking import Vector
+from node.board.engine import EngineChoice
+from node.board.engine_memory import MemoryIndex
+from node.board.engine_redisearch import QueryEngine
+from node.board.finders import EngineFinder
+from node.board.generation import Algorithm, Generation
+from node.board.index import Index
+from node.board.ranking import Question
+from node.board.search_source import Source
+from node.store import Store, connect, keys
+from node.store.embedded import find_search
+from node.text.embed import load
+from node.text.terms import marks_of, terms_of
+from tests.servers import RedisServer
+
+QUERIES = 200
+TOP = 10
+AT_ONCE = 64
+"""Threads put in together."""
+
+
+class Data(NamedTuple):
+    """Threads with a vector each, and queries with theirs."""
+
+    ids: list[str]
+    texts: list[str]
+    matrix: Matrix
+    queries: list[str]
+    asked: Matrix
+
+    def exact(self) -> list[set[str]]:
+        """The nearest ten of each query by all cosines."""
+        best = np.argsort(-(self.asked @ self.matrix.T), axis=1)[:, :TOP]
+        return [{self.ids[place] for place in row} for row in best]
+
+
+class Told:
+    """In the place of the workers: the vectors are known."""
+
+    def __init__(self, generation: str, data: Data) -> None:
+        self._vectors = {
+            query: Vector(generation, vector.tobytes()) for query, vector in zip(data.queries, data.asked, strict=True)
+        }
+
+    async def vector_of(self, query: str) -> Vector | None:
+        return self._vectors[query]
+
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+
+class Figures(NamedTuple):
+    put_ms: float
+    bytes_each: float
+    seconds: list[float]
+    recall: float
+
+    def row(self, engine: str, threads: int) -> str:
+        p50, p99 = np.quantile(self.seconds, [0.5, 0.99]) * 1000
+        return (
+            f"| {engine} | {threads:,} | {self.put_ms:.2f} | {self.bytes_each / 1000:.1f} "
+            f"| {p50:.1f} | {p99:.1f} | {self.recall:.3f} |"
+        )
+
+
+def data_of(threads: int, pool: Sequence[str], matrix: Matrix) -> Data:
+    ids = [keys.new_id() for _ in range(threads)]
+    queries = list(pool[-QUERIES:])
+    return Data(ids, list(pool[:threads]), matrix[:threads], queries, matrix[-QUERIES:])
+
+
+async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
+    module = find_search()
+    with redis("--loadmodule", str(module)) as server:
+        store = await connect(server.url, timeout=30, max_in_flight=4096, required=True)
+        generation = Generation("bench", "bench", data.matrix.shape[1], algorithm, 0)
+        engine = QueryEngine(store)
+        await engine.ensure_terms()
+        await engine.ensure_vectors(generation)
+        before = await used(store)
+        began = time.perf_counter()
+        await fill(Index(store, store, EngineChoice(store)), data)
+        put = (time.perf_counter() - began) / len(data.ids)
+        size = (await used(store) - before) / len(data.ids)
+        finder = EngineFinder(engine, store, Told("bench", data))
+        seconds: list[float] = []
+        for query in data.queries:
+            began = time.perf_counter()
+            await finder.find(Question(query, TOP, 0.7))
+            seconds.append(time.perf_counter() - began)
+        found = [await engine.by_meaning("bench", vector.tobytes()) for vector in data.asked]
+        await store.close()
+    return Figures(
+        put * 1000, size, seconds, recall(data, [[near.thread_id for near in nears[:TOP]] for nears in found])
+    )
+
+
+async def fill(index: Index, data: Data) -> None:
+    """As a worker does: terms at once, vectors a few at a time."""
+    for start in range(0, len(data.ids), AT_ONCE):
+        places = range(start, min(start + AT_ONCE, len(data.ids)))
+        await asyncio.gather(*(index.put(Source(data.ids[n], data.texts[n], "", [])) for n in places))
+        for n in places:
+            await index.put_vectors("bench", data.ids[n], {"0.0": data.matrix[n].tobytes()})
+
+
+def memory(data: Data) -> Figures:
+    index = MemoryIndex()
+    before = resident()
+    began = time.perf_counter()
+    for thread, text, vector in zip(data.ids, data.texts, data.matrix, strict=True):
+        terms = terms_of(text)
+        index.put(thread, " ".join(terms), marks_of(terms), {"0.0": vector.tobytes()})
+    put = (time.perf_counter() - began) / len(data.ids)
+    size = (resident() - before) / len(data.ids)
+    seconds: list[float] = []
+    for query, vector in zip(data.queries, data.asked, strict=True):
+        began = time.perf_counter()
+        index.find(Question(query, TOP, 0.7), vector.tobytes())
+        seconds.append(time.perf_counter() - began)
+    none = [index.find(Question("zzzz", TOP, 0), vector.tobytes()) for vector in data.asked]
+    return Figures(put * 1000, size, seconds, recall(data, [[match.thread_id for match in found] for found in none]))
+
+
+def recall(data: Data, found: Sequence[Sequence[str]]) -> float:
+    """The share of the nearest ten that were found."""
+    return float(np.mean([len(wanted & set(got)) / TOP for wanted, got in zip(data.exact(), found, strict=True)]))
+
+
+@contextmanager
+def redis(*options: str) -> Generator[RedisServer]:
+    with tempfile.TemporaryDirectory() as folder, RedisServer(Path(folder), *options) as server:
+        yield server
+
+
+async def used(store: Store) -> int:
+    """Bytes that Redis has allocated."""
+    (info,) = await store.everywhere("INFO", "memory")
+    assert isinstance(info, bytes)
+    return next(int(line.partition(b":")[2]) for line in info.splitlines() if line.startswith(b"used_memory:"))
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+async def main() -> None:
+    asked = argparse.ArgumentParser(prog="python -m bench.search_engines", description=__doc__)
+    asked.add_argument("--threads", type=int, nargs="+", default=[1000, 10_000], help="sizes of the board")
+    sizes: list[int] = sorted(asked.parse_args().threads)
+    pool = sentences(sizes[-1] + QUERIES)
+    matrix = vectors(load(""), pool)
+    print(
+        "| engine | threads | put, ms | kB a thread | search p50, ms | p99 | recall@10 |\n|---|---|---|---|---|---|---|"
+    )
+    for size in sizes:
+        data = data_of(size, pool, matrix)
+        print(memory(data).row("memory of a worker", size), flush=True)
+        if find_search():
+            for algorithm in ("flat", "hnsw"):
+                print((await redisearch(data, algorithm)).row(f"RediSearch, {algorithm}", size), flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(main())
