@@ -2,7 +2,7 @@
 
 One index holds the terms of threads, one per generation the vectors of passages. Terms are made of
 a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothing a client writes is ever
-syntax. Every primary is asked and the answers merged: in a cluster each indexes what it holds.
+syntax. In a cluster the engine must be cluster-wide: asked at one primary, it answers for all.
 """
 
 from collections.abc import Iterable, Sequence
@@ -99,35 +99,33 @@ class QueryEngine:
         return sorted(nearest.values(), key=lambda near: (near.meaning, near.thread_id), reverse=True)
 
     async def _search(self, index: str, query: str, *options: Any, width: int) -> list[Any]:
-        """The rows of all primaries: `width` values each, the key first."""
-        answers = await self._documents.everywhere("FT.SEARCH", index, query, *options, "DIALECT", 2)
-        rows: list[Any] = []
-        for answer in answers:
-            _total, *flat = cast("list[Reply]", answer)
-            rows += zip(*(flat[part::width] for part in range(width)), strict=True)
-        return rows
+        """The rows found: `width` values each, the key first."""
+        answer = await self._documents.command("FT.SEARCH", index, query, *options, "DIALECT", 2)
+        _total, *flat = cast("list[Reply]", answer)
+        return list(zip(*(flat[part::width] for part in range(width)), strict=True))
 
     async def _create(self, index: str, *definition: Any) -> None:
         if not await self._has(index):
             await self._tolerant("FT.CREATE", index, *definition)
         if not await self._has(index):
-            raise CommandFailed(f"FT.CREATE {index} has no effect")
+            await self._tolerant("FT.DROPINDEX", index)
+            raise CommandFailed(f"{index} exists on one primary only: the query engine is not cluster-wide")
 
     async def _has(self, index: str) -> bool:
         lists = cast("list[list[bytes]]", await self._documents.everywhere("FT._LIST"))
         return all(index.encode() in names for names in lists)
 
     async def _tolerant(self, *command: Any) -> None:
-        """For what another process, or another primary, may have done already."""
+        """For what another process may have done already."""
         try:
-            await self._documents.everywhere(*command)
+            await self._documents.command(*command)
         except CommandFailed as error:
             if not any(words in str(error).lower() for words in ("already exists", "unknown index", "no such index")):
                 raise
 
     async def _count(self, index: str) -> int:
-        answers = cast("list[list[Reply]]", await self._documents.everywhere("FT.INFO", index))
-        return sum(_fact(facts, b"num_docs") for facts in answers)
+        facts = cast("list[Reply]", await self._documents.command("FT.INFO", index))
+        return int(float(cast("bytes", facts[facts.index(b"num_docs") + 1])))
 
 
 def _vectors(generation: str) -> str:
@@ -136,7 +134,3 @@ def _vectors(generation: str) -> str:
 
 def _thread(key: bytes) -> str:
     return key.decode().rpartition(":")[2]
-
-
-def _fact(facts: Sequence[Reply], name: bytes) -> int:
-    return int(float(cast("bytes", facts[facts.index(name) + 1])))

@@ -33,10 +33,18 @@ class Finder(Protocol):
         ...
 
 
+class QueryVectors(Protocol):
+    """Knows the vectors of queries (`asking.Workers`)."""
+
+    async def vector_of(self, query: str) -> Vector | None: ...
+
+    def forget(self) -> None: ...
+
+
 class EngineFinder:
     """Asks the query engine, with the vector of the query if a worker gives one in time."""
 
-    def __init__(self, engine: QueryEngine, documents: Store, workers: Workers) -> None:
+    def __init__(self, engine: QueryEngine, documents: Store, workers: QueryVectors) -> None:
         self._engine = engine
         self._documents = documents
         self._workers = workers
