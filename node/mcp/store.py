@@ -8,10 +8,6 @@ TTL = 45
 """Seconds until a stream counts as gone whose process died; three keep-alives."""
 
 
-def _key(stream_id: str) -> str:
-    return f"mcp:{keys.tag(keys.partition_of(stream_id))}:{stream_id}"
-
-
 class StreamStore:
     """A key says that a stream is open; the channel of the same name leads to it."""
 
@@ -20,20 +16,20 @@ class StreamStore:
 
     async def keep(self, stream_id: str) -> None:
         """The stream is open, for TTL seconds more. Raises StoreUnavailable."""
-        await self._store.command("SET", _key(stream_id), "", "EX", TTL)
+        await self._store.command("SET", keys.mcp_stream(stream_id), "", "EX", TTL)
 
     async def is_open(self, stream_id: str) -> bool:
         """Whether there is such a stream. Raises StoreUnavailable."""
-        return await self._store.command("EXISTS", _key(stream_id)) == 1
+        return await self._store.command("EXISTS", keys.mcp_stream(stream_id)) == 1
 
     async def close(self, stream_id: str) -> None:
         """The stream is gone. Raises StoreUnavailable."""
-        await self._store.command("DEL", _key(stream_id))
+        await self._store.command("DEL", keys.mcp_stream(stream_id))
 
     async def listen(self, stream_id: str) -> Listener:
         """What others send to the stream, from now on."""
-        return await self._store.news.listen(_key(stream_id))
+        return await self._store.news.listen(keys.mcp_stream(stream_id))
 
     async def deliver(self, stream_id: str, message: bytes) -> bool:
         """Send to the stream; whether a process listens for it. Raises StoreUnavailable."""
-        return cast("int", await self._store.command("SPUBLISH", _key(stream_id), message)) > 0
+        return cast("int", await self._store.command("SPUBLISH", keys.mcp_stream(stream_id), message)) > 0

@@ -8,8 +8,9 @@ news on the stream's own name, so an idle worker asks for nothing but a look eve
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
+from secrets import token_hex
 from typing import cast
 
 import msgspec
@@ -17,10 +18,14 @@ import structlog
 
 from node.store import keys
 from node.store.errors import CommandFailed, StoreUnavailable
+from node.store.news import Listener
 from node.store.reply import fields_of
+from node.store.scripts import script
 from node.store.wire import Store
 
 log = structlog.get_logger()
+
+TIDY = script("events_tidy")
 
 BATCH = 64
 """Events handed to a handler at a time."""
@@ -29,12 +34,22 @@ LOOK = 5.0
 """Seconds between looks at an outbox from which no news came: a lost wake-up costs no more."""
 
 STALE_MS = 30_000
-"""An event held this long without an acknowledgement is taken over: three times the longest handling."""
+"""An event held this long by a reader that does not say it still works on it is taken over."""
 
-TRIM = 30.0
+TAKE_OVER = 10.0
+"""Seconds between looks for such events; every wake-up would be a waste."""
+
+DELIVERIES = 1000
+"""After so many deliveries, some eight hours, an event that cannot be handled is given up: it holds up the trimming."""
+
+TIDY_EVERY = 30.0
 """Seconds between trims of what every group has seen."""
 
-Entry = tuple[bytes, list[bytes]]
+GONE_MS = 3600_000
+"""A reader not heard of for so long is no more: a living one looks every few seconds."""
+
+Entry = tuple[bytes, list[bytes] | None]
+"""Id and fields; no fields if it was trimmed while somebody held it."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -54,115 +69,183 @@ class Consumer:
     """One group's reading of every outbox."""
 
     def __init__(self, store: Store, group: str, handle: Handler) -> None:
-        self._store = store
-        self._group = group
-        self._handle = handle
-        self._name = f"{socket.gethostname()}-{os.getpid()}"
+        # Never a name that was used before: what is pending under it is then our own.
+        name = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+        self._readers = [_Reader(store, group, name, handle, partition) for partition in range(keys.PARTITIONS)]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until `stop` is set; what was begun is finished and acknowledged."""
         async with asyncio.TaskGroup() as readers:
-            for partition in range(keys.PARTITIONS):
-                readers.create_task(self._read(partition, stop))
+            for reader in self._readers:
+                readers.create_task(reader.run(stop))
 
-    async def _read(self, partition: int, stop: asyncio.Event) -> None:
-        stream = keys.events(partition)
-        with await self._store.news.listen(stream) as listener:
-            ready = False
+
+class _Reader:
+    """The reading of one outbox."""
+
+    def __init__(self, store: Store, group: str, name: str, handle: Handler, partition: int) -> None:
+        self._store = store
+        self._group = group
+        self._name = name
+        self._handle = handle
+        self._partition = partition
+        self._stream = keys.events(partition)
+        self._joined = False
+        self._looked = float("-inf")
+        """Loop time of the last look for what others left."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        with await self._store.news.listen(self._stream) as listener:
             while not stop.is_set():
                 try:
-                    if not ready:
-                        await self._join(stream)
-                        ready = True
-                    await self._take_over(partition, stream)
-                    while await self._drain(partition, stream) and not stop.is_set():
-                        pass
+                    await self._catch_up(stop)
                 except StoreUnavailable:
-                    ready = False  # a server that came back empty has no group
-                news = asyncio.ensure_future(listener.next(LOOK))
-                stopping = asyncio.ensure_future(stop.wait())
-                await asyncio.wait({news, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                for waiting in (news, stopping):
-                    waiting.cancel()
+                    self._joined = False  # what was being handled is ours still; and the server may come back empty
+                except CommandFailed as error:
+                    if "NOGROUP" not in str(error):
+                        raise
+                    self._joined = False
+                    continue
+                await _news(listener, stop)
 
-    async def _join(self, stream: str) -> None:
-        # BUSYGROUP: it exists.
-        with suppress(CommandFailed):
-            await self._store.command("XGROUP", "CREATE", stream, self._group, "0", "MKSTREAM", key=stream)
+    async def _catch_up(self, stop: asyncio.Event) -> None:
+        """Handle all there is."""
+        if not self._joined:
+            await self._join()
+            await self._resume()
+            self._joined = True
+        now = asyncio.get_running_loop().time()
+        if now - self._looked >= TAKE_OVER:
+            self._looked = now
+            await self._take_over()
+        while not stop.is_set():
+            entries = await self._next(">")
+            if not entries:
+                break
+            await self._handled(entries)
 
-    async def _drain(self, partition: int, stream: str) -> bool:
-        """Handle the next events; whether there were any."""
-        reply = await self._store.command(
-            "XREADGROUP", "GROUP", self._group, self._name, "COUNT", BATCH, "STREAMS", stream, ">", key=stream
-        )
-        if not reply:
-            return False
-        ((_, entries),) = cast("list[tuple[bytes, list[Entry]]]", reply)
-        await self._handled(partition, stream, entries)
-        return True
-
-    async def _take_over(self, partition: int, stream: str) -> None:
-        """Handle what a worker left behind, or what could not be handled before."""
-        reply = await self._store.command(
-            "XAUTOCLAIM", stream, self._group, self._name, STALE_MS, "0-0", "COUNT", BATCH
-        )
-        entries = [entry for entry in cast("list[list[Entry]]", reply)[1] if entry[1]]
-        if entries:
-            await self._handled(partition, stream, entries)
-
-    async def _handled(self, partition: int, stream: str, entries: Sequence[Entry]) -> None:
+    async def _join(self) -> None:
         try:
-            await self._handle([_event(partition, *entry) for entry in entries])
+            await self._store.command(
+                "XGROUP", "CREATE", self._stream, self._group, "0", "MKSTREAM", key=self._stream
+            )
+        except CommandFailed as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    async def _resume(self) -> None:
+        """Handle what this reader held when Redis went away."""
+        after = "0"
+        while entries := await self._next(after):
+            await self._handled(entries)
+            after = entries[-1][0].decode()
+
+    async def _next(self, after: str) -> list[Entry]:
+        reply = await self._store.command(
+            *("XREADGROUP", "GROUP", self._group, self._name, "COUNT", BATCH),
+            *("STREAMS", self._stream, after),
+            key=self._stream,
+        )
+        return cast("list[tuple[bytes, list[Entry]]]", reply)[0][1] if reply else []
+
+    async def _take_over(self) -> None:
+        """Handle what a worker left behind, or what could not be handled before."""
+        after = "0-0"
+        while True:
+            reply = await self._store.command(
+                "XAUTOCLAIM", self._stream, self._group, self._name, STALE_MS, after, "COUNT", BATCH
+            )
+            cursor, entries, *_ = cast("tuple[bytes, list[Entry]]", reply)
+            await self._handled(entries)
+            after = cursor.decode()
+            if after == "0-0":
+                return
+
+    async def _handled(self, entries: Sequence[Entry]) -> None:
+        """Handle and acknowledge. One bad event holds up neither those of its batch nor those behind it."""
+        if not entries:
+            return
+        async with self._held([entry_id for entry_id, _ in entries]):
+            if await self._tried(entries, last=len(entries) == 1):
+                return
+            for entry in entries if len(entries) > 1 else ():
+                await self._tried([entry], last=True)
+
+    async def _tried(self, entries: Sequence[Entry], *, last: bool) -> bool:
+        """Whether the handler took them; they are acknowledged then. Raises StoreUnavailable."""
+        try:
+            events = [_event(self._partition, entry_id, flat) for entry_id, flat in entries if flat]
+            if events:
+                await self._handle(events)
         except StoreUnavailable:
             raise
         except Exception:
-            # The events stay pending and come again; the outbox goes on, so that one bad event stops nothing.
-            log.exception("events not handled", group=self._group, partition=partition, count=len(entries))
-            return
-        await self._store.command("XACK", stream, self._group, *(entry[0] for entry in entries))
+            if not last:
+                return False
+            ((entry_id, _),) = entries
+            log.exception("event not handled", group=self._group, partition=self._partition, event=entry_id.decode())
+            if not await self._hopeless(entry_id):
+                return False  # it stays pending, and comes again
+        await self._store.command("XACK", self._stream, self._group, *(entry_id for entry_id, _ in entries))
+        return True
+
+    async def _hopeless(self, entry_id: bytes) -> bool:
+        reply = await self._store.command("XPENDING", self._stream, self._group, entry_id, entry_id, 1)
+        rows = cast("list[tuple[bytes, bytes, int, int]]", reply)
+        if not rows or rows[0][3] < DELIVERIES:
+            return False
+        log.error("event given up", group=self._group, partition=self._partition, event=entry_id.decode())
+        return True
+
+    @asynccontextmanager
+    async def _held(self, ids: Sequence[bytes]) -> AsyncGenerator[None]:
+        """Nobody takes the entries over while they are being handled, however long that takes."""
+
+        async def renew() -> None:
+            while True:
+                await asyncio.sleep(STALE_MS / 3000)
+                with suppress(StoreUnavailable, CommandFailed):
+                    await self._store.command("XCLAIM", self._stream, self._group, self._name, 0, *ids, "JUSTID")
+
+        renewing = asyncio.create_task(renew())
+        try:
+            yield
+        finally:
+            renewing.cancel()
 
 
 class Janitor:
     """Forgets events that every group has acknowledged, and readers that are no more."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, groups: Collection[str]) -> None:
+        """`groups`: all that read. An outbox that one of them has not joined yet is left as it is."""
         self._store = store
+        self._groups = sorted(groups)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Trim every outbox now and then until `stop` is set."""
+        """Tidy every outbox now and then until `stop` is set."""
         while not stop.is_set():
-            with suppress(StoreUnavailable, CommandFailed):
-                for partition in range(keys.PARTITIONS):
-                    await self.trim(keys.events(partition))
+            for partition in range(keys.PARTITIONS):
+                with suppress(StoreUnavailable):
+                    await self.tidy(keys.events(partition))
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), TRIM)
+                await asyncio.wait_for(stop.wait(), TIDY_EVERY)
 
-    async def trim(self, stream: str) -> None:
+    async def tidy(self, stream: str) -> None:
         """Forget what all groups have seen. Raises StoreUnavailable."""
-        if not await self._store.command("EXISTS", stream):
-            return
-        seen: list[tuple[int, int]] = []
-        for group in cast("list[list[bytes]]", await self._store.command("XINFO", "GROUPS", stream, key=stream)):
-            facts = fields_of(group)
-            name = facts[b"name"]
-            pending = cast("list[bytes]", await self._store.command("XPENDING", stream, name))
-            # The oldest event not acknowledged, or the first not yet delivered.
-            seen.append(_number(pending[1]) if pending[1] else _after(facts[b"last-delivered-id"]))
-        if seen:
-            milliseconds, sequence = min(seen)
-            await self._store.command("XTRIM", stream, "MINID", "~", f"{milliseconds}-{sequence}")
+        await self._store.run(TIDY, [stream], [GONE_MS, *self._groups])
+
+
+async def _news(listener: Listener, stop: asyncio.Event) -> None:
+    """Return when there may be something to read, or when `stop` is set."""
+    waiting = {asyncio.create_task(listener.next(LOOK)), asyncio.create_task(stop.wait())}
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
 
 
 def _event(partition: int, entry_id: bytes, flat: list[bytes]) -> Event:
     fields = {name.decode(): value.decode() for name, value in fields_of(flat).items()}
     return Event(entry_id.decode(), partition, fields.pop("type"), fields.pop("id"), fields)
-
-
-def _number(entry_id: bytes) -> tuple[int, int]:
-    milliseconds, _, sequence = entry_id.partition(b"-")
-    return int(milliseconds), int(sequence)
-
-
-def _after(entry_id: bytes) -> tuple[int, int]:
-    milliseconds, sequence = _number(entry_id)
-    return milliseconds, sequence + 1

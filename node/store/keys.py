@@ -155,6 +155,11 @@ def callback(partition: int, name: str) -> str:
     return f"callback:{_TAGS[partition]}:{name}"
 
 
+def mcp_stream(stream_id: str) -> str:
+    """An open SSE stream of an MCP client, whose answers come on the channel of that name. TTL: 45 s, kept up."""
+    return f"mcp:{_TAGS[partition_of(stream_id)]}:{stream_id}"
+
+
 # One of each partition.
 
 

@@ -31,7 +31,7 @@ class Listener:
 
     def __init__(self, channel: "Channel") -> None:
         self._channel = channel
-        self._messages: deque[bytes] = deque(maxlen=QUEUE)
+        self._messages: deque[bytes] = deque()
         self._waiter: asyncio.Future[None] | None = None
 
     def __enter__(self) -> "Listener":
@@ -45,7 +45,7 @@ class Listener:
     async def next(self, timeout: float) -> bytes | None:
         """The next message; None after `timeout` seconds without; empty if some may have been lost.
 
-        Of a backlog of more than 256 messages the newest are kept.
+        Of a backlog of more than 256 messages the newest are kept, behind an empty one.
         """
         if not self._messages:
             loop = asyncio.get_running_loop()
@@ -59,6 +59,9 @@ class Listener:
         return self._messages.popleft() if self._messages else None
 
     def hear(self, message: bytes) -> None:
+        if len(self._messages) == QUEUE:
+            self._messages.popleft()
+            self._messages[0] = b""  # some are lost: who takes them for more than a hint has to know
         self._messages.append(message)
         self._wake()
 

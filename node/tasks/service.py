@@ -214,7 +214,7 @@ class Tasks:
         return len(lapsed)
 
     async def _fields(self, new: NewTask) -> dict[str, str | bytes]:
-        title, description = new.title.strip(), readable(new.description or "")
+        title, description = new.title, readable(new.description or "")
         _require_line("publisher_id", new.publisher_id)
         _require_line("title", title)
         if not is_english(title) or not is_english(description):

@@ -32,7 +32,7 @@ CATALOGUE: dict[str, Entry] = {
     "blob.digest": Entry(400, "The bytes do not have the digest_sha256 of the manifest; nothing was stored."),
     "task.token": Entry(403, "The claim_token is not the one of the present claim."),
     "task.actor": Entry(403, "Only the publisher or the assignee may do this; name yourself in actor_id."),
-    "task.proof": Entry(403, "This task is bound: show the publisher_token, the claim_token or the signing key."),
+    "task.proof": Entry(403, "Show the publisher_token, the claim_token or the signing key."),
     "session.token": Entry(403, "The destroy_token does not belong to this session."),
     "thread.signer": Entry(403, "Only the key that signed this thread may close it."),
     "client.blocked": Entry(403, "The operator has blocked this address."),

@@ -74,14 +74,14 @@ async def test_a_payload_arrives_as_it_was_sent(store: Store) -> None:
         assert await listener.next(SOON) == vector
 
 
-async def test_of_a_long_backlog_the_newest_messages_are_kept(store: Store) -> None:
+async def test_of_a_long_backlog_the_newest_messages_are_kept_and_the_loss_is_told(store: Store) -> None:
     with await store.news.listen("busy") as listener, await store.news.listen("end") as end:
         for number in range(QUEUE + 10):
             await store.command("SPUBLISH", "busy", number)
         await store.command("SPUBLISH", "end", "")
         await end.next(SOON)
         kept = [await listener.next(SOON) for _ in range(QUEUE)]
-        assert kept == [str(number).encode() for number in range(10, QUEUE + 10)]
+        assert kept == [b"", *(str(number).encode() for number in range(11, QUEUE + 10))]
         assert await listener.next(0) is None
 
 
