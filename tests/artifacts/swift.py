@@ -1,9 +1,9 @@
 """OpenStack Swift with its S3 API on loopback: a real S3 service for tests, in one temporary directory.
 
 Swift checks presigned URLs as AWS does (signature, expiry, signed headers, SHA-256); moto does not. It
-lives in its own virtual environment, since it pins what the node does not want: `make swift`, that is
-`python -m venv .venv-swift && .venv-swift/bin/pip install swift`. No root, no system package
-and nothing in /etc: every server reads `swift_dir` from its own configuration.
+lives in its own virtual environment, which `make clients` makes, since it pins what the node does not
+want. No root, no system package and nothing in /etc: every server reads `swift_dir` from its own
+configuration.
 """
 
 import getpass
@@ -19,7 +19,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 PYTHON = Path(__file__).parents[2] / ".venv-swift" / "bin" / "python"
-INSTALL = "run `make swift` (python -m venv .venv-swift && .venv-swift/bin/pip install swift)"
+INSTALL = "run `make clients`"
 
 START_SECONDS = 60.0
 """Four Python servers start in about 3 s on an idle machine; this is for a busy one."""

@@ -1,14 +1,12 @@
 """Other people's signing libraries, used as their manuals say, against a real socket.
 
-The JavaScript ones run under Node.js 18 or newer, which has to be on the PATH; npm fetches them
-into `js/node_modules` the first time.
+The JavaScript ones are in `js`; `make clients` installs them.
 """
 
 # The Python library re-exports without saying so, and leaves its messages untyped.
 # pyright: reportPrivateImportUsage=false, reportUnknownMemberType=false
 
 import asyncio
-import subprocess
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,6 +22,7 @@ from node.sign.base import Origin
 from node.sign.keys import base64url
 from node.sign.outcome import Outcome, Verified
 from node.sign.request import verify
+from tests.conformance.javascript import node_binary
 from tests.sign.signing import BODY, COVERED, HWK, PUBLIC, SEED, sign
 
 JS = Path(__file__).parent / "js"
@@ -70,16 +69,16 @@ async def node() -> AsyncIterator[Node]:
 
 @pytest.fixture(scope="session")
 def javascript() -> Path:
-    """The directory of the JavaScript clients, installed. Fails without Node.js and npm."""
+    """The directory of the JavaScript clients, installed."""
     if not (JS / "node_modules").exists():
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=JS, check=True, capture_output=True, timeout=120)
+        pytest.fail("the JavaScript clients are not installed: run `make clients`")
     return JS
 
 
 async def test_javascript_clients_are_verified_unchanged(node: Node, javascript: Path):
     url = f"http://{node.origin.authority}/api/v1/board"
     script = await asyncio.create_subprocess_exec(
-        *("node", "send.mjs", url, base64url(SEED), PUBLIC.x, PUBLIC.did),
+        *(node_binary(), "send.mjs", url, base64url(SEED), PUBLIC.x, PUBLIC.did),
         cwd=javascript,
         stderr=asyncio.subprocess.PIPE,
     )
