@@ -179,10 +179,6 @@ def _optional(signed: object) -> object:
     return _text(signed) or None
 
 
-def _title(signed: object) -> object:
-    return signed.strip() if isinstance(signed, str) else signed
-
-
 def _inputs(signed: object) -> object:
     return signed or []
 
@@ -192,7 +188,7 @@ FIELDS: dict[Kind, dict[str, Callable[[object], object]]] = {
     "reply": {"body": _text, "author": _optional},
     "task": {
         "publisher_id": _text,
-        "title": _title,
+        "title": _text,
         "description": _optional,
         "input_artifact_ids": _inputs,
         "lease_seconds": _optional,
