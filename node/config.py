@@ -13,6 +13,7 @@ import msgspec
 
 PREFIX = "RELAY_"
 AWS_PREFIX = "AWS_"
+LONGEST_PAUSE = 86400.0  # seconds between two attempts at the same callback
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -34,6 +35,23 @@ class Limit(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.count}/{self.seconds}" if self.count else "0"
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """Pauses before each further attempt, in seconds; there is one attempt more than pauses."""
+
+    seconds: tuple[float, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "Schedule":
+        """Read `5,60,300`. Raises ValueError."""
+        schedule = cls(tuple(float(pause) for pause in text.split(",")))
+        if not all(0 < pause <= LONGEST_PAUSE for pause in schedule.seconds):
+            raise ValueError(f"{text!r} are not pauses of at most {LONGEST_PAUSE:g} seconds each, such as 5,60,300")
+        return schedule
+
+    def __str__(self) -> str:
+        return ",".join(f"{pause:g}" for pause in self.seconds)
 
 
 def says(meaning: str, least: float | None = None, most: float | None = None) -> msgspec.Meta:
@@ -114,6 +132,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     callback_refused_networks: Annotated[
         str, says("networks, comma separated, that callbacks never reach: your own public ones, a NAT64 prefix")
     ] = ""
+    callback_schedule: Annotated[
+        Schedule, says("seconds before the second and each further attempt at a callback; then it is a dead letter")
+    ] = Schedule((5, 60, 300, 1800, 7200, 18000))
     callback_allow_private: Annotated[bool, says("let callbacks reach private addresses; tests only")] = False
     admin_port: Annotated[int, says("loopback port for metrics and live/ready; 0 = off", 0, 65535)] = 0
     log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe log line written")] = "info"
@@ -192,8 +213,8 @@ def _shown(value: object) -> str:
 def _value(name: str, hint: Any, text: str) -> Any:
     try:
         kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if kind is Limit:
-            return Limit.parse(text)
+        if kind is Limit or kind is Schedule:
+            return kind.parse(text)
         if kind is Path:
             return Path(text)
         return msgspec.convert(text, hint, strict=False)

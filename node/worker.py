@@ -22,7 +22,7 @@ from node.hooks.service import Callbacks, Deliverer
 from node.rooms import Rooms, Stores
 from node.sign.node import webhook_key
 from node.store import Store, StoreUnavailable
-from node.store.events import Consumer, Event, Janitor
+from node.store.events import Consumer, Event, Handler, Janitor
 
 log = structlog.get_logger()
 
@@ -40,23 +40,27 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         search = SearchWorker(store, stores.documents, settings)
         stack.push_async_callback(rooms.close)
         queue = CallbackQueue(store)
+        handlers: dict[str, Handler] = {
+            "lists": Lists(rooms).handle,
+            "index": search.handle,
+            "hooks": Callbacks(queue, settings.public_url).handle,
+            "artifacts": rooms.verifier.handle,
+        }
         async with asyncio.TaskGroup() as work:
-            work.create_task(Consumer(store, "lists", Lists(rooms).handle).run(stop))
-            work.create_task(Consumer(store, "index", search.handle).run(stop))
+            for group, handle in handlers.items():
+                work.create_task(Consumer(store, group, handle).run(stop))
+            work.create_task(Janitor(store, handlers).run(stop))
             work.create_task(search.run(stop))
-            work.create_task(Consumer(store, "hooks", Callbacks(queue, settings.public_url).handle).run(stop))
             work.create_task(deliverer_of(settings, store, queue).run(stop))
-            work.create_task(Consumer(store, "artifacts", rooms.verifier.handle).run(stop))
             work.create_task(Upkeep(rooms.artifacts, rooms.blobs).run(stop))
             work.create_task(sweep_leases(rooms, stop))
-            work.create_task(Janitor(store).run(stop))
 
 
 def deliverer_of(settings: Settings, store: Store, queue: CallbackQueue) -> Deliverer:
     """What sends callbacks in the name of this node. Raises ConfigError."""
     policy = policy_of(settings)
     sender = Sender(webhook_key(settings), policy, SystemResolver(), public_url=settings.public_url)
-    return Deliverer(queue, sender, Breaker(store, settings.limits.callback), policy)
+    return Deliverer(queue, sender, Breaker(store, settings.limits.callback), policy, settings.callback_schedule)
 
 
 class Lists:

@@ -20,6 +20,9 @@ SETTLE = script("callback_settle")
 HIDDEN_MS = 30_000
 """How long a taken callback is not due: three times the longest attempt."""
 
+REMEMBER_MS = 10 * 60_000
+"""How long a delivered message is known as such: an event that a dead worker had handled comes again within that."""
+
 TAKEN = 16
 """Callbacks that one look takes from a partition."""
 
@@ -44,6 +47,10 @@ class Callback(msgspec.Struct, frozen=True):
     data: dict[str, object]
     attempt: int
     """Attempts made so far."""
+    misses: int = 0
+    """How many of them were answered 404."""
+    since: int = 0
+    """When it was put under way, ms."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -70,12 +77,15 @@ class CallbackQueue:
     async def enqueue(
         self, partition: int, name: str, message_id: str, pause_ms: int, message: Mapping[str, str | int | bytes]
     ) -> None:
-        """Put a message under way, `pause_ms` after the last of its name. Raises StoreUnavailable."""
-        fields = [part for pair in message.items() for part in pair]
+        """Put a message (url, type, at, data) under way, `pause_ms` after the last of its name.
+
+        Nothing happens if it or a newer one of its name is under way or was just delivered. Raises StoreUnavailable.
+        """
+        fields = [part for field, value in message.items() if field != "at" for part in (field, value)]
         await self._store.run(
             ENQUEUE,
             [keys.callback(partition, name), keys.callbacks_due(partition)],
-            [name, message_id, pause_ms, *fields],
+            [name, message_id, pause_ms, message["at"], *fields],
         )
 
     async def take(self, partition: int) -> list[Callback]:
@@ -85,14 +95,12 @@ class CallbackQueue:
         for raw in cast("list[bytes]", names):
             name = raw.decode()
             fields = fields_of(await self._store.command("HGETALL", keys.callback(partition, name)))
-            if b"url" in fields:
+            if b"attempt" in fields:  # else it has ended meanwhile
                 taken.append(_callback(partition, name, fields))
-            else:
-                await self._store.command("ZREM", keys.callbacks_due(partition), name)
         return taken
 
     async def settle(self, callback: Callback, ending: Ending, pause_ms: int, reason: str = "") -> None:
-        """Say how an attempt ended. Raises StoreUnavailable."""
+        """Say how an attempt ended; again changes nothing. Raises StoreUnavailable."""
         partition = callback.partition
         await self._store.run(
             SETTLE,
@@ -101,7 +109,11 @@ class CallbackQueue:
                 keys.callbacks_due(partition),
                 keys.callbacks_dead(partition),
             ],
-            [callback.name, callback.id, ending, pause_ms, reason, DEAD_KEPT],
+            [
+                *(callback.name, callback.id, callback.attempt),
+                *(ending, pause_ms, reason, callback.misses),
+                *(DEAD_KEPT, REMEMBER_MS),
+            ],
         )
 
     async def dead(self, partition: int) -> list[DeadLetter]:
@@ -124,10 +136,24 @@ class CallbackQueue:
         await self.enqueue(letter.partition, letter.name, letter.id, 0, message)
         await self.bury(letter)
 
-    async def forget_target(self, entity: str) -> None:
-        """Take the callback_url off an entity whose receiver wants no more. Raises StoreUnavailable."""
-        for key in (keys.thread(entity), keys.task(entity), keys.session(entity)):
-            await self._store.command("HDEL", key, "callback_url")
+    async def wanted(self, callback: Callback) -> bool:
+        """Whether the entity is still there and names that receiver. Raises StoreUnavailable."""
+        return await self._store.command("HGET", _entity(callback), "callback_url") == callback.url.encode()
+
+    async def forget_target(self, callback: Callback) -> None:
+        """Take the callback_url off the entity: its receiver wants no more. Raises StoreUnavailable."""
+        await self._store.command("HDEL", _entity(callback), "callback_url")
+
+
+def _entity(callback: Callback) -> str:
+    """The key of what a callback tells of."""
+    match callback.data:
+        case {"task_id": str(task_id)}:
+            return keys.task(task_id)
+        case {"session_id": str(session_id)}:
+            return keys.session(session_id)
+        case _:
+            return keys.thread(str(callback.data["thread_id"]))
 
 
 def _callback(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback:
@@ -139,7 +165,9 @@ def _callback(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback
         fields[b"type"].decode(),
         int(fields[b"at"]),
         msgspec.json.decode(fields[b"data"]),
-        int(fields.get(b"attempt", 0)),
+        int(fields[b"attempt"]),
+        int(fields[b"misses"]),
+        int(fields[b"since"]),
     )
 
 

@@ -6,14 +6,16 @@ the worker.
 
 import asyncio
 import random
-from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import suppress
+import time
+from collections import Counter, defaultdict
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import cast
 
 import msgspec
 import structlog
 
+from node.config import Schedule
 from node.hooks.breaker import Breaker
 from node.hooks.envelope import Envelope, EventType
 from node.hooks.queue import Callback, CallbackQueue, Ending
@@ -24,22 +26,34 @@ from node.store.events import Event
 
 log = structlog.get_logger()
 
-SCHEDULE = (5, 60, 300, 1800, 7200, 18000)
-"""Seconds before the second and each further attempt; after the last the message is a dead letter."""
-
 JITTER = 0.2
 """Share by which a pause is longer or shorter, so that retries to one receiver spread."""
 
 PAUSE_MS = 5000
 """Between two messages about one thread, or one session: what happens in between is told together."""
 
-NOT_FOUND = (404, 3)
-"""A receiver that answers 404 for the third time is not there: the callback is dropped."""
+NOT_FOUND = 404
+MISSES = 3
+"""A receiver that answers 404 so often is not there: the message is dropped."""
 
 HOST_CONCURRENCY = 4
 CONCURRENCY = 100
+"""Attempts at a time in this process: to one host, and to all. Rate and breaker hold over all workers."""
+
+BUSY_MS = (1000, 3000)
+"""Until the next look at a callback for which there was no place: it waits in Redis, where any worker finds it."""
+
+LONGEST_WAIT_MS = 48 * 3600_000
+"""For so long a message waits for a host whose breaker opens again and again."""
+
 LOOK = 0.5
 """Seconds between looks for what is due."""
+
+SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Seconds between tries to tell Redis how an attempt ended; all within the time for which it is not due."""
+
+GRACE = 3.0
+"""Seconds that attempts under way get when the worker stops; what is cut off then is sent again."""
 
 TASK_EVENTS = {"task.claimed", "task.in_progress", "task.completed", "task.canceled", "task.expired"}
 
@@ -53,78 +67,87 @@ class Callbacks:
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Enqueue for a batch of one partition; again changes nothing but may send twice. Raises StoreUnavailable."""
-        for event in events:
-            url = event.fields.get("callback")
-            if not url:
-                continue
-            at = int(event.id.partition("-")[0])
-            message_id = f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
-            data: dict[str, object]
-            if event.kind == "reply.posted":
-                kind = "relay.reply" if event.fields.get("source") == "relay" else "board.reply"
-                data = {"thread_id": event.entity, "seq": int(event.fields["seq"])}
-                await self._enqueue(event, event.entity, message_id, PAUSE_MS, url, kind, at, data)
-            elif event.kind == "session.line":
-                data = {"session_id": event.entity, "seq": int(event.fields["seq"])}
-                await self._enqueue(event, event.entity, message_id, PAUSE_MS, url, event.kind, at, data)
-            elif event.kind in TASK_EVENTS:
-                data = {"task_id": event.entity, "attempt": int(event.fields.get("attempt") or 0)}
-                await self._enqueue(event, message_id, message_id, 0, url, event.kind, at, data)
+        await asyncio.gather(*(self._tell(event) for event in events if event.fields.get("callback")))
+
+    async def _tell(self, event: Event) -> None:
+        message_id = f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
+        entity = event.entity
+        if event.kind == "reply.posted":
+            kind = "relay.reply" if event.fields.get("source") == "relay" else "board.reply"
+            data = {"thread_id": entity, "seq": int(event.fields["seq"]), "url": f"{self._base}/board/{entity}"}
+            await self._enqueue(event, entity, message_id, PAUSE_MS, kind, data)
+        elif event.kind == "session.line":
+            url = f"{self._base}/api/v1/sessions/{entity}/messages"
+            data = {"session_id": entity, "seq": int(event.fields["seq"]), "url": url}
+            await self._enqueue(event, entity, message_id, PAUSE_MS, event.kind, data)
+        elif event.kind in TASK_EVENTS:
+            attempt = int(event.fields.get("attempt") or 0)
+            data = {"task_id": entity, "attempt": attempt, "url": f"{self._base}/api/v1/tasks/{entity}"}
+            await self._enqueue(event, message_id, message_id, 0, event.kind, data)
 
     async def _enqueue(
-        self,
-        event: Event,
-        name: str,
-        message_id: str,
-        pause_ms: int,
-        url: str,
-        kind: str,
-        at: int,
-        data: dict[str, object],
+        self, event: Event, name: str, message_id: str, pause_ms: int, kind: str, data: dict[str, str | int]
     ) -> None:
-        place = {"task": "api/v1/tasks/{}", "session": "api/v1/sessions/{}/messages"}.get(
-            kind.partition(".")[0], "board/{}"
-        )
-        data = {**data, "url": f"{self._base}/{place.format(event.entity)}"}
-        message = {"url": url, "type": kind, "at": at, "data": msgspec.json.encode(data)}
+        message = {
+            "url": event.fields["callback"],
+            "type": kind,
+            "at": int(event.id.partition("-")[0]),
+            "data": msgspec.json.encode(data),
+        }
         await self._queue.enqueue(event.partition, name, message_id, pause_ms, message)
 
 
 class Deliverer:
     """Sends what is due, with an eye on every host."""
 
-    def __init__(self, queue: CallbackQueue, sender: Sender, breaker: Breaker, policy: Policy) -> None:
+    def __init__(
+        self, queue: CallbackQueue, sender: Sender, breaker: Breaker, policy: Policy, schedule: Schedule
+    ) -> None:
         self._queue = queue
         self._sender = sender
         self._breaker = breaker
         self._policy = policy
-        self._places = asyncio.Semaphore(CONCURRENCY)
-        # Concurrency is a matter of this process; rate and breaker hold over all workers.
-        self._hosts: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(HOST_CONCURRENCY))
-        self._busy: set[str] = set()
+        self._schedule = schedule.seconds
+        self._hosts: Counter[str] = Counter()
+        """Attempts under way, by host; a host without one is not in it."""
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Attempts by how they ended, for the metrics."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Deliver until `stop` is set; attempts under way are finished."""
+        """Deliver until `stop` is set; attempts under way get a moment to end."""
+        under_way: set[asyncio.Task[None]] = set()
         async with asyncio.TaskGroup() as attempts:
             while not stop.is_set():
                 with suppress(StoreUnavailable):
-                    found = await asyncio.gather(*map(self._queue.take, range(keys.PARTITIONS)))
-                    for callback in (callback for partition in found for callback in partition):
-                        if callback.id not in self._busy:
-                            self._busy.add(callback.id)
-                            attempts.create_task(self._attempt(callback))
+                    for callback in await self._due():
+                        task = attempts.create_task(self._attempt(callback))
+                        under_way.add(task)
+                        task.add_done_callback(under_way.discard)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), LOOK)
+            if under_way:
+                _, late = await asyncio.wait(under_way, timeout=GRACE)
+                for task in late:
+                    task.cancel()
+
+    async def _due(self) -> list[Callback]:
+        if self._hosts.total() >= CONCURRENCY:
+            return []
+        found = await asyncio.gather(*map(self._queue.take, range(keys.PARTITIONS)))
+        return [callback for partition in found for callback in partition]
 
     async def _attempt(self, callback: Callback) -> None:
+        """Bring a callback one step further. Whatever goes wrong with one does not touch the others."""
         try:
-            await self._deliver(callback)
+            try:
+                await self._deliver(callback)
+            except StoreUnavailable:
+                pass  # it becomes due again by itself
+            except Exception:
+                log.exception("callback not sent", webhook_id=callback.id, type=callback.type)
+                await self._again(callback, Retry("an error of the node, see its log"))
         except StoreUnavailable:
-            pass  # it becomes due again by itself
-        finally:
-            self._busy.discard(callback.id)
+            pass
 
     async def _deliver(self, callback: Callback) -> None:
         try:
@@ -132,48 +155,83 @@ class Deliverer:
         except TargetRefused as refused:
             await self._end(callback, "dropped", 0, str(refused))
             return
-        wait = await self._breaker.wait(target.host)
-        if wait:
-            await self._queue.settle(callback, "postpone", wait)
+        if not await self._queue.wanted(callback):
+            await self._end(callback, "dropped", 0, "what it tells of is gone, or names this receiver no more")
             return
-        kind = cast("EventType", callback.type)
-        envelope = Envelope.of(callback.id, kind, callback.at, callback.data, host=target.host)
-        async with self._places, self._hosts[target.host]:
+        with self._place(target.host) as free:
+            if not free:
+                await self._queue.settle(callback, "postpone", random.randint(*BUSY_MS))
+                return
+            wait = await self._breaker.wait(target.host)
+            if wait:
+                await self._put_off(callback, wait)
+                return
+            kind = cast("EventType", callback.type)
+            envelope = Envelope.of(callback.id, kind, callback.at, callback.data, host=target.host)
             outcome = await self._sender.send(target, envelope)
+        # The end of the message first: a receiver that has it is not to get it again.
+        await self._conclude(callback, outcome)
         if isinstance(outcome, Delivered):
             await self._breaker.succeeded(target.host)
         elif isinstance(outcome, Retry):
             await self._breaker.failed(target.host)
-        await self._conclude(callback, outcome)
+
+    @contextmanager
+    def _place(self, host: str) -> Generator[bool]:
+        """Whether there is room for one more attempt to the host; the place is kept for the context."""
+        if self._hosts[host] >= HOST_CONCURRENCY or self._hosts.total() >= CONCURRENCY:
+            yield False
+            return
+        self._hosts[host] += 1
+        try:
+            yield True
+        finally:
+            self._hosts[host] -= 1
+            if not self._hosts[host]:
+                del self._hosts[host]
+
+    async def _put_off(self, callback: Callback, wait_ms: int) -> None:
+        """Wait for the host, a little apart from the others that do, but not for ever."""
+        if time.time() * 1000 - callback.since > LONGEST_WAIT_MS:
+            await self._end(callback, "dead", 0, "the host failed all the time")
+        else:
+            await self._queue.settle(callback, "postpone", wait_ms + random.randint(0, 1000))
 
     async def _conclude(self, callback: Callback, outcome: Outcome) -> None:
         match outcome:
             case Delivered():
                 await self._end(callback, "delivered", PAUSE_MS, "")
             case Gone():
+                await self._queue.forget_target(callback)
                 await self._end(callback, "dropped", 0, "the receiver answered 410")
-                await self._queue.forget_target(_entity(callback))
             case Refused(reason):
                 await self._end(callback, "dropped", 0, reason)
-            case Failed(reason, status) if (status, callback.attempt + 1) >= NOT_FOUND and status == NOT_FOUND[0]:
-                await self._end(callback, "dropped", 0, reason)
-            case Failed(reason) | Retry(reason):
-                asked = outcome.after if isinstance(outcome, Retry) else None
-                if callback.attempt >= len(SCHEDULE):
-                    await self._end(callback, "dead", 0, reason)
+            case Failed(reason, status) if status == NOT_FOUND:
+                missed = msgspec.structs.replace(callback, misses=callback.misses + 1)
+                if missed.misses >= MISSES:
+                    await self._end(missed, "dropped", 0, reason)
                 else:
-                    pause = delay(SCHEDULE[callback.attempt], asked) * random.uniform(1 - JITTER, 1 + JITTER)
-                    await self._end(callback, "retry", round(pause * 1000), reason)
+                    await self._again(missed, outcome)
+            case Failed() | Retry():
+                await self._again(callback, outcome)
+
+    async def _again(self, callback: Callback, outcome: Failed | Retry) -> None:
+        """Try again when the schedule says so; after the last attempt it is a dead letter."""
+        if callback.attempt >= len(self._schedule):
+            await self._end(callback, "dead", 0, outcome.reason)
+            return
+        asked = outcome.after if isinstance(outcome, Retry) else None
+        pause = delay(self._schedule[callback.attempt], asked) * random.uniform(1 - JITTER, 1 + JITTER)
+        await self._end(callback, "retry", round(pause * 1000), outcome.reason)
 
     async def _end(self, callback: Callback, ending: Ending, pause_ms: int, reason: str) -> None:
+        """Tell Redis, and again if it does not answer. Raises StoreUnavailable if it never does."""
         self.outcomes[ending] += 1
         if ending in {"dropped", "dead"}:
             log.warning("callback given up", ending=ending, webhook_id=callback.id, type=callback.type, reason=reason)
+        for pause in SETTLE_PAUSES:
+            with suppress(StoreUnavailable):
+                await self._queue.settle(callback, ending, pause_ms, reason)
+                return
+            await asyncio.sleep(pause)
         await self._queue.settle(callback, ending, pause_ms, reason)
-
-
-def _entity(callback: Callback) -> str:
-    for name in ("thread_id", "task_id", "session_id"):
-        if name in callback.data:
-            return str(callback.data[name])
-    return callback.name

@@ -126,9 +126,7 @@ class _Reader:
 
     async def _join(self) -> None:
         try:
-            await self._store.command(
-                "XGROUP", "CREATE", self._stream, self._group, "0", "MKSTREAM", key=self._stream
-            )
+            await self._store.command("XGROUP", "CREATE", self._stream, self._group, "0", "MKSTREAM", key=self._stream)
         except CommandFailed as error:
             if "BUSYGROUP" not in str(error):
                 raise

@@ -1,0 +1,18 @@
+#!lua
+-- Counts a failure of a host; from so many in a row on the breaker is open, twice as long each time. What was
+-- under way when it opened is not counted.
+-- KEYS[1] open      rate:{p}:callback-open:<host>
+-- KEYS[2] failures  rate:{p}:callback-failures:<host>
+-- ARGV[1] tolerated  failures in a row that open the breaker
+-- ARGV[2] first     milliseconds for which it is open at first
+-- ARGV[3] longest   milliseconds
+-- ARGV[4] memory    milliseconds for which failures in a row are remembered
+-- Returns {'closed', failures} | {'open', ms}
+-- Slot    partition of the host
+if redis.call('GET', open) == 'open' then return {'open', redis.call('PTTL', open)} end
+local count = redis.call('INCR', failures)
+redis.call('PEXPIRE', failures, memory)
+if count < tonumber(tolerated) then return {'closed', count} end
+local open_for = math.min(first * 2 ^ (count - tolerated), tonumber(longest))
+redis.call('SET', open, 'open', 'PX', string.format('%.0f', open_for))
+return {'open', open_for}
