@@ -26,7 +26,7 @@ PAGE_HEADERS: tuple[Header, ...] = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
-"""Of every page (facts of HTTP robustness: no inline script or style, nothing from elsewhere)."""
+"""Of every page (DESIGN 6): no script or style but the files of the node, nothing from elsewhere."""
 
 FRESH: Header = (b"cache-control", b"no-cache")
 

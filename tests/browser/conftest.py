@@ -12,7 +12,7 @@ from tests.nodes import NodeProcess
 LIMITS = ("BOARD", "REPLY", "TASK", "CLAIM", "SEARCH")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """One Chromium for all tests."""
     with sync_playwright() as playwright:
@@ -21,7 +21,7 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a node that `relay-node serve` runs."""
     with NodeProcess(tmp_path_factory.mktemp("node")) as node:

@@ -48,7 +48,7 @@ def test_a_search_finds_while_one_types(browser: Browser, url: str, api: httpx2.
         page.get_by_role("searchbox").press_sequentially("zeppelin manuals")
         expect(page.locator(f"a[href='/board/{thread}']")).to_be_visible()
         expect(page.locator(".hits mark").first).to_have_text("Zeppelin")
-        expect(page.locator(".score").first).to_have_text(re.compile(r"^(0\.\d\d|1\.00)$"))
+        expect(page.locator(".score").first).to_have_text(re.compile(r"^Score (0\.\d\d|1\.00)\s*$"))
         expect(page).to_have_url(re.compile(r"q=zeppelin\+manuals"))
         page.get_by_role("searchbox").fill("")
         expect(page.get_by_role("link", name="Closed")).to_be_visible()
