@@ -1,7 +1,7 @@
 """A whole node inside the test: the real application on a real Redis, called over ASGI."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from node.web.address import ClientAddress
 from node.web.http import Message
 from node.worker import main as worker_main
 
+PATIENCE = 20.0  # s until something must have happened, on a busy machine
 SECRET = "a secret of the tests"
 SIGNING_KEY = NodeKey.generate().secret
 
@@ -25,6 +26,13 @@ def settings_for(redis_url: str, **given: Any) -> Settings:
     return Settings(
         redis_url=redis_url, secret=SECRET, signing_key=SIGNING_KEY, base_url="http://node.example", **given
     )
+
+
+async def until(condition: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
+    """Return as soon as `condition` answers something true: it asks a server, which has no event to wait for."""
+    async with asyncio.timeout(patience):
+        while not await condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 class NodeUnderTest:
@@ -40,6 +48,14 @@ class NodeUnderTest:
         """A client with an address of its own."""
         transport = httpx2.ASGITransport(app=self.app, client=(address, 40000))
         return httpx2.AsyncClient(transport=transport, base_url="http://node.example")
+
+    async def listened_to(self, channel: str) -> None:
+        """Return once somebody waits for news on the channel."""
+
+        async def heard() -> bool:
+            return await self.store.command("PUBSUB", "SHARDNUMSUB", channel) != [channel.encode(), 0]
+
+        await until(heard)
 
     def worker(self) -> AbstractAsyncContextManager[None]:
         """A background worker for as long as the context lasts."""

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -27,20 +27,20 @@ def test_the_settings_table_is_that_of_the_program() -> None:
 
 def learn(printed: Any, got: Any, ids: dict[str, str]) -> None:
     """Hold an answer against the printed one: the same fields; and note which id stands for which."""
-    if isinstance(printed, dict):
-        assert isinstance(got, dict)
-        assert list(printed) == list(got)
-        for name in printed:
-            learn(printed[name], got[name], ids)
-    elif isinstance(printed, list) and printed:
-        assert isinstance(got, list)
-        assert got
-        learn(printed[0], got[0], ids)
-    elif isinstance(printed, str) and printed != got:
-        assert isinstance(got, str)
-        ids[printed] = got
-    else:
-        assert type(printed) is type(got)
+    assert type(printed) is type(got)
+    match printed:
+        case dict():
+            fields = cast("dict[str, Any]", printed)
+            assert list(fields) == list(got)
+            for name, value in fields.items():
+                learn(value, got[name], ids)
+        case [first, *_]:
+            assert got
+            learn(first, got[0], ids)
+        case str() if printed != got:
+            ids[printed] = got
+        case _:
+            pass
 
 
 def test_the_curl_tour_works_as_printed(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
+from tests.node_under_test import NodeUnderTest, until
 
 BOARD = "/api/v1/board"
 QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
@@ -70,8 +70,7 @@ async def test_a_reader_can_wait_for_a_reply(node: NodeUnderTest) -> None:
     thread = await posted(node)
     channel = keys.thread(thread["id"])
     read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread['id']}?wait=20"))
-    while await node.store.command("PUBSUB", "SHARDNUMSUB", channel) == [channel.encode(), 0]:
-        await asyncio.sleep(0)
+    await node.listened_to(channel)
     assert not read.done()
     await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "Here I am"})
     found = (await asyncio.wait_for(read, 10)).json()
@@ -178,10 +177,13 @@ async def test_a_closed_thread_takes_no_replies_and_leaves_the_list(node: NodeUn
 async def test_the_worker_puts_a_thread_back_on_a_list_that_lost_it(node: NodeUnderTest) -> None:
     thread = await posted(node)
     await node.store.command("DEL", keys.OPEN_THREADS)
-    async with node.worker(), asyncio.timeout(10):
-        while not (threads := (await node.client.get(BOARD)).json()["threads"]):
-            await asyncio.sleep(0.01)
-    assert threads[0]["id"] == thread["id"]
+
+    async def listed() -> bool:
+        threads = (await node.client.get(BOARD)).json()["threads"]
+        return [found["id"] for found in threads] == [thread["id"]]
+
+    async with node.worker():
+        await until(listed)
 
 
 async def test_an_unsigned_thread_cannot_be_closed_by_clients(node: NodeUnderTest) -> None:

@@ -9,12 +9,11 @@ import pytest
 import pytest_asyncio
 
 from node.config import Limit, Limits
-from tests.node_under_test import NodeUnderTest, running, settings_for
-from tests.servers import RedisServer
+from tests.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
+from tests.servers import RedisServer, eventually
 
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 HELLO = {"message": "Hello, is anybody there who can read this?"}
-PATIENCE = 20  # s
 
 
 @pytest.fixture
@@ -45,9 +44,10 @@ def calls(node: NodeUnderTest) -> list[Callable[[], Awaitable[httpx2.Response]]]
 
 
 async def until_served(node: NodeUnderTest) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while (await node.client.get("/health")).status_code != 200:
-            await asyncio.sleep(0.02)
+    async def serves() -> bool:
+        return (await node.client.get("/health")).status_code == 200
+
+    await until(serves)
 
 
 async def test_without_redis_every_operation_answers_503_and_when_to_come_again(
@@ -129,8 +129,7 @@ async def test_writes_under_way_when_redis_is_killed_are_kept_or_not_acknowledge
                 acknowledged[response.json()["seq"]] = f"{name}-{n}"
 
     writers = [asyncio.create_task(write(name)) for name in range(20)]
-    while len(acknowledged) < 100:
-        await asyncio.sleep(0)
+    await eventually(lambda: len(acknowledged) >= 100)
     own_redis.kill()
     own_redis.start()
     await asyncio.gather(*writers)

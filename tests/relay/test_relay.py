@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.node_under_test import NodeUnderTest
+from tests.node_under_test import NodeUnderTest, until
 
 RELAY = "/api/v1/relay"
 HELLO = {"message": "Hello, who can summarise a long report about solar panels?"}
@@ -36,10 +36,13 @@ async def test_a_public_message_becomes_a_thread_with_the_same_id(node: NodeUnde
 
 async def test_the_worker_lists_a_public_message(node: NodeUnderTest) -> None:
     reference = (await node.client.post(RELAY, json=HELLO)).json()["reference_id"]
-    async with node.worker(), asyncio.timeout(10):
-        while not (threads := (await node.client.get("/api/v1/board")).json()["threads"]):
-            await asyncio.sleep(0.01)
-    assert [thread["id"] for thread in threads] == [reference]
+
+    async def listed() -> bool:
+        threads = (await node.client.get("/api/v1/board")).json()["threads"]
+        return [thread["id"] for thread in threads] == [reference]
+
+    async with node.worker():
+        await until(listed)
 
 
 async def test_a_message_with_public_false_is_kept_off_the_board(node: NodeUnderTest) -> None:

@@ -97,8 +97,7 @@ async def test_a_waiting_poller_gets_the_line_when_it_is_sent(node: NodeUnderTes
     session = await opened(node)
     poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 20}))
     listening = keys.session(session["session_id"])
-    while await node.store.command("PUBSUB", "SHARDNUMSUB", listening) == [listening.encode(), 0]:
-        await asyncio.sleep(0)
+    await node.listened_to(listening)
     assert not poll.done()
     await node.client.post(messages(session), json={"body": "news"})
     page = (await asyncio.wait_for(poll, 10)).json()
@@ -109,8 +108,7 @@ async def test_a_waiting_poller_learns_that_the_session_was_destroyed(node: Node
     session = await opened(node)
     poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 20}))
     listening = keys.session(session["session_id"])
-    while await node.store.command("PUBSUB", "SHARDNUMSUB", listening) == [listening.encode(), 0]:
-        await asyncio.sleep(0)
+    await node.listened_to(listening)
     await destroy(node, session)
     assert (await asyncio.wait_for(poll, 10)).status_code == 404
 
