@@ -188,6 +188,7 @@ class TasksApi:
                 summary="Claim an offered contract: the first claimer wins",
                 tag="tasks",
                 body=NewClaim,
+                headers=(("Idempotency-Key", "A repeated claim by the same assignee gets the same claim_token"),),
                 answers=ClaimedTask,
                 errors=("task.unknown", "task.claimed", "task.state", "signature.invalid", "signature.replayed"),
                 limit="claim",
