@@ -181,7 +181,7 @@ class _Reader:
             if not last:
                 return False
             ((entry_id, _),) = entries
-            log.exception("event not handled", group=self._group, partition=self._partition, event=entry_id.decode())
+            log.exception("event not handled", group=self._group, partition=self._partition, entry=entry_id.decode())
             if not await self._hopeless(entry_id):
                 return False  # it stays pending, and comes again
         await self._store.command("XACK", self._stream, self._group, *(entry_id for entry_id, _ in entries))
@@ -192,7 +192,7 @@ class _Reader:
         rows = cast("list[tuple[bytes, bytes, int, int]]", reply)
         if not rows or rows[0][3] < DELIVERIES:
             return False
-        log.error("event given up", group=self._group, partition=self._partition, event=entry_id.decode())
+        log.error("event given up", group=self._group, partition=self._partition, entry=entry_id.decode())
         return True
 
     @asynccontextmanager

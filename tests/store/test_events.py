@@ -1,0 +1,335 @@
+"""Outboxes and consumer groups on a real server: at least once, whatever dies (DESIGN 4)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from node.store import Store, StoreUnavailable, keys
+from node.store.events import DELIVERIES, Consumer, Event, Handler, Janitor
+from node.store.scripts import Script
+from tests.servers import RedisServer, eventually
+from tests.store.conftest import step
+
+GROUP = "readers"
+STREAM = keys.events(7)
+
+ANNOUNCE = """
+local id = redis.call('XADD', key1, '*', 'type', 'thread.posted', 'id', arg1)
+redis.call('SPUBLISH', key1, 'thread.posted')
+return id
+"""
+WRITE: Script = step("write", ANNOUNCE, args=1)
+
+
+class Seen:
+    """A handler that notes what it is given, and fails on what the test names."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.bad: set[str] = set()
+        self.error: type[Exception] = ValueError
+
+    async def __call__(self, events: Sequence[Event]) -> None:
+        self.batches.append([event.entity for event in events])
+        if any(event.entity in self.bad for event in events):
+            raise self.error("no")
+
+    @property
+    def entities(self) -> set[str]:
+        return {entity for batch in self.batches for entity in batch}
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+async def write(store: Store, *entities: str, stream: str = STREAM) -> list[bytes]:
+    """Ids of new events."""
+    ids: list[bytes] = []
+    for entity in entities:
+        written = await store.run(WRITE, [stream], [entity])
+        assert isinstance(written, bytes)
+        ids.append(written)
+    return ids
+
+
+@asynccontextmanager
+async def reading(store: Store, handle: Handler, group: str = GROUP) -> AsyncGenerator[None]:
+    """A consumer for as long as the context lasts."""
+    stop = asyncio.Event()
+    running = asyncio.create_task(Consumer(store, group, handle).run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait_for(running, 5)
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await condition():  # noqa: ASYNC110  # the condition is another process's
+            await asyncio.sleep(0.005)
+
+
+def raw(server: RedisServer, *command: str | bytes | int) -> Any:
+    """The answer as Redis gives it: redis-py makes its own of those about streams."""
+    return server.do("EVAL", "return redis.call(unpack(ARGV))", 0, *command)
+
+
+def pending(server: RedisServer, group: str = GROUP) -> int:
+    """Events that somebody holds; -1 before anybody has joined."""
+    if not server.do("EXISTS", STREAM) or group.encode() not in {
+        row[1] for row in raw(server, "XINFO", "GROUPS", STREAM)
+    }:
+        return -1
+    return raw(server, "XPENDING", STREAM, group)[0]
+
+
+def held_by_the_dead(server: RedisServer, count: int, minutes: float = 1) -> None:
+    """As if a worker had read so many events that long ago, and died."""
+    server.do("XGROUP", "CREATE", STREAM, GROUP, "0")
+    server.do("XREADGROUP", "GROUP", GROUP, "the dead", "COUNT", count, "STREAMS", STREAM, ">")
+    move(server, minutes)
+
+
+def move(server: RedisServer, minutes: float, deliveries: int = 1) -> None:
+    """Let what is pending have been delivered that long ago."""
+    for entry, owner, _, _ in raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1000):
+        age = ("IDLE", int(minutes * 60_000), "RETRYCOUNT", deliveries, "JUSTID")
+        raw(server, "XCLAIM", STREAM, GROUP, owner, 0, entry, *age)
+
+
+async def test_events_are_handled_in_order_and_acknowledged(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    await write(store, "a", "b")
+    async with reading(store, seen):
+        await eventually(lambda: len(seen.entities) == 2)
+        await write(store, "c")
+        await eventually(lambda: len(seen.entities) == 3)
+        await eventually(lambda: pending(redis_server) == 0)
+    assert [entity for batch in seen.batches for entity in batch] == ["a", "b", "c"]
+
+
+async def test_two_groups_see_everything_and_two_consumers_of_one_share_it(
+    store: Store, redis_server: RedisServer
+) -> None:
+    first, second, other = Seen(), Seen(), Seen()
+    async with reading(store, first), reading(store, second), reading(store, other, "others"):
+        await write(store, *map(str, range(100)))
+        await eventually(lambda: len(first.entities | second.entities) == 100 and len(other.entities) == 100)
+        await eventually(lambda: pending(redis_server) == pending(redis_server, "others") == 0)
+    assert not first.entities & second.entities
+
+
+async def test_what_a_dead_worker_held_is_taken_over(store: Store, redis_server: RedisServer, seen: Seen) -> None:
+    await write(store, *map(str, range(100)))
+    held_by_the_dead(redis_server, 100)
+    async with reading(store, seen):
+        await eventually(lambda: len(seen.entities) == 100)
+        await eventually(lambda: pending(redis_server) == 0)
+
+
+async def test_what_another_worker_works_on_is_left_to_it(store: Store, redis_server: RedisServer, seen: Seen) -> None:
+    await write(store, "theirs")
+    held_by_the_dead(redis_server, 1, minutes=0)
+    async with reading(store, seen):
+        await write(store, "ours")
+        await eventually(lambda: "ours" in seen.entities)
+    assert seen.entities == {"ours"}
+
+
+async def test_one_event_that_cannot_be_handled_holds_up_no_other(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    seen.bad = {"bad"}
+    await write(store, "a", "bad", "b")
+    async with reading(store, seen):
+        await write(store, "c")
+        await eventually(lambda: seen.entities == {"a", "bad", "b", "c"} and pending(redis_server) == 1)
+
+
+async def test_an_event_that_was_not_handled_comes_again(store: Store, redis_server: RedisServer, seen: Seen) -> None:
+    seen.bad = {"bad"}
+    await write(store, "bad")
+    async with reading(store, seen):
+        await eventually(lambda: ["bad"] in seen.batches)
+    seen.bad = set()
+    move(redis_server, minutes=1)
+    async with reading(store, seen):
+        await eventually(lambda: pending(redis_server) == 0)
+    assert seen.batches == [["bad"], ["bad"]]
+
+
+async def test_an_event_that_can_never_be_handled_is_given_up_in_the_end(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    seen.bad = {"bad"}
+    await write(store, "bad")
+    held_by_the_dead(redis_server, 1)
+    move(redis_server, minutes=1, deliveries=DELIVERIES)
+    async with reading(store, seen):
+        await eventually(lambda: pending(redis_server) == 0)
+
+
+async def test_an_entry_that_is_no_event_stops_nothing(store: Store, redis_server: RedisServer, seen: Seen) -> None:
+    redis_server.do("XADD", STREAM, "*", "type", b"\xff")
+    async with reading(store, seen):
+        await write(store, "a")
+        await eventually(lambda: seen.entities == {"a"} and pending(redis_server) == 1)
+
+
+async def test_what_a_reader_held_when_redis_failed_it_is_handled_as_soon_as_it_is_back(
+    store: Store, redis_server: RedisServer
+) -> None:
+    failing, seen = True, Seen()
+
+    async def handle(events: Sequence[Event]) -> None:
+        if failing:
+            raise StoreUnavailable("gone")
+        await seen(events)
+
+    async with reading(store, handle):
+        await write(store, "a", "b")
+        await eventually(lambda: pending(redis_server) > 0)
+        failing = False
+        redis_server.do("SPUBLISH", STREAM, "look")
+        await eventually(lambda: seen.entities == {"a", "b"} and pending(redis_server) == 0)
+
+
+async def test_reading_goes_on_when_redis_has_restarted_empty(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    async with reading(store, seen):
+        await write(store, "before")
+        await eventually(lambda: "before" in seen.entities)
+        redis_server.kill()
+        redis_server.start()
+        await until(lambda: answers(store))
+        await write(store, "after")
+        await eventually(lambda: "after" in seen.entities)
+
+
+async def test_reading_goes_on_when_the_groups_are_gone(store: Store, redis_server: RedisServer, seen: Seen) -> None:
+    async with reading(store, seen):
+        await write(store, "before")
+        await eventually(lambda: "before" in seen.entities)
+        redis_server.do("FLUSHALL")
+        await write(store, "after")
+        await eventually(lambda: "after" in seen.entities)
+
+
+async def answers(store: Store) -> bool:
+    try:
+        await store.command("PING")
+    except StoreUnavailable:
+        return False
+    return True
+
+
+async def test_stopping_waits_for_what_was_begun_and_for_nothing_else(store: Store, redis_server: RedisServer) -> None:
+    begun, go_on, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handle(events: Sequence[Event]) -> None:
+        begun.set()
+        await go_on.wait()
+
+    running = asyncio.create_task(Consumer(store, GROUP, handle).run(stop))
+    await write(store, "a")
+    await begun.wait()
+    stop.set()
+    await write(store, "b")
+    go_on.set()
+    await asyncio.wait_for(running, 2)
+    assert pending(redis_server) == 0
+    ((*_, lag),) = raw(redis_server, "XINFO", "GROUPS", STREAM)
+    assert lag == 1
+
+
+async def test_what_is_being_handled_is_renewed(
+    store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.events.STALE_MS", 60)
+    go_on = asyncio.Event()
+
+    async def handle(events: Sequence[Event]) -> None:
+        await go_on.wait()
+
+    async with reading(store, handle):
+        await write(store, "a")
+        await eventually(lambda: pending(redis_server) == 1)
+        move(redis_server, minutes=1)
+        await eventually(lambda: idle(redis_server) < 60_000)
+        go_on.set()
+
+
+def idle(server: RedisServer) -> int:
+    ((_, _, milliseconds, _),) = raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1)
+    return milliseconds
+
+
+class TestJanitor:
+    """An outbox keeps what some group has not acknowledged."""
+
+    async def lengths(self, store: Store, server: RedisServer, groups: Sequence[str]) -> tuple[int, bytes]:
+        """Length of the outbox after tidying, and the id of its oldest event."""
+        await Janitor(store, groups).tidy(STREAM)
+        return server.do("XLEN", STREAM), raw(server, "XRANGE", STREAM, "-", "+", "COUNT", 1)[0][0]
+
+    async def acknowledge(self, server: RedisServer, group: str, ids: Sequence[bytes]) -> None:
+        server.do("XGROUP", "CREATE", STREAM, group, "0")
+        server.do("XREADGROUP", "GROUP", group, "reader", "COUNT", len(ids), "STREAMS", STREAM, ">")
+        server.do("XACK", STREAM, group, *ids)
+
+    async def test_only_what_all_groups_acknowledged_is_forgotten(
+        self, store: Store, redis_server: RedisServer
+    ) -> None:
+        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
+        ids = await write(store, *map(str, range(10)))
+        await self.acknowledge(redis_server, "fast", ids)
+        await self.acknowledge(redis_server, "slow", ids[:6])
+        assert await self.lengths(store, redis_server, ["fast", "slow"]) == (4, ids[6])
+
+    async def test_an_event_that_somebody_holds_is_kept_with_all_that_follow(
+        self, store: Store, redis_server: RedisServer
+    ) -> None:
+        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
+        ids = await write(store, *map(str, range(10)))
+        redis_server.do("XGROUP", "CREATE", STREAM, "one", "0")
+        redis_server.do("XREADGROUP", "GROUP", "one", "reader", "STREAMS", STREAM, ">")
+        redis_server.do("XACK", STREAM, "one", *ids[:3], *ids[4:])
+        assert await self.lengths(store, redis_server, ["one"]) == (7, ids[3])
+
+    async def test_nothing_is_forgotten_before_every_group_has_joined(
+        self, store: Store, redis_server: RedisServer
+    ) -> None:
+        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
+        ids = await write(store, *map(str, range(10)))
+        await self.acknowledge(redis_server, "early", ids)
+        assert await self.lengths(store, redis_server, ["early", "late"]) == (10, ids[0])
+
+    async def test_an_outbox_that_does_not_exist_is_not_made(self, store: Store, redis_server: RedisServer) -> None:
+        await Janitor(store, [GROUP]).tidy(STREAM)
+        assert redis_server.do("EXISTS", STREAM) == 0
+
+    async def test_readers_long_silent_are_forgotten_unless_they_hold_something(
+        self, store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ids = await write(store, "a", "b")
+        redis_server.do("XGROUP", "CREATE", STREAM, GROUP, "0")
+        for reader in ("idle", "holding"):
+            redis_server.do("XREADGROUP", "GROUP", GROUP, reader, "COUNT", 1, "STREAMS", STREAM, ">")
+        redis_server.do("XACK", STREAM, GROUP, ids[0])
+        await Janitor(store, [GROUP]).tidy(STREAM)
+        assert names(redis_server) == {b"idle", b"holding"}
+        monkeypatch.setattr("node.store.events.GONE_MS", -1)
+        await Janitor(store, [GROUP]).tidy(STREAM)
+        assert names(redis_server) == {b"holding"}
+
+
+def names(server: RedisServer) -> set[bytes]:
+    return {row[1] for row in raw(server, "XINFO", "CONSUMERS", STREAM, GROUP)}
