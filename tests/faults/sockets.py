@@ -1,0 +1,83 @@
+"""Bytes to a node and bytes back, for what no well-behaved HTTP client would send."""
+
+import re
+import socket
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+PATIENCE = 20.0  # s a node may take for anything on a busy machine
+
+_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
+_CODE = re.compile(rb"^x-error-code: (\S+)\r", re.MULTILINE)
+
+
+class Exchange:
+    """All that came back on one connection until the node closed it."""
+
+    def __init__(self, received: bytes, seconds: float, *, closed: bool) -> None:
+        self.received = received
+        self.seconds = seconds
+        self.closed = closed
+        """Whether the node ended the connection; else patience did."""
+
+    @property
+    def statuses(self) -> list[int]:
+        """The statuses of all answers, interim ones included."""
+        return [int(status) for status in _STATUS.findall(self.received)]
+
+    @property
+    def codes(self) -> list[str]:
+        """The X-Error-Code of all answers that have one."""
+        return [code.decode() for code in _CODE.findall(self.received)]
+
+
+def exchange(port: int, *pieces: bytes, pause: float = 0.0, half_close: bool = False) -> Exchange:
+    """Send the pieces, `pause` seconds apart, and read until the node closes the connection.
+
+    Sending ends as soon as the node has answered or gone. `half_close` says that no more will come.
+    """
+    began = time.monotonic()
+    received = b""
+    closed = True
+    with socket.create_connection(("127.0.0.1", port)) as link:
+        link.settimeout(PATIENCE)
+        try:
+            received = _send(link, pieces, pause)
+            if half_close:
+                link.shutdown(socket.SHUT_WR)
+            while data := link.recv(65536):
+                received += data
+        except TimeoutError:
+            closed = False
+        except ConnectionError:
+            pass
+    return Exchange(received, time.monotonic() - began, closed=closed)
+
+
+def _send(link: socket.socket, pieces: Iterable[bytes], pause: float) -> bytes:
+    for number, piece in enumerate(pieces):
+        if pause and number:
+            link.settimeout(pause)
+            with suppress(TimeoutError):
+                early = link.recv(65536)
+                link.settimeout(PATIENCE)
+                return early
+            link.settimeout(PATIENCE)
+        link.sendall(piece)
+    return b""
+
+
+def request(
+    method: str = "GET", target: bytes = b"/health", *lines: bytes, body: bytes = b"", version: bytes = b"1.1"
+) -> bytes:
+    """A request as it goes over the wire; Content-Length is written unless `lines` say how long the body is."""
+    head = [method.encode() + b" " + target + b" HTTP/" + version, b"Host: node.example", *lines]
+    if body and not any(line.lower().startswith((b"content-length", b"transfer-encoding")) for line in lines):
+        head.append(b"Content-Length: %d" % len(body))
+    return b"\r\n".join([*head, b"", body])
+
+
+def chunked(*chunks: bytes) -> bytes:
+    """A whole body in chunked coding."""
+    return b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in (*chunks, b""))
