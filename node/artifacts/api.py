@@ -42,7 +42,8 @@ class ArtifactsApi:
 
     async def get_manifest(self, request: Request) -> Response:
         """The manifest, without the upload URL."""
-        return answer(await self._artifacts.get(request.params["id"], read_query(request, ArtifactQuery)))
+        query = read_query(request, ArtifactQuery)
+        return answer(await request.held(query.wait, self._artifacts.get(request.params["id"], query)))
 
     async def get_content(self, request: Request) -> Response:
         """Where the bytes are; to HEAD, what they are: a blob store's GET URL does not answer it."""

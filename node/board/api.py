@@ -46,7 +46,8 @@ class BoardApi:
 
     async def get_thread(self, request: Request) -> Response:
         """A thread with its replies."""
-        return answer(await self._board.read(request.params["id"], read_query(request, ThreadQuery)))
+        query = read_query(request, ThreadQuery)
+        return answer(await request.held(query.wait, self._board.read(request.params["id"], query)))
 
     async def add_reply(self, request: Request) -> Response:
         """Answer an open thread."""

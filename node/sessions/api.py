@@ -57,7 +57,8 @@ class SessionsApi:
 
     async def poll(self, request: Request) -> Response:
         """Lines after since_seq."""
-        return answer(await self._sessions.poll(request.params["id"], read_query(request, PollQuery)))
+        query = read_query(request, PollQuery)
+        return answer(await request.held(query.wait, self._sessions.poll(request.params["id"], query)))
 
     async def destroy(self, request: Request) -> Response:
         """End the session for everybody."""

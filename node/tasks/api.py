@@ -52,7 +52,8 @@ class TasksApi:
 
     async def get_task(self, request: Request) -> Response:
         """A contract, with its result once it is completed."""
-        return answer(await self._tasks.get(request.params["id"], read_query(request, TaskQuery)))
+        query = read_query(request, TaskQuery)
+        return answer(await request.held(query.wait, self._tasks.get(request.params["id"], query)))
 
     async def claim(self, request: Request) -> Response:
         """Claim an offered contract; the first claimer wins."""

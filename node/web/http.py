@@ -5,13 +5,15 @@ A handler is `async def handler(request: Request) -> Response`. Hot routes are c
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping, Sequence
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from node.refusal import Invalid, Issue, Refused
+
+T = TypeVar("T")
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -90,6 +92,25 @@ class Request:
         if self._body is None:
             self._body = await self._read()
         return self._body
+
+    async def held(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` gives, which may take `seconds`; given up when the client goes away. Raises Disconnected."""
+        if not seconds:
+            return await work
+        task = asyncio.ensure_future(work)
+        gone = asyncio.ensure_future(self._gone())
+        try:
+            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Disconnected
+            return task.result()
+        finally:
+            for each in (task, gone):
+                each.cancel()
+
+    async def _gone(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
     async def _read(self) -> bytes:
         announced = self.header(b"content-length")

@@ -246,3 +246,31 @@ async def test_sessions_are_in_no_list(node: NodeUnderTest) -> None:
     assert (await node.client.get("/api/v1/board")).json()["total"] == 0
     streams = await node.store.command("KEYS", "events:*")
     assert streams == []
+
+
+async def test_a_poller_that_goes_away_is_not_held(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    gone = asyncio.Event()
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": messages(session),
+        "raw_path": messages(session).encode(),
+        "query_string": b"wait=30",
+        "client": ("203.0.113.7", 1),
+        "headers": [(b"host", b"node.example")],
+    }
+    poll = asyncio.create_task(node.app(scope, receive, send))
+    await node.listened_to(keys.session(session["session_id"]))
+    gone.set()
+    await asyncio.wait_for(poll, 10)
+    assert sent == []
