@@ -12,9 +12,9 @@ import structlog
 
 from node.board.asking import Answer, Ask, Service, Vector, decode_ask, encode
 from node.board.generation import Generation, Generations, kind_of
-from node.board.indexing import until_news
 from node.board.memory_worker import Memory
 from node.board.ranking import Found
+from node.board.workloop import until_news
 from node.store import Store, StoreUnavailable, keys
 from node.store.scripts import script
 from node.text.embed import Embedder

@@ -7,6 +7,7 @@ again, or in another order, comes to the same.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -14,9 +15,9 @@ from node.board.generation import Generation, Generations, kind_of
 from node.board.index import Index
 from node.board.queue import Leased, Queue
 from node.board.search_source import Source, is_open, read_source
+from node.board.workloop import unless, until_news
 from node.store import Store, StoreUnavailable, keys
 from node.store.events import Event
-from node.store.news import Listener
 from node.text.embed import Embedder
 
 log = structlog.get_logger()
@@ -53,13 +54,13 @@ class Indexing:
             await self._queue.changed(opened)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Make vectors until `stop` is set. What is under way then is begun again by another worker."""
+        """Make vectors until `stop` is set. What is under way then is for another worker."""
         with await self._store.news.listen(keys.SEARCH_PENDING) as listener:
             while not stop.is_set():
-                worked = False
+                worked = None
                 try:
                     await self._return_unfinished()
-                    worked = await self._round()
+                    worked = await unless(stop, self._round())
                 except StoreUnavailable:
                     pass  # what was taken is given back as soon as that can be done
                 except Exception:
@@ -68,6 +69,8 @@ class Indexing:
                     self._leased = None
                 if not worked:
                     await until_news(listener, LOOK, stop)
+        with suppress(StoreUnavailable):
+            await self._return_unfinished()
 
     async def _terms(self, thread_id: str) -> bool:
         source = await read_source(self._store, thread_id)
@@ -158,11 +161,3 @@ class Indexing:
         if self._leased:
             await self._queue.give_back(self._leased, self._leased.threads)
             self._leased = None
-
-
-async def until_news(listener: Listener, seconds: float, stop: asyncio.Event) -> None:
-    """Return when there is news, when `stop` is set, or after so many seconds."""
-    waits = [asyncio.ensure_future(listener.next(seconds)), asyncio.ensure_future(stop.wait())]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()

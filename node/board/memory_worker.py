@@ -15,8 +15,8 @@ from node.board.engine import EngineChoice
 from node.board.engine_memory import MemoryIndex
 from node.board.generation import Generations
 from node.board.index import Index
-from node.board.indexing import until_news
 from node.board.ranking import Match, Question
+from node.board.workloop import unless, until_news
 from node.store import Store, StoreUnavailable, keys
 from node.store.reply import fields_of
 
@@ -70,7 +70,7 @@ class Memory:
                     if await self._choice.query_engine():
                         self._index = None
                     else:
-                        await self.follow()
+                        await unless(stop, self.follow())
                 except StoreUnavailable:
                     pass  # what is in memory still holds
                 await until_news(listener, LOOK, stop)

@@ -17,8 +17,8 @@ from node.board.engine import EngineChoice
 from node.board.engine_redisearch import QueryEngine
 from node.board.generation import Generation, Generations, kind_of
 from node.board.index import Index
-from node.board.indexing import until_news
 from node.board.queue import Queue
+from node.board.workloop import unless, until_news
 from node.store import CommandFailed, Store, StoreUnavailable, keys
 from node.text.embed import Embedder
 
@@ -68,7 +68,7 @@ class Upkeep:
         with await self._store.news.listen(keys.SEARCH_LIVE) as listener:
             while not stop.is_set():
                 try:
-                    await self.look()
+                    await unless(stop, self.look())
                 except StoreUnavailable:
                     pass
                 except CommandFailed:

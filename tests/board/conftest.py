@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from node.text.embed import Model, load
-from tests.board.searching import ENGINE_OPTIONS, MODULE, SearchableBoard, searchable
+from tests.board.searching import ENGINE_OPTIONS, MODULE, PATIENCE, SearchableBoard, searchable
 from tests.keyspace import keys_without_end
 from tests.servers import RedisServer
 
@@ -39,8 +39,20 @@ def search_redis(request: pytest.FixtureRequest, shared_redis: RedisServer) -> I
     assert keys_without_end(server) == []
 
 
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of workers are waited for however busy the machine is."""
+    monkeypatch.setattr("node.board.asking.DEADLINE", PATIENCE)
+
+
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are waited for as long as a node waits for them."""
+    monkeypatch.setattr("node.board.asking.DEADLINE", 0.3)
+
+
 @pytest_asyncio.fixture
-async def board(search_redis: RedisServer) -> AsyncIterator[SearchableBoard]:
+async def board(search_redis: RedisServer, patience: None) -> AsyncIterator[SearchableBoard]:
     """A board without a worker."""
     async with searchable(search_redis.url) as board:
         yield board

@@ -90,8 +90,7 @@ async def test_a_purged_thread_is_forgotten(board: SearchableBoard, loaded_model
     thread = await board.post(*BREAD)
     async with board.worker():
         await board.settled()
-        await board.store.command("DEL", keys.thread(thread))
-        await board.event(thread, "thread.purged")
+        await board.board.moderation.purge(thread)
         await board.gone(thread)
         assert await board.ids("sourdough", ANYTHING) == []
 

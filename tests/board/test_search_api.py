@@ -18,7 +18,7 @@ QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of
 
 
 @pytest_asyncio.fixture
-async def searched(search_redis: RedisServer) -> AsyncIterator[NodeUnderTest]:
+async def searched(search_redis: RedisServer, patience: None) -> AsyncIterator[NodeUnderTest]:
     """A node on a Redis with or without the query engine."""
     async with running(settings_for(search_redis.url, limits=Limits(search=Limit(0, 1)))) as node:
         yield node

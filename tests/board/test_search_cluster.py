@@ -16,7 +16,7 @@ KINDS = [pytest.param(ENGINE_OPTIONS, id="query engine", marks=needs_engine), py
 
 @pytest.mark.parametrize("options", KINDS)
 async def test_threads_of_all_primaries_are_found(
-    tmp_path: Path, options: tuple[str, ...], loaded_model: Model
+    tmp_path: Path, options: tuple[str, ...], loaded_model: Model, patience: None
 ) -> None:
     with Cluster(tmp_path, 3, *options) as cluster:
         async with searchable(cluster.url) as board, board.worker():

@@ -32,7 +32,7 @@ class Filled:
 
 @pytest_asyncio.fixture
 async def both(
-    engine_redis: RedisServer, shared_redis: RedisServer, loaded_model: Model
+    engine_redis: RedisServer, shared_redis: RedisServer, loaded_model: Model, patience: None
 ) -> AsyncIterator[tuple[Filled, Filled]]:
     for server in (engine_redis, shared_redis):
         server.do("FLUSHALL")

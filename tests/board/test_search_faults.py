@@ -26,7 +26,7 @@ KINDS = [pytest.param(ENGINE_OPTIONS, id="query engine", marks=needs_engine), py
 
 
 @pytest_asyncio.fixture(params=KINDS)
-async def own_redis(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RedisServer]:
+async def own_redis(request: pytest.FixtureRequest, tmp_path: Path, patience: None) -> AsyncIterator[RedisServer]:
     """A server that may be stopped; it keeps its data on disk."""
     with RedisServer(tmp_path / "redis", *KEPT, *request.param) as server:
         yield server
@@ -102,7 +102,7 @@ async def test_a_lost_index_is_made_again_from_the_threads(own_redis: RedisServe
 
 @needs_engine
 async def test_a_separate_search_redis_holds_the_index(
-    tmp_path: Path, shared_redis: RedisServer, loaded_model: Model
+    tmp_path: Path, shared_redis: RedisServer, loaded_model: Model, patience: None
 ) -> None:
     shared_redis.do("FLUSHALL")
     with RedisServer(tmp_path / "search", *ENGINE_OPTIONS) as server:
@@ -124,7 +124,7 @@ async def test_a_separate_search_redis_holds_the_index(
 
 @needs_engine
 async def test_a_redis_that_comes_back_without_its_query_engine_is_searched_in_memory(
-    tmp_path: Path, loaded_model: Model
+    tmp_path: Path, loaded_model: Model, patience: None
 ) -> None:
     folder = tmp_path / "redis"
     with RedisServer(folder, *ENGINE_OPTIONS) as server:
@@ -148,10 +148,28 @@ async def test_without_redis_a_search_is_refused(tmp_path: Path) -> None:
                 await board.find("sourdough")
 
 
-async def test_a_worker_that_never_answers_costs_the_meaning_and_not_the_search(board: SearchableBoard) -> None:
+async def test_a_worker_that_never_answers_costs_the_meaning_and_not_the_search(
+    board: SearchableBoard, no_patience: None
+) -> None:
     thread = await board.post(*BREAD)
     for service in ("vectors", "hits"):
         await board.store.command("SET", keys.search_alive(service), 1, "EX", 60)
     found = await board.find("sourdough schedule")
     assert found.mode == "text"
     assert [hit.thread_id for hit in found.hits] == [thread]
+
+
+async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_begun(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    threads = [await board.post(f"Thread number {n}", "Words. " * 900, noted=False) for n in range(4)]
+    async with board.worker():
+
+        async def begun() -> bool:
+            return bool(await board.vectors()) or await board.is_leased()
+
+        await until(begun, "the worker has begun")
+    assert not await board.is_leased()
+    async with board.worker():
+        await board.settled()
+    assert {thread for thread, _ in await board.vectors()} == set(threads)
