@@ -3,11 +3,14 @@
 import asyncio
 import json
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
+
+from tests.servers import free_port
 
 Answer = Callable[[int], int]
 """The status for the n-th request, counted from 0."""
@@ -16,24 +19,31 @@ Answer = Callable[[int], int]
 class Receiver:
     """Keeps every message with a good signature, in order, and answers as it is told."""
 
-    def __init__(self, public_key: bytes, answer: Answer = lambda _: 204) -> None:
+    def __init__(
+        self, public_key: bytes, answer: Answer = lambda _: 204, hosts: Sequence[str] = ("127.0.0.1",)
+    ) -> None:
         self.messages: list[tuple[str, dict[str, Any]]] = []
         """webhook-id and body of what was answered with 2xx."""
         self.requests = 0
         self.forged = 0
         self._key = VerifyKey(public_key)
         self._answer = answer
+        self._hosts = hosts
+        self._port = free_port()
         self._server: asyncio.Server | None = None
         self._arrived = asyncio.Condition()
 
     @property
     def url(self) -> str:
-        if self._server is None:
-            raise RuntimeError("the receiver was not started")
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/hook"
+        return self.urls[0]
+
+    @property
+    def urls(self) -> list[str]:
+        """One for each host."""
+        return [f"http://{host}:{self._port}/hook" for host in self._hosts]
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, self._hosts, self._port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -47,6 +57,11 @@ class Receiver:
             await self._arrived.wait_for(lambda: self.requests >= count)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):  # a sender was killed
+            await self._take(reader, writer)
+        writer.close()
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers["content-length"]))
@@ -57,7 +72,6 @@ class Receiver:
             self.messages.append((headers["webhook-id"], json.loads(body)))
         writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
         await writer.drain()
-        writer.close()
         async with self._arrived:
             self.requests += 1
             self._arrived.notify_all()
