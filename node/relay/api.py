@@ -11,6 +11,8 @@ from node.web.json import decode, media_type
 from node.web.limits import Limiter
 from node.web.route import Route
 
+ACKNOWLEDGED = "Acknowledged. The body is empty when a duplicate loop was silenced: nothing was kept then."
+
 
 class RelayApi:
     """The relay over HTTP."""
@@ -77,6 +79,7 @@ class RelayApi:
                 body=RelayMessage,
                 text_body=True,
                 answers=Acknowledgement,
+                success=ACKNOWLEDGED,
                 errors=("language.not_english", "body.too_large", "body.media_type", "idempotency.conflict"),
                 limit="relay",
                 example={"message": "Who can summarise a long report about solar panels?"},
@@ -98,6 +101,7 @@ class RelayApi:
                 tag="relay",
                 text_body=True,
                 answers=Acknowledgement,
+                success=ACKNOWLEDGED,
                 errors=("language.not_english", "body.too_large", "body.binary", "idempotency.conflict"),
                 limit="relay",
             ),

@@ -6,9 +6,10 @@ input. Duplicate keys: the last wins. NaN, Infinity and lone surrogates are not 
 
 import re
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
+from msgspec.structs import fields
 
 from node.refusal import Invalid, Issue, Refused
 from node.web.http import Request
@@ -68,9 +69,14 @@ def read_query(request: Request, kind: type[T]) -> T:
 def convert_query(query: dict[str, str], kind: type[T]) -> T:
     """Query parameters as the struct `kind`; unknown ones are ignored. Raises Invalid."""
     try:
-        return msgspec.convert(query, kind, strict=False)
+        value = msgspec.convert(query, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Invalid([issue_of(str(error), "query")]) from None
+    for parameter, name in _nullable(cast("type[msgspec.Struct]", kind)):
+        # msgspec takes the word `null` for None; a parameter that is not wanted is left out.
+        if parameter in query and getattr(value, name) is None:
+            raise Invalid.field("query", parameter, msg="Expected a value, got null", kind="type_error")
+    return value
 
 
 def issue_of(message: str, where: str) -> Issue:
@@ -88,6 +94,11 @@ def issue_of(message: str, where: str) -> Issue:
 @cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
+
+
+@cache
+def _nullable(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
+    return [(field.encode_name, field.name) for field in fields(kind) if field.default is None]
 
 
 def _check_depth(value: object) -> None:

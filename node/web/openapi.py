@@ -222,7 +222,7 @@ class _Builder:
         headers += ["Location"] if route.status == 201 else []
         headers += ["RateLimit", "RateLimit-Policy"] if route.limit else []
         headers += ["Idempotency-Replayed"] if IDEMPOTENCY in route.errors else []
-        response: Schema = {"description": "Done.", "headers": _headers(headers)}
+        response: Schema = {"description": route.success, "headers": _headers(headers)}
         if route.answers is not None:
             use = self._schemas.use(route.answers)
             value = sample(use, self._schemas, base=self._base_url)
@@ -270,7 +270,8 @@ def _query_parameters(query: type[msgspec.Struct]) -> list[Schema]:
     for name, member in whole["properties"].items():
         schema = openapi_30(member)
         text = schema.pop("description", None)
-        schema.pop("nullable", None)  # an absent parameter is absent, not null
+        if schema.pop("nullable", False) and "enum" in schema:  # an absent parameter is absent, not null
+            schema["enum"] = [value for value in schema["enum"] if value is not None]
         found.append(
             {
                 "name": name,

@@ -30,6 +30,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     answers: Any = None
     """The type of the success body; None where it is not JSON."""
     status: int = 200
+    success: str = "Done."
+    """What that status means."""
     media_type: str = "application/json"
     errors: tuple[str, ...] = ()
     """Codes of the catalogue that are particular to this operation."""

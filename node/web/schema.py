@@ -92,10 +92,9 @@ def openapi_30(schema: Any) -> Any:
 
 
 def _close(enumeration: Schema) -> None:
-    """`nullable` takes effect only beside `type` (OpenAPI 3.0.3), so an enumeration gets one."""
+    """`nullable` takes effect only beside `type`, and null must stand among the values too (OpenAPI 3.0.3)."""
     values = cast("list[Any]", enumeration["enum"])
     kept = [value for value in values if value is not None]
-    enumeration["enum"] = kept
     if len(kept) < len(values):
         enumeration["nullable"] = True
     if kept and all(isinstance(value, str) for value in kept):

@@ -156,7 +156,7 @@ def test_schemas_of_3_0_know_neither_null_nor_const() -> None:
         "nullable": True,
     }
     assert openapi_30({"const": "x"}) == {"enum": ["x"], "type": "string"}
-    assert openapi_30({"enum": ["a", None]}) == {"enum": ["a"], "nullable": True, "type": "string"}
+    assert openapi_30({"enum": ["a", None]}) == {"enum": ["a", None], "nullable": True, "type": "string"}
     assert openapi_30({"exclusiveMinimum": 0}) == {"minimum": 0, "exclusiveMinimum": True}
     assert openapi_30({"anyOf": [{"$ref": "#/x"}, {"type": "null"}]}) == {"allOf": [{"$ref": "#/x"}], "nullable": True}
 
