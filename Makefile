@@ -2,6 +2,7 @@
 #
 #   make serve    a whole node on http://127.0.0.1:8000
 #   make test     lint, types and all tests
+#   make faults   all fault tests at full length: processes and Redis killed under load
 #   make bench    the figures in bench/README.md, in a few minutes; make bench-full: for longer, and written there
 #   make install | system | lint | clients | wheel | clean
 
@@ -20,7 +21,7 @@ SYSTEM_PACKAGES += chromium webdis wrk nats-server
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: install serve test bench bench-full lint clients wheel system clean
+.PHONY: install serve test faults bench bench-full lint clients wheel system clean
 
 serve: install
 	@$(BIN)/relay-node serve
@@ -37,6 +38,9 @@ lint: $(VENV)/.clients
 
 # What others make, and the tests hold the node against: A2A, MCP and signature clients, axe-core, an S3 service.
 clients: $(VENV)/.clients $(JS:%=%/node_modules/.made) $(SWIFT)/.made
+
+faults: $(VENV)/.test
+	FAULTS=full $(BIN)/python -m pytest -q tests/faults
 
 bench: system $(PEERS)/.made
 	$(BIN)/python -m bench
