@@ -120,7 +120,12 @@ class Front:
             await respond(request, Response(204, b"", PREFLIGHT), send)
         elif self._router is not None:
             scope["relay.request"] = request
-            await self._router(scope, receive, _with_headers(request, send))
+            try:
+                await self._router(scope, receive, _with_headers(request, send))
+            finally:
+                # Two that hold each other would outlive the answer, and with them a body that nobody reads:
+                # Granian closes such a connection only when its last reader is gone.
+                del scope["relay.request"]
         return None
 
     def _mount(self, request: Request) -> ASGIApp:

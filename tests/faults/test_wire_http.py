@@ -205,6 +205,10 @@ def test_clients_that_do_not_get_on_with_it_are_closed(node: NodeProcess) -> Non
         "a byte of the body a second": ([waiting, *[b" "] * 20], [408]),
         "a byte of a chunked body a second": ([post(b"", CHUNKED), *[b"1\r\n \r\n"] * 20], [408]),
         "a body that stalls, not hot": ([request("POST", b"/api/v1/board", JSON, b"Content-Length: 9")], [408]),
+        "a body that stalls half-way, not hot": (
+            [request("POST", b"/api/v1/board", JSON, b"Content-Length: 9", body=b"{")],
+            [408],
+        ),
         "a body that stalls, of GET": ([request("GET", b"/health", b"Content-Length: 9")], [200]),
     }
     with ThreadPoolExecutor(len(slow)) as pool:
