@@ -7,6 +7,7 @@ downloaded; which texts there are depends on the environment, how many is said w
 import ast
 import random
 import re
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ Matrix = NDArray[np.float32]
 
 PACKAGES = ("numpy", "scipy", "sklearn", "networkx", "matplotlib", "sympy", "transformers", "torch", "hypothesis")
 """Well documented ones that sentence-transformers or the tests bring, beside the standard library."""
+
+PART = 10_000
+"""Texts whose vectors are kept in one file."""
 
 SUMMARY = range(20, 161)
 BODY = range(120, 4001)
@@ -62,23 +66,22 @@ def sentences(most: int) -> list[str]:
 
 def vectors(model: Model, texts: list[str]) -> Matrix:
     """Vectors of passages; kept in the temporary directory, since 100,000 of them take ten minutes or more."""
-    kept = Path(tempfile.gettempdir()) / f"relay-bench-{model.fingerprint}-{len(texts)}-{hash_of(texts)}.npy"
+    parts = [_part(model, texts[start : start + PART]) for start in range(0, len(texts), PART)]
+    return np.concatenate(parts)
+
+
+def _part(model: Model, texts: list[str]) -> Matrix:
+    name = blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    kept = Path(tempfile.gettempdir()) / f"relay-bench-{model.fingerprint}-{name}.npy"
     if kept.exists():
         return np.load(kept)
+    print(f"embedding {len(texts)} texts", file=sys.stderr, flush=True)
     made = np.zeros((len(texts), model.dimension), np.float32)
-    for number, batch in enumerate(batches(texts)):
+    for batch in batches(texts):
         for place, vector in zip(batch, model.passages([texts[place] for place in batch]), strict=True):
             made[place] = np.frombuffer(vector, np.float32)
-        if number % 1000 == 0:
-            print(f"embedding {len(texts)} texts, batch {number}", flush=True)
     np.save(kept, made)
     return made
-
-
-def hash_of(texts: list[str]) -> str:
-    """A short name for these texts."""
-
-    return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 @cache

@@ -28,6 +28,7 @@ from node.board.generation import Algorithm, Generation
 from node.board.index import Index
 from node.board.ranking import Question
 from node.board.search_source import Source
+from node.log import configure
 from node.store import Store, connect, keys
 from node.store.embedded import find_search
 from node.text.embed import load
@@ -100,7 +101,7 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
         await engine.ensure_vectors(generation)
         before = await used(store)
         began = time.perf_counter()
-        await fill(Index(store, store, EngineChoice(store)), data)
+        await fill(Index(store, store, EngineChoice(store)), generation, data)
         put = (time.perf_counter() - began) / len(data.ids)
         size = (await used(store) - before) / len(data.ids)
         finder = EngineFinder(engine, store, Told("bench", data))
@@ -116,13 +117,12 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
     )
 
 
-async def fill(index: Index, data: Data) -> None:
-    """As a worker does: terms at once, vectors a few at a time."""
+async def fill(index: Index, generation: Generation, data: Data) -> None:
+    """As a worker does: terms at once, vectors some at a time."""
     for start in range(0, len(data.ids), AT_ONCE):
         places = range(start, min(start + AT_ONCE, len(data.ids)))
         await asyncio.gather(*(index.put(Source(data.ids[n], data.texts[n], "", [])) for n in places))
-        for n in places:
-            await index.put_vectors("bench", data.ids[n], {"0.0": data.matrix[n].tobytes()})
+        await index.put_vectors(generation, {data.ids[n]: {"0.0": data.matrix[n].tobytes()} for n in places})
 
 
 def memory(data: Data) -> Figures:
@@ -169,6 +169,7 @@ def resident() -> int:
 async def main() -> None:
     asked = argparse.ArgumentParser(prog="python -m bench.search_engines", description=__doc__)
     asked.add_argument("--threads", type=int, nargs="+", default=[1000, 10_000], help="sizes of the board")
+    configure("error")
     sizes: list[int] = sorted(asked.parse_args().threads)
     pool = sentences(sizes[-1] + QUERIES)
     matrix = vectors(load(""), pool)

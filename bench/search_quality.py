@@ -123,7 +123,8 @@ def draw(groups: dict[str, list[float]]) -> None:
         axes.hist(scores, bins=edges, weights=share, alpha=0.6, label=f"{labels.get(name, name)} ({len(scores)})")
     axes.axvline(THRESHOLD, color="black", linestyle="--", label="default threshold 0.7")
     axes.set(xlabel="score by meaning, (1 + cosine) / 2", ylabel="share of pairs", title="The labelled set")
-    axes.legend(fontsize=8)
+    axes.set_ylim(0, 0.22)
+    axes.legend(fontsize=8, loc="upper left")
     PICTURE.parent.mkdir(exist_ok=True)
     figure.savefig(PICTURE, dpi=110, bbox_inches="tight", metadata={"Software": None})
 

@@ -49,9 +49,17 @@ class Indexing:
         """Bring the terms of every thread that changed up to date, and have its vectors made. Raises
         StoreUnavailable: the events come again, and again changes nothing."""
         changed = {event.entity for event in events if event.kind.startswith(("thread.", "reply."))}
-        found = await asyncio.gather(*(self._terms(thread) for thread in changed))
-        if opened := [thread for thread, is_there in zip(changed, found, strict=True) if is_there]:
-            await self._queue.changed(opened)
+        sources = await asyncio.gather(*(read_source(self._store, thread) for thread in changed))
+        opened = [source for source in sources if source]
+        closed = changed - {source.thread_id for source in opened}
+        # All at once, so that Redis flushes its log once for it.
+        await asyncio.gather(
+            *(self._index.put(source) for source in opened),
+            *([self._queue.changed([source.thread_id for source in opened])] if opened else []),
+        )
+        if closed:
+            generations = await self._generations.known()
+            await asyncio.gather(*(self._index.remove(thread, generations) for thread in closed))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Make vectors until `stop` is set. What is under way then is for another worker."""
@@ -71,14 +79,6 @@ class Indexing:
                     await until_news(listener, LOOK, stop)
         with suppress(StoreUnavailable):
             await self._return_unfinished()
-
-    async def _terms(self, thread_id: str) -> bool:
-        source = await read_source(self._store, thread_id)
-        if source is None:
-            await self._index.remove(thread_id, await self._generations.known())
-            return False
-        await self._index.put(source)
-        return True
 
     async def _round(self) -> bool:
         """Do some of what is due; whether there was anything."""
@@ -137,8 +137,7 @@ class Indexing:
         made = await self._embedder.passages([text for _, _, text in lacking])
         for (thread, name, _), vector in zip(lacking, made, strict=True):
             vectors[thread][name] = vector
-        for thread, of_thread in vectors.items():
-            await self._index.put_vectors(generation.name, thread, of_thread)
+        await self._index.put_vectors(generation, vectors)
 
     async def _known(self, generation: Generation, other: Generation, thread_id: str, passage: str) -> bytes | None:
         """The vector of a passage in another generation of the same model, unless all is to be made anew."""

@@ -4,6 +4,7 @@ A thread is leased to a worker and taken out when it is done; one that changes m
 worker is gone, is due again. `pending` holds what has just changed, `backlog` what is indexed anew.
 """
 
+import asyncio
 from collections.abc import Collection
 from typing import cast
 
@@ -35,8 +36,11 @@ class Queue:
 
     async def changed(self, threads: Collection[str]) -> None:
         """These have changed and are due now. Raises StoreUnavailable."""
-        await self._store.command("ZADD", keys.SEARCH_PENDING, *(part for thread in threads for part in (0, thread)))
-        await self._store.command("SPUBLISH", keys.SEARCH_PENDING, "")
+        members = (part for thread in threads for part in (0, thread))
+        await asyncio.gather(
+            self._store.command("ZADD", keys.SEARCH_PENDING, *members),
+            self._store.command("SPUBLISH", keys.SEARCH_PENDING, ""),
+        )
 
     async def anew(self, threads: Collection[str]) -> None:
         """These are to be indexed anew, after all that has changed. Raises StoreUnavailable."""
