@@ -102,6 +102,13 @@ async def test_without_a_worker_search_is_by_text_and_says_so(board: SearchableB
     assert [hit.thread_id for hit in found.hits] == [noted]
 
 
+@pytest.mark.parametrize("search_redis", ["memory"], indirect=True)
+async def test_where_nobody_has_indexed_anything_the_newest_threads_are_read(board: SearchableBoard) -> None:
+    threads = [await board.post(f"Thread number {n}", f"Its code is ZX{n}Q.", noted=n % 2 == 0) for n in range(150)]
+    assert await board.ids("zx148q") == [threads[148]]
+    assert await board.ids("zx149q") == [threads[149]]
+
+
 async def test_a_worker_without_a_model_indexes_text(board: SearchableBoard) -> None:
     thread = await board.post(*PROXY, noted=False)
     async with board.worker(embedding_model="none"):
