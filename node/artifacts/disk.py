@@ -78,10 +78,14 @@ class DiskStore:
         return None
 
     async def read(self, artifact_id: str) -> AsyncIterator[bytes]:
+        opening = asyncio.ensure_future(_in_thread(lambda: self.open(artifact_id)))
         try:
-            file = await _in_thread(lambda: self.open(artifact_id))
+            file = await asyncio.shield(opening)
         except FileNotFoundError:
             raise BlobMissing(artifact_id) from None
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_if_open)  # the thread goes on, and nobody else takes the file
+            raise
         with file:
             while chunk := await _in_thread(lambda: file.read(CHUNK)):
                 yield chunk
@@ -148,6 +152,11 @@ class DiskStore:
                     path.unlink()
                     removed += 1
         return removed
+
+
+def _close_if_open(opening: "asyncio.Future[BinaryIO]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 async def _in_thread(work: Callable[[], _T]) -> _T:
