@@ -60,6 +60,7 @@ class Upkeep:
         self._generations = Generations(store)
         self._first_look = True
         self._swept = 0.0
+        self._swept_for: Generation | None = None
         self._eras: tuple[int, int] | None = None
         self._retired: dict[str, float] = {}
 
@@ -125,13 +126,12 @@ class Upkeep:
             await self._generations.filled(target)
         if await self._generations.switch(target):
             log.info("search index switched", generation=target.name)
-            self._swept = 0.0
 
     async def _is_suspect(self, engine: QueryEngine | None, live: Generation | None) -> bool:
-        """Whether documents may be missing: after a start or a reconnection, or when the engine counts too few."""
+        """Whether documents may be missing: after a start, a reconnection or a switch, or if the engine has too few."""
         now = time.monotonic()
         eras = (self._store.stats.reconnects, self._documents.stats.reconnects)
-        if self._eras != eras or not self._swept:
+        if self._eras != eras or self._swept_for != live:
             self._eras = eras
             return True
         if engine is None or now - self._swept < SWEEP or any(await self._queue.waiting()):
@@ -143,6 +143,7 @@ class Upkeep:
     async def _sweep(self, live: Generation | None) -> None:
         """Put every open thread without a document, or without vectors, into the backlog."""
         self._swept = time.monotonic()
+        self._swept_for = live
         name = live.name if live else None
         async for threads in _members(self._store, keys.OPEN_THREADS):
             held = await asyncio.gather(*(self._index.holds(thread, name) for thread in threads))

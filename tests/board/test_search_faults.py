@@ -56,6 +56,17 @@ async def test_a_worker_killed_while_indexing_loses_nothing(board: SearchableBoa
             assert (await board.ids(f"zx{number}q"))[0] == thread
 
 
+async def test_what_was_indexed_without_a_model_gets_its_vectors_from_one(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        await board.emptied()
+    assert (await board.find(LOAF)).mode == "text"
+    async with board.worker():
+        assert (await board.found(LOAF, thread)).mode == "meaning"
+
+
 async def test_handling_the_same_events_again_changes_nothing(board: SearchableBoard, loaded_model: Model) -> None:
     thread = await board.post(*BREAD)
     async with board.worker():
