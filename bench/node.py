@@ -22,6 +22,11 @@ Part = Literal["serve", "web"]
 # Limits do their work on every request and refuse none: the load comes from few addresses.
 NEVER_REACHED = "100000/60"
 
+# Totals of one address, which a load from few of them would reach.
+UNLIMITED = tuple(f"RELAY_CLIENT_{kind}" for kind in ("SESSIONS", "THREADS", "TASKS", "BYTES")) + tuple(
+    f"RELAY_MAX_{kind}" for kind in ("SESSIONS", "THREADS", "TASKS")
+)
+
 HEALTH = request("GET", "/health")
 
 
@@ -34,6 +39,7 @@ def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
         "RELAY_DATA_DIR": str(home / "data"),
         "RELAY_LOG": "warning",
         **{f"RELAY_LIMIT_{name.upper()}": NEVER_REACHED for name in Limits.__struct_fields__},
+        **dict.fromkeys(UNLIMITED, "0"),
         **own,
     }
 

@@ -1,4 +1,8 @@
-"""The same Granian serving a fixed answer over bare ASGI: what a request costs before any of it is ours."""
+"""The same Granian serving a fixed answer: what a request costs before any of it is ours.
+
+Over bare ASGI, which the node speaks too, and over RSGI, Granian's own interface: the difference is the price of
+ASGI, which no application behind it can win back.
+"""
 
 from bench.client import Call
 from bench.lab import Peer
@@ -10,6 +14,13 @@ _relay = Template("POST", "/api/v1/relay")
 PEER = Peer(
     name="bare granian",
     about="reads the body, answers a fixed acknowledgement; no store",
-    start=lambda home: granian("bare granian", "fixed_answer", home),
+    start=lambda home: granian("bare granian", "fixed_answer:app", home),
+    calls=lambda number: Call(_relay(relay_body(number))),
+)
+
+RSGI = Peer(
+    name="bare granian, RSGI",
+    about="the same over Granian's own interface instead of ASGI",
+    start=lambda home: granian("bare granian, RSGI", "fixed_answer:rsgi", home, "rsgi"),
     calls=lambda number: Call(_relay(relay_body(number))),
 )

@@ -14,7 +14,7 @@ PEERS_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 READY = request("GET", "/health")
 
 UVICORN = {"server": "uvicorn", "workers": "1", "loop": "uvloop", "http": "httptools", "access log": "off"}
-GRANIAN = {"server": "granian", "interface": "asgi", "workers": "1", "loop": "uvloop", "http": "1", "access log": "off"}
+GRANIAN = {"server": "granian", "workers": "1", "loop": "uvloop", "http": "1", "access log": "off"}
 
 
 @contextlib.asynccontextmanager
@@ -34,10 +34,12 @@ async def uvicorn(
 
 
 @contextlib.asynccontextmanager
-async def granian(name: str, app: str, home: Path, ready: bytes = READY) -> AsyncGenerator[Server]:
-    """`app` of apps/ under the node's own Granian, with the settings the node gives it. Raises Unfit."""
+async def granian(
+    name: str, app: str, home: Path, interface: str = "asgi", ready: bytes = READY
+) -> AsyncGenerator[Server]:
+    """`app` of apps/, as `module:name`, under the node's own Granian with the node's settings. Raises Unfit."""
     port = free_port()
-    words = [sys.executable, "-m", "granian", "--interface", "asgi", "--http", "1", "--no-ws", "--workers", "1"]
+    words = [sys.executable, "-m", "granian", "--interface", interface, "--http", "1", "--no-ws", "--workers", "1"]
     words += [
         "--loop",
         "uvloop",
@@ -50,7 +52,7 @@ async def granian(name: str, app: str, home: Path, ready: bytes = READY) -> Asyn
         "warning",
     ]
     words += ["--host", "127.0.0.1", "--port", str(port), "--working-dir", str(APPS)]
-    async with started([*words, f"{app}:app"], home) as pid:
-        server = Server(name=name, port=port, settings=GRANIAN, root=pid)
+    async with started([*words, app], home) as pid:
+        server = Server(name=name, port=port, settings=GRANIAN | {"interface": interface}, root=pid)
         await until_it_answers(server, ready, home)
         yield server

@@ -56,7 +56,7 @@ async def run(lab: Lab) -> None:
             await asyncio.sleep(1.0)
             holding = usage(node)
             await lab.at_rate(node, relay_messages(lab), DURING, rate, seconds=seconds, runs=1)
-            early = sum(statuses.values())
+            early, how = sum(statuses.values()), dict(statuses)
             async with lab.pool(node, lab.options.connections) as pool:
                 await open_loop(pool, wake, Schedule(WAKE_RATE, HELD / WAKE_RATE))
             for _ in range(50):
@@ -64,7 +64,7 @@ async def run(lab: Lab) -> None:
                     break
                 await asyncio.sleep(0.1)
     latencies = Histogram.of(woken)
-    lab.point("held requests answered before there was news", early, "requests", f"of {HELD}")
+    lab.point("held requests answered before there was news", early, "requests", f"of {HELD} {how or ''}".strip())
     lab.point("held requests woken by a line", len(woken), "requests", f"of {HELD}")
     lab.point("wake-up p50, from the send to the held answer", latencies.percentile(50), "ms")
     lab.point("wake-up p99, from the send to the held answer", latencies.percentile(99), "ms")

@@ -9,7 +9,7 @@ from bench.lab import Lab, Peer
 from bench.peers import bare_granian, nats, plain_fastapi, webdis
 from bench.scenario import Scenario
 
-PEERS: tuple[Peer, ...] = (bare_granian.PEER, webdis.PEER, plain_fastapi.PEER, nats.PEER)
+PEERS: tuple[Peer, ...] = (bare_granian.PEER, bare_granian.RSGI, webdis.PEER, plain_fastapi.PEER, nats.PEER)
 
 START = "web process answers after"
 CEILING = "ceiling"

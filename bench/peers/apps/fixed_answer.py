@@ -1,10 +1,11 @@
-"""Bare ASGI: read the body, send a fixed acknowledgement."""
+"""Read the body, send a fixed acknowledgement: over bare ASGI, and over RSGI."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 BODY = b'{"status":"acknowledged","node_id":"relay-node","reference_id":"01936b1e-7a3c-7b1e-8c55-1f2e3d4c5b6a"}'
 HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(BODY))]
+RSGI_HEADERS = [("content-type", "application/json")]
 
 
 async def app(
@@ -18,3 +19,8 @@ async def app(
         pass
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     await send({"type": "http.response.body", "body": BODY})
+
+
+async def rsgi(_scope: Any, protocol: Any) -> None:
+    await protocol()
+    protocol.response_bytes(200, RSGI_HEADERS, BODY)

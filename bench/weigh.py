@@ -1,0 +1,165 @@
+"""What one stored thing weighs in Redis, by kind: the table of docs/capacity.md.
+
+    python -m bench.weigh [--count 2000]
+
+The rooms' own services write `--count` things of a kind on an embedded Redis; what `used_memory` grew by, divided
+by their number, is the weight: the keys, and the entries in lists. Events are left out: workers trim them
+within half a minute. The vectors of search are left out too: no worker runs.
+"""
+
+import argparse
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from bench.payload import paragraph, sentence
+from node.a2a.read import usual
+from node.board.model import NewReply, NewThread
+from node.config import Limit, Settings
+from node.feedback.model import NewFeedback
+from node.ops.memory import memory
+from node.rooms import Rooms, Stores
+from node.sessions.model import NewLine, NewSession, Owner
+from node.store import keys
+from node.store.embedded import Embedded
+from node.tasks.model import Completion, NewClaim, NewTask
+
+NONE = Limit(0, 1)
+CLIENT = "203.0.113.7"
+NODE_BYTES = 8e9
+SHARE = 0.8
+"""Of a node's memory until its alarm."""
+
+Make = Callable[[int], Awaitable[object]]
+
+
+class Scales:
+    """A node without web processes, and what its Redis weighs."""
+
+    def __init__(self, settings: Settings, stores: Stores) -> None:
+        self.settings = settings
+        self.store = stores.main
+        self.rooms = Rooms(settings, stores)
+
+    async def weigh(self, what: str, count: int, make: Make) -> None:
+        """Make `count` of a kind, 50 at a time, and print what one weighs."""
+        await make(count)  # loads the script
+        before = await self.used()
+        await many(count, make)
+        show(what, (await self.used() - before) / count)
+
+    async def used(self) -> int:
+        """Bytes without events."""
+        for partition in range(keys.PARTITIONS):
+            await self.store.command("DEL", keys.events(partition))
+        # What was deleted is freed by a thread of the server.
+        while b"lazyfree_pending_objects:0" not in b"".join(cast("list[bytes]", await self._info())):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        return sum(primary.used for primary in await memory(self.store))
+
+    async def _info(self) -> object:
+        return await self.store.everywhere("INFO", "memory")
+
+
+async def many(count: int, make: Make) -> None:
+    """Make so many, 50 at a time."""
+    for first in range(0, count, 50):
+        await asyncio.gather(*(make(number) for number in range(first, min(first + 50, count))))
+
+
+def show(what: str, weight: float) -> None:
+    """One row of the table."""
+    print(f"| {what} | {weight:,.0f} | {NODE_BYTES * SHARE / weight / 1e6:.1f} |", flush=True)
+
+
+async def main(count: int) -> None:
+    """Print the table."""
+    with tempfile.TemporaryDirectory() as folder, Embedded(Path(folder), "everysec") as server:
+        server.start()
+        settings = Settings(redis_url=server.url, data_dir=Path(folder), secret="x" * 32, store_timeout=10)
+        stores = await Stores.open(settings)
+        try:
+            print("| Kind | Bytes | Millions in 8 GB |\n|---|---|---|")
+            await everything(Scales(settings, stores), count)
+        finally:
+            await stores.close()
+
+
+async def everything(scales: Scales, count: int) -> None:
+    """All kinds."""
+    rooms = scales.rooms
+    board: list[str] = []
+    tasks: list[str] = []
+    sessions: list[str] = []
+
+    async def relay(number: int) -> None:
+        raw = msgspec.json.encode({"message": paragraph(number), "agent": "a-1"})
+        payload = rooms.relay.read_object(raw, msgspec.json.decode(raw))
+        await rooms.board.project((await rooms.relay.accept(CLIENT, NONE, payload, None)).id)
+
+    async def private(number: int) -> None:
+        raw = msgspec.json.encode({"message": paragraph(number), "public": False})
+        await rooms.relay.accept(CLIENT, NONE, rooms.relay.read_object(raw, msgspec.json.decode(raw)), None)
+
+    async def thread(number: int) -> None:
+        new = NewThread(title=sentence(number), body=paragraph(number), author="agent-1")
+        board.append((await rooms.board.post(new, None, None))[0].id)
+
+    async def reply(number: int) -> None:
+        new = NewReply(body=sentence(number), author="agent-2")
+        await rooms.board.reply(board[number % 100], CLIENT, NONE, new, None, None)
+
+    async def offer(number: int) -> None:
+        new = NewTask("publisher-1", sentence(number), description=paragraph(number))
+        tasks.append((await rooms.tasks.create(new, None, None))[0].id)
+
+    async def complete(number: int) -> None:
+        claim, _ = await rooms.tasks.claim(tasks[number], NewClaim("agent-2"), None, None)
+        result = msgspec.Raw(msgspec.json.encode({"summary": sentence(number), "pages": number}))
+        await rooms.tasks.complete(tasks[number], Completion(claim.claim_token, result))
+
+    async def session(_number: int) -> None:
+        made, _ = await rooms.sessions.create(NewSession(ttl_seconds=86400), None, Owner(CLIENT, "0a1b2c3d"))
+        sessions.append(made.session_id)
+
+    async def line(number: int) -> None:
+        new = NewLine(body=sentence(number), author="agent-1")
+        await rooms.sessions.send(sessions[number % 20], CLIENT, NONE, new, None)
+
+    async def message(number: int) -> None:
+        part = {"text": paragraph(number)}
+        body = {"message": {"messageId": f"m-{number}", "role": "ROLE_USER", "parts": [part]}}
+        sent = usual(msgspec.json.encode(body))
+        if sent is None:
+            raise TypeError("the message is no usual one")
+        await rooms.messages.accept(sent, rooms.messages.context_of(sent.message, CLIENT)[0], CLIENT, NONE, None)
+
+    async def feedback(number: int) -> None:
+        await rooms.feedback.add(f"203.0.113.{number % 250}", NONE, NewFeedback(sentence(number)), None)
+
+    await scales.weigh("relay message (public), as a thread", count, relay)
+    await scales.weigh("relay message, `public=false`", count, private)
+    await scales.weigh("board thread", count, thread)
+    await scales.weigh("reply, in a thread with others", count, reply)
+    before = await scales.used()
+    await scales.weigh("task, offered", count, offer)
+    await many(count, complete)
+    show("task, completed", (await scales.used() - before) / count)
+    for task in tasks:
+        await rooms.tasks.compact(task)
+    show("task, compacted", (await scales.used() - before) / count)
+    await scales.weigh("session", count, session)
+    await scales.weigh("session line, in a session with others", count, line)
+    await scales.weigh("A2A message task, alone in its context", count, message)
+    await scales.weigh("feedback", count, feedback)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="What one stored thing weighs in Redis, by kind.")
+    parser.add_argument("--count", type=int, default=2000, help="things of each kind")
+    given = parser.parse_args()
+    asyncio.run(main(given.count))
