@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 import gcld3
 
+from node.tally import VERDICTS
 from node.text.lexicon import lexicon
 from node.text.windows import WINDOWS, non_latin, windows
 from node.text.words import Evidence, weigh
@@ -58,7 +59,9 @@ def is_english(text: str, most_windows: int = WINDOWS) -> bool:
     Reads the whole text up to 1,920 characters and a sample of a longer one (`most_windows` windows of 160).
     """
     parts = windows(text, most_windows)
-    return _window_passes(parts[0]) if len(parts) == 1 else _windows_pass(parts)
+    passes = _window_passes(parts[0]) if len(parts) == 1 else _windows_pass(parts)
+    VERDICTS[passes] += 1
+    return passes
 
 
 def _window_passes(window: str) -> bool:

@@ -23,7 +23,7 @@ def is_one_line(text: str) -> bool:
 
 def readable(text: str) -> str:
     """`text` without control and bidi characters; ANSI sequences go whole."""
-    if _HIDDEN_CHARACTER.search(text) is None:
+    if text.isprintable() or _HIDDEN_CHARACTER.search(text) is None:
         return text
     return _HIDDEN_CHARACTER.sub("", _ANSI.sub("", text))
 

@@ -64,8 +64,9 @@ def payload_is_english(value: object) -> bool:
     strings.gather(value)
     fields, others = strings.fields, strings.others
     windows = WINDOWS if len(fields) <= FIELDS_IN_FULL else max(2, FIELD_WINDOWS // len(fields))
-    if not all(is_english(field, windows) for field in fields):
-        return False
+    for field in fields:  # a loop: a generator under all() costs as much as the judgement of a short field
+        if not is_english(field, windows):
+            return False
     return not others or is_english("\n".join(others))
 
 
@@ -77,29 +78,35 @@ class _Strings:
         self.others: list[str] = []
         self._queue: deque[tuple[str, object, bool]] = deque()  # key, value, whether it is a document or a prose field
         self._json_left = MOST_INNER_JSON
+        self._values_left = MOST_VALUES
 
     def gather(self, document: object) -> None:
+        self._place("", document, True)
         queue = self._queue
-        queue.append(("", document, True))
-        for _ in range(MOST_VALUES):
-            if not queue:
-                return
-            key, value, is_field = queue.popleft()
-            if isinstance(value, str):
-                self._take(key, value, is_field)
-            elif isinstance(value, dict):
-                self._open(cast("dict[str, object]", value), is_field)
-            elif isinstance(value, list):
+        while queue and self._values_left > 0:
+            key, value, is_document = queue.popleft()
+            if isinstance(value, dict):
+                self._open(cast("dict[str, object]", value), is_document)
+            else:
                 elements = cast("list[object]", value)
                 for element in elements[:: _stride(elements)]:
-                    queue.append((key, element, False))
+                    self._place(key, element, False)
+
+    def _place(self, key: str, value: object, is_field: bool) -> None:
+        """Take a string; what holds strings in its turn waits for those that stand higher."""
+        self._values_left -= 1
+        if isinstance(value, str):
+            if self._values_left >= 0:
+                self._take(key, value, is_field)
+        elif isinstance(value, dict | list):
+            self._queue.append((key, cast("object", value), is_field))
 
     def _take(self, key: str, text: str, is_field: bool) -> None:
-        if len(text) <= self._json_left and _JSON_START.match(text):
+        if ("{" in text or "[" in text) and len(text) <= self._json_left and _JSON_START.match(text):
             self._json_left -= len(text)
             inner = _parsed(text)
             if inner is not None:
-                self._queue.append((key, inner, True))
+                self._place(key, inner, True)
                 return
         if is_field and len(self.fields) < len(PROSE):
             self.fields.append(text)
@@ -110,13 +117,14 @@ class _Strings:
         prose: tuple[str, ...] = ()
         if is_document:
             named = members.keys() & PROSE if len(members) > 1 else members
-            prose = tuple(name for name in named if name in PROSE and isinstance(members[name], str))
-            self._queue.extend((name, members[name], True) for name in prose)
+            prose = tuple([name for name in named if name in PROSE and isinstance(members[name], str)])
+            for name in prose:
+                self._place(name, members[name], True)
         for name in islice(members, 0, None, _stride(members)):
             if " " in name:
                 self.others.append(name)
             if name not in prose:
-                self._queue.append((name, members[name], False))
+                self._place(name, members[name], False)
 
 
 def _stride(container: Sized) -> int:

@@ -8,7 +8,7 @@ others on a labelled set; none is meant to be tuned alone.
 import re
 import unicodedata
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from node.text.lexicon import ENGLISH, FOREIGN, lexicon
 
@@ -67,24 +67,21 @@ def weigh(window: str) -> Evidence:
     known = lexicon()
     tokens = window.split()
     links = 0
-    words: list[str] = []
-    points: list[float] = []
-    for token in tokens:
-        point = known.get(token)
-        if point is not None:
-            words.append(token.lower())
-            points.append(point)
-        elif len(token) == 1:
-            continue
-        elif "://" in token or "@" in token:
-            links += 1
-        else:
-            for word in _words_of(token):
-                lower = word.lower()
-                point = _points(word, lower, known)
-                if point:
-                    words.append(lower)
-                    points.append(point)
+    # Most tokens are words as they stand; what the others hold is put where they stood, one by one.
+    words = list(map(str.lower, tokens))
+    found: list[float | None] = list(map(known.get, tokens))
+    place = grown = 0
+    for _ in range(found.count(None)):
+        place = found.index(None, place)
+        token = tokens[place - grown]
+        is_link = "://" in token or "@" in token
+        links += is_link and len(token) > 1
+        parts, values = ([], []) if is_link else _judged(token, known)
+        words[place : place + 1] = parts
+        found[place : place + 1] = values
+        place += len(parts)
+        grown += len(parts) - 1
+    points = cast("list[float]", found)
     if not _PHRASE_ENDS.isdisjoint(words):
         words, points = _without_phrases(words, points)
     if not words:
@@ -93,6 +90,20 @@ def weigh(window: str) -> Evidence:
     if 2 * len(words) < len(tokens) - links:
         total += points.count(UNKNOWN) * (UNKNOWN_IN_CODE - UNKNOWN)
     return Evidence(words, total / len(words) ** 0.5 + PRIOR, FOREIGN in points)
+
+
+def _judged(token: str, known: dict[str, int]) -> tuple[list[str], list[float]]:
+    """The words of a token that count, lower-cased, and what each is worth."""
+    words: list[str] = []
+    points: list[float] = []
+    if len(token) > 1:
+        for word in _words_of(token):
+            lower = word.lower()
+            point = _points(word, lower, known)
+            if point:
+                words.append(lower)
+                points.append(point)
+    return words, points
 
 
 def _words_of(token: str) -> list[str]:
@@ -134,6 +145,8 @@ def _points(word: str, lower: str, known: dict[str, int]) -> float:
 
 def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
     """Phrases may overlap (`quid pro quo`), so the places are gathered first."""
+    if _PHRASES.isdisjoint(pairwise(words)):
+        return words, points
     dropped: set[int] = set()
     for place, pair in enumerate(pairwise(words)):
         if pair in _PHRASES:

@@ -1,0 +1,57 @@
+"""Deadlines of reads: one timer, and no task that is told the wrong thing."""
+
+import asyncio
+from time import monotonic
+
+import pytest
+
+from node.web.deadline import Deadlines
+
+
+async def test_what_comes_in_time_is_given() -> None:
+    deadlines = Deadlines()
+    assert await deadlines.by(monotonic() + 60, asyncio.sleep(0, "a body")) == "a body"
+
+
+async def test_what_does_not_come_ends_with_a_timeout_and_leaves_the_task_usable() -> None:
+    deadlines = Deadlines()
+    with pytest.raises(TimeoutError):
+        await deadlines.by(monotonic(), asyncio.Event().wait())
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()
+    assert await deadlines.by(monotonic() + 60, asyncio.sleep(0, "the next")) == "the next"
+
+
+async def test_each_of_many_has_its_own_deadline() -> None:
+    deadlines = Deadlines()
+    late = [asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait())) for _ in range(20)]
+    opened = asyncio.Event()
+    patient = asyncio.create_task(deadlines.by(monotonic() + 60, opened.wait()))
+    outcomes = await asyncio.gather(*late, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [TimeoutError] * 20
+    assert not patient.done()
+    opened.set()
+    assert await patient
+
+
+async def test_a_task_that_somebody_else_cancels_is_cancelled() -> None:
+    deadlines = Deadlines()
+    task = asyncio.create_task(deadlines.by(monotonic() + 60, asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_cancelled_and_overdue_at_once_is_cancelled() -> None:
+    deadlines = Deadlines()
+
+    async def reads() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()  # before the look, which happens as soon as the wait begins
+        await deadlines.by(monotonic(), asyncio.Event().wait())
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(reads())
