@@ -1,0 +1,36 @@
+# A relay node with its embedding model: `serve` by itself, `web` and `worker` on an external Redis (compose.yaml).
+#
+#   docker build -t relay-node .
+#   docker run -p 8000:8000 -v relay:/data -e RELAY_BASE_URL=https://relay.example relay-node
+#
+# PyTorch's usual build brings several GB of CUDA, which the node does not use. PIP_EXTRA_INDEX_URL may name
+# PyTorch's own index of CPU builds.
+
+FROM python:3.11-slim AS wheels
+ARG PIP_EXTRA_INDEX_URL=""
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md CHANGELOG.md LICENSE ./
+COPY lua ./lua
+COPY node ./node
+RUN python -m pip wheel --no-cache-dir --constraint constraints.txt --wheel-dir /wheels ".[embedded,worker]"
+
+FROM python:3.11-slim
+RUN groupadd --system --gid 10001 relay \
+ && useradd --system --uid 10001 --gid relay --home-dir /data --shell /usr/sbin/nologin relay \
+ && install --directory --owner relay --group relay --mode 0700 /data
+RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
+    python -m pip install --no-cache-dir --no-index --find-links /wheels "relay-node[embedded,worker]"
+ENV PYTHONUNBUFFERED=1 \
+    HF_HUB_OFFLINE=1 \
+    TOKENIZERS_PARALLELISM=false \
+    RELAY_HOST=0.0.0.0 \
+    RELAY_PORT=8000 \
+    RELAY_DATA_DIR=/data
+USER 10001:10001
+WORKDIR /data
+VOLUME ["/data"]
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/ready', timeout=2)"]
+ENTRYPOINT ["relay-node"]
+CMD ["serve"]

@@ -1,0 +1,96 @@
+"""The real HAProxy with the configuration that is shipped, in front of web nodes on loopback."""
+
+import os
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from tests.nodes import ROOT
+from tests.servers import free_port, until
+
+CONFIG = ROOT / "deploy" / "haproxy" / "haproxy.cfg"
+
+
+def haproxy() -> str:
+    """The program. Fails the test, and says what to install, where there is none."""
+    path = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
+    if path is None:
+        pytest.fail("no HAProxy to stand before the nodes: run `make system`, or apt-get install haproxy")
+    return path
+
+
+class Proxy:
+    """HAProxy on a port of its own; `nodes` are the ports of the web nodes."""
+
+    def __init__(self, folder: Path, *nodes: int) -> None:
+        self.port = free_port()
+        self.metrics = free_port()
+        self._log = folder / "haproxy.log"
+        self._settings = {
+            "LISTEN": f"127.0.0.1:{self.port}",
+            "METRICS": f"127.0.0.1:{self.metrics}",
+            **{f"NODE_{number}": f"127.0.0.1:{port}" for number, port in enumerate(nodes, 1)},
+        }
+
+    def check(self) -> subprocess.CompletedProcess[str]:
+        """What HAProxy says of the configuration."""
+        command = [haproxy(), "-c", "-f", str(CONFIG)]
+        return subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False)
+
+    def __enter__(self) -> Self:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [haproxy(), "-db", "-f", str(CONFIG)], env=self._environment(), stdout=log, stderr=log
+            )
+        try:
+            until(self._listens, f"HAProxy listens; see {self._log}")
+        except TimeoutError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+    def up(self) -> dict[str, bool]:
+        """Whether each node gets requests, by name."""
+        found = {
+            line.split('server="')[1].split('"')[0]: line.endswith(" 1")
+            for line in self.figures()
+            if line.startswith("haproxy_server_status{") and 'state="UP"' in line
+        }
+        if not found:
+            raise LookupError("no servers in the metrics")
+        return found
+
+    def requests(self) -> dict[str, int]:
+        """Answers that each node gave."""
+        counts: dict[str, int] = {}
+        for line in self.figures():
+            if line.startswith("haproxy_server_http_responses_total{"):
+                name = line.split('server="')[1].split('"')[0]
+                counts[name] = counts.get(name, 0) + int(line.rpartition(" ")[2])
+        return counts
+
+    def figures(self) -> list[str]:
+        """The lines that Prometheus reads."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=5) as answer:
+            return answer.read().decode().splitlines()
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def _listens(self) -> bool:
+        try:
+            return bool(self.figures())
+        except OSError:
+            return False
+
+    def _environment(self) -> Mapping[str, str]:
+        return {**os.environ, **self._settings}

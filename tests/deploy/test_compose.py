@@ -1,0 +1,169 @@
+"""compose.yaml holds together: by Compose's own schema, by the settings of the program, and by its own names."""
+
+import ipaddress
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from node.artifacts.s3 import S3Store
+from node.config import Settings, load
+from node.rooms import blobs_of
+from node.store.address import locate
+from node.web.address import ClientAddress
+from tests.deploy.composition import FILE, composition, environment, redis_servers, required, services
+from tests.deploy.proxy import CONFIG
+from tests.nodes import ROOT
+
+NODES = ("web-1", "web-2", "worker")
+
+
+def loaded(name: str) -> Settings:
+    """The settings as the program reads them in that container; the image's come first."""
+    return load({"RELAY_HOST": "0.0.0.0", "RELAY_PORT": "8000", "RELAY_DATA_DIR": "/data"} | environment(name))
+
+
+def networks(name: str) -> set[str]:
+    return set(services()[name].get("networks", ["default"]))
+
+
+def seconds(duration: str) -> int:
+    return int(duration.removesuffix("s"))
+
+
+def test_the_schema_of_compose_finds_no_fault(tmp_path: Path) -> None:
+    def verdict(path: Path) -> int:
+        command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(path)]
+        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
+
+    assert verdict(FILE) == 0
+    broken = tmp_path / "compose.yaml"
+    broken.write_text(FILE.read_text().replace("healthcheck:", "healthchek:"))
+    assert verdict(broken) == 1
+
+
+def test_the_head_of_the_file_says_what_to_write_to_env() -> None:
+    head = FILE.read_text().partition("\nname:")[0]
+    assert required() == set(re.findall(r"^#   (\w+)=", head, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_the_settings_of_a_node_are_settings_of_the_program(name: str) -> None:
+    settings = loaded(name)
+    assert settings.secret
+    assert settings.signing_key
+    assert isinstance(blobs_of(settings), S3Store)
+    assert settings.aws["AWS_ACCESS_KEY_ID"] == environment("s3")["ROOT_ACCESS_KEY"]
+    assert settings.aws["AWS_SECRET_ACCESS_KEY"] == environment("s3")["ROOT_SECRET_KEY"]
+
+
+def test_all_nodes_have_the_same_settings() -> None:
+    assert environment("web-1") == environment("web-2") == environment("worker")
+
+
+def test_a_node_has_time_to_drain_and_stop() -> None:
+    for name in NODES:
+        assert seconds(services()[name]["stop_grace_period"]) >= loaded(name).drain_seconds + 10
+    check = re.search(r"inter (\d+)ms fall (\d+)", CONFIG.read_text())
+    assert check is not None
+    assert loaded("web-1").drain_seconds >= 2 * int(check[1]) * int(check[2]) / 1000
+
+
+def test_the_cluster_is_named_alike_everywhere() -> None:
+    addresses = sorted(redis_servers().values())
+    assert len(addresses) == 6
+    place = locate(loaded("web-1").redis_url)
+    assert place.cluster
+    assert [str(server) for server in place.servers] == addresses
+    assert services()["cluster-create"]["command"][1:] == addresses
+    subnet = ipaddress.ip_network(composition()["networks"]["store"]["ipam"]["config"][0]["subnet"])
+    assert all(ipaddress.ip_address(address.partition(":")[0]) in subnet for address in addresses)
+    # A volume each: two servers on one would destroy it.
+    assert len({services()[name]["volumes"][0] for name in redis_servers()}) == 6
+
+
+def test_only_the_load_balancer_is_believed() -> None:
+    edge = composition()["networks"]["edge"]["ipam"]["config"][0]["subnet"]
+    assert loaded("web-1").trusted_proxies == edge
+    assert {name for name in services() if "edge" in networks(name)} == {"balancer", "web-1", "web-2"}
+    addresses = ClientAddress(edge)
+    inside = str(next(ipaddress.ip_network(edge).hosts()))
+    scope = {"client": (inside, 1), "headers": [(b"x-forwarded-for", b"198.51.100.1")]}
+    assert addresses.of(scope) == "198.51.100.1"
+
+
+def test_the_redis_servers_are_reached_by_the_nodes_only() -> None:
+    assert composition()["networks"]["store"]["internal"] is True
+    for name in (*redis_servers(), "search"):
+        assert networks(name) == {"store"}
+        assert "ports" not in services()[name]
+    assert {name for name in services() if networks(name) >= {"store", "default"}} == set(NODES)
+
+
+def test_the_load_balancer_has_every_variable_of_its_configuration() -> None:
+    given = environment("balancer")
+    uncommented = re.sub(r"^\s*#.*$", "", CONFIG.read_text(), flags=re.MULTILINE)
+    assert set(re.findall(r"\$\{(\w+)", uncommented)) == set(given)
+    for number in (1, 2):
+        name, _, port = given[f"NODE_{number}"].partition(":")
+        assert name in services()
+        assert int(port) == loaded(name).port
+    published = services()["balancer"]["ports"][0].partition(":")[2]
+    assert given["LISTEN"] == f":{published}"
+
+
+def test_clients_reach_the_s3_store_under_the_name_that_nodes_sign() -> None:
+    endpoint = loaded("web-1").aws["AWS_ENDPOINT_URL_S3"]
+    host, _, port = endpoint.removeprefix("http://").partition(":")
+    assert services()["s3"]["networks"]["default"]["aliases"] == [host]
+    assert services()["s3"]["ports"] == [f"{port}:{port}"]
+    assert environment("s3")["VGW_PORT"] == f":{port}"
+    assert environment("s3")["VGW_REGION"] == loaded("web-1").aws["AWS_REGION"]
+    folder = services()["s3"]["command"][-1]
+    assert services()["bucket-create"]["entrypoint"] == ["mkdir", "-p", f"{folder}/relay-artifacts"]
+    assert loaded("web-1").blob_url == "s3://relay-artifacts"
+
+
+def test_everything_that_is_mounted_is_there() -> None:
+    declared = set(composition()["volumes"])
+    mounted: set[str] = set()
+    for service in services().values():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            if source.startswith("./"):
+                assert (ROOT / source).exists(), source
+                assert volume.endswith(":ro")
+            else:
+                mounted.add(source)
+    assert mounted == declared
+
+
+def test_every_image_is_of_a_stated_version() -> None:
+    for name, service in services().items():
+        assert re.search(r":v?\d+\.\d+", service["image"]), name
+
+
+def test_a_service_waits_only_for_services_that_there_are() -> None:
+    for service in services().values():
+        for name, condition in service.get("depends_on", {}).items():
+            assert services()[name]["restart"] == "no"
+            assert condition == {"condition": "service_completed_successfully"}
+
+
+def test_prometheus_reads_where_the_nodes_and_the_balancer_report() -> None:
+    jobs: list[dict[str, Any]] = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())[
+        "scrape_configs"
+    ]
+    targets = {target for job in jobs for some in job.get("static_configs", []) for target in some["targets"]}
+    targets |= {
+        f"{name}:{some['port']}" for job in jobs for some in job.get("dns_sd_configs", []) for name in some["names"]
+    }
+    assert {f"{name}:{loaded(name).admin_port}" for name in NODES} <= targets
+    assert f"balancer{environment('balancer')['METRICS']}" in targets
+    for name in (*NODES, "balancer", "prometheus", "grafana"):
+        assert "default" in networks(name)
+    assert {loaded(name).admin_host for name in NODES} == {"0.0.0.0"}

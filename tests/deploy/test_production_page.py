@@ -1,0 +1,38 @@
+"""docs/production.md says what is so: its names, its files, and its table of partitions."""
+
+import re
+from collections import Counter
+
+from node.config import table
+from node.store import keys
+from node.store.slots import slot_of
+from tests.nodes import ROOT
+
+PAGE = ROOT / "docs" / "production.md"
+TEXT = PAGE.read_text()
+SLOTS = 16384
+
+
+def test_every_setting_on_the_page_is_one() -> None:
+    assert set(re.findall(r"RELAY_\w+", TEXT)) <= {row.name for row in table()}
+
+
+def test_every_file_that_the_page_links_is_there() -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#\w+)?\)", TEXT)
+    assert len(links) > 8
+    for link in links:
+        assert (PAGE.parent / link).exists(), link
+
+
+def test_the_table_of_partitions_is_what_an_even_split_of_slots_gives() -> None:
+    rows = {
+        row[0]: [int(cell) for cell in row[1:]]
+        for row in (re.split(r" *\| *", line.strip("| ")) for line in TEXT.splitlines() if line.startswith("| "))
+        if row[0] in ("Primaries", "partitions on the fullest", "on the emptiest")
+    }
+    slots = [slot_of(keys.events(partition)) for partition in range(keys.PARTITIONS)]
+    assert len(set(slots)) == keys.PARTITIONS
+    for primaries, fullest, emptiest in zip(*rows.values(), strict=True):
+        counts = Counter(slot * primaries // SLOTS for slot in slots)
+        held = [counts[primary] for primary in range(primaries)]
+        assert (max(held), min(held)) == (fullest, emptiest), primaries

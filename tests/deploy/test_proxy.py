@@ -1,0 +1,111 @@
+"""What the shipped HAProxy configuration does for clients and nodes: tried with the real one."""
+
+import http.client
+import json
+import re
+import socket
+from collections import Counter
+from collections.abc import Generator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.parts import HELLO, call, status, web_node
+from tests.deploy.proxy import CONFIG, Proxy
+from tests.nodes import NodeProcess
+from tests.servers import RedisServer, free_port, until
+
+LONGEST_WAIT = 30  # s that a request may be held (DESIGN 6)
+BETWEEN_SIGNS_OF_LIFE = 15  # s on an event stream
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory, shared_redis: RedisServer) -> Generator[NodeProcess]:
+    folder = tmp_path_factory.mktemp("node")
+    settings = {"RELAY_TRUSTED_PROXIES": "127.0.0.1", "RELAY_BASE_URL": "http://relay.example"}
+    with web_node(folder, shared_redis.url, RELAY_LIMIT_RELAY="3/60", **settings) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory, node: NodeProcess) -> Generator[Proxy]:
+    with Proxy(tmp_path_factory.mktemp("proxy"), node.port, free_port()) as proxy:
+        until(lambda: proxy.up() == {"node-1": True, "node-2": False}, "it knows who is there")
+        yield proxy
+
+
+def test_haproxy_finds_nothing_to_complain_about(tmp_path: Path) -> None:
+    checked = Proxy(tmp_path, 8001, 8002).check()
+    assert checked.returncode == 0, checked.stderr
+    assert "WARNING" not in checked.stderr + checked.stdout
+
+
+def test_what_is_held_for_news_outlasts_no_timeout() -> None:
+    timeouts = dict(re.findall(r"^\s+timeout (\S+)\s+(\d+)s$", CONFIG.read_text(), re.MULTILINE))
+    for name in ("client", "server"):
+        assert int(timeouts[name]) > LONGEST_WAIT > BETWEEN_SIGNS_OF_LIFE
+
+
+def test_each_client_is_counted_by_its_own_address_whatever_it_claims(proxy: Proxy) -> None:
+    def answers(address: str) -> Counter[int]:
+        statuses: Counter[int] = Counter()
+        for number in range(5):
+            claimed = f"198.51.100.{number}"
+            link = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=20, source_address=(address, 0))
+            lies = {"X-Forwarded-For": claimed, "Forwarded": f"for={claimed}", "Content-Type": "application/json"}
+            payload = {"message": f"{HELLO} It is number {number}.", "public": False}
+            link.request("POST", "/api/v1/relay", json.dumps(payload), lies)
+            statuses[link.getresponse().status] += 1
+            link.close()
+        return statuses
+
+    assert answers("127.0.0.21") == {200: 3, 429: 2}
+    assert answers("127.0.0.22") == {200: 3, 429: 2}
+
+
+def test_the_node_sees_the_host_that_the_client_named(proxy: Proxy) -> None:
+    ask = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    assert call(proxy.port, "POST", "/api/v1/mcp", ask, {"Host": "relay.example"})[0] == 200
+    assert call(proxy.port, "POST", "/api/v1/mcp", ask, {"Host": "elsewhere.example"})[0] == 421
+
+
+def test_one_address_cannot_have_all_connections(proxy: Proxy) -> None:
+    def connect(address: str) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", proxy.port), timeout=10, source_address=(address, 0))
+
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(connect("127.0.0.23")) for _ in range(256)]
+        for each in crowd:  # who is answered has been accepted, and counts
+            _ask(each)
+        with pytest.raises(ConnectionError), connect("127.0.0.23") as one_more:
+            _ask(one_more)
+        with connect("127.0.0.24") as other:
+            assert _ask(other).startswith(b"HTTP/1.1 200")
+        assert _ask(crowd[0]).startswith(b"HTTP/1.1 200")
+
+
+def _ask(link: socket.socket) -> bytes:
+    """What the proxy answers; raises ConnectionError if it hangs up."""
+    link.sendall(b"GET /ready HTTP/1.1\r\nHost: here\r\n\r\n")
+    answer = link.recv(4096)
+    if not answer:
+        raise ConnectionError("closed")
+    return answer
+
+
+def test_no_log_line_holds_the_path_of_a_session(proxy: Proxy) -> None:
+    created = call(proxy.port, "POST", "/api/v1/sessions", {"ttl_seconds": 600})
+    session = json.loads(created[2])["session_id"]
+    assert call(proxy.port, "GET", f"/api/v1/sessions/{session}/messages?since_seq=0")[0] == 200
+    until(lambda: proxy.log().count("GET 200") >= 1, "the request is in the log")
+    assert session not in proxy.log()
+
+
+def test_without_any_node_the_answer_says_when_to_come_back(tmp_path: Path) -> None:
+    with Proxy(tmp_path, free_port(), free_port()) as proxy:
+        until(lambda: not any(proxy.up().values()), "it knows that nobody is there")
+        number, headers, body = call(proxy.port, "GET", "/health")
+        assert (number, headers["retry-after"], headers["content-type"]) == (503, "1", "application/json")
+        assert list(json.loads(body)) == ["error"]
+        assert status(proxy.metrics, "/elsewhere") == 404

@@ -1,0 +1,101 @@
+"""The systemd units: systemd accepts them, and what they run and set is what the program has."""
+
+import shutil
+import subprocess
+import sys
+from configparser import RawConfigParser
+from pathlib import Path
+
+import pytest
+
+from node.cli import USAGE_ERROR
+from node.config import table
+from tests.deploy.parts import STOPPED_WITHIN, start, status
+from tests.nodes import ROOT, NodeProcess
+from tests.servers import free_port, until
+
+UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
+INSTALLED = "/opt/relay-node/bin"
+HERE = Path(sys.executable).parent
+MOST_EXPOSED = 2.5  # of 10, as `systemd-analyze security` counts
+
+
+def unit(path: Path) -> RawConfigParser:
+    read = RawConfigParser(strict=False, comment_prefixes=("#",), interpolation=None)
+    read.optionxform = str  # type: ignore[assignment]
+    read.read_string(path.read_text())
+    return read
+
+
+def command(path: Path) -> list[str]:
+    """What a unit starts, with the programs of this environment."""
+    words = unit(path)["Service"]["ExecStart"].split()
+    assert words[0].startswith(f"{INSTALLED}/")
+    return [words[0].replace(INSTALLED, str(HERE)), *words[1:]]
+
+
+def environment(path: Path) -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in unit(path)["Service"]["Environment"].split())
+
+
+def analyze(*words: str) -> subprocess.CompletedProcess[str]:
+    """What systemd-analyze says. Fails the test where there is none."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.fail("no systemd-analyze to check the units with: run `make system`, or apt-get install systemd")
+    return subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_there_is_a_unit_for_each_way_to_run() -> None:
+    assert {command(path)[1] for path in UNITS} == {"serve", "web", "worker"}
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_systemd_accepts_a_unit(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / path.name
+    copy.write_text(path.read_text().replace(INSTALLED, str(HERE)))
+    verified = analyze("verify", "--man=no", "--recursive-errors=no", str(copy))
+    assert (verified.returncode, verified.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_is_confined(path: Path) -> None:
+    checked = analyze("security", "--offline=true", "--no-pager", f"--threshold={MOST_EXPOSED * 10:.0f}", str(path))
+    assert checked.returncode == 0, checked.stdout
+    service = unit(path)["Service"]
+    assert service["User"] not in ("", "root")
+    assert f"/var/lib/{service['StateDirectory']}" == environment(path)["RELAY_DATA_DIR"]
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_sets_only_what_is_a_setting(path: Path) -> None:
+    known = {row.name for row in table()}
+    assert {name for name in environment(path) if name.startswith("RELAY_")} <= known
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_leaves_time_to_stop(path: Path) -> None:
+    allowed = int(unit(path)["Service"]["TimeoutStopSec"])
+    assert allowed > STOPPED_WITHIN
+    if command(path)[1] != "worker":
+        # One process tells the others; a signal to all of them would have them stop without a drain.
+        assert unit(path)["Service"]["KillMode"] == "mixed"
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_does_not_try_again_with_settings_that_cannot_be_used(path: Path) -> None:
+    assert int(unit(path)["Service"]["RestartPreventExitStatus"]) == USAGE_ERROR
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_what_a_unit_starts_runs_and_stops(path: Path, tmp_path: Path) -> None:
+    part = command(path)[1]
+    with NodeProcess(tmp_path / "data", command(path)) as node:
+        settings = environment(path) | {"RELAY_DATA_DIR": str(tmp_path / "data"), "RELAY_EMBEDDING_MODEL": "none"}
+        start(node, "" if part == "serve" else f"redis://127.0.0.1:{free_port()}", **settings)
+        if part == "worker":
+            node.line("redis out of reach")
+        else:
+            until(lambda: status(node.port, "/health") == (200 if part == "serve" else 503), "it answers")
+        node.signal(15)
+        assert node.wait(STOPPED_WITHIN) == 0
