@@ -8,13 +8,11 @@
 -- KEYS[5] events  events:{p}
 -- ARGV[1] count   the limit
 -- ARGV[2] window  its milliseconds
--- ARGV[3] repeats of one payload at which it is a loop
--- ARGV[4] memory  milliseconds for which repeats are counted
--- ARGV[5] digest  of the body, under its Idempotency-Key; empty = none
--- ARGV[6] idem_ttl  milliseconds
--- ARGV[7] id      of the message
--- ARGV[8] ttl     milliseconds; 0 = public: kept, and an event for the board
--- ARGV[9...] fields  name, value, ... of the entity
+-- ARGV[3] digest  of the body, under its Idempotency-Key; empty = none
+-- ARGV[4] idem_ttl  milliseconds
+-- ARGV[5] id      of the message
+-- ARGV[6] ttl     milliseconds; 0 = public: a board thread, and an event for the board
+-- ARGV[7...] fields  name, value, ... of the entity
 -- Returns {'kept'|'limited'|'loop'|'conflict', allowed, remaining, reset_ms} or {'replayed', …, id}
 -- Slot    partition of the client address
 -- include now
@@ -22,6 +20,8 @@
 -- include once
 -- include remember
 -- include announce
+local repeats, memory = 3, 60000  -- the same payload from the same client is a loop the third time in 60 s
+
 local at = now()
 local allowed, remaining, reset = take(rate, count, window, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
@@ -31,12 +31,13 @@ if before then return {before, allowed, remaining, reset, original} end
 
 local seen = redis.call('INCR', loop)
 if seen == 1 then redis.call('PEXPIRE', loop, memory) end
-if seen >= tonumber(repeats) then return {'loop', allowed, remaining, reset} end
+if seen >= repeats then return {'loop', allowed, remaining, reset} end
 
-redis.call('HSET', entity, 'created_at', at, unpack(ARGV, 9))
 if ttl == '0' then
+  redis.call('HSET', entity, 'created_at', at, 'status', 'open', 'source', 'relay', unpack(ARGV, 7))
   announce(events, 'thread.posted', id)
 else
+  redis.call('HSET', entity, 'created_at', at, 'ttl', ttl, unpack(ARGV, 7))
   redis.call('PEXPIRE', entity, ttl)
 end
 remember(idem, digest, idem_ttl, id)

@@ -1,15 +1,19 @@
-#!lua
--- Removes a thread with all its replies, and the ping that may be under way about it.
+#!lua flags=allow-oom
+-- Removes a thread with all its replies, and the ping that may be under way about it; only if nothing happened in
+-- it for a while, where that is asked. It frees memory, so it runs when there is none left.
 -- KEYS[1] thread    thread:{p}:<id>
 -- KEYS[2] replies   replies:{p}:<id>
 -- KEYS[3] callback  callback:{p}:<id>
 -- KEYS[4] due       callbacks:{p}
 -- KEYS[5] events    events:{p}
 -- ARGV[1] id
--- Returns {'purged'} | {'unknown'}
+-- ARGV[2] idle_since  time (ms) after which nothing may have happened in it; empty = whatever did
+-- Returns {'purged'} | {'unknown'} | {'active'}
 -- Slot    partition of the id
 -- include announce
-if redis.call('EXISTS', thread) == 0 then return {'unknown'} end
+local created, replied = unpack(redis.call('HMGET', thread, 'created_at', 'last_reply_at'))
+if not created then return {'unknown'} end
+if idle_since ~= '' and tonumber(replied or created) > tonumber(idle_since) then return {'active'} end
 redis.call('UNLINK', thread, replies, callback)
 redis.call('ZREM', due, id)
 announce(events, 'thread.purged', id)

@@ -7,25 +7,31 @@ that the store's connections belong to its event loop.
 import asyncio
 import gc
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from node import waiting
+from node import intake, waiting
 from node.a2a.api import A2AApi
 from node.a2a.card import CardApi
 from node.a2a.service import Messages
 from node.a2a.tasks_api import SharedTasksApi
+from node.admission import Admission
 from node.artifacts.api import ArtifactsApi
 from node.artifacts.blob import BlobStore
 from node.artifacts.disk import PREFIX, DiskStore
 from node.artifacts.disk_app import DiskApp
 from node.board.api import BoardApi
 from node.board.search_api import SearchApi
+from node.capacity import Capacity
 from node.config import Settings, load
 from node.feedback.api import FeedbackApi
-from node.front import ASGIApp, Front, handle
+from node.front import ASGIApp, Front, counted, handle
 from node.log import configure
 from node.mcp.compose import Mcp
 from node.ops.blocklist import Blocked
-from node.ops.health import Capabilities, HealthApi
+from node.ops.health import Capabilities, HealthApi, Readiness
+from node.ops.memory import Watch
+from node.ops.metrics import metered, of_artifacts, of_operations, of_store
+from node.ops.tracing import tracing_of
 from node.relay.api import RelayApi
 from node.rooms import Rooms, Stores
 from node.sessions.api import SessionsApi
@@ -37,16 +43,23 @@ from node.store.limits import LimitStore
 from node.tasks.api import TasksApi
 from node.text import english
 from node.web.address import ClientAddress
-from node.web.http import Receive, Scope, Send
-from node.web.limits import Limiter
+from node.web.deadline import Deadlines
+from node.web.http import Message, Receive, Request, Response, Scope, Send
+from node.web.limits import Limiter, Quotas
 from node.web.route import Route
 from node.web.router import router
 from node.web.signature import Signatures
+
+if TYPE_CHECKING:
+    from node.ops.tracing_otel import Tracing
 
 HOT = {
     ("POST", "/api/v1/relay"),
     ("POST", "/api/v1/sessions/{id}/messages"),
     ("GET", "/api/v1/sessions/{id}/messages"),
+    ("GET", "/api/v1/board"),
+    ("GET", "/api/v1/tasks"),
+    ("POST", "/api/v1/tasks/{id}/claim"),
     ("POST", "/api/v1/message:send"),
     ("POST", "/api/v1/mcp"),
     ("OPTIONS", "/api/v1/mcp"),
@@ -59,44 +72,61 @@ GC_THRESHOLD = 50_000
 """Allocations between looks of the cyclic collector: requests make next to no cycles."""
 
 
-def create() -> Front:
+def create() -> ASGIApp:
     """The ASGI application, from the settings in the environment."""
     settings = load()
     configure(settings.log)
+    tracing = tracing_of(settings, "web")
 
     async def compose() -> "WebNode":
-        return await WebNode.start(settings)
+        node = await WebNode.start(settings, tracing)
+        intake.install(node.intake)
+        return node
 
-    return Front(compose, ClientAddress(settings.trusted_proxies))
+    front = Front(compose, ClientAddress(settings.trusted_proxies))
+    return tracing.front(front) if tracing else front
 
 
 class WebNode:
     """Everything that one web process serves."""
 
-    def __init__(self, settings: Settings, stores: Stores) -> None:
-        store = stores.main
+    def __init__(self, settings: Settings, stores: Stores, tracing: "Tracing | None" = None) -> None:
+        store, stats = stores.main, stores.main.stats
         self._stores = stores
+        self._tracing = tracing
         self._rooms = Rooms(settings, stores)
-        self._limiter = Limiter(settings.limits, LimitStore(store))
+        capacity = Capacity()
+        self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
+        self._watching = asyncio.create_task(Watch(store, settings, capacity).run())
         self._blocked = Blocked(store)
         self._following = asyncio.create_task(self._blocked.run())
-        operations = operations_of(settings, store, self._rooms, self._limiter)
+        self._readiness = Readiness(store)
+        health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
+        operations = operations_of(settings, store, self._rooms, self._limiter, health)
         # MCP's tools are these operations; the documents are of all of them.
         self._mcp = Mcp(operations, handle, self._limiter, store, settings.public_url)
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, settings)]
         self.mounted = mounted_of(self._rooms.blobs)
-        self.hot = [route for route in self.routes if (route.method, route.path) in HOT]
+        served = [tracing.route(route) for route in self.routes] if tracing else self.routes
+        self.hot = [route for route in served if (route.method, route.path) in HOT]
         # Litestar answers OPTIONS by itself and takes no other handler for it.
-        self._router = router([route for route in self.routes if route.method != "OPTIONS"], handle)
+        self._router = router([route for route in served if route.method != "OPTIONS"], counted)
+        self._stopping = asyncio.Event()
+        sources = (of_operations(self.routes), of_artifacts, of_store(store, "web"))
+        self._metering = asyncio.create_task(metered(settings, "web", sources, self._stopping))
+        self.intake = intake.Intake(Admission(), store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight))
+        self.intake.answer_as(refusals_of(self.routes))
 
     @classmethod
-    async def start(cls, settings: Settings) -> "WebNode":
+    async def start(cls, settings: Settings, tracing: "Tracing | None" = None) -> "WebNode":
         """Connect and put the rooms together. Does not wait for Redis: until it answers, requests get 503."""
         english.preload()
         stores = await Stores.open(settings)
+        if tracing:
+            stores = stores.seen_by(tracing.store)
         waiting.bound(stores.main.news, settings.max_waiting)
-        node = cls(settings, stores)
+        node = cls(settings, stores, tracing)
         # The collector walks the framework's object graph again and again for nothing: p99 40 ms, frozen 8.
         gc.collect()
         gc.freeze()
@@ -111,6 +141,10 @@ class WebNode:
         """Whether the operator has blocked a client."""
         return client in self._blocked
 
+    def drain(self) -> None:
+        """Tell load balancers to turn away."""
+        self._readiness.draining = True
+
     def release(self) -> None:
         """Answer what is held, so that the process can stop."""
         waiting.release(self._stores.main.news)
@@ -119,8 +153,13 @@ class WebNode:
     async def close(self) -> None:
         """Let go of the stores."""
         self._following.cancel()
+        self._watching.cancel()
+        self._stopping.set()
+        await self._metering
         await self._rooms.close()
         await self._stores.close()
+        if self._tracing:
+            await self._tracing.close()
 
 
 def mounted_of(blobs: BlobStore) -> Mapping[str, ASGIApp]:
@@ -128,12 +167,23 @@ def mounted_of(blobs: BlobStore) -> Mapping[str, ASGIApp]:
     return {PREFIX: DiskApp(blobs)} if isinstance(blobs, DiskStore) else {}
 
 
-def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limiter) -> list[Route]:
-    """Every operation of the rooms, and the pages."""
-    messages = messages_of(settings, store, rooms)
-    signatures = Signatures(settings.public_url)
-    contracts = TasksApi(rooms.tasks, limiter, signatures)
-    capabilities = Capabilities(
+def refusals_of(routes: list[Route]) -> dict[str, Response]:
+    """What overload says on the paths of the protocols that have errors of their own."""
+
+    async def no_body() -> Message:
+        return {"type": "http.disconnect"}
+
+    own: dict[str, Response] = {}
+    for route in routes:
+        if route.fault is not None and route.media_type == "application/json" and "{" not in route.path:
+            scope: Scope = {"method": route.method, "path": route.path, "headers": [], "query_string": b""}
+            own[route.path] = route.fault(Request(scope, no_body, "", "", Deadlines()), intake.overloaded())
+    return own
+
+
+def capabilities_of() -> Capabilities:
+    """What this node does, for health and identity."""
+    return Capabilities(
         relay=True,
         board=True,
         search=True,
@@ -146,8 +196,14 @@ def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limit
         mcp=True,
         streaming=False,
         push_notifications=False,
-        durability=settings.durability,
     )
+
+
+def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limiter, health: HealthApi) -> list[Route]:
+    """Every operation of the rooms, and the pages."""
+    messages = messages_of(settings, store, rooms)
+    signatures = Signatures(settings.public_url)
+    contracts = TasksApi(rooms.tasks, limiter, signatures)
     return [
         *RelayApi(rooms.relay, limiter).routes(),
         *BoardApi(rooms.board, limiter, signatures).routes(),
@@ -155,11 +211,11 @@ def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limit
         *SharedTasksApi(messages, rooms.tasks, contracts, limiter).routes(),
         *A2AApi(messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
-        *IdentityApi(settings, capabilities).routes(),
+        *IdentityApi(settings, capabilities_of()).routes(),
         *SessionsApi(rooms.sessions, limiter).routes(),
         *ArtifactsApi(rooms.artifacts, limiter).routes(),
         *FeedbackApi(rooms.feedback, limiter).routes(),
-        *HealthApi(store, settings, capabilities).routes(),
+        *health.routes(),
         *SiteApi(settings, rooms.board, rooms.tasks, limiter, search=rooms.search).routes(),
     ]
 

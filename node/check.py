@@ -1,8 +1,10 @@
 """`relay-node check`: says, a line each, what this machine and its Redis give a node and what they lack.
 
-It changes nothing: of an external Redis it asks, and the embedded one is tried in a directory of its own.
+It leaves nothing behind: of an external Redis it asks, the embedded one is tried in a directory of its own, and
+the blob store with a few bytes that it deletes again.
 """
 
+import asyncio
 import importlib.util
 import ipaddress
 import os
@@ -16,14 +18,18 @@ from urllib.parse import urlsplit
 import msgspec
 import redis
 from redis.cluster import ClusterNode, RedisCluster
-from redis.exceptions import RedisClusterException
+from redis.exceptions import MovedError, RedisClusterException
 
+from node.artifacts.blob import BlobUnavailable
+from node.artifacts.disk import directory_of
+from node.artifacts.stores import open_store
 from node.config import ConfigError, Settings
 from node.store.address import locate
+from node.store.durability import SETTINGS, kept, suffices
 from node.store.embedded import OLDEST_SERVER, Embedded, running
 
 PATIENCE = 2.0  # seconds a Redis call may take
-FSYNC_PROMISE = {"always": {"always"}, "everysec": {"always", "everysec"}, "replicated": {"always"}}
+NO_SECRET = "none"  # noqa: S105 - it protects nothing: a check issues no URL
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -42,6 +48,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield data_dir(settings)
     yield from store(settings)
     yield keys(settings)
+    yield blobs(settings)
     yield model(settings)
     yield base_url(settings)
 
@@ -89,28 +96,39 @@ def server_findings(settings: Settings, where: str, server: Any) -> Iterator[Fin
         yield Finding("ok", "cluster", f"yes{suffix}" if where else "no: one server")
     yield _tried(server, "sharded pub/sub", suffix, "SPUBLISH", "{relay-node}:check", "")
     try:
-        setting: dict[str, str] = {
-            name: server.config_get(name)[name]
-            for name in ("appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write")
-        }
+        setting: dict[str, str] = {name: server.config_get(name)[name] for name in SETTINGS}
     except redis.RedisError as error:
         yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET is refused: {error}")
         return
     yield durability(settings, setting, suffix)
+    yield memory(settings, info, suffix)
     yield eviction(setting, suffix)
 
 
 def durability(settings: Settings, setting: dict[str, str], suffix: str) -> Finding:
     """Whether an acknowledgement means what RELAY_DURABILITY says (DESIGN 10)."""
     facts = f"appendonly {setting['appendonly']}, appendfsync {setting['appendfsync']}"
-    facts += f", min-replicas-to-write {setting['min-replicas-to-write']}{suffix}"
-    wanted = settings.durability
-    kept = setting["appendonly"] == "yes" and setting["appendfsync"] in FSYNC_PROMISE[wanted]
-    if wanted == "replicated" and int(setting["min-replicas-to-write"]) < 1:
-        kept = False
-    if kept:
+    facts += f", min-replicas-to-write {setting['min-replicas-to-write']}"
+    if setting["no-appendfsync-on-rewrite"] != "no":
+        facts += ", but not while the log is rewritten"
+    facts += suffix
+    if suffices(kept(setting), settings.durability):
         return Finding("ok", "durability", facts)
-    return Finding("missing", "durability", f"{facts}: less than RELAY_DURABILITY={wanted} promises")
+    return Finding("missing", "durability", f"{facts}: less than RELAY_DURABILITY={settings.durability} promises")
+
+
+def memory(settings: Settings, info: dict[str, Any], suffix: str) -> Finding:
+    """How full the server is, and whether the node refuses new sessions and threads for it."""
+    limit = int(info.get("maxmemory") or settings.redis_maxmemory)
+    used = int(info["used_memory"]) - int(info.get("mem_not_counted_for_evict", 0))
+    facts = f"{used // 2**20} MiB used{suffix}"
+    if not limit:
+        return Finding("note", "memory", f"{facts}, no limit known: set maxmemory, or RELAY_REDIS_MAXMEMORY")
+    share = 100 * used / limit
+    facts += f", {share:.0f} % of {limit // 2**20} MiB"
+    if settings.memory_alarm and share >= settings.memory_alarm:
+        return Finding("missing", "memory", f"{facts}: new sessions and threads are refused; see docs/operations.md")
+    return Finding("ok", "memory", facts)
 
 
 def eviction(setting: dict[str, str], suffix: str) -> Finding:
@@ -143,6 +161,48 @@ def keys(settings: Settings) -> Finding:
     if settings.redis_url:
         return Finding("note", "keys", f"kept in {settings.data_dir}: every host of this node needs the same two")
     return Finding("ok", "keys", f"kept in {settings.data_dir}")
+
+
+def blobs(settings: Settings) -> Finding:
+    """Whether the blob store takes, gives back and deletes; tried with a few bytes.
+
+    A local directory that is not there yet is left so: `serve` makes it.
+    """
+    try:
+        if not settings.blob_url.startswith("s3:"):
+            directory = directory_of(settings.blob_url, settings.data_dir)
+            if not directory.exists():
+                return _blobs_to_be(directory)
+        asyncio.run(_try_blobs(settings))
+    except ValueError as error:
+        return Finding("missing", "blob store", f"RELAY_BLOB_URL: {error}")
+    except BlobUnavailable as unavailable:
+        return Finding("missing", "blob store", f"{settings.blob_url or settings.data_dir / 'blobs'}: {unavailable}")
+    return Finding("ok", "blob store", f"{settings.blob_url or settings.data_dir / 'blobs'}: written, read and deleted")
+
+
+def _blobs_to_be(directory: Path) -> Finding:
+    place = directory.resolve()
+    while not place.exists():
+        place = place.parent
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        return Finding("ok", "blob store", f"{directory} will be made")
+    return Finding("missing", "blob store", f"{place} is not writable: set RELAY_BLOB_URL to a place that is")
+
+
+async def _try_blobs(settings: Settings) -> None:
+    store = open_store(
+        settings.blob_url,
+        data_dir=settings.data_dir,
+        base_url=settings.public_url,
+        secret=settings.secret or NO_SECRET,
+        aws=settings.aws,
+        reserve=settings.blob_reserve,
+    )
+    try:
+        await store.check()
+    finally:
+        await store.close()
 
 
 def model(settings: Settings) -> Finding:
@@ -188,7 +248,7 @@ def _embedded(settings: Settings, stack: ExitStack) -> str:
     if url := running(settings.data_dir):
         return url
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-check-")))
-    trial = stack.enter_context(Embedded(directory, settings.durability))
+    trial = stack.enter_context(Embedded(directory, settings.durability, settings.redis_maxmemory))
     trial.start()
     return trial.url
 
@@ -214,6 +274,8 @@ def _search_client(url: str) -> Any:
 def _tried(server: Any, subject: str, suffix: str, *command: str) -> Finding:
     try:
         server.execute_command(*command)
+    except MovedError:  # known here, and the slot is another primary's
+        pass
     except redis.RedisError as error:
         return Finding("missing", subject, f"{command[0]} fails{suffix}: {error}")
     return Finding("ok", subject, f"{command[0]} works{suffix}")

@@ -13,7 +13,7 @@ import msgspec
 from node import check, config, log, parts
 from node.commands import Commands
 from node.config import ConfigError, Settings
-from node.ops import admin, verify
+from node.ops import admin, restore, verify
 from node.serve import serve
 
 USAGE_ERROR = 2  # as argparse has it
@@ -33,7 +33,7 @@ def register(commands: Commands) -> None:
 
 
 # Every module with commands, in the order that --help shows them.
-REGISTER: tuple[Callable[[Commands], None], ...] = (register, admin.register, verify.register)
+REGISTER: tuple[Callable[[Commands], None], ...] = (register, admin.register, restore.register, verify.register)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

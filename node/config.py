@@ -13,6 +13,7 @@ import msgspec
 
 PREFIX = "RELAY_"
 AWS_PREFIX = "AWS_"
+TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # as every program that makes traces knows it
 LONGEST_PAUSE = 86400.0  # seconds between two attempts at the same callback
 
 
@@ -86,6 +87,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, says("public address of the node, as in links and the agent card; default http://<host>:<port>")
     ] = ""
     workers: Annotated[int, says("web worker processes; 0 = one per core", 0)] = 0
+    drain_seconds: Annotated[
+        int, says("seconds GET /ready says 503 before a stopping node listens no more; 0 = no load balancer", 0, 300)
+    ] = 0
     node_id: Annotated[str, says("identifier of the node in acknowledgements")] = "relay-node"
     data_dir: Annotated[Path, says("embedded Redis, blobs, secret and signing key live here")] = Path("data")
     redis_url: Annotated[
@@ -94,9 +98,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     search_url: Annotated[
         str, says("separate Redis with the query engine, for a cluster whose search is not cluster-wide")
     ] = ""
+    redis_maxmemory: Annotated[
+        int,
+        says(
+            "bytes the embedded Redis may use, 0 = half of the machine's; of an external one without maxmemory, too", 0
+        ),
+    ] = 0
+    memory_alarm: Annotated[
+        int, says("percent of Redis' memory from which new sessions and threads are refused; 0 = never", 0, 99)
+    ] = 80
+    max_sessions: Annotated[int, says("live sessions the node may hold; 0 = any number", 0)] = 100_000
+    max_threads: Annotated[int, says("threads the node may hold; 0 = any number", 0)] = 10_000_000
+    max_tasks: Annotated[int, says("work contracts the node may hold; 0 = any number", 0)] = 10_000_000
+    client_sessions: Annotated[int, says("live sessions of one client address; 0 = any number", 0)] = 200
+    client_threads: Annotated[int, says("board threads one client address may post in 24 hours; 0 = any number", 0)] = (
+        5000
+    )
+    client_tasks: Annotated[int, says("work contracts one client address may offer in 24 hours; 0 = any number", 0)] = (
+        10_000
+    )
+    client_bytes: Annotated[
+        int, says("bytes one client address may send in bodies of over 4 KiB, in 24 hours; 0 = any number", 0)
+    ] = 256 * 1024 * 1024
     durability: Annotated[
         Literal["always", "everysec", "replicated"],
-        says("what an acknowledgement means: on disk; on disk within a second; on disk and on a replica"),
+        says(
+            "what an acknowledgement means: on disk; on disk within a second; on disk, and only while a replica follows"
+        ),
     ] = "always"
     max_in_flight: Annotated[int, says("Redis calls one web process may have under way; beyond it 503", 1)] = 4096
     store_timeout: Annotated[float, says("seconds a Redis call may take before it counts as failed", 0.01)] = 0.9
@@ -129,6 +157,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     artifact_total_bytes: Annotated[int, says("bytes of artifacts the node may hold", 1)] = 20 * 1024**3
     # At least an hour: before that, an upload URL could still bring back what was removed.
     artifact_ttl: Annotated[int, says("seconds an available artifact is kept", 3600)] = 7 * 86400
+    task_hot_days: Annotated[
+        float, says("days after which a contract that is over is kept compressed; 0 = never", 0)
+    ] = 7
+    task_retention_days: Annotated[
+        float, says("days after which a contract that is over, or that nobody took, is removed; 0 = kept for ever", 0)
+    ] = 0
+    thread_retention_days: Annotated[
+        float, says("days without news after which a board thread is removed; 0 = kept for ever", 0)
+    ] = 0
+    relay_retention_days: Annotated[
+        float, says("days without news after which a thread that a relay message became is removed; 0 = never", 0)
+    ] = 30
+    # A context without an end would be a list without one.
+    message_retention_days: Annotated[float, says("days an A2A message task can be read", 0.01)] = 30
+    feedback_retention_days: Annotated[float, says("days feedback is kept, at most; 0 = by number only", 0)] = 365
+    dead_callback_retention_days: Annotated[
+        float, says("days a callback that was given up is kept, at most; 0 = by number only", 0)
+    ] = 30
+    audit_retention_days: Annotated[float, says("days an audit entry is kept, at most; 0 = by number only", 0)] = 365
     callback_refused_networks: Annotated[
         str, says("networks, comma separated, that callbacks never reach: your own public ones, a NAT64 prefix")
     ] = ""
@@ -136,7 +183,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Schedule, says("seconds before the second and each further attempt at a callback; then it is a dead letter")
     ] = Schedule((5, 60, 300, 1800, 7200, 18000))
     callback_allow_private: Annotated[bool, says("let callbacks reach private addresses; tests only")] = False
-    admin_port: Annotated[int, says("loopback port for metrics and live/ready; 0 = off", 0, 65535)] = 0
+    admin_port: Annotated[int, says("port for /metrics, /live and /ready; 0 = off", 0, 65535)] = 0
+    admin_host: Annotated[str, says("that port's address; keep it where only your own machines reach it")] = "127.0.0.1"
+    metrics_dir: Annotated[
+        str, says("where the processes of one instance keep what they count; empty = a folder made for the run")
+    ] = ""
+    trace_url: Annotated[
+        str,
+        says("OTLP/HTTP collector of traces, http://localhost:4318; empty = OTEL_EXPORTER_OTLP_ENDPOINT, if set"),
+    ] = ""
     log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe log line written")] = "info"
     conformance: Annotated[bool, says("A2A test-kit hooks; never in production")] = False
     limits: Limits = Limits()
@@ -184,6 +239,7 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
         if field not in _NOT_ONE_VARIABLE and (name := _name(field)) in given
     }
     aws = {name: text for name, text in environ.items() if name.startswith(AWS_PREFIX) and text != ""}
+    values.setdefault("trace_url", environ.get(TRACE_URL, ""))
     return Settings(limits=Limits(**limits), aws=aws, **values)
 
 
@@ -207,6 +263,8 @@ def _name(*parts: str) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 

@@ -1,6 +1,6 @@
 """The outermost ASGI application: what is true of every request and answer, and the hot routes.
 
-A hot route (relay, session lines, message:send, MCP) goes from here straight to its handler; all
+A hot route (relay, session lines, lists, claims, message:send, MCP) goes from here straight to its handler; all
 else goes through Litestar's router. Either way the answer leaves with the same headers and the same
 errors (DESIGN 6).
 """
@@ -10,15 +10,20 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import count
+from time import perf_counter
 from typing import Protocol
 
 import structlog
 
-from node.parts import RELEASE_WAITERS
+from node import tally
+from node.log import REQUEST
+from node.parts import DRAIN, RELEASE_WAITERS
 from node.refusal import Refused
 from node.web.address import ClientAddress
-from node.web.errors import refusal, response_to
+from node.web.deadline import Deadlines
+from node.web.errors import code_of, refusal, response_to
 from node.web.http import Disconnected, Header, Message, Receive, Request, Response, Scope, Send, Streaming
 from node.web.route import Route
 
@@ -47,10 +52,12 @@ PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-max-age", b"7200"),
 )
 
-HEALTH = "/health"
+HEALTH = ("/health", "/ready")
 """What a blocked client is still answered."""
 
-_HOST = re.compile(rb"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
+CLOSE: Header = (b"connection", b"close")
+
+_HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
 """A host and perhaps a port (RFC 9110 §7.2)."""
 
 BLOCKED = refusal(Refused("client.blocked"))
@@ -69,6 +76,8 @@ class Node(Protocol):
 
     def refuses(self, client: str) -> bool: ...
 
+    def drain(self) -> None: ...
+
     def release(self) -> None: ...
 
     async def close(self) -> None: ...
@@ -85,21 +94,25 @@ class Front:
         self._mounted: Mapping[str, ASGIApp] = {}
         self._mounts: tuple[str, ...] = ()
         self._router: ASGIApp | None = None
+        self._answer: ASGIApp = self._serve
         self._refuses: Callable[[str], bool] = _refuses_nobody
+        self._deadlines = Deadlines()
         # Unique over processes and restarts, and cheaper than a random one for each request.
         self._request_prefix = os.urandom(5).hex()
         self._request_numbers = count()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._serve(scope, receive, send)
+            await self._answer(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = f"{self._request_prefix}{next(self._request_numbers):08x}"
-        request = Request(scope, receive, self._addresses.of(scope), request_id)
-        if self._refuses(request.client) and request.path != HEALTH:
+        REQUEST.set(request_id)
+        request = Request(scope, receive, self._addresses.of(scope), request_id, self._deadlines)
+        if self._refuses(request.client) and request.path not in HEALTH:
+            tally.UNROUTED.add(BLOCKED.status)
             return await respond(request, BLOCKED, _without_body(send) if request.method == "HEAD" else send)
         if request.path.startswith(self._mounts):
             return await self._mount(request)(scope, receive, _with_request_id(request, send))
@@ -108,15 +121,17 @@ class Front:
             scope["relay.head"] = True
             scope["method"] = request.method = "GET"
             send = _without_body(send)
-        if not _one_host(scope["headers"]):
+        if not _is_host(request.header(b"host")) or request.repeats(b"host"):
+            tally.UNROUTED.add(400)
             await respond(request, refusal(Refused("host.invalid")), send)
         elif (route := self._hot(request)) is not None:
-            response = await handle(route, request)
+            response = await counted(route, request)
             if isinstance(response, Streaming):
                 await stream(request, response, send, wanted=not is_head)
             elif response is not None:
                 await respond(request, response, send)
         elif request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
+            tally.UNROUTED.add(204)
             await respond(request, Response(204, b"", PREFLIGHT), send)
         elif self._router is not None:
             scope["relay.request"] = request
@@ -134,11 +149,12 @@ class Front:
 
     def _hot(self, request: Request) -> Route | None:
         route = self._exact.get((request.method, request.path))
-        if route is None and request.path.startswith("/api/v1/sessions/"):
+        if route is None and request.path.startswith("/api/v1/"):
             parts = request.path.split("/")
-            if len(parts) == 6:  # "", api, v1, sessions, {id}, messages
+            if len(parts) == 6:  # "", api, v1, sessions, {id}, messages; or tasks, {id}, claim
                 route = self._nested.get((request.method, parts[3], parts[5]))
-                request.params = {"id": parts[4]}
+                if route is not None:
+                    request.params = {"id": parts[4]}
         return route
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -160,12 +176,30 @@ class Front:
         self._router = node.router
         self._refuses = node.refuses
         with suppress(NotImplementedError, ValueError):  # not in the main thread: a test
-            asyncio.get_running_loop().add_signal_handler(RELEASE_WAITERS, node.release)
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(DRAIN, self._drain, node)
+            loop.add_signal_handler(RELEASE_WAITERS, node.release)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         node.release()
         await node.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+    def _drain(self, node: Node) -> None:
+        """Serve on, but have every client leave: a request that comes as its connection is closed would be lost."""
+        node.drain()
+        self._answer = self._serve_last
+
+    async def _serve_last(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._serve(scope, receive, _closing(send))
+
+
+async def counted(route: Route, request: Request) -> Response | None:
+    """`handle`, and count how the request ended and how long it took."""
+    began = perf_counter()
+    response = await handle(route, request)
+    route.calls.add(tally.CLIENT_GONE if response is None else response.status, perf_counter() - began)
+    return response
 
 
 async def handle(route: Route, request: Request) -> Response | None:
@@ -175,7 +209,9 @@ async def handle(route: Route, request: Request) -> Response | None:
     except Disconnected:
         return None
     except Exception as failure:  # noqa: BLE001 - the one place where any failure becomes a logged 500
-        return (route.fault or response_to)(request, failure)
+        response = (route.fault or response_to)(request, failure)
+        tally.REFUSALS[code_of(failure, response.status)] += 1
+        return response
 
 
 async def respond(request: Request, response: Response, send: Send) -> None:
@@ -205,8 +241,9 @@ async def stream(request: Request, response: Streaming, send: Send, *, wanted: b
 
 def _common(request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
     common = ((b"x-request-id", request.id.encode()), NOSNIFF)
-    if any(name == b"access-control-allow-origin" for name, _ in headers):
-        return common
+    for name, _ in headers:
+        if name == b"access-control-allow-origin":
+            return common
     # Which headers a script may read is told to browsers only: it is as long as all the others together.
     return (*common, *CORS_READABLE) if request.header(b"origin") is not None else (*common, CORS_OPEN)
 
@@ -224,6 +261,7 @@ def _with_headers(request: Request, send: Send) -> Send:
 def _with_request_id(request: Request, send: Send) -> Send:
     async def send_on(message: Message) -> None:
         if message["type"] == "http.response.start":
+            tally.MOUNTED.add(message["status"])
             message["headers"] = [*message["headers"], (b"x-request-id", request.id.encode())]
         await send(message)
 
@@ -239,15 +277,19 @@ def _without_body(send: Send) -> Send:
     return send_on
 
 
+def _closing(send: Send) -> Send:
+    async def send_on(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], CLOSE]
+        await send(message)
+
+    return send_on
+
+
 def _refuses_nobody(_client: str) -> bool:
     return False
 
 
-def _one_host(headers: Sequence[Header]) -> bool:
-    hosts = 0
-    for name, value in headers:
-        if name == b"host":
-            if _HOST.fullmatch(value) is None:
-                return False
-            hosts += 1
-    return hosts == 1
+@lru_cache(maxsize=64)
+def _is_host(value: str | None) -> bool:
+    return value is not None and _HOST.fullmatch(value) is not None

@@ -1,12 +1,14 @@
 """How a process of the node logs: one JSON object a line on stderr, ours and the libraries' alike.
 
 A line says what happened to which id, never what somebody wrote: no payload, title, body or token
-is a field of a log line, tracebacks come without the values of variables, and long text is cut.
-Whoever handles a request binds its id with `structlog.contextvars`; every line of it then has it.
+is a field of a log line, tracebacks come without the values of variables and without what an
+exception quotes, and long text is cut. Whoever handles a request sets `REQUEST`; its lines then have its id.
 """
 
 import logging
 import logging.config
+import re
+from contextvars import ContextVar
 from typing import Any
 
 import orjson
@@ -18,8 +20,24 @@ from structlog.typing import EventDict, Processor
 
 LONGEST_TEXT = 500  # characters: a library's message may quote its input
 
+REQUEST: ContextVar[str] = ContextVar("request_id", default="")
+"""The id of the request that is handled in this context; set for each, so it costs less than structlog's own."""
+
+QUOTED = re.compile(r"""(?<!\w)(['"]).+?\1(?!\w)""", re.DOTALL)
+"""What Python and its libraries quote in messages is what they were given: a payload, perhaps."""
+
+
+def add_request(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A processor that says which request a line belongs to."""
+    request_id = REQUEST.get()
+    if request_id:
+        event.setdefault("request_id", request_id)
+    return event
+
+
 CONTEXT: list[Processor] = [
     structlog.contextvars.merge_contextvars,
+    add_request,
     structlog.stdlib.add_log_level,
     TimeStamper(fmt="iso", utc=True),
 ]
@@ -62,10 +80,31 @@ def formatter() -> logging.Formatter:
         processors=[
             ProcessorFormatter.remove_processors_meta,
             ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
+            hide_quoted,
             cut,
             JSONRenderer(serializer=_dumps),
         ],
     )
+
+
+def hide_quoted(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A processor that leaves out what exceptions, and messages of libraries, have between quotes."""
+    if "exception" in event:
+        event["exception"] = _unquoted(event["exception"])
+    if not event.get("logger", "node").startswith(("node", "_granian", "py.warnings")):
+        event["event"] = QUOTED.sub("'…'", str(event["event"]))
+    return event
+
+
+def _unquoted(raised: Any) -> Any:
+    match raised:
+        case list():
+            return [_unquoted(inner) for inner in raised]  # pyright: ignore[reportUnknownVariableType]
+        case {"exc_value": str(said), **rest}:
+            kept = {name: _unquoted(inner) if name == "exceptions" else inner for name, inner in rest.items()}
+            return {**kept, "exc_value": QUOTED.sub("'…'", said)}
+        case _:
+            return raised
 
 
 def cut(_logger: object, _method: str, event: EventDict) -> EventDict:

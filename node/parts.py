@@ -11,11 +11,13 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 import msgspec
+import structlog
 import uvloop
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
@@ -24,6 +26,9 @@ from granian.server.mp import MPServer
 
 from node import keychain, log, process
 from node.config import ConfigError, Settings
+from node.ops import tracing
+from node.ops.metrics_folder import drain
+from node.ops.metrics_server import beside
 
 # A silent or idle connection is closed after this. Only `http1` does that: Granian's `auto` never
 # closes a socket that has sent nothing.
@@ -42,12 +47,19 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # still for a moment in between, and what comes then is lost.
 DEAF = 0.25
 
+# Sent to each web process when the node is going to stop: GET /ready says 503 from then on, so that load
+# balancers turn away before nobody listens.
+DRAIN = signal.SIGUSR2
 # Sent to each web process just before it is told to stop, so that it answers the requests it
 # holds for news: `wait=30` must not keep a node from stopping.
 RELEASE_WAITERS = signal.SIGUSR1
 
+ADMIN_SETTINGS = "RELAY_ADMIN_HOST and RELAY_ADMIN_PORT"
+
 APP = "node.app:create"
 WORKER = "node.worker:main"
+
+_logger = structlog.stdlib.get_logger("node.parts")
 
 ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 WorkerMain = Callable[[Settings, asyncio.Event], Awaitable[None]]
@@ -63,7 +75,8 @@ def web(settings: Settings, app: str = APP) -> None:
     address = listening_address(settings.host, settings.port)
     # All processes forked from here on keep a signal to stop until they can heed it; a thread takes ours.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    signal.signal(RELEASE_WAITERS, signal.SIG_IGN)
+    for told in (DRAIN, RELEASE_WAITERS):  # either would end a process that has no handler yet
+        signal.signal(told, signal.SIG_IGN)
     server = MPServer(
         app,
         address=address,
@@ -82,17 +95,23 @@ def web(settings: Settings, app: str = APP) -> None:
         respawn_interval=RESPAWN_PAUSE,
         workers_kill_timeout=KILL_TIMEOUT,
     )
-    threading.Thread(target=_stop_when_told, args=(server,), daemon=True).start()
-    server.serve(target_loader=partial(_load, app, settings.log, os.getpid()), wrap_loader=False)
+    with reporting(settings, "web") as folder:
+        threading.Thread(target=_stop_when_told, args=(server, settings.drain_seconds, folder), daemon=True).start()
+        server.serve(target_loader=partial(_load, app, settings.log, os.getpid()), wrap_loader=False)
 
 
 def worker(settings: Settings, main: str = WORKER) -> None:
-    """Run `main`, which is `module:coroutine function`, until SIGTERM or SIGINT sets its event. Raises ConfigError."""
+    """Run `main`, which is `module:coroutine function`, until SIGTERM or SIGINT sets its event. Raises ConfigError.
+
+    The process ends here: the interpreter would wait for a thread that loads the model, for seconds.
+    """
     settings = _prepare(settings)
-    uvloop.run(_until_told(_resolve(main), settings))
+    with reporting(settings, "worker") as folder:
+        uvloop.run(_until_told(_resolve(main), msgspec.structs.replace(settings, metrics_dir=folder)))
+    process.leave()
 
 
-def listening_address(host: str, port: int) -> str:
+def listening_address(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT") -> str:
     """The IP address of `host`, after a look that the port is free there.
 
     Raises ConfigError if it is not, since Granian would silently share the port, or if this machine has
@@ -105,27 +124,59 @@ def listening_address(host: str, port: int) -> str:
             probe.bind(address)
     except OSError as error:
         why = f"cannot listen on {host} port {port}: {error.strerror}"
-        raise ConfigError(f"{why}; choose others with RELAY_HOST and RELAY_PORT") from error
+        raise ConfigError(f"{why}; choose others with {names}") from error
     return str(address[0])
+
+
+@contextmanager
+def reporting(settings: Settings, *roles: str) -> Generator[str]:
+    """Serve metrics of this process and its children meanwhile, if RELAY_ADMIN_PORT asks for it.
+
+    Gives the folder where they count, for this process; its environment has it too. Raises ConfigError.
+    """
+    if settings.admin_port:
+        listening_address(settings.admin_host, settings.admin_port, ADMIN_SETTINGS)
+    with beside(settings, roles) as folder:
+        yield folder
 
 
 def _prepare(settings: Settings) -> Settings:
     """The settings with the keys of the node, which the environment of all that is started from here has too."""
     if not settings.redis_url:
         raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
+    tracing.check(settings)
     process.raise_descriptor_limit()
     keys = keychain.environment(settings)
     os.environ.update(keys)
     return msgspec.structs.replace(settings, secret=keys["RELAY_SECRET"], signing_key=keys["RELAY_SIGNING_KEY"])
 
 
-def _stop_when_told(server: MPServer) -> None:
-    """Wait for a signal to stop, have the held requests answered, and end Granian."""
+def _stop_when_told(server: MPServer, drain_seconds: int, folder: str) -> None:
+    """Wait for a signal to stop, drain for so long or until a second signal, and end Granian."""
     signal.sigwait(STOP_SIGNALS)
+    drain(folder)
+    if drain_seconds:
+        _logger.info("draining", seconds=drain_seconds)
+        _tell_web_processes(DRAIN)
+        drained = threading.Timer(drain_seconds, _stop, (server,))
+        drained.daemon = True
+        drained.start()
+        signal.sigwait(STOP_SIGNALS)
+        drained.cancel()
+    _stop(server)
+
+
+def _stop(server: MPServer) -> None:
+    """Have the held requests answered, and end Granian."""
+    _tell_web_processes(RELEASE_WAITERS)
+    server.signal_handler_interrupt()  # pyright: ignore[reportUnknownMemberType]
+
+
+def _tell_web_processes(signum: signal.Signals) -> None:
     for child in multiprocessing.active_children():
         if child.pid:
-            os.kill(child.pid, RELEASE_WAITERS)
-    server.signal_handler_interrupt()  # pyright: ignore[reportUnknownMemberType]
+            with suppress(ProcessLookupError):  # it died just now
+                os.kill(child.pid, signum)
 
 
 def _load(app: str, level: str, parent: int) -> ASGIApp:

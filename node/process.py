@@ -4,10 +4,14 @@ Which processes there are, and who starts them, is in `serve.py`.
 """
 
 import ctypes
+import logging
 import os
 import resource
 import signal
+import site
 import sys
+from pathlib import Path
+from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: signal this process when the thread that made it ends
 
@@ -28,6 +32,14 @@ def die_with_parent(parent: int, signum: signal.Signals) -> None:
         os._exit(1)
 
 
+def leave() -> NoReturn:
+    """End this process with status 0, whatever its threads do. What was logged or printed is written first."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 def raise_descriptor_limit() -> None:
     """Raise the soft limit of open files to the hard one: each client connection takes one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -35,3 +47,11 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (ValueError, OSError):  # macOS calls its hard limit infinite and then refuses it
         return
+
+
+def import_path() -> dict[str, str]:
+    """What a child needs in its environment to find this package, which may be a source tree."""
+    root = str(Path(__file__).parents[1])
+    if root in site.getsitepackages():
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}

@@ -1,5 +1,6 @@
 """The services of every room on one store, as the web processes and the worker share them."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from node.a2a.service import Messages
@@ -38,6 +39,11 @@ class Stores(NamedTuple):
         main = await _connect(settings.redis_url, settings)
         return cls(main, await _connect(settings.search_url, settings) if settings.search_url else main)
 
+    def seen_by(self, wrap: Callable[[Store], Store]) -> "Stores":
+        """The same, wrapped."""
+        main = wrap(self.main)
+        return Stores(main, main if self.documents is self.main else wrap(self.documents))
+
     async def close(self) -> None:
         """Drop all connections."""
         for store in {self.main, self.documents}:
@@ -65,7 +71,7 @@ class Rooms:
         self.tasks = Tasks(TaskStore(store, remembered), settings, tokens, targets, self.artifacts.unknown)
         lines = SessionStore(store, remembered, settings.session_max_lines, settings.session_max_bytes)
         self.sessions = Sessions(lines, settings, tokens, targets)
-        self.messages = Messages(MessageStore(store, remembered), settings)
+        self.messages = Messages(MessageStore(store, remembered, settings.message_retention_days), settings)
         self.feedback = Feedback(FeedbackStore(store, remembered))
 
     async def close(self) -> None:

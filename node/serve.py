@@ -2,7 +2,8 @@
 
     serve ─┬─ redis    embedded; only without RELAY_REDIS_URL
            ├─ web      Granian, which keeps its own worker processes
-           └─ worker   everything that an acknowledgement does not wait for
+           ├─ worker   everything that an acknowledgement does not wait for
+           └─ metrics  what the others count; only with RELAY_ADMIN_PORT
 
 A child that dies is started again. None outlives the supervisor, not even one that was killed
 (`process.die_with_parent`). How web and worker run is in `parts.py`.
@@ -11,7 +12,6 @@ A child that dies is started again. None outlives the supervisor, not even one t
 import http.client
 import os
 import signal
-import site
 import subprocess
 import sys
 import threading
@@ -19,13 +19,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 import structlog
 
 from node import keychain, process
 from node.config import Settings
-from node.parts import listening_address
+from node.ops import metrics_folder, tracing
+from node.ops.metrics_server import command
+from node.parts import ADMIN_SETTINGS, listening_address
 from node.store.embedded import Embedded
 
 log = structlog.stdlib.get_logger("node.serve")
@@ -39,9 +40,9 @@ STEADY = 30.0  # seconds a child must live for its next death to count as its fi
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds before a child is started again: doubled each time
 PROBE_TIMEOUT = 1.0  # seconds /health may take to say that the node is ready
 
-# Seconds after SIGTERM at which a child that is still there is killed; all of it within 10 s.
+# Seconds after SIGTERM (and RELAY_DRAIN_SECONDS) at which a child that is still there is killed; all within 10 s.
 # They stop in this order. Granian kills a stalled web process at parts.KILL_TIMEOUT, before the first.
-WEB_GONE, WORKER_GONE, REDIS_GONE = 7.8, 8.6, 9.4
+WEB_GONE, WORKER_GONE, METRICS_GONE, REDIS_GONE = 7.8, 8.6, 9.0, 9.4
 
 Spawn = Callable[[], subprocess.Popen[bytes]]
 
@@ -100,19 +101,34 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, told)
     listening_address(settings.host, settings.port)
+    if settings.admin_port:
+        listening_address(settings.admin_host, settings.admin_port, ADMIN_SETTINGS)
+    tracing.check(settings)
     process.raise_descriptor_limit()
-    environment = {**os.environ, **_import_path(), **keychain.environment(settings)}
+    environment = {**os.environ, **process.import_path(), **keychain.environment(settings)}
     children: list[Child] = []
+    drain = settings.drain_seconds
     with ExitStack() as stack:
-        redis = None if settings.redis_url else stack.enter_context(Embedded(settings.data_dir, settings.durability))
+        redis = None if settings.redis_url else stack.enter_context(_embedded(settings))
+        if settings.admin_port:
+            environment["RELAY_METRICS_DIR"] = str(stack.enter_context(metrics_folder.folder_of(settings.metrics_dir)))
         stack.callback(_stop, children)
+        stack.callback(metrics_folder.drain, environment.get("RELAY_METRICS_DIR", ""))
         if redis:
             environment["RELAY_REDIS_URL"] = redis.url
             first = partial(redis.start, stop.is_set)
-            children.append(Child("redis", redis.spawn, gone=REDIS_GONE, first=first))
-        children.append(Child("web", partial(_spawn, web, environment), gone=WEB_GONE))
-        children.append(Child("worker", partial(_spawn, worker, environment), gone=WORKER_GONE))
+            children.append(Child("redis", redis.spawn, gone=drain + REDIS_GONE, first=first))
+        if settings.admin_port:
+            reporter = partial(_spawn, command(("web", "worker")), dict(environment))
+            children.append(Child("metrics", reporter, gone=drain + METRICS_GONE))
+            environment["RELAY_ADMIN_PORT"] = "0"  # one reports on all
+        children.append(Child("web", partial(_spawn, web, environment), gone=drain + WEB_GONE))
+        children.append(Child("worker", partial(_spawn, worker, environment), gone=drain + WORKER_GONE))
         _tend(children, settings, stop)
+
+
+def _embedded(settings: Settings) -> Embedded:
+    return Embedded(settings.data_dir, settings.durability, settings.redis_maxmemory)
 
 
 def _tend(children: list[Child], settings: Settings, stop: threading.Event) -> None:
@@ -141,14 +157,6 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
         start_new_session=True,  # Ctrl-C in a terminal is for the supervisor, which stops its children in order
         preexec_fn=lambda: process.die_with_parent(parent, signal.SIGKILL),  # noqa: PLW1509
     )
-
-
-def _import_path() -> dict[str, str]:
-    """What a child needs in its environment to find this package, which may be a source tree."""
-    root = str(Path(__file__).parents[1])
-    if root in site.getsitepackages():
-        return {}
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
 
 
 def _answers(host: str, port: int) -> bool:

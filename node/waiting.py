@@ -34,6 +34,11 @@ def bound(news: News, most: int) -> None:
     _held.setdefault(news, _Held()).most = most
 
 
+def count(news: News) -> int:
+    """How many reads are held now."""
+    return len(_held.setdefault(news, _Held()).listeners)
+
+
 def release(news: News) -> None:
     """Answer all held reads with what there is, and hold no more: the node is about to stop."""
     held = _held.setdefault(news, _Held())

@@ -5,13 +5,14 @@ and by another if that one dies.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 
 import structlog
 
 from node.artifacts.upkeep import Upkeep
 from node.board.search_worker import SearchWorker
+from node.capacity import Capacity
 from node.config import Settings
 from node.hooks.breaker import Breaker
 from node.hooks.policy import policy_of
@@ -19,10 +20,15 @@ from node.hooks.queue import CallbackQueue
 from node.hooks.resolve import SystemResolver
 from node.hooks.sender import Sender
 from node.hooks.service import Callbacks, Deliverer
+from node.ops.memory import Watch
+from node.ops.metrics import metered, of_artifacts, of_callbacks, of_store
+from node.ops.rules import retention_of
+from node.ops.tracing import tracing_of
 from node.rooms import Rooms, Stores
 from node.sign.node import webhook_key
-from node.store import Store, StoreUnavailable
+from node.store import Store, StoreUnavailable, durability
 from node.store.events import Consumer, Event, Handler, Janitor
+from node.store.workers import Presence, new_name
 
 log = structlog.get_logger()
 
@@ -33,33 +39,49 @@ SWEEP = 1.0
 async def main(settings: Settings, stop: asyncio.Event) -> None:
     """Run until `stop` is set."""
     stores = await Stores.open(settings)
+    tracing = tracing_of(settings, "worker")
+    if tracing:
+        stores = stores.seen_by(tracing.store)
     store = stores.main
     async with AsyncExitStack() as stack:
+        if tracing:
+            stack.push_async_callback(tracing.close)
         stack.push_async_callback(stores.close)
         rooms = Rooms(settings, stores)
         search = SearchWorker(store, stores.documents, settings)
         stack.push_async_callback(rooms.close)
         queue = CallbackQueue(store)
+        deliverer = deliverer_of(settings, store, queue, tracing.sender if tracing else Sender)
         handlers: dict[str, Handler] = {
             "lists": Lists(rooms).handle,
             "index": search.handle,
             "hooks": Callbacks(queue, settings.public_url).handle,
             "artifacts": rooms.verifier.handle,
         }
+        name = new_name()
+        consumers = [Consumer(store, group, handle, name) for group, handle in handlers.items()]
         async with asyncio.TaskGroup() as work:
-            for group, handle in handlers.items():
-                work.create_task(Consumer(store, group, handle).run(stop))
+            work.create_task(Presence(store, name, [consumer.inherit for consumer in consumers]).run(stop))
+            for consumer in consumers:
+                work.create_task(consumer.run(stop))
+            work.create_task(durability.watch(store, settings.durability, stop))
             work.create_task(Janitor(store, handlers).run(stop))
             work.create_task(search.run(stop))
-            work.create_task(deliverer_of(settings, store, queue).run(stop))
+            work.create_task(deliverer.run(stop))
             work.create_task(Upkeep(rooms.artifacts, rooms.blobs).run(stop))
             work.create_task(sweep_leases(rooms, stop))
+            work.create_task(Watch(store, settings, Capacity(), loud=True).run(stop))
+            work.create_task(retention_of(settings, store).run(stop))
+            sources = (of_artifacts, of_callbacks(deliverer.outcomes), of_store(store, "worker"))
+            work.create_task(metered(settings, "worker", sources, stop))
 
 
-def deliverer_of(settings: Settings, store: Store, queue: CallbackQueue) -> Deliverer:
+def deliverer_of(
+    settings: Settings, store: Store, queue: CallbackQueue, make: Callable[..., Sender] = Sender
+) -> Deliverer:
     """What sends callbacks in the name of this node. Raises ConfigError."""
     policy = policy_of(settings)
-    sender = Sender(webhook_key(settings), policy, SystemResolver(), public_url=settings.public_url)
+    sender = make(webhook_key(settings), policy, SystemResolver(), public_url=settings.public_url)
     return Deliverer(queue, sender, Breaker(store, settings.limits.callback), policy, settings.callback_schedule)
 
 

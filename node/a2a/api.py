@@ -8,9 +8,10 @@ from node.refusal import Refused
 from node.web.http import Request, Response, answer
 from node.web.idempotency import mark_replayed, once_of
 from node.web.limits import Limiter
-from node.web.route import Route
+from node.web.route import Also, Route
 
-A2A_TYPE = (b"content-type", b"application/a2a+json")
+A2A_MEDIA = "application/a2a+json"
+A2A_TYPE = (b"content-type", A2A_MEDIA.encode())
 
 
 def no_streams() -> A2AError:
@@ -24,7 +25,7 @@ def negotiated(request: Request, value: object) -> Response:
     """A success: application/a2a+json for whoever names that type, application/json for all others."""
     response = answer(value)
     named = f"{request.header(b'accept') or ''} {request.header(b'content-type') or ''}"
-    if "application/a2a+json" in named:
+    if A2A_MEDIA in named:
         response.headers = (A2A_TYPE,)
     return response
 
@@ -41,7 +42,10 @@ class A2AApi:
         self._limiter.precheck(request, "message")
         sent = await read_message(request)
         context_id, at_home = self._messages.context_of(sent.message, request.client)
-        once = once_of(request, "message", await request.body())
+        body = await request.body()
+        once = once_of(request, "message", body)
+        self._limiter.admit("message")
+        await self._limiter.weigh(request, len(body))
         limit = self._limiter.of("message") if at_home else None
         if limit is None:
             await self._limiter.take(request, "message")
@@ -87,6 +91,7 @@ class A2AApi:
                 summary="Send an A2A message; it is acknowledged as a completed task",
                 tag="a2a",
                 answers=SendMessageResponse,
+                also=(Also(A2A_MEDIA, SendMessageResponse),),
                 errors=("language.not_english", "body.media_type", "body.too_large"),
                 limit="message",
                 example={

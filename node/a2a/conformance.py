@@ -36,7 +36,7 @@ class HookedMessages(Messages):
     """The service behind message:send, as the test kit wants to see it."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        super().__init__(MessageStore(store, settings.idempotency_ttl), settings)
+        super().__init__(MessageStore(store, settings.idempotency_ttl, settings.message_retention_days), settings)
         self._redis = store
         log.warning("RELAY_CONFORMANCE is on: this node serves a test kit, not the public")
 

@@ -49,13 +49,18 @@ REASONS = {
     "store.unavailable": "UNAVAILABLE",
     "store.unknown": "UNAVAILABLE",
     "store.busy": "UNAVAILABLE",
+    "node.overloaded": "UNAVAILABLE",
     "server.bug": "INTERNAL_ERROR",
     "body.media_type": "CONTENT_TYPE_NOT_SUPPORTED",
+    "body.encoded": "CONTENT_TYPE_NOT_SUPPORTED",
     "body.too_large": "INVALID_REQUEST",
     "body.stalled": "INVALID_REQUEST",
     "body.incomplete": "INVALID_REQUEST",
 }
 """Codes of our catalogue by the reason that A2A clients know; any other is INVALID_PARAMS."""
+
+KEPT = frozenset({b"accept-encoding", b"connection", b"retry-after"})
+"""Headers of the answer in our own form that the answer in A2A's form has too."""
 
 
 def fault(request: Request, failure: Exception) -> Response:
@@ -72,7 +77,7 @@ def fault(request: Request, failure: Exception) -> Response:
     if code == "language.not_english":
         violations = [Issue(("message", "parts", 0, "text"), "Must be plain English (en-US).", "value_error")]
     said = sentence(failure) if isinstance(failure, Refused) else CATALOGUE[code].sentence
-    kept = [header for header in plain.headers if header[0] in {b"retry-after", b"connection"}]
+    kept = [header for header in plain.headers if header[0] in KEPT]
     status = STATUS[reason][1]
     return status_response(plain.status, status, reason, said, violations=violations, headers=kept)
 

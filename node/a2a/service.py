@@ -55,7 +55,7 @@ class Messages:
         """
         home = keys.partition_of(client)
         if message.context_id is None:
-            return keys.new_id(home), True
+            return keys.unlisted_id(home), True
         return message.context_id, keys.context_home(message.context_id) == home
 
     async def check(self, sent: Sent) -> None:

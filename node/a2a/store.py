@@ -15,9 +15,6 @@ from node.store.scripts import script
 
 ACCEPT = script("message_accept")
 
-KEPT_MS = 30 * 24 * 3600 * 1000
-"""How long a message task can be read, and its context after its newest task."""
-
 ELSEWHERE = Limit(0, 1)
 """The limit of a message whose context is in another partition than its client: it was counted before."""
 
@@ -36,16 +33,18 @@ class Outcome(msgspec.Struct, frozen=True):
 class MessageStore:
     """Logs messages and reads them back."""
 
-    def __init__(self, store: Store, idempotency_ttl: int) -> None:
+    def __init__(self, store: Store, idempotency_ttl: int, kept_days: float) -> None:
+        """`kept_days`: how long a message task can be read, and its context after its newest task."""
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
+        self._kept_ms = round(kept_days * 86_400_000)
 
     async def accept(
         self, context_id: str, client: str, limit: Limit, once: Once | None, fields: Sequence[str | bytes]
     ) -> Outcome:
         """Log a message in its context's partition. Raises StoreUnavailable."""
         partition = keys.context_home(context_id)
-        task_id = keys.new_id(partition)
+        task_id = keys.unlisted_id(partition)
         task = keys.task(task_id)
         counted_here = bool(limit.count)
         reply = cast(
@@ -58,7 +57,7 @@ class MessageStore:
                     task,
                     keys.context(context_id),
                 ],
-                [*window(limit), once.digest if once else "", self._idempotency_ms, task_id, KEPT_MS, *fields],
+                [*window(limit), once.digest if once else "", self._idempotency_ms, task_id, self._kept_ms, *fields],
             ),
         )
         kind = cast("Literal['kept']", code_of(reply))

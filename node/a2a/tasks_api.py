@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from node.a2a.api import negotiated, no_streams
+from node.a2a.api import A2A_MEDIA, negotiated, no_streams
 from node.a2a.errors import A2AError, fault
-from node.a2a.model import SendMessageResponse, Task
+from node.a2a.model import SendMessageResponse, Task, TaskList
 from node.a2a.read import check_version, is_a2a, read_message
 from node.a2a.service import ListQuery, Messages
 from node.a2a.usual import Sent
@@ -23,11 +23,11 @@ from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
 from node.text.plain import first_sentence, is_one_line
 from node.web.errors import response_to
-from node.web.http import Request, Response
+from node.web.http import Handler, Request, Response
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import convert_query, decode, issue_of
 from node.web.limits import Limiter
-from node.web.route import Route
+from node.web.route import Also, Route
 
 VARY = (b"vary", b"Accept, A2A-Version")
 A2A_STATES = {
@@ -106,19 +106,18 @@ class SharedTasksApi:
                 raise
             return negotiated(request, task)
 
-    async def operate(self, request: Request) -> Response:
-        """`{id}:cancel` and `{id}:subscribe`: the router has no pattern with a colon."""
-        task_id, _, verb = request.params["id"].rpartition(":")
-        if verb == "subscribe":
-            raise no_streams()
-        if verb != "cancel":
-            raise Refused("path.unknown")
+    async def cancel(self, request: Request) -> Response:
+        """Cancel a contract, whose publisher shows its token in the metadata."""
         check_version(request)
-        return negotiated(request, await self._cancel(request, task_id))
+        return negotiated(request, await self._cancel(request, request.params["id"]))
+
+    async def refuse_subscription(self, request: Request) -> Response:
+        """There are no streams."""
+        raise no_streams()
 
     async def offer(self, request: Request) -> Response:
         """An A2A message becomes an offered contract."""
-        await self._limiter.take(request, "task")
+        await self._limiter.hold(request, "task")
         sent = await read_message(request)
         once = once_of(request, "a2a-task", await request.body())
         try:
@@ -163,22 +162,32 @@ class SharedTasksApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.2 and 4.3, the shared paths."""
-        replaced = {("GET", "/api/v1/tasks"): self.list_tasks, ("GET", "/api/v1/tasks/{id}"): self.get_task}
+        shared = {
+            ("GET", "/api/v1/tasks"): (self.list_tasks, TaskList),
+            ("GET", "/api/v1/tasks/{id}"): (self.get_task, Task),
+        }
         contracts = [
-            msgspec.structs.replace(route, handler=replaced[route.method, route.path], fault=shared_fault)
-            if (route.method, route.path) in replaced
-            else route
+            _shared(route, *shared[route.method, route.path]) if (route.method, route.path) in shared else route
             for route in self._contracts.routes()
         ]
         return (
             *contracts,
             Route(
                 method="POST",
-                path="/api/v1/tasks/{id}",
-                handler=self.operate,
-                summary="{id}:cancel cancels a task; {id}:subscribe is reported as unsupported",
+                path="/api/v1/tasks/{id}:cancel",
+                handler=self.cancel,
+                summary="Cancel a task",
                 tag="a2a",
                 answers=Task,
+                also=(Also(A2A_MEDIA, Task),),
+                fault=fault,
+            ),
+            Route(
+                method="POST",
+                path="/api/v1/tasks/{id}:subscribe",
+                handler=self.refuse_subscription,
+                summary="Streaming is reported as unsupported",
+                tag="a2a",
                 fault=fault,
             ),
             Route(
@@ -188,6 +197,7 @@ class SharedTasksApi:
                 summary="Offer a work contract with an A2A message",
                 tag="a2a",
                 answers=SendMessageResponse,
+                also=(Also(A2A_MEDIA, SendMessageResponse),),
                 errors=("language.not_english",),
                 limit="task",
                 example={
@@ -201,6 +211,12 @@ class SharedTasksApi:
                 fault=fault,
             ),
         )
+
+
+def _shared(route: Route, handler: Handler, view: Any) -> Route:
+    """An operation on contracts that answers an A2A client with `view`, and others where they ask for nothing else."""
+    also = (Also("application/json", view), Also(A2A_MEDIA, view))
+    return msgspec.structs.replace(route, handler=handler, also=also, fault=shared_fault)
 
 
 def _offer(sent: Sent) -> NewTask:

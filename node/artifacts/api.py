@@ -4,7 +4,7 @@ from node.artifacts.blob import attachment, digest_base64
 from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
 from node.artifacts.service import Artifacts
 from node.refusal import Refused
-from node.web.http import Request, Response, answer, created
+from node.web.http import NO_STORE, Request, Response, answer, created
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import read_json, read_query
 from node.web.limits import Limiter
@@ -43,7 +43,8 @@ class ArtifactsApi:
     async def get_manifest(self, request: Request) -> Response:
         """The manifest, without the upload URL."""
         query = read_query(request, ArtifactQuery)
-        return answer(await request.held(query.wait, self._artifacts.get(request.params["id"], query)))
+        manifest = await request.held(query.wait, self._artifacts.get(request.params["id"], query))
+        return answer(manifest, headers=NO_STORE)
 
     async def get_content(self, request: Request) -> Response:
         """Where the bytes are; to HEAD, what they are: a blob store's GET URL does not answer it."""

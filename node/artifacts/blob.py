@@ -8,6 +8,8 @@ and digest of the bytes.
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
+from hashlib import sha256
+from secrets import token_hex
 from typing import Protocol
 from urllib.parse import quote
 
@@ -15,6 +17,12 @@ import msgspec
 
 CHUNK = 256 * 1024
 """Bytes moved at a time: large enough that the hop to a thread costs little, small enough to hold many."""
+
+PROBE = b"relay-node"
+"""What a check writes, reads and deletes again."""
+
+PROBE_SECONDS = 60
+"""How long a check may use the URL that it uploads to."""
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -99,7 +107,7 @@ class BlobStore(Protocol):
         ...
 
     async def check(self) -> None:
-        """Find out whether the store can be used at all; BlobUnavailable says what is wrong."""
+        """Write, read and delete a few bytes as artifacts are; BlobUnavailable says what does not work."""
         ...
 
     async def sweep(self) -> int:
@@ -109,6 +117,11 @@ class BlobStore(Protocol):
     async def close(self) -> None:
         """Let go of connections."""
         ...
+
+
+def probe_grant() -> Grant:
+    """A blob for a check, under an id that no artifact has."""
+    return Grant(f"check-{token_hex(8)}", len(PROBE), "text/plain", sha256(PROBE).hexdigest())
 
 
 def blob_id(text: str) -> str:

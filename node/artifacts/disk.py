@@ -21,7 +21,7 @@ from tempfile import TemporaryFile
 from typing import BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from node.artifacts.blob import CHUNK, BlobMissing, BlobUnavailable, Grant, Stat, blob_id
+from node.artifacts.blob import CHUNK, PROBE, BlobMissing, BlobUnavailable, Grant, Stat, blob_id
 from node.artifacts.capability import Signer
 from node.artifacts.part import Part, UploadError, gone_mark, lock, part_of
 
@@ -123,8 +123,13 @@ class DiskStore:
 
     def _try_writing(self) -> None:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with TemporaryFile(dir=self.directory):
-            pass
+        with TemporaryFile(dir=self.directory) as file:
+            file.write(PROBE)
+            file.flush()
+            os.fsync(file.fileno())
+            file.seek(0)
+            if file.read() != PROBE:
+                raise BlobUnavailable(f"{self.directory} does not give back what was written")
 
     def _delete(self, artifact_id: str) -> None:
         final = self.path(artifact_id)

@@ -18,8 +18,8 @@ from node.artifacts.blob import CHUNK, Grant, attachment, digest_base64
 from node.artifacts.capability import Capability, Download, Expired, Forged, Upload
 from node.artifacts.disk import PREFIX, DiskStore
 from node.artifacts.part import Part, UploadError
-from node.web.errors import CATALOGUE
-from node.web.http import Header, Receive, Scope, Send
+from node.web.errors import ACCEPT_PLAIN, CATALOGUE
+from node.web.http import PLAIN, Header, Receive, Scope, Send
 
 STALL = 5.0
 """Seconds without a byte of an upload before it ends with 408; Granian has no such deadline."""
@@ -76,7 +76,7 @@ class DiskApp:
                 case _:
                     await _refuse(send, "blob.method", [(b"allow", _METHODS[type(capability)])])
         except UploadError as refusal:
-            await _refuse(send, refusal.code)
+            await _refuse(send, refusal.code, [ACCEPT_PLAIN] if refusal.code == "body.encoded" else ())
         except Gone:
             return None
         except OSError:
@@ -178,6 +178,8 @@ class DiskApp:
 def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
     """Refuse before a byte is read. A PUT without Content-Type contradicts nothing and is let through."""
     sent = dict(headers)
+    if sent.get(b"content-encoding", b"").lower() not in PLAIN:
+        raise UploadError("body.encoded")
     length = sent.get(b"content-length")
     if length is None or b"transfer-encoding" in sent:
         raise UploadError("blob.length_required")

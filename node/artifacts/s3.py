@@ -13,7 +13,18 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import httpcore2
 import msgspec
 
-from node.artifacts.blob import BlobMissing, BlobUnavailable, Grant, Stat, attachment, blob_id, digest_base64
+from node.artifacts.blob import (
+    PROBE,
+    PROBE_SECONDS,
+    BlobMissing,
+    BlobUnavailable,
+    Grant,
+    Stat,
+    attachment,
+    blob_id,
+    digest_base64,
+    probe_grant,
+)
 from node.artifacts.sigv4 import Key, Target, authorize, presign
 
 AWS_VARIABLES = (
@@ -143,6 +154,16 @@ class S3Store:
         async with self._request(Target("HEAD", self._bucket.origin, self._bucket.path)) as response:
             if response.status == 404:
                 raise BlobUnavailable(f"there is no bucket at {self._bucket.origin}{self._bucket.path}")
+        grant = probe_grant()
+        await self._upload(grant, PROBE)
+        try:
+            found = b"".join([chunk async for chunk in self.read(grant.id)])
+        except BlobMissing:
+            found = b""
+        finally:
+            await self.delete(grant.id)
+        if found != PROBE:
+            raise BlobUnavailable("the bucket does not give back what was uploaded")
 
     async def sweep(self) -> int:
         return 0  # an interrupted PUT leaves nothing in a bucket
@@ -152,6 +173,19 @@ class S3Store:
 
     def _object(self, method: str, artifact_id: str) -> Target:
         return Target(method, self._bucket.origin, self._bucket.path + self._bucket.prefix + blob_id(artifact_id))
+
+    async def _upload(self, grant: Grant, content: bytes) -> None:
+        """PUT as a client does, to a URL with the same headers signed."""
+        url = await self.upload_url(grant, PROBE_SECONDS)
+        headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}
+        try:
+            response = await self._pool.request(
+                "PUT", url, headers=list(headers.items()), content=content, extensions={"timeout": _TIMEOUT}
+            )
+        except _UNREACHABLE as error:
+            raise BlobUnavailable(f"the bucket cannot be reached: {error!r}") from error
+        if response.status not in (200, 201):
+            raise BlobUnavailable(f"the bucket answered PUT with {response.status}")
 
     @asynccontextmanager
     async def _request(self, target: Target) -> AsyncGenerator[httpcore2.Response]:

@@ -10,6 +10,7 @@ from typing import Literal, cast
 
 import msgspec
 
+from node import tally
 from node.artifacts.view import Row
 from node.config import Limit
 from node.idempotency import Once
@@ -95,7 +96,7 @@ class ArtifactStore:
     ) -> Registered:
         """Keep a manifest in the client's partition, if there is room for its bytes. Raises StoreUnavailable."""
         partition = keys.partition_of(client)
-        artifact_id = keys.new_id(partition)
+        artifact_id = keys.unlisted_id(partition)
         artifact = keys.artifact(artifact_id)
         counts = await self._counts()
         reply = cast(
@@ -127,6 +128,7 @@ class ArtifactStore:
         kind, taken = cast("Kind", code_of(reply)), Taken.of(*reply[1:4])
         match kind, reply[4:]:
             case "registered", [int(now), flat]:
+                tally.ARTIFACTS["registered"] += 1
                 return Registered(kind, taken, artifact_id, Row(now, fields_of(flat)))
             case "replayed", [bytes(original)]:
                 return Registered(kind, taken, original.decode())
@@ -148,7 +150,9 @@ class ArtifactStore:
             [keys.artifact(artifact_id), keys.artifacts(partition), keys.events(partition)],
             [artifact_id, VERIFICATION_MS],
         )
-        _, now, flat = cast("list[object]", reply)
+        outcome, now, flat = cast("list[object]", reply)
+        if outcome == b"verifying":
+            tally.ARTIFACTS["verifying"] += 1
         return Row(cast("int", now), fields_of(flat))
 
     async def settle(self, artifact_id: str, attempt: str, verdict: Verdict) -> bool:
@@ -156,12 +160,12 @@ class ArtifactStore:
         reply = await self._store.run(
             SETTLE, self._place(artifact_id), [artifact_id, attempt, verdict.status, verdict.reason, self._life_ms]
         )
-        return code_of(reply) == "settled"
+        return _counted(code_of(reply) == "settled", verdict.status)
 
     async def withdraw(self, artifact_id: str, reason: str) -> bool:
         """Reject an artifact whatever its state; False if it has no bytes to lose. Raises StoreUnavailable."""
         reply = await self._store.run(WITHDRAW, self._place(artifact_id), [artifact_id, reason])
-        return code_of(reply) == "withdrawn"
+        return _counted(code_of(reply) == "withdrawn", "rejected")
 
     async def due(self, partition: int, limit: int) -> list[str]:
         """Artifacts of a partition whose time is over. Raises StoreUnavailable."""
@@ -174,7 +178,7 @@ class ArtifactStore:
         False if its time is not over, or that was done before.
         """
         keys_ = [*self._place(artifact_id), keys.artifact_bytes(keys.partition_of_id(artifact_id))]
-        return code_of(await self._store.run(END, keys_, [artifact_id, MEMORY_MS])) == "ended"
+        return _counted(code_of(await self._store.run(END, keys_, [artifact_id, MEMORY_MS])) == "ended", "ended")
 
     async def held(self, partition: int, limit: int, offset: int) -> list[str]:
         """Artifacts of a partition that count as bytes, those that end first before others. Raises StoreUnavailable."""
@@ -194,3 +198,8 @@ class ArtifactStore:
 
     def _place(self, artifact_id: str) -> list[str]:
         return [keys.artifact(artifact_id), keys.artifacts(keys.partition_of_id(artifact_id))]
+
+
+def _counted(happened: bool, state: str) -> bool:
+    tally.ARTIFACTS[state] += happened
+    return happened

@@ -36,8 +36,9 @@ class BoardApi:
         """Open a thread."""
         self._limiter.precheck(request, "board")
         new = await read_json(request, NewThread)
-        await self._limiter.take(request, "board")
         body = await request.body()
+        await self._limiter.hold(request, "board")
+        await self._limiter.weigh(request, len(body))
         signed = await self._signatures.of(request, SHOWN)
         thread, replayed = await self._board.post(new, signed, once_of(request, "board", body))
         if replayed:
@@ -54,7 +55,9 @@ class BoardApi:
         thread_id = request.params["id"]
         self._limiter.precheck(request, "reply", thread_id)
         new = await read_json(request, NewReply)
-        once = once_of(request, f"reply:{thread_id}", await request.body())
+        body = await request.body()
+        once = once_of(request, f"reply:{thread_id}", body)
+        await self._limiter.weigh(request, len(body))
         signed = await self._signatures.of(request, SHOWN)
         limit = self._limiter.of("reply")
         added, reply = await self._board.reply(thread_id, request.client, limit, new, signed, once)

@@ -9,6 +9,7 @@ from typing import Literal, cast
 
 import msgspec
 
+from node.agenda import Agenda
 from node.store import Store, keys
 from node.store.reply import fields_of
 from node.store.scripts import script
@@ -22,6 +23,9 @@ HIDDEN_MS = 30_000
 
 REMEMBER_MS = 10 * 60_000
 """How long a delivered message is known as such: an event that a dead worker had handled comes again within that."""
+
+LOOK = 5.0
+"""Seconds between looks into a partition for what other processes put under way there."""
 
 TAKEN = 16
 """Callbacks that one look takes from a partition."""
@@ -73,6 +77,8 @@ class CallbackQueue:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.agenda = Agenda(LOOK)
+        """Where something is due, as far as this process knows."""
 
     async def enqueue(
         self, partition: int, name: str, message_id: str, pause_ms: int, message: Mapping[str, str | int | bytes]
@@ -87,17 +93,18 @@ class CallbackQueue:
             [keys.callback(partition, name), keys.callbacks_due(partition)],
             [name, message_id, pause_ms, message["at"], *fields],
         )
+        self.agenda.expect(partition)
 
     async def take(self, partition: int) -> list[Callback]:
         """What is due in a partition, for this worker alone. Raises StoreUnavailable."""
-        names = await self._store.run(TAKE, [keys.callbacks_due(partition)], [HIDDEN_MS, TAKEN])
-        taken: list[Callback] = []
-        for raw in cast("list[bytes]", names):
-            name = raw.decode()
-            fields = fields_of(await self._store.command("HGETALL", keys.callback(partition, name)))
-            if b"attempt" in fields:  # else it has ended meanwhile
-                taken.append(_callback(partition, name, fields))
-        return taken
+        reply = await self._store.run(TAKE, [keys.callbacks_due(partition)], [HIDDEN_MS, TAKEN])
+        wait_ms, *raw = cast("tuple[int, *tuple[bytes, ...]]", tuple(cast("list[object]", reply)))
+        if wait_ms >= 0:
+            self.agenda.expect(partition, wait_ms / 1000)
+        names = [name.decode() for name in raw]
+        found = await self._store.commands([("HGETALL", keys.callback(partition, name)) for name in names])
+        rows = zip(names, map(fields_of, found), strict=True)
+        return [_callback(partition, name, fields) for name, fields in rows if b"attempt" in fields]  # else it is over
 
     async def settle(self, callback: Callback, ending: Ending, pause_ms: int, reason: str = "") -> None:
         """Say how an attempt ended; again changes nothing. Raises StoreUnavailable."""
@@ -115,6 +122,7 @@ class CallbackQueue:
                 *(DEAD_KEPT, REMEMBER_MS),
             ],
         )
+        self.agenda.expect(partition, pause_ms / 1000)
 
     async def dead(self, partition: int) -> list[DeadLetter]:
         """Dead letters of a partition, oldest first. Raises StoreUnavailable."""

@@ -21,7 +21,7 @@ from node.hooks.envelope import Envelope, EventType
 from node.hooks.queue import Callback, CallbackQueue, Ending
 from node.hooks.sender import Delivered, Failed, Gone, Outcome, Refused, Retry, Sender, delay
 from node.hooks.target import Policy, TargetRefused, parse
-from node.store import StoreUnavailable, keys
+from node.store import StoreUnavailable
 from node.store.events import Event
 
 log = structlog.get_logger()
@@ -46,8 +46,8 @@ BUSY_MS = (1000, 3000)
 LONGEST_WAIT_MS = 48 * 3600_000
 """For so long a message waits for a host whose breaker opens again and again."""
 
-LOOK = 0.5
-"""Seconds between looks for what is due."""
+PAUSE = 0.5
+"""Seconds until the next look when there is no place for another attempt, or Redis is out of reach."""
 
 SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries to tell Redis how an attempt ended; all within the time for which it is not due."""
@@ -118,22 +118,28 @@ class Deliverer:
         under_way: set[asyncio.Task[None]] = set()
         async with asyncio.TaskGroup() as attempts:
             while not stop.is_set():
-                with suppress(StoreUnavailable):
-                    for callback in await self._due():
-                        task = attempts.create_task(self._attempt(callback))
-                        under_way.add(task)
-                        task.add_done_callback(under_way.discard)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), LOOK)
+                if self._hosts.total() >= CONCURRENCY:
+                    await _pause(stop)
+                    continue
+                for callback in await self._due(stop):
+                    task = attempts.create_task(self._attempt(callback))
+                    under_way.add(task)
+                    task.add_done_callback(under_way.discard)
+                await self._queue.agenda.wait(stop)
             if under_way:
                 _, late = await asyncio.wait(under_way, timeout=GRACE)
                 for task in late:
                     task.cancel()
 
-    async def _due(self) -> list[Callback]:
-        if self._hosts.total() >= CONCURRENCY:
+    async def _due(self, stop: asyncio.Event) -> list[Callback]:
+        partitions = self._queue.agenda.due()
+        try:
+            found = await asyncio.gather(*map(self._queue.take, partitions))
+        except StoreUnavailable:
+            for partition in partitions:
+                self._queue.agenda.expect(partition)
+            await _pause(stop)
             return []
-        found = await asyncio.gather(*map(self._queue.take, range(keys.PARTITIONS)))
         return [callback for partition in found for callback in partition]
 
     async def _attempt(self, callback: Callback) -> None:
@@ -235,3 +241,8 @@ class Deliverer:
                 return
             await asyncio.sleep(pause)
         await self._queue.settle(callback, ending, pause_ms, reason)
+
+
+async def _pause(stop: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), PAUSE)

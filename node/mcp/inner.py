@@ -30,7 +30,7 @@ class InnerRequest(Request):
             "query_string": query.encode(),
             "headers": [JSON_TYPE, *headers],
         }
-        super().__init__(scope, outer.receive, outer.client, outer.id)
+        super().__init__(scope, outer.receive, outer.client, outer.id, outer.deadlines)
         self.params = params
         self._body = body
 

@@ -41,6 +41,8 @@ class Message(msgspec.Struct, gc=False):
 
 
 EMPTY = Raw(b"{}")
+BRACE, NULL = b"{n"
+"""First bytes of an object and of null: a decoder has seen that they are whole."""
 
 _encode = msgspec.json.Encoder().encode
 _message = msgspec.json.Decoder(Message)
@@ -72,9 +74,12 @@ def read(body: bytes) -> Message:
 
 def object_of(raw: Raw | Unset, name: str) -> Raw:
     """What must be an object if it is there; absent and null count as an empty one. Raises RpcError."""
-    if isinstance(raw, Unset) or bytes(raw) == b"null":
+    if isinstance(raw, Unset):
         return EMPTY
-    if not bytes(raw).startswith(b"{"):
+    first = memoryview(raw)[0]
+    if first == NULL:
+        return EMPTY
+    if first != BRACE:
         raise RpcError(INVALID_PARAMS, f"Invalid params: {name} must be an object")
     return raw
 

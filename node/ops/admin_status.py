@@ -15,6 +15,7 @@ from node.ops import audit
 from node.ops.admin_callbacks import dead_count, pending_count
 from node.ops.admin_desk import Answer, Desk, add, positive, table
 from node.ops.lag import GroupLag, lags
+from node.ops.memory import memory
 from node.store import Store, keys
 
 SAMPLES = 1000
@@ -36,6 +37,10 @@ class SearchState(msgspec.Struct, frozen=True):
 class Status(msgspec.Struct, frozen=True):
     """The node as its Redis shows it."""
 
+    memory_percent: float | None
+    """Of the fullest primary; None if none has a limit."""
+    memory_mib: int
+    """All primaries together."""
     redis_ms: float
     """A round trip, the slowest primary's."""
     primaries: int
@@ -65,7 +70,11 @@ async def _status(desk: Desk, _given: argparse.Namespace) -> Answer:
     total, kinds = await _kinds(store)
     lists = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS, "hidden": keys.HIDDEN_THREADS}
     counts = await gather(*(store.command("ZCARD", listed) for listed in lists.values()))
+    filled = await memory(store, desk.settings.redis_maxmemory)
+    limited = [primary.share for primary in filled if primary.limit]
     status = Status(
+        memory_percent=round(max(limited) * 100, 1) if limited else None,
+        memory_mib=sum(primary.used for primary in filled) // 2**20,
         redis_ms=round(took * 1000, 2),
         primaries=len(pongs),
         keys=total,
@@ -104,6 +113,7 @@ def _screen(status: Status) -> list[str]:
     index = f"{search.live.algorithm}, {search.live.model}" if search.live else "no vectors yet"
     facts = [
         ("Redis", f"{status.primaries} reachable, {status.redis_ms:g} ms"),
+        ("memory", f"{status.memory_mib} MiB, {_fullest(status.memory_percent)}"),
         ("keys", f"{status.keys}; about " + ", ".join(f"{name} {count}" for name, count in status.kinds.items())),
         ("threads", ", ".join(f"{name} {count}" for name, count in status.threads.items())),
         ("callbacks", f"pending {status.callbacks_pending}, dead {status.callbacks_dead}"),
@@ -115,6 +125,10 @@ def _screen(status: Status) -> list[str]:
     rows = [(lag.group, lag.waiting, lag.unacknowledged, lag.oldest_seconds, lag.consumers) for lag in status.events]
     heads = ("EVENTS FOR", "WAITING", "UNACKNOWLEDGED", "OLDEST (S)", "READERS")
     return [*(f"{name:11}{fact}" for name, fact in facts), "", *table(heads, rows)]
+
+
+def _fullest(percent: float | None) -> str:
+    return "no limit known" if percent is None else f"{percent:g} % of the limit on the fullest"
 
 
 async def _audit(desk: Desk, given: argparse.Namespace) -> Answer:

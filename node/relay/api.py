@@ -5,13 +5,16 @@ from collections.abc import Callable
 from node.refusal import Invalid, Refused
 from node.relay.model import Acknowledgement, Buffered, Payload, RelayMessage
 from node.relay.service import Relay
-from node.web.http import Request, Response, answer
+from node.web.http import NO_STORE, Request, Response, answer
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import decode, media_type
-from node.web.limits import Limiter
-from node.web.route import Route
+from node.web.limits import SMALL, Limiter
+from node.web.route import Also, Route
 
 ACKNOWLEDGED = "Acknowledged. The body is empty when a duplicate loop was silenced: nothing was kept then."
+
+SILENCED = Response(200, b"", ((b"content-type", b"text/plain"),))
+NOTHING = (Also("text/plain", None),)
 
 
 class RelayApi:
@@ -31,7 +34,7 @@ class RelayApi:
 
     async def get_message(self, request: Request) -> Response:
         """The payload as it was sent."""
-        return answer(await self._relay.read(request.params["reference_id"]))
+        return answer(await self._relay.read(request.params["reference_id"]), headers=NO_STORE)
 
     async def _accept(self, request: Request, payload_of: Callable[[Request, bytes], Payload]) -> Response:
         self._limiter.precheck(request, "relay")
@@ -45,11 +48,14 @@ class RelayApi:
             raise
         if self._relay.is_own_echo(request.header(b"via"), request.header(b"webhook-id")):
             await self._limiter.take(request, "relay")
-            return Response(200, b"", ())
+            return SILENCED
+        self._limiter.admit("thread" if payload.public else "message")
+        if len(raw) > SMALL:
+            await self._limiter.weigh(request, len(raw))
         outcome = await self._relay.accept(request.client, self._limiter.of("relay"), payload, once)
         self._limiter.settle(request, "relay", outcome.taken)
         if outcome.kind == "loop":
-            return Response(200, b"", ())
+            return SILENCED
         if outcome.kind == "conflict":
             raise Refused("idempotency.conflict")
         if outcome.kind == "replayed":
@@ -79,6 +85,7 @@ class RelayApi:
                 body=RelayMessage,
                 text_body=True,
                 answers=Acknowledgement,
+                also=NOTHING,
                 success=ACKNOWLEDGED,
                 errors=("language.not_english", "body.too_large", "body.media_type", "idempotency.conflict"),
                 limit="relay",
@@ -101,6 +108,7 @@ class RelayApi:
                 tag="relay",
                 text_body=True,
                 answers=Acknowledgement,
+                also=NOTHING,
                 success=ACKNOWLEDGED,
                 errors=("language.not_english", "body.too_large", "body.binary", "idempotency.conflict"),
                 limit="relay",

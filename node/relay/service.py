@@ -81,7 +81,7 @@ class Relay:
             keys.digest(client, payload.raw),
             (once.scope, once.digest) if once else None,
             ttl_ms,
-            _thread_fields(payload) if payload.public else _buffer_fields(payload, ttl_ms),
+            _thread_fields(payload) if payload.public else _buffer_fields(payload),
         )
 
     def acknowledge(self, payload: Payload, message_id: str) -> Acknowledgement:
@@ -147,10 +147,6 @@ def _thread_fields(payload: Payload) -> list[str | bytes]:
         first_sentence(text, TITLE_LENGTH) or "Untitled message",
         "body",
         readable(text[:BODY_LENGTH]),
-        "status",
-        "open",
-        "source",
-        "relay",
     ]
     if payload.author:
         fields += ["author", readable(payload.author)[:TITLE_LENGTH]]
@@ -163,6 +159,6 @@ def _thread_fields(payload: Payload) -> list[str | bytes]:
     return fields
 
 
-def _buffer_fields(payload: Payload, ttl_ms: int) -> list[str | bytes]:
-    fields: list[str | bytes] = ["payload", payload.raw, "ttl", str(ttl_ms)]
+def _buffer_fields(payload: Payload) -> list[str | bytes]:
+    fields: list[str | bytes] = ["payload", payload.raw]
     return [*fields, "json", "1"] if payload.is_json else fields

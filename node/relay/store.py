@@ -14,11 +14,6 @@ from node.store.scripts import script
 
 ACCEPT = script("relay_accept")
 
-LOOP_REPEATS = 3
-"""The same payload from the same client is a loop the third time (DESIGN 8)."""
-
-LOOP_MEMORY_MS = 60_000
-
 
 class Outcome(msgspec.Struct, frozen=True):
     """How an accept ended, and how the client now stands in its limit."""
@@ -33,7 +28,7 @@ class RelayStore:
 
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         self._store = store
-        self._idempotency_ms = idempotency_ttl * 1000
+        self._idempotency_ms = str(idempotency_ttl * 1000)
 
     async def accept(
         self,
@@ -50,7 +45,7 @@ class RelayStore:
         the body under it. Raises StoreUnavailable.
         """
         partition = keys.partition_of(client)
-        message_id = keys.new_id(partition)
+        message_id = keys.unlisted_id(partition) if ttl_ms else keys.new_id(partition)
         entity = keys.relay(message_id) if ttl_ms else keys.thread(message_id)
         scope, digest = idempotency or ("", "")
         reply = cast(
@@ -66,12 +61,10 @@ class RelayStore:
                 ],
                 [
                     *window(limit),
-                    LOOP_REPEATS,
-                    LOOP_MEMORY_MS,
                     digest,
                     self._idempotency_ms,
                     message_id,
-                    ttl_ms,
+                    str(ttl_ms),
                     *fields,
                 ],
             ),

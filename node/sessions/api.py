@@ -1,6 +1,6 @@
 """/api/v1/sessions (SPEC 4.5)."""
 
-from node.refusal import Refused
+from node.refusal import Invalid, Refused
 from node.sessions.model import (
     CreatedSession,
     DestroyedSession,
@@ -8,11 +8,12 @@ from node.sessions.model import (
     Lines,
     NewLine,
     NewSession,
+    Owner,
     PollQuery,
     SentLine,
 )
 from node.sessions.service import Sessions
-from node.web.http import Request, Response, answer, created
+from node.web.http import NO_STORE, Request, Response, answer, created
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import decode, read_json, read_query, require_json
 from node.web.limits import Limiter
@@ -34,9 +35,15 @@ class SessionsApi:
         if body:
             require_json(request)
         wanted = decode(body, NewSession) if body else NewSession()
-        await self._limiter.take(request, "session")
-        session, replayed = await self._sessions.create(wanted, once_of(request, "session", body))
+        once = once_of(request, "session", body)
+        held = await self._limiter.hold(request, "session", wanted.ttl_seconds)
+        try:
+            session, replayed = await self._sessions.create(wanted, once, Owner(request.client, held))
+        except (Refused, Invalid):
+            await self._limiter.let_go(request.client, "session", held)
+            raise
         if replayed:
+            await self._limiter.let_go(request.client, "session", held)
             mark_replayed(request)
         return created(session, session.url)
 
@@ -45,7 +52,9 @@ class SessionsApi:
         session_id = request.params["id"]
         self._limiter.precheck(request, "line", session_id)
         line = await read_json(request, NewLine)
-        once = once_of(request, f"line:{session_id}", await request.body())
+        body = await request.body()
+        once = once_of(request, f"line:{session_id}", body)
+        await self._limiter.weigh(request, len(body))
         sent = await self._sessions.send(session_id, request.client, self._limiter.of("line"), line, once)
         if sent.taken is not None:
             self._limiter.settle(request, "line", sent.taken, session_id)
@@ -58,12 +67,15 @@ class SessionsApi:
     async def poll(self, request: Request) -> Response:
         """Lines after since_seq."""
         query = read_query(request, PollQuery)
-        return answer(await request.held(query.wait, self._sessions.poll(request.params["id"], query)))
+        lines = await request.held(query.wait, self._sessions.poll(request.params["id"], query))
+        return answer(lines, headers=NO_STORE)
 
     async def destroy(self, request: Request) -> Response:
         """End the session for everybody."""
         wanted = await read_json(request, DestroySession)
-        return answer(await self._sessions.destroy(request.params["id"], wanted.destroy_token))
+        session, owner = await self._sessions.destroy(request.params["id"], wanted.destroy_token)
+        await self._limiter.let_go(owner.client, "session", owner.held)
+        return answer(session)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.5."""

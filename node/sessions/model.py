@@ -14,6 +14,13 @@ NAME_LENGTH = 200
 Name = Annotated[str, Meta(max_length=NAME_LENGTH)]
 
 
+class Owner(msgspec.Struct, frozen=True):
+    """The client address that a session counts for, and the name under which it does."""
+
+    client: str
+    held: str
+
+
 class NewSession(msgspec.Struct, forbid_unknown_fields=False):
     """The body of POST /api/v1/sessions; all of it is optional."""
 

@@ -13,6 +13,7 @@ from node.sessions.model import (
     Lines,
     NewLine,
     NewSession,
+    Owner,
     PollQuery,
     SentLine,
 )
@@ -33,12 +34,14 @@ class Sessions:
         self._targets = targets
         self._base = f"{settings.public_url}/api/v1/sessions/"
 
-    async def create(self, wanted: NewSession, once: Once | None) -> tuple[CreatedSession, bool]:
+    async def create(self, wanted: NewSession, once: Once | None, owner: Owner) -> tuple[CreatedSession, bool]:
         """Open a session; the second value says whether it is an earlier one, answered again.
 
         Raises Invalid, Refused `idempotency.conflict`, StoreUnavailable.
         """
         fields = ["epoch", secrets.token_hex(4)]
+        if owner.held:
+            fields += ["client", owner.client, "held", owner.held]
         if wanted.label:
             _require_line("label", wanted.label)
             fields += ["label", wanted.label]
@@ -98,15 +101,16 @@ class Sessions:
         seen = page.lines[-1][0] if page.lines else min(query.since_seq, page.last)
         return Lines([_line(*line) for line in page.lines], seen, timestamp(page.expires_at), page.label, page.epoch)
 
-    async def destroy(self, session_id: str, token: str) -> DestroyedSession:
-        """End the session. Raises Refused `session.gone`, `session.token`, StoreUnavailable."""
+    async def destroy(self, session_id: str, token: str) -> tuple[DestroyedSession, Owner]:
+        """End the session; whom it counted for. Raises Refused `session.gone`, `session.token`, StoreUnavailable."""
         if not keys.is_id(session_id):
             raise Refused("session.gone")
         if not self._tokens.proves(token, "destroy", session_id):
             raise Refused("session.token" if await self._store.exists(session_id) else "session.gone")
-        if not await self._store.destroy(session_id):
+        owner = await self._store.destroy(session_id)
+        if owner is None:
             raise Refused("session.gone")
-        return DestroyedSession(session_id)
+        return DestroyedSession(session_id), owner
 
 
 def _line(seq: int, fields: dict[bytes, bytes]) -> Line:

@@ -7,6 +7,7 @@ import msgspec
 
 from node.config import Limit
 from node.idempotency import Once
+from node.sessions.model import Owner
 from node.store import News, Store, keys
 from node.store.limits import Taken, window
 from node.store.reply import code_of, fields_of, text
@@ -38,7 +39,7 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Lines of a live session, and the highest sequence number it holds."""
+    """Lines of a live session, and the highest sequence number it holds: their number, for there is no gap."""
 
     expires_at: int
     epoch: str
@@ -62,7 +63,7 @@ class SessionStore:
 
     async def create(self, once: Once | None, ttl_ms: int, fields: Sequence[str]) -> Opened:
         """Open a session. Raises StoreUnavailable."""
-        session_id = keys.new_id(once.partition if once else None)
+        session_id = keys.unlisted_id(once.partition if once else None)
         session = keys.session(session_id)
         reply = await self._store.run(
             CREATE,
@@ -122,10 +123,13 @@ class SessionStore:
         lines = [(int(entry[2:]), fields_of(fields)) for entry, fields in entries]
         return Page(expires_at, epoch.decode(), text(label), last, lines)
 
-    async def destroy(self, session_id: str) -> bool:
-        """False if the session was gone already. Raises StoreUnavailable."""
+    async def destroy(self, session_id: str) -> Owner | None:
+        """Whom the session counted for; None if it was gone already. Raises StoreUnavailable."""
         reply = await self._store.run(DESTROY, [keys.session(session_id), keys.lines(session_id)])
-        return code_of(reply) == "destroyed"
+        if code_of(reply) == "gone":
+            return None
+        _, client, held = cast("list[bytes]", reply)
+        return Owner(client.decode(), held.decode())
 
     async def exists(self, session_id: str) -> bool:
         """Whether the session lives. Raises StoreUnavailable."""

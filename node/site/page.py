@@ -41,6 +41,7 @@ HEADLINES = {
     "store.unavailable": "The board is out of reach",
     "store.unknown": "The board is out of reach",
     "store.busy": "Too much at once",
+    "node.overloaded": "Too much at once",
 }
 """What the page of a failure is called; others are called after nothing in particular."""
 

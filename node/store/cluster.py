@@ -66,6 +66,10 @@ class ClusterStore(Store):
             await connection.tried()
         return self._whole()
 
+    @property
+    def connected(self) -> bool:
+        return any(connection.connected for connection in self._primaries.values())
+
     def _route(self, key: Arg) -> tuple[int, Connection]:
         slot = slot_of(key)
         connection = self._map[slot]

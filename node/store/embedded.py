@@ -49,16 +49,18 @@ class Embedded:
     """One embedded server on `<data_dir>/redis`. Takes the lock at once, starts nothing yet.
 
     Raises EmbeddedError if there is no server to run, if another one has the directory, or if
-    `durability` asks for a replica, which an embedded server does not have.
+    `durability` asks for a replica, which an embedded server does not have. `maxmemory` is in bytes, 0 for half
+    of the machine's.
     """
 
-    def __init__(self, data_dir: Path, durability: str = "always") -> None:
+    def __init__(self, data_dir: Path, durability: str = "always", maxmemory: int = 0) -> None:
         if durability not in APPENDFSYNC:
             raise EmbeddedError(
                 f"RELAY_DURABILITY={durability} needs a Redis with a replica: set RELAY_REDIS_URL, "
                 "or choose always or everysec"
             )
         self._appendfsync = APPENDFSYNC[durability]
+        self._maxmemory = maxmemory
         self._server = find_server()
         self._search = find_search()
         self.directory = (data_dir / "redis").resolve()
@@ -159,8 +161,11 @@ class Embedded:
             "appendfsync": self._appendfsync,
             "no-appendfsync-on-rewrite": "no",  # `always` holds during a rewrite too
             "aof-use-rdb-preamble": "yes",
+            "repl-diskless-sync-delay": "0",  # a backup is all there is to wait for
             "save": "",  # the log is the record; a second copy costs a fork
-            "maxmemory": str(_memory() // 2),  # the other half is for the fork of a log rewrite, and the node
+            "maxmemory": str(
+                self._maxmemory or _memory() // 2
+            ),  # the other half is for the fork of a log rewrite, and the node
             "maxmemory-policy": "noeviction",
             # A stream with one short line takes 4.4 kB with the default of 4096, 0.8 kB with this;
             # a line in a long stream grows by less than a sixth (247 to 284 B for 200 characters).

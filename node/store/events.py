@@ -1,16 +1,14 @@
 """The event outboxes, read by the worker: at least once, by as many workers as there are.
 
 Each partition's outbox is a stream; a consumer group reads all of them. What a handler returned from
-is acknowledged; what it failed on, or what a dead worker held, is delivered again. Wake-ups come as
+is acknowledged; what it failed on is delivered again later, what a dead worker held at once. Wake-ups come as
 news on the stream's own name, so an idle worker asks for nothing but a look every few seconds.
 """
 
 import asyncio
-import os
-import socket
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
-from secrets import token_hex
 from typing import cast
 
 import msgspec
@@ -22,6 +20,7 @@ from node.store.news import Listener
 from node.store.reply import fields_of
 from node.store.scripts import script
 from node.store.wire import Store
+from node.store.workers import new_name
 
 log = structlog.get_logger()
 
@@ -44,6 +43,9 @@ DELIVERIES = 1000
 
 TIDY_EVERY = 30.0
 """Seconds between trims of what every group has seen."""
+
+ABANDONED_MS = 2000
+"""What a dead worker held has been untouched for longer; what its heir has claimed has not."""
 
 GONE_MS = 3600_000
 """A reader not heard of for so long is no more: a living one looks every few seconds."""
@@ -68,9 +70,9 @@ Handler = Callable[[Sequence[Event]], Awaitable[None]]
 class Consumer:
     """One group's reading of every outbox."""
 
-    def __init__(self, store: Store, group: str, handle: Handler) -> None:
-        # Never a name that was used before: what is pending under it is then our own.
-        name = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+    def __init__(self, store: Store, group: str, handle: Handler, name: str | None = None) -> None:
+        """`name`: of the worker; never one that was used before."""
+        name = name or new_name()
         self._readers = [_Reader(store, group, name, handle, partition) for partition in range(keys.PARTITIONS)]
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -78,6 +80,11 @@ class Consumer:
         async with asyncio.TaskGroup() as readers:
             for reader in self._readers:
                 readers.create_task(reader.run(stop))
+
+    def inherit(self, dead: str) -> None:
+        """Handle at once what the worker of that name held, unless another heir is faster."""
+        for reader in self._readers:
+            reader.inherit(dead)
 
 
 class _Reader:
@@ -93,9 +100,18 @@ class _Reader:
         self._joined = False
         self._looked = float("-inf")
         """Loop time of the last look for what others left."""
+        self._dead: deque[str] = deque()
+        """Workers whose events are to be handled here."""
+        self._listener: Listener | None = None
+
+    def inherit(self, dead: str) -> None:
+        self._dead.append(dead)
+        if self._listener:
+            self._listener.hear(b"")  # look now
 
     async def run(self, stop: asyncio.Event) -> None:
         with await self._store.news.listen(self._stream) as listener:
+            self._listener = listener
             while not stop.is_set():
                 try:
                     await self._catch_up(stop)
@@ -114,6 +130,9 @@ class _Reader:
             await self._join()
             await self._resume()
             self._joined = True
+        while self._dead:
+            await self._take_from(self._dead[0])
+            self._dead.popleft()
         now = asyncio.get_running_loop().time()
         if now - self._looked >= TAKE_OVER:
             self._looked = now
@@ -146,8 +165,20 @@ class _Reader:
         )
         return cast("list[tuple[bytes, list[Entry]]]", reply)[0][1] if reply else []
 
+    async def _take_from(self, dead: str) -> None:
+        """Handle what that worker held."""
+        after = "-"
+        while True:
+            pending = await self._store.command("XPENDING", self._stream, self._group, after, "+", BATCH, dead)
+            ids = [row[0] for row in cast("list[tuple[bytes, bytes, int, int]]", pending)]
+            if not ids:
+                return
+            claimed = await self._store.command("XCLAIM", self._stream, self._group, self._name, ABANDONED_MS, *ids)
+            await self._handled(cast("list[Entry]", claimed))
+            after = f"({ids[-1].decode()}"
+
     async def _take_over(self) -> None:
-        """Handle what a worker left behind, or what could not be handled before."""
+        """Handle what could not be handled before, or was left behind by whom nobody knows."""
         after = "0-0"
         while True:
             reply = await self._store.command(

@@ -5,7 +5,9 @@ changes it touches one slot of a Redis Cluster (DESIGN 4). An id carries its par
 byte: any process finds the slot of an entity from the id alone.
 """
 
+import os
 import re
+import time
 from hashlib import blake2b
 from zlib import crc32
 
@@ -31,6 +33,22 @@ def new_id(partition: int | None = None) -> str:
     return f"{text[:-2]}{last:02x}"
 
 
+def unlisted_id(partition: int | None = None) -> str:
+    """A UUIDv7 like those of `new_id`, for what only those may find who are told its id: no other id helps to guess it.
+
+    Those of the library count up within a millisecond, and leave 32 bits to chance; here it is 62, or 56
+    with a partition, behind a clock of a quarter of a microsecond (RFC 9562 §6.2, method 3).
+    """
+    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
+    chance = int.from_bytes(os.urandom(8))
+    if partition is not None:
+        chance = chance & ~_MASK | partition
+    return (
+        f"{milliseconds >> 16:08x}-{milliseconds & 0xFFFF:04x}-7{rest * 4096 // 1_000_000:03x}"
+        f"-{chance >> 48 & 0x3FFF | 0x8000:04x}-{chance & 0xFFFF_FFFF_FFFF:012x}"
+    )
+
+
 def is_id(text: str) -> bool:
     """Whether `text` can be an id of ours; what cannot is not found, and never reaches Redis."""
     return _ID.fullmatch(text) is not None
@@ -48,11 +66,8 @@ def tag(partition: int) -> str:
 
 def digest(*parts: str | bytes) -> str:
     """A short name for something too long or too private to be part of a key."""
-    h = blake2b(digest_size=16)
-    for part in parts:
-        raw = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
-        h.update(len(raw).to_bytes(8) + raw)
-    return h.hexdigest()
+    raw = [part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass") for part in parts]
+    return blake2b(b"".join([b"%d:%b" % (len(part), part) for part in raw]), digest_size=16).hexdigest()
 
 
 # Counters and memories: always with a TTL.
@@ -61,6 +76,21 @@ def digest(*parts: str | bytes) -> str:
 def rate(partition: int, kind: str, client: str) -> str:
     """Times of the last accepted requests of one client, newest first. TTL: the limit's window."""
     return f"rate:{_TAGS[partition]}:{kind}:{client}"
+
+
+def held(partition: int, kind: str, client: str) -> str:
+    """Names of what one client holds of a kind, by the time (ms) at which that ends. TTL: the last one's."""
+    return f"held:{_TAGS[partition]}:{kind}:{client}"
+
+
+def held_by_all(partition: int, kind: str) -> str:
+    """The same of all clients of the partition, for the total of the node. TTL: the last one's."""
+    return f"held:{_TAGS[partition]}:{kind}"
+
+
+def byte_count(partition: int, client: str) -> str:
+    """Bytes of large bodies that one client sent. TTL: 24 h from the first."""
+    return f"bytes:{_TAGS[partition]}:{client}"
 
 
 def loop(partition: int, payload: str) -> str:
@@ -103,6 +133,11 @@ def replies(thread_id: str) -> str:
 def task(task_id: str) -> str:
     """A work contract or an A2A message task. Kept: a contract is never hard-deleted (SPEC 3.1)."""
     return _of("task", task_id)
+
+
+def packed(task_id: str) -> str:
+    """A work contract that is over, as one string. Kept in the place of its `task`."""
+    return _of("packed", task_id)
 
 
 def context_home(context_id: str) -> int:
@@ -222,6 +257,9 @@ BLOCKED = "blocked"
 
 AUDIT = "audit"
 """What the operators did, a stream. Trimmed to a number of entries."""
+
+WORKERS = "workers:{workers}"
+"""Names of the workers by the time (ms) of their last beat. TTL: 120 s, kept up."""
 
 # Search, all in one slot: what web processes and workers tell each other, and which index is in use.
 

@@ -5,8 +5,8 @@ from typing import cast
 
 def fields_of(reply: object) -> dict[bytes, bytes]:
     """The fields of a hash or stream entry, from the flat list that HGETALL and XRANGE answer."""
-    flat = cast("list[bytes]", reply or [])
-    return dict(zip(flat[::2], flat[1::2], strict=True))
+    each = iter(cast("list[bytes]", reply or []))
+    return dict(zip(each, each, strict=True))
 
 
 def code_of(reply: object) -> str:

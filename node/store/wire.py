@@ -6,7 +6,7 @@ seconds, with its reply or with `StoreUnavailable`, `OutcomeUnknown` or `Command
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from hiredis import ReplyError
@@ -51,6 +51,23 @@ class Store(ABC):
             return await self._again(call, outcome, connection)
         return outcome
 
+    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[Reply]:
+        """Run plain commands, each where its first argument lives, in one trip to every server that is concerned.
+
+        They may take effect in any order. Raises what the first failure means; the others run all the same.
+        """
+        under_way: list[tuple[Call, Connection, asyncio.Future[Outcome]]] = []
+        for args in many:
+            slot, connection = self._route(args[1])
+            call = self._call(None, (), args, slot)
+            under_way.append((call, connection, connection.submit(call)))
+        answered: list[Reply] = []
+        # Not gathered: that would make a task of each, which costs more than the command.
+        for call, connection, future in under_way:
+            outcome = await future
+            answered.append(await self._again(call, outcome, connection) if isinstance(outcome, Exception) else outcome)
+        return answered
+
     @abstractmethod
     async def everywhere(self, *args: Arg) -> list[Reply]:
         """Run one command on every primary: PING, INFO, CONFIG GET, SCRIPT LOAD."""
@@ -62,6 +79,11 @@ class Store(ABC):
     @abstractmethod
     async def ready(self) -> bool:
         """Whether Redis could be reached, once that is known."""
+
+    @property
+    @abstractmethod
+    def connected(self) -> bool:
+        """Whether there is a connection to a primary now; to one of a cluster's, at least."""
 
     @abstractmethod
     def _route(self, key: Arg) -> tuple[int, Connection]:
@@ -100,6 +122,10 @@ class SingleStore(Store):
 
     async def ready(self) -> bool:
         await self._connection.tried()
+        return self.connected
+
+    @property
+    def connected(self) -> bool:
         return self._connection.connected
 
     def _route(self, key: Arg) -> tuple[int, Connection]:

@@ -37,8 +37,9 @@ class TasksApi:
 
     async def create(self, request: Request) -> Response:
         """Offer a contract."""
-        await self._limiter.take(request, "task")
+        await self._limiter.hold(request, "task")
         new = await read_json(request, NewTask)
+        await self._limiter.weigh(request, len(await request.body()))
         signed = await self._signatures.of(request, SHOWN)
         once = once_of(request, "task", await request.body(), who=new.publisher_id, key=new.idempotency_key)
         task, replayed = await self._tasks.create(new, signed, once)
@@ -80,7 +81,9 @@ class TasksApi:
 
     async def complete(self, request: Request) -> Response:
         """Complete a claimed contract with its result."""
-        return answer(await self._tasks.complete(request.params["id"], await read_json(request, Completion)))
+        completion = await read_json(request, Completion)
+        await self._limiter.weigh(request, len(await request.body()))
+        return answer(await self._tasks.complete(request.params["id"], completion))
 
     async def cancel(self, request: Request) -> Response:
         """Call a contract off; a request signed with the key of the offer needs no body."""

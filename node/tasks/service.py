@@ -30,8 +30,9 @@ from node.tasks.model import (
     TaskQuery,
     Transition,
 )
+from node.tasks.outcome import Acting, Outcome
 from node.tasks.rights import Grip, Rights
-from node.tasks.store import Acting, Outcome, TaskStore
+from node.tasks.store import TaskStore
 from node.tasks.view import Row, task_of
 from node.text.english import is_english
 from node.text.plain import is_one_line, readable
@@ -212,6 +213,10 @@ class Tasks:
         lapsed = [task_id for task_id, status in zip(ids, statuses, strict=True) if status == "offered"]
         await gather(*(self.project(task_id) for task_id in lapsed))
         return len(lapsed)
+
+    async def compact(self, task_id: str) -> bool:
+        """Keep a contract that is over in less memory; whether that was done now. Raises StoreUnavailable."""
+        return await self._store.compact(task_id)
 
     async def _fields(self, new: NewTask) -> dict[str, str | bytes]:
         title, description = new.title, readable(new.description or "")

@@ -1,21 +1,31 @@
 """Work contracts in Redis: a hash for each, in the partition of its id, and a list for each status.
 
+Some time after one is over, a string takes the place of its hash; nobody who reads here can tell.
+
 The lists span all partitions, so they are projections: changed right after a contract, mended where they
 are seen to be behind, and by the worker.
 """
 
 from asyncio import gather
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
-import msgspec
-
-from node.idempotency import Once
+from node.idempotency import Once, home_of
 from node.store import Arg, News, Store, keys
-from node.store.replay import REPLAY_MS, bind
+from node.store.replay import REPLAY_MS
 from node.store.reply import code_of, fields_of
 from node.store.scripts import Script, script
 from node.tasks.model import STATUSES
+from node.tasks.outcome import (
+    Acting,
+    Outcome,
+    canceled_again,
+    claim_refused,
+    completed_again,
+    holding_refused,
+    move_refused,
+)
+from node.tasks.packed import pack, unpack
 from node.tasks.rights import Grip
 from node.tasks.view import LISTED, WHOLE, Row
 
@@ -29,30 +39,8 @@ EXTEND = script("task_extend")
 RELEASE = script("task_release")
 DUE = script("task_due")
 LAPSE = script("task_lapse")
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """How a step ended."""
-
-    kind: str
-    """What was done; `refused` if nothing was."""
-    id: str
-    row: Row = Row(0, {})
-    """The contract afterwards; not for `refused`, nor for a `replayed` creation."""
-    refusal: str = ""
-    """The code of the catalogue."""
-    status: str = ""
-    """That of the contract which was refused."""
-
-
-class Acting(msgspec.Struct, frozen=True, kw_only=True):
-    """Who says to act on a contract, and what they have shown for it."""
-
-    actor: str = ""
-    has_publisher_token: bool = False
-    grip: Grip | None = None
-    signer: str = ""
-    replay_id: str = ""
+COMPACT = script("task_compact")
+FORGET = script("task_forget")
 
 
 class TaskStore:
@@ -69,11 +57,10 @@ class TaskStore:
 
     async def create(self, once: Once | None, replay_id: str, fields: Sequence[str | bytes]) -> Outcome:
         """Offer a contract. A `replay_id` is refused when it was used before. Raises StoreUnavailable."""
-        if once and replay_id:
-            if not await bind(self._store, replay_id, once.scope):
-                return Outcome("refused", "", refusal="signature.replayed")
-            replay_id = ""
-        partition = once.partition if once else keys.partition_of(replay_id) if replay_id else None
+        home = await home_of(self._store, once, replay_id)
+        if home is None:
+            return Outcome("refused", "", refusal="signature.replayed")
+        partition, replay_id = home
         task_id = keys.new_id(partition)
         return await self._change(
             CREATE,
@@ -89,6 +76,7 @@ class TaskStore:
             task_id,
             [self._leases(task_id), self._replay(replay_id, task_id)],
             [task_id, assignee, request, REPLAY_MS if replay_id else 0],
+            lambda row: claim_refused(task_id, row),
         )
 
     async def transition(self, task_id: str, acting: Acting, target: str, once: Once | None) -> Outcome:
@@ -108,12 +96,17 @@ class TaskStore:
                 grip.attempt,
                 grip.request,
             ],
+            lambda row: move_refused(task_id, row, acting),
         )
 
     async def complete(self, task_id: str, grip: Grip, result: bytes) -> Outcome:
         """Complete a contract; the row then has its times only. Raises StoreUnavailable."""
         return await self._change(
-            COMPLETE, task_id, [self._leases(task_id)], [task_id, grip.attempt, grip.request, result]
+            COMPLETE,
+            task_id,
+            [self._leases(task_id)],
+            [task_id, grip.attempt, grip.request, result],
+            lambda row: completed_again(task_id, row, grip, result),
         )
 
     async def cancel(self, task_id: str, acting: Acting) -> Outcome:
@@ -123,15 +116,16 @@ class TaskStore:
             task_id,
             [self._leases(task_id), self._replay(acting.replay_id, task_id)],
             [task_id, int(acting.has_publisher_token), acting.signer, REPLAY_MS if acting.replay_id else 0],
+            lambda row: canceled_again(task_id, row, acting),
         )
 
     async def extend(self, task_id: str, grip: Grip) -> Outcome:
         """Start the lease of a claim again. Raises StoreUnavailable."""
-        return await self._change(EXTEND, task_id, [self._leases(task_id)], [task_id, grip.attempt, grip.request])
+        return await self._hold(EXTEND, task_id, grip)
 
     async def release(self, task_id: str, grip: Grip) -> Outcome:
         """Give a claim up. Raises StoreUnavailable."""
-        return await self._change(RELEASE, task_id, [self._leases(task_id)], [task_id, grip.attempt, grip.request])
+        return await self._hold(RELEASE, task_id, grip)
 
     async def lapse(self, task_id: str) -> str:
         """End the claim of a contract if its lease has; the status after. Raises StoreUnavailable."""
@@ -143,37 +137,84 @@ class TaskStore:
         reply = cast("list[bytes]", await self._store.run(DUE, [keys.leases(partition)], [limit]))
         return [name.decode() for name in reply]
 
-    async def read(self, task_id: str, names: Sequence[str] = WHOLE) -> Row:
+    async def read(self, task_id: str, names: Sequence[bytes] = WHOLE) -> Row:
         """Fields of a contract; none for an unknown id. Raises StoreUnavailable."""
         reply = await self._store.run(READ, [keys.task(task_id)], names)
         now, values = cast("tuple[int, list[bytes | None]]", tuple(cast("list[object]", reply)))
-        found = zip(names, values, strict=True)
-        return Row(now, {name.encode(): value for name, value in found if value is not None})
+        return Row(now, _fields(names, values) or _named(names, await self._packed(task_id)))
 
     async def list(self, status: str, limit: int, offset: int) -> tuple[list[tuple[str, Row]], int]:
         """Contracts that are listed under a status, the newest first, and how many are. Raises StoreUnavailable."""
         listed = keys.tasks_with(status)
-        ids, total = await gather(
-            self._store.command("ZREVRANGE", listed, offset, offset + limit - 1), self._store.command("ZCARD", listed)
-        )
+        ids, total = await self._store.commands([("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)])
         names = [name.decode() for name in cast("list[bytes]", ids)]
-        rows = await gather(*(self.read(name, LISTED) for name in names))
-        return list(zip(names, rows, strict=True)), cast("int", total)
+        found = await self._store.commands([("HMGET", keys.task(name), *LISTED) for name in names])
+        rows = [_fields(LISTED, cast("list[bytes | None]", values)) for values in found]
+        # A lease is judged by the clock of the server that keeps it: such a contract is read again, as a step.
+        leased = [name for name, row in zip(names, rows, strict=True) if b"lease_expires_at" in row]
+        judged = dict(zip(leased, await gather(*(self.read(name, LISTED) for name in leased)), strict=True))
+        # And one without a hash is compacted, mostly.
+        lacking = [name for name, row in zip(names, rows, strict=True) if not row]
+        strings = await self._store.commands([("GET", keys.packed(name)) for name in lacking])
+        for name, packed in zip(lacking, cast("list[bytes | None]", strings), strict=True):
+            judged[name] = Row(0, _named(LISTED, unpack(packed) if packed else {}))
+        listing = [(name, judged.get(name) or Row(0, row)) for name, row in zip(names, rows, strict=True)]
+        return listing, cast("int", total)
+
+    async def ended_hot(self, task_id: str) -> int | None:
+        """When a contract ended (ms); None if it is not over, or compacted already. Raises StoreUnavailable."""
+        times = await self._store.command("HMGET", keys.task(task_id), "completed_at", "canceled_at")
+        return next((int(time) for time in cast("list[bytes | None]", times) if time), None)
+
+    async def compact(self, task_id: str) -> bool:
+        """Put a string in the place of a contract that is over; False if there is none. Raises StoreUnavailable."""
+        fields = fields_of(await self._store.command("HGETALL", keys.task(task_id)))
+        if fields.get(b"kind") != b"contract":
+            return False
+        args = [len(fields), pack(fields)]
+        return code_of(await self._store.run(COMPACT, [keys.task(task_id), keys.packed(task_id)], args)) == "compacted"
+
+    async def forget(self, task_id: str) -> bool:
+        """Remove a contract that nobody holds; False if there is none. Raises StoreUnavailable."""
+        keys_ = [keys.task(task_id), keys.packed(task_id), self._events(task_id)]
+        return code_of(await self._store.run(FORGET, keys_, [task_id])) == "forgotten"
 
     async def place(self, task_id: str, status: str | None, created_at: int = 0) -> None:
         """List a contract under its status and nowhere else; None takes it off all lists. Again, it changes nothing."""
-        steps = [
-            self._store.command("ZADD", keys.tasks_with(each), created_at, task_id)
+        await self._store.commands(
+            ("ZADD", keys.tasks_with(each), created_at, task_id)
             if each == status
-            else self._store.command("ZREM", keys.tasks_with(each), task_id)
+            else ("ZREM", keys.tasks_with(each), task_id)
             for each in STATUSES
-        ]
-        await gather(*steps)
+        )
 
-    async def _change(self, step: Script, task_id: str, between: Sequence[str], args: Sequence[Arg]) -> Outcome:
-        """Run a step whose keys are the contract, those `between`, and the outbox."""
+    async def _hold(self, step: Script, task_id: str, grip: Grip) -> Outcome:
+        args = [task_id, grip.attempt, grip.request]
+        return await self._change(
+            step, task_id, [self._leases(task_id)], args, lambda row: holding_refused(task_id, row, grip)
+        )
+
+    async def _packed(self, task_id: str) -> dict[bytes, bytes]:
+        """The fields of a compacted contract; none if there is none."""
+        packed = await self._store.command("GET", keys.packed(task_id))
+        return unpack(cast("bytes", packed)) if packed else {}
+
+    async def _change(
+        self,
+        step: Script,
+        task_id: str,
+        between: Sequence[str],
+        args: Sequence[Arg],
+        compacted: Callable[[Row], Outcome] | None = None,
+    ) -> Outcome:
+        """Run a step whose keys are the contract, those `between`, and the outbox.
+
+        `compacted` says what it comes to for a contract that is compacted.
+        """
         keys_ = [keys.task(task_id), *between, self._events(task_id)]
         match code_of(reply := await self._store.run(step, keys_, args)), reply:
+            case "refused", [_, b"task.unknown", _] if compacted and (fields := await self._packed(task_id)):
+                return compacted(Row(0, fields))
             case "refused", [_, bytes(code), bytes(status)]:
                 return Outcome("refused", task_id, refusal=code.decode(), status=status.decode())
             case kind, [_, bytes(original)]:
@@ -198,3 +239,12 @@ class TaskStore:
 
     def _events(self, task_id: str) -> str:
         return keys.events(keys.partition_of_id(task_id))
+
+
+def _fields(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
+    return {name: value for name, value in zip(names, values, strict=True) if value is not None}
+
+
+def _named(names: Sequence[bytes], fields: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """Those fields of a compacted contract that are asked for."""
+    return {name: fields[name] for name in names if name in fields}

@@ -13,25 +13,25 @@ from node.tasks.model import Status, Task
 from node.times import timestamp
 
 LISTED = (
-    "kind",
-    "status",
-    "publisher_id",
-    "title",
-    "description",
-    "input_artifact_ids",
-    "bound",
-    "signature",
-    "assignee_id",
-    "created_at",
-    "claimed_at",
-    "completed_at",
-    "lease_ms",
-    "lease_expires_at",
-    "attempt",
+    b"kind",
+    b"status",
+    b"publisher_id",
+    b"title",
+    b"description",
+    b"input_artifact_ids",
+    b"bound",
+    b"signature",
+    b"assignee_id",
+    b"created_at",
+    b"claimed_at",
+    b"completed_at",
+    b"lease_ms",
+    b"lease_expires_at",
+    b"attempt",
 )
 """Fields that every view needs."""
 
-WHOLE = (*LISTED, "result_payload")
+WHOLE = (*LISTED, b"result_payload")
 """And the one that may be large."""
 
 

@@ -14,6 +14,17 @@ from node.web.http import JSON_TYPE, Header, Request, Response
 
 log = structlog.get_logger()
 
+ACCEPT_PLAIN: Header = (b"accept-encoding", b"identity")
+"""What an answer to an encoded body says of the codings that are read (RFC 9110 §15.5.16)."""
+
+
+INVALID = "request.invalid"
+"""Of 422, which has no sentence: it lists the fields."""
+
+
+OF_PROTOCOL = "request.protocol"
+"""Of what A2A or MCP refuse in their own words."""
+
 
 class Entry(msgspec.Struct, frozen=True):
     """What one code means on the wire."""
@@ -64,18 +75,39 @@ CATALOGUE: dict[str, Entry] = {
     "blob.length_required": Entry(411, "Send a Content-Length header with the number of bytes."),
     "body.too_large": Entry(413, "The body is larger than 1 MiB; offload it with POST /api/v1/artifacts."),
     "body.media_type": Entry(415, "Send the body as {expected}."),
+    "body.encoded": Entry(415, "Bodies are read without a Content-Encoding; send it uncompressed."),
     "body.binary": Entry(415, "The body is not UTF-8 text; offload bytes with POST /api/v1/artifacts."),
     "blob.range": Entry(416, "The range lies outside the content."),
     "idempotency.conflict": Entry(422, "This Idempotency-Key was used for another body; use a new key."),
     "limit.exceeded": Entry(429, "Over the limit of {count} in {seconds} s for this address; wait for Retry-After."),
+    "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
+    "quota.board": Entry(429, "This address has posted {most} threads in 24 hours; wait for Retry-After."),
+    "quota.task": Entry(429, "This address has offered {most} tasks in 24 hours; wait for Retry-After."),
+    "quota.bytes": Entry(429, "This address has sent {most} bytes in large bodies in 24 hours; wait for Retry-After."),
     "server.bug": Entry(500, "The node failed; tell its operator the X-Request-Id of this answer."),
     "store.unavailable": Entry(503, "The store is out of reach and nothing was written; try again."),
     "store.unknown": Entry(503, "The store did not answer in time; repeat with the same Idempotency-Key."),
     "store.busy": Entry(503, "The node is at capacity; try again."),
+    "node.overloaded": Entry(503, "More requests come than the node can answer in time; wait for Retry-After."),
+    "memory.low": Entry(503, "The node is short of memory and takes no new {what} for now; what exists goes on."),
+    "node.full": Entry(503, "The node holds all it may and takes no new {what} for now; what exists goes on."),
     "blob.unavailable": Entry(503, "The node cannot reach its blob store at the moment; try again in a few seconds."),
     "store.full": Entry(507, "The node has no room for this; try later or elsewhere."),
     "blob.full": Entry(507, "The node has no room for these bytes; try again later or use another node."),
 }
+
+
+def code_of(failure: Exception, status: int = 500) -> str:
+    """The code of the catalogue under which a failure is known that was answered with `status`."""
+    match failure:
+        case Refused():
+            return failure.code
+        case Invalid():
+            return INVALID
+        case StoreUnavailable():
+            return "store.unknown" if isinstance(failure, OutcomeUnknown) else "store.unavailable"
+        case _:
+            return "server.bug" if status >= 500 else OF_PROTOCOL
 
 
 def response_to(request: Request, failure: Exception) -> Response:
@@ -85,8 +117,7 @@ def response_to(request: Request, failure: Exception) -> Response:
     if isinstance(failure, Invalid):
         return invalid(failure.issues)
     if isinstance(failure, StoreUnavailable):
-        code = "store.unknown" if isinstance(failure, OutcomeUnknown) else "store.unavailable"
-        return refusal(Refused(code, retry_after=failure.retry_after))
+        return refusal(Refused(code_of(failure), retry_after=failure.retry_after))
     log.error("request failed", request_id=request.id, method=request.method, path=request.path, exc_info=failure)
     return refusal(Refused("server.bug"))
 
@@ -97,6 +128,8 @@ def refusal(refused: Refused) -> Response:
     headers = _help(refused.code)
     if refused.retry_after is not None:
         headers.append((b"retry-after", str(max(1, math.ceil(refused.retry_after))).encode()))
+    if refused.code == "body.encoded":
+        headers.append(ACCEPT_PLAIN)
     if refused.code == "signature.invalid":
         headers.append((b"signature-error", str(refused.facts["header"]).encode()))
     if entry.status in {408, 413}:
@@ -109,7 +142,7 @@ def refusal(refused: Refused) -> Response:
 
 def invalid(issues: tuple[Issue, ...]) -> Response:
     """422 with the wrong fields."""
-    return Response(422, msgspec.json.encode({"detail": issues}), _help("request.invalid"))
+    return Response(422, msgspec.json.encode({"detail": issues}), _help(INVALID))
 
 
 def sentence(refused: Refused) -> str:

@@ -6,12 +6,14 @@ A handler is `async def handler(request: Request) -> Response`. Hot routes are c
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping, Sequence
+from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from node.refusal import Invalid, Issue, Refused
+from node.web.deadline import Deadlines
 
 T = TypeVar("T")
 
@@ -20,6 +22,9 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
+
+WORK = "relay.work"
+"""Where in the scope `node.intake` leaves what a request counts in while it is worked on."""
 
 BODY_LIMIT = 1024 * 1024
 """Bytes of a request body (SPEC 8)."""
@@ -30,7 +35,13 @@ BODY_STALL = 5.0
 BODY_RATE = 16 * 1024
 """Bytes a second that a body must bring after that time: a byte now and then must not hold a connection."""
 
+PLAIN = frozenset({b"", b"identity"})
+"""Content codings that leave a body as it is. No other is undone: a small body could become a large one."""
+
 JSON_TYPE = (b"content-type", b"application/json")
+
+NO_STORE = ((b"cache-control", b"no-store"),)
+"""Of answers for those only who know an id: no cache on the way keeps them."""
 
 
 class Disconnected(Exception):
@@ -40,11 +51,24 @@ class Disconnected(Exception):
 class Request:
     """One request. Cheap to make: everything is read from the ASGI scope when asked for."""
 
-    __slots__ = ("_body", "client", "id", "method", "notes", "params", "path", "receive", "scope")
+    __slots__ = (
+        "_body",
+        "_named",
+        "client",
+        "deadlines",
+        "id",
+        "method",
+        "notes",
+        "params",
+        "path",
+        "receive",
+        "scope",
+    )
 
-    def __init__(self, scope: Scope, receive: Receive, client: str, request_id: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, client: str, request_id: str, deadlines: Deadlines) -> None:
         self.scope = scope
         self.receive = receive
+        self.deadlines = deadlines
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.client = client
@@ -55,6 +79,7 @@ class Request:
         self.notes: list[Header] = []
         """Headers that the response will carry whatever its status: limits, replays."""
         self._body: bytes | None = None
+        self._named: dict[bytes, bytes] = dict(reversed(scope["headers"]))
 
     @property
     def is_head(self) -> bool:
@@ -63,10 +88,13 @@ class Request:
 
     def header(self, name: bytes) -> str | None:
         """The first header of that (lower-case) name, or None."""
-        for key, value in self.scope["headers"]:
-            if key == name:
-                return value.decode("latin-1")
-        return None
+        value = self._named.get(name)
+        return None if value is None else value.decode("latin-1")
+
+    def repeats(self, name: bytes) -> bool:
+        """Whether there is more than one header of that (lower-case) name."""
+        headers = self.scope["headers"]
+        return len(self._named) != len(headers) and [key for key, _ in headers].count(name) > 1
 
     def headers(self, name: bytes) -> list[str]:
         """Every header of that (lower-case) name, in order."""
@@ -85,9 +113,9 @@ class Request:
     async def body(self) -> bytes:
         """The whole body.
 
-        Raises Refused `body.too_large` from Content-Length or while reading, `body.stalled` after
-        BODY_STALL seconds without progress or below BODY_RATE, `body.incomplete` when a client
-        stops half-way.
+        Raises Refused `body.too_large` from Content-Length or while reading, `body.encoded` for one that
+        is compressed, `body.stalled` after BODY_STALL seconds without progress or below BODY_RATE,
+        `body.incomplete` when a client stops half-way.
         """
         if self._body is None:
             self._body = await self._read()
@@ -99,43 +127,58 @@ class Request:
             return await work
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(self._gone())
+        self._rests(1)
         try:
             await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise Disconnected
             return task.result()
         finally:
+            self._rests(-1)
             for each in (task, gone):
                 each.cancel()
+
+    def _rests(self, change: int) -> None:
+        """Tell admission control that this request now waits for news or its client (1), or no more (-1)."""
+        generation = self.scope.get(WORK)
+        if generation is not None:
+            generation.left += change
 
     async def _gone(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
     async def _read(self) -> bytes:
-        announced = self.header(b"content-length")
-        if announced is not None and announced.isdigit() and int(announced) > BODY_LIMIT:
+        announced = self._named.get(b"content-length", b"")
+        if announced.isdigit() and int(announced) > BODY_LIMIT:
             raise Refused("body.too_large")
+        if self._named.get(b"content-encoding", b"").lower() not in PLAIN:
+            raise Refused("body.encoded")
         chunks: list[bytes] = []
         size = 0
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        while True:
-            deadline = min(clock(), began + size / BODY_RATE) + BODY_STALL
-            try:
-                async with asyncio.timeout_at(deadline):
-                    message = await self.receive()
-            except TimeoutError:
-                raise Refused("body.stalled") from None
-            if message["type"] == "http.disconnect":
-                raise Refused("body.incomplete")
-            chunk: bytes = message.get("body", b"")
-            size += len(chunk)
-            if size > BODY_LIMIT:
-                raise Refused("body.too_large")
-            if not message.get("more_body", False):
-                return chunk if not chunks else b"".join([*chunks, chunk])
-            chunks.append(chunk)
+        began = monotonic()
+        deadline = began + BODY_STALL
+        try:
+            while True:
+                try:
+                    message = await self.deadlines.by(deadline, self.receive())
+                except TimeoutError:
+                    raise Refused("body.stalled") from None
+                if message["type"] == "http.disconnect":
+                    raise Refused("body.incomplete")
+                chunk: bytes = message.get("body", b"")
+                size += len(chunk)
+                if size > BODY_LIMIT:
+                    raise Refused("body.too_large")
+                if not message.get("more_body", False):
+                    return chunk if not chunks else b"".join([*chunks, chunk])
+                if not chunks:
+                    self._rests(1)
+                chunks.append(chunk)
+                deadline = min(monotonic(), began + size / BODY_RATE) + BODY_STALL
+        finally:
+            if chunks:
+                self._rests(-1)
 
 
 class Response:

@@ -7,9 +7,16 @@ flood does not reach the store.
 
 import math
 import time
+from contextlib import suppress
+from typing import Literal
 
-from node.config import Limit, Limits
+import msgspec
+
+from node import tally
+from node.capacity import Capacity, Kind
+from node.config import Limit, Limits, Settings
 from node.refusal import Refused
+from node.store import StoreUnavailable
 from node.store.limits import LimitStore, Taken
 from node.web.http import Request
 
@@ -17,10 +24,38 @@ _MEMORY = 10_000
 """Clients remembered as over the limit, per process; beyond it the store is asked again."""
 
 
+SMALL = 4096
+"""Bytes of a body that are not counted: most bodies are smaller, and a count costs a round trip."""
+
+DAY = 86_400.0
+
+
+class Quotas(msgspec.Struct, frozen=True):
+    """What one client may hold or send in all; 0 is any amount."""
+
+    session: int = 0
+    """Live sessions."""
+    board: int = 0
+    """Threads in 24 hours."""
+    task: int = 0
+    """Contracts in 24 hours."""
+    bytes: int = 0
+    """Of bodies larger than SMALL, in 24 hours."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Quotas":
+        """Those of the settings."""
+        return cls(settings.client_sessions, settings.client_threads, settings.client_tasks, settings.client_bytes)
+
+
 class Limiter:
     """All limits of one process."""
 
-    def __init__(self, limits: Limits, store: LimitStore) -> None:
+    def __init__(
+        self, limits: Limits, store: LimitStore, quotas: Quotas | None = None, capacity: Capacity | None = None
+    ) -> None:
+        self._quotas = quotas or Quotas()
+        self._capacity = capacity or Capacity()
         self._limits: dict[str, Limit] = {name: getattr(limits, name) for name in Limits.__struct_fields__}
         self._policies = {name: _policy(name, limit) for name, limit in self._limits.items()}
         self._store = store
@@ -37,6 +72,42 @@ class Limiter:
             return
         self.precheck(request, kind)
         self.settle(request, kind, await self._store.take(kind, request.client, limit))
+
+    def admit(self, kind: Kind) -> None:
+        """Raises Refused `memory.low`, `node.full` while the node takes on no more of that kind."""
+        self._capacity.admit(kind)
+
+    async def hold(self, request: Request, kind: Literal["session", "board", "task"], seconds: float = DAY) -> str:
+        """Count the request, and what it makes for as long as it counts; a name to `let_go` by, empty for nothing.
+
+        Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
+        """
+        self.admit("thread" if kind == "board" else kind)
+        limit, most = self._limits[kind], getattr(self._quotas, kind)
+        if not limit.count:  # who takes the limit away wants no other
+            return ""
+        self.precheck(request, kind)
+        held = await self._store.hold(
+            kind, request.client, limit, most, round(seconds * 1000), counted=kind == "session"
+        )
+        if held.wait is not None:
+            raise Refused(f"quota.{kind}", retry_after=held.wait, most=most)
+        self.settle(request, kind, held.taken)
+        return held.name
+
+    async def let_go(self, client: str, kind: str, name: str) -> None:
+        """Give back what was held and is no more. If the store cannot be told, it counts until its time is over."""
+        if name:
+            with suppress(StoreUnavailable):
+                await self._store.let_go(kind, client, name)
+
+    async def weigh(self, request: Request, size: int) -> None:
+        """Count the bytes of a body that is larger than SMALL. Raises Refused `quota.bytes`, StoreUnavailable."""
+        if size <= SMALL or not self._quotas.bytes:
+            return
+        wait = await self._store.take_bytes(request.client, size, self._quotas.bytes)
+        if wait is not None:
+            raise Refused("quota.bytes", retry_after=wait, most=self._quotas.bytes)
 
     def precheck(self, request: Request, kind: str, scope: str = "") -> None:
         """Refuse a client that is known to be over the limit. Raises Refused `limit.exceeded`.
@@ -61,6 +132,7 @@ class Limiter:
             return
         self._note(request, kind, taken.remaining, taken.reset)
         if taken.allowed:
+            tally.TAKEN[kind] += 1
             return
         if len(self._refused_until) >= _MEMORY:
             self._refused_until.clear()
@@ -72,6 +144,7 @@ class Limiter:
         request.notes.append((b"ratelimit", b'"%s";r=%d;t=%d' % (kind.encode(), remaining, math.ceil(reset))))
 
     def _exceeded(self, kind: str, wait: float) -> Refused:
+        tally.OVER[kind] += 1
         limit = self._limits[kind]
         return Refused("limit.exceeded", retry_after=wait, count=limit.count, seconds=limit.seconds)
 

@@ -14,7 +14,7 @@ from node import VERSION
 from node.config import Limit, Limits
 from node.refusal import Issue
 from node.web.errors import CATALOGUE, Entry
-from node.web.route import Route
+from node.web.route import Also, Route
 from node.web.sample import sample
 from node.web.schema import IN_OPENAPI, Schema, Schemas, openapi_30
 
@@ -29,7 +29,16 @@ IDEMPOTENCY = "idempotency.conflict"
 SIGNATURE = "signature.invalid"
 """An operation that can answer one of these codes takes the headers that lead to it."""
 
-BODY_CODES = ("body.incomplete", "body.stalled", "body.too_large", "body.media_type", "request.invalid")
+BODY_CODES = (
+    "body.incomplete",
+    "body.stalled",
+    "body.too_large",
+    "body.media_type",
+    "body.encoded",
+    "request.invalid",
+)
+OVERLOADED = "node.overloaded"
+"""What any operation can answer before it has begun."""
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
 INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
 
@@ -91,7 +100,13 @@ def document(routes: Iterable[Route], limits: Limits, base_url: str) -> dict[str
 
 def types_of(routes: Iterable[Route]) -> list[Any]:
     """Every type that a body or an answer has, in the order of the routes."""
-    return list(dict.fromkeys(kind for route in routes for kind in (route.body, route.answers) if kind is not None))
+    named = (
+        kind
+        for route in routes
+        for kind in (route.body, route.answers, *(other.answers for other in route.also))
+        if kind is not None
+    )
+    return list(dict.fromkeys(named))
 
 
 def takes_json(route: Route) -> bool:
@@ -113,7 +128,9 @@ def codes_of(route: Route) -> list[str]:
         codes.append("request.invalid")
     if route.tag not in STATIC_TAGS:
         codes += [*STORE_CODES, "server.bug"]
-    return list(dict.fromkeys(codes))
+    codes.append(OVERLOADED)
+    told_otherwise = {other.status for other in route.also}
+    return [code for code in dict.fromkeys(codes) if entry_of(code).status not in told_otherwise]
 
 
 def entry_of(code: str) -> Entry:
@@ -229,7 +246,19 @@ class _Builder:
             response["content"] = {route.media_type: {"schema": openapi_30(use), "example": value}}
         elif route.media_type:
             response["content"] = {route.media_type: {"schema": {} if "json" in route.media_type else _TEXT}}
+        for other in route.also:
+            if not other.status:
+                self._add(response.setdefault("content", {}), other)
         return response
+
+    def _add(self, content: dict[str, Any], other: Also) -> None:
+        """Tell of another answer beside those of the same status."""
+        schema = _EMPTY if other.answers is None else openapi_30(self._schemas.use(other.answers))
+        first = content.get(other.media_type)
+        if first is None:
+            content[other.media_type] = {"schema": schema}
+        elif first["schema"] != schema:
+            first["schema"] = {"anyOf": [first["schema"], schema]}
 
     def _failures(self, route: Route) -> dict[str, Schema]:
         if route.fault is not None:
@@ -237,7 +266,13 @@ class _Builder:
         by_status: dict[int, list[str]] = {}
         for code in codes_of(route):
             by_status.setdefault(entry_of(code).status, []).append(code)
-        return {str(status): self._failure(status, by_status[status]) for status in sorted(by_status)}
+        failures = {str(status): self._failure(status, by_status[status]) for status in sorted(by_status)}
+        for other in route.also:
+            if other.status:
+                response: Schema = {"description": other.meaning, "headers": _headers(["X-Request-Id", "Retry-After"])}
+                self._add(response.setdefault("content", {}), other)
+                failures[str(other.status)] = response
+        return failures
 
     def _failure(self, status: int, codes: list[str]) -> Schema:
         """A reference to the response of that status with those codes, which operations share."""
@@ -257,6 +292,7 @@ class _Builder:
 
 
 _TEXT = {"type": "string"}
+_EMPTY = {"type": "string", "maxLength": 0}
 
 
 def _headers(names: Iterable[str]) -> dict[str, Schema]:

@@ -8,7 +8,20 @@ from typing import Any
 
 import msgspec
 
+from node.tally import Calls
 from node.web.http import Fault, Handler
+
+
+class Also(msgspec.Struct, frozen=True):
+    """Another answer that an operation gives beside the one it is known by."""
+
+    media_type: str
+    answers: Any
+    """Its type; None for a body that is empty."""
+    status: int = 0
+    """0 is the status of success."""
+    meaning: str = ""
+    """What a status of its own means."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,7 +29,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
-    """With `{name}` for path parameters."""
+    """With `{name}` for path parameters; the last may be followed by a verb, as in `{id}:cancel`."""
     handler: Handler
     summary: str
     tag: str
@@ -33,6 +46,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     success: str = "Done."
     """What that status means."""
     media_type: str = "application/json"
+    also: tuple[Also, ...] = ()
+    """Answers for other readers, or in another state."""
     errors: tuple[str, ...] = ()
     """Codes of the catalogue that are particular to this operation."""
     limit: str = ""
@@ -43,3 +58,5 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """How failures are shown, where the protocol has a form of its own."""
     hidden: bool = False
     """Left out of the documents (assets, aliases)."""
+    calls: Calls = msgspec.field(default_factory=Calls)
+    """Its answers, counted."""

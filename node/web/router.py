@@ -1,6 +1,8 @@
 """The route tables as Litestar handlers, and Litestar's own refusals in our form."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, cast
 
 from litestar import Litestar
@@ -10,6 +12,7 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from litestar.handlers import HTTPRouteHandler, route
 from litestar.response.base import ASGIResponse
 
+from node import tally
 from node.refusal import Refused
 from node.web import http
 from node.web.errors import refusal, response_to
@@ -19,8 +22,11 @@ AnyRequest = LitestarRequest[Any, Any, Any]
 ASGIApp = Callable[[http.Scope, http.Receive, http.Send], Awaitable[None]]
 Handle = Callable[[Route, http.Request], Awaitable[http.Response | None]]
 
-CLIENT_GONE = http.Response(499, b"")
-"""Nobody reads it; the number is the custom of access logs."""
+VERB = re.compile(r"(?P<pattern>.*\{(?P<name>\w+)\}):(?P<verb>\w+)")
+"""A path that ends in a parameter and what is done to it: Litestar's patterns have no colon."""
+
+CLIENT_GONE = http.Response(tally.CLIENT_GONE, b"")
+"""Nobody reads it."""
 
 
 class Answer(LitestarResponse[bytes]):
@@ -50,15 +56,17 @@ def router(routes: Iterable[Route], handle: Handle) -> ASGIApp:
     def refuse(litestar_request: AnyRequest, failure: Exception) -> Answer:
         request = _ours(litestar_request)
         if isinstance(failure, NotFoundException):
+            tally.UNROUTED.add(404)
             return Answer(request, refusal(Refused("path.unknown")))
         if isinstance(failure, MethodNotAllowedException):
+            tally.UNROUTED.add(405)
             response = refusal(Refused("method.unknown"))
             response.headers = [*response.headers, (b"allow", _allowed(methods, request.path).encode())]
             return Answer(request, response)
         return Answer(request, response_to(request, failure))
 
     litestar = Litestar(
-        route_handlers=[_endpoint(each, handle) for each in table],
+        route_handlers=[*_plain(table, handle), *_verbs(table, handle)],
         exception_handlers={HTTPException: refuse, Exception: refuse},
         openapi_config=None,
         logging_config=None,
@@ -66,6 +74,7 @@ def router(routes: Iterable[Route], handle: Handle) -> ASGIApp:
 
     async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         if scope["method"] == "OPTIONS" and (allowed := _allowed(methods, scope["path"])) != "OPTIONS":
+            tally.UNROUTED.add(204)
             headers = [(b"allow", allowed.encode())]
             await send({"type": "http.response.start", "status": 204, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
@@ -75,14 +84,51 @@ def router(routes: Iterable[Route], handle: Handle) -> ASGIApp:
     return app
 
 
-def _endpoint(described: Route, handle: Handle) -> HTTPRouteHandler:
-    path = described.path.replace("}", ":str}")
+def _plain(table: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler]:
+    return [
+        _endpoint(each.path, each.method, each.status, partial(_at, each, handle))
+        for each in table
+        if VERB.fullmatch(each.path) is None
+    ]
 
-    @route(path, http_method=cast("Any", described.method), status_code=described.status)
+
+def _verbs(table: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler]:
+    """One handler for all that can be done to the same thing."""
+    found: dict[tuple[str, str, str], dict[str, Route]] = {}
+    for each in table:
+        if (match := VERB.fullmatch(each.path)) is not None:
+            found.setdefault((match["pattern"], each.method, match["name"]), {})[match["verb"]] = each
+    return [
+        _endpoint(pattern, method, 200, partial(_by_verb, name, verbs, handle))
+        for (pattern, method, name), verbs in found.items()
+    ]
+
+
+async def _at(described: Route, handle: Handle, ours: http.Request) -> http.Response | None:
+    return await handle(described, ours)
+
+
+async def _by_verb(name: str, verbs: Mapping[str, Route], handle: Handle, ours: http.Request) -> http.Response | None:
+    of, colon, verb = ours.params[name].rpartition(":")
+    if not colon:
+        raise MethodNotAllowedException
+    ours.params = {**ours.params, name: of}  # Litestar keeps the parameters of a path and hands them out again
+    described = verbs.get(verb)
+    if described is not None:
+        return await handle(described, ours)
+    tally.UNROUTED.add(404)
+    fault = next(iter(verbs.values())).fault or response_to
+    return fault(ours, Refused("path.unknown"))
+
+
+def _endpoint(
+    pattern: str, method: str, status: int, answer: Callable[[http.Request], Awaitable[http.Response | None]]
+) -> HTTPRouteHandler:
+    @route(pattern.replace("}", ":str}"), http_method=cast("Any", method), status_code=status)
     async def endpoint(request: AnyRequest) -> Answer:
         ours = _ours(request)
         ours.params = request.path_params
-        response = await handle(described, ours)
+        response = await answer(ours)
         return Answer(ours, response or CLIENT_GONE)
 
     return endpoint
@@ -98,7 +144,7 @@ def _allowed(methods: Mapping[str, set[str]], path: str) -> str:
     matching = [pattern for pattern in methods if _matches(_steps(pattern), steps)]
     found = {"OPTIONS"}
     if matching:
-        found |= methods[min(matching, key=lambda pattern: pattern.count("{"))]
+        found |= methods[min(matching, key=lambda pattern: (pattern.count("{"), -len(pattern)))]
     if "GET" in found:
         found.add("HEAD")
     return ", ".join(sorted(found))
@@ -110,5 +156,6 @@ def _steps(path: str) -> list[str]:
 
 def _matches(pattern: list[str], steps: list[str]) -> bool:
     return len(pattern) == len(steps) and all(
-        part == step or part.startswith("{") for part, step in zip(pattern, steps, strict=True)
+        part == step or (part.startswith("{") and step.endswith(part.partition("}")[2]))
+        for part, step in zip(pattern, steps, strict=True)
     )

@@ -78,6 +78,8 @@ def openapi_30(schema: Any) -> Any:
         only = kept[0] if len(kept) == 1 else {"anyOf": kept}
         # A reference takes no siblings in 3.0, so it is wrapped.
         mapped |= ({"allOf": [only]} if "$ref" in only else only) | nullable
+        if nullable and "enum" in mapped and None not in mapped["enum"]:
+            mapped["enum"] = [*mapped["enum"], None]
     if mapped.get("required") == []:  # 3.0 wants one at least
         del mapped["required"]
     if "const" in mapped:

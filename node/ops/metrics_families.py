@@ -1,0 +1,77 @@
+"""Every metric of a node, once: its name, type, labels and meaning. docs/observability.md shows this table.
+
+A label has few values, all known to the program: no address, id, path or word of a client is one.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+class Family(msgspec.Struct, frozen=True):
+    """One metric."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    labels: tuple[str, ...] = ()
+    merge: Literal["sum", "max"] = "sum"
+    """How the figures of several processes become one."""
+
+
+_COUNTED = (
+    Family("relay_requests_total", "counter", "Answers, by operation", ("method", "route", "status")),
+    Family(
+        "relay_ack_seconds",
+        "histogram",
+        "Time from a request's headers to its acknowledgement: operations by POST, PUT and DELETE that succeeded",
+        ("method", "route"),
+    ),
+    Family("relay_refusals_total", "counter", "Operations that were refused or failed, by X-Error-Code", ("code",)),
+    Family("relay_gate_verdicts_total", "counter", "Texts that the English gate judged", ("verdict",)),
+    Family("relay_limits_total", "counter", "Places in limits that were taken or refused", ("limit", "outcome")),
+    Family("relay_artifact_states_total", "counter", "Artifacts that came into a state", ("state",)),
+    Family("relay_callbacks_total", "counter", "Attempts to deliver a callback, by how they ended", ("outcome",)),
+)
+
+_PROCESS = (
+    Family("relay_store_calls_total", "counter", "Calls to Redis", ("role",)),
+    Family("relay_store_batches_total", "counter", "Scripts that carried more than one call to Redis", ("role",)),
+    Family("relay_store_reconnects_total", "counter", "Connections to Redis that were lost", ("role",)),
+    Family("relay_store_in_flight", "gauge", "Calls to Redis under way", ("role",)),
+    Family("relay_store_in_flight_limit", "gauge", "Calls beyond which requests get 503", ("role",)),
+    Family("relay_held_requests", "gauge", "Requests that wait for news (wait=)"),
+    Family("relay_event_loop_lag_seconds", "gauge", "How late a timer came, in the worst process", ("role",), "max"),
+    Family("relay_process_cpu_seconds_total", "counter", "Processor time", ("role",)),
+    Family("relay_process_memory_bytes", "gauge", "Resident memory", ("role",)),
+    Family("relay_process_starts_total", "counter", "Processes that were started", ("role",)),
+    Family("relay_processes", "gauge", "Processes that are alive: heard of within 10 s", ("role",)),
+    Family("relay_build_info", "gauge", "1; the labels say what runs", ("version", "node_id", "durability"), "max"),
+)
+
+_NODE = (
+    Family("relay_store_up", "gauge", "Whether Redis answered this scrape; without it the metrics below are missing"),
+    Family("relay_events_waiting", "gauge", "Events that a group has not read yet", ("group",)),
+    Family("relay_events_unacknowledged", "gauge", "Events that a reader has, or had when it died", ("group",)),
+    Family("relay_events_oldest_seconds", "gauge", "Age of the oldest event that is not done with", ("group",)),
+    Family("relay_search_queue", "gauge", "Threads whose embedding and index entry are due", ("queue",)),
+    Family("relay_search_by_meaning", "gauge", "Whether a worker embeds queries; if not, search is by text only"),
+    Family("relay_callbacks_queued", "gauge", "Callbacks under way, those that wait for another attempt included"),
+    Family("relay_callbacks_dead", "gauge", "Callbacks that were given up and are kept"),
+    Family("relay_threads", "gauge", "Threads of the board", ("state",)),
+    Family("relay_artifacts", "gauge", "Artifacts that hold or reserve bytes"),
+    Family("relay_artifact_bytes", "gauge", "Bytes that artifacts hold or reserve"),
+    Family("relay_redis_keys", "gauge", "Keys in Redis", ("primary",)),
+    Family("relay_redis_memory_bytes", "gauge", "Memory that Redis uses", ("primary",)),
+    Family("relay_redis_memory_limit_bytes", "gauge", "Redis' maxmemory; 0 = none", ("primary",)),
+)
+
+LOCAL = {family.name: family for family in (*_COUNTED, *_PROCESS)}
+"""What the processes of this instance have counted."""
+
+SHARED = {family.name: family for family in _NODE}
+"""What is in Redis: every instance of a node shows the same."""
+
+FAMILIES = LOCAL | SHARED
