@@ -1,8 +1,10 @@
 # What a person or a CI job calls. With Python >= 3.11 and pip on the machine, every target makes what it needs:
 #
 #   make serve    a whole node on http://127.0.0.1:8000
-#   make test     lint, types and all tests
-#   make faults   all fault tests at full length: processes and Redis killed under load
+#   make test     lint, types and all tests; make test-cluster: those of all operations, on a Redis Cluster
+#   make faults   all fault tests at full length: processes and Redis killed under load, power lost
+#   make fuzz     hostile and generated input for as long as an evening takes
+#   make audit    known vulnerabilities of the pinned packages; says loudly if no database can be asked
 #   make bench    the figures in bench/README.md, in a few minutes; make bench-full: for longer, and written there
 #   make install | system | lint | clients | wheel | clean
 
@@ -15,13 +17,14 @@ SWIFT := .venv-swift
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Debian packages that some tests and benchmarks use; a target that needs another adds its name.
-SYSTEM_PACKAGES += chromium webdis wrk nats-server
+SYSTEM_PACKAGES += chromium fuse3 webdis wrk nats-server
+SYSTEM_PACKAGES += haproxy prometheus redis-tools systemd
 
 # Nothing here fetches a model; and the tokenizer's threads do not survive a fork.
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: install serve test faults bench bench-full lint clients wheel system clean
+.PHONY: install serve test test-cluster faults fuzz audit bench bench-full lint clients wheel system clean
 
 serve: install
 	@$(BIN)/relay-node serve
@@ -39,8 +42,19 @@ lint: $(VENV)/.clients
 # What others make, and the tests hold the node against: A2A, MCP and signature clients, axe-core, an S3 service.
 clients: $(VENV)/.clients $(JS:%=%/node_modules/.made) $(SWIFT)/.made
 
-faults: $(VENV)/.test
-	FAULTS=full $(BIN)/python -m pytest -q tests/faults
+# What of the tests goes through HTTP, with a cluster of three primaries and three replicas for its Redis.
+test-cluster: system clients
+	TEST_STORE=cluster $(BIN)/python -m pytest $(PYTEST) $(addprefix tests/,relay board tasks sessions artifacts \
+	  feedback hooks a2a mcp site web ops conformance cluster lua)
+
+faults: system $(VENV)/.test
+	FAULTS=full $(BIN)/python -m pytest -q tests/faults tests/cluster tests/deploy/test_rolling_restart.py
+
+fuzz: $(VENV)/.test
+	FAULTS=full $(BIN)/python -m pytest -q tests/web/test_schemathesis.py
+
+audit: $(VENV)/.audit
+	@$(BIN)/python -m tests.audit $(JS)
 
 bench: system $(PEERS)/.made
 	$(BIN)/python -m bench
@@ -88,6 +102,10 @@ $(VENV)/.test: $(VENV)/.serve
 
 $(VENV)/.clients: $(VENV)/.test
 	$(PIP) --group clients
+	@touch $@
+
+$(VENV)/.audit: $(VENV)/.test
+	$(PIP) --group audit
 	@touch $@
 
 # Servers to measure the node against; their packages are none of the node's.

@@ -1,5 +1,9 @@
-"""What every test may use: one real Redis a session, emptied for each test, and a node on it."""
+"""What every test may use: one real Redis a session, emptied for each test, and a node on it.
 
+With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-cluster`).
+"""
+
+import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -9,7 +13,9 @@ import pytest_asyncio
 from node.log import configure
 from tests.keyspace import keys_without_end
 from tests.node_under_test import NodeUnderTest, running, settings_for
-from tests.servers import RedisServer
+from tests.servers import Cluster, RedisServer
+
+ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,14 +25,15 @@ def logs() -> None:
 
 
 @pytest.fixture(scope="session")
-def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer | Cluster]:
     """A server for all tests that do not stop, fill or break it."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+    folder = tmp_path_factory.mktemp("redis")
+    with Cluster(folder) if ON_CLUSTER else RedisServer(folder) as server:
         yield server
 
 
 @pytest.fixture
-def empty_redis(shared_redis: RedisServer) -> Iterator[RedisServer]:
+def empty_redis(shared_redis: RedisServer | Cluster) -> Iterator[RedisServer | Cluster]:
     """The shared server without data. Fails a test that leaves a key which would stay for ever without a reason."""
     shared_redis.do("FLUSHALL")
     shared_redis.do("SCRIPT", "FLUSH")
@@ -41,7 +48,7 @@ def overrides() -> dict[str, Any]:
 
 
 @pytest_asyncio.fixture
-async def node(empty_redis: RedisServer, overrides: dict[str, Any]) -> AsyncIterator[NodeUnderTest]:
+async def node(empty_redis: RedisServer | Cluster, overrides: dict[str, Any]) -> AsyncIterator[NodeUnderTest]:
     """A node with the default limits, unless the module says otherwise."""
     async with running(settings_for(empty_redis.url, **overrides)) as node:
         yield node

@@ -4,7 +4,7 @@ It holds the scripts to the rule of a cluster: every key of a step in one slot.
 """
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 from unittest.mock import patch
@@ -39,6 +39,9 @@ class FakeStore(Store):
     async def command(self, *args: Arg, key: Arg | None = None) -> Reply:
         return cast("Reply", self.redis.execute_command(*args))
 
+    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[Reply]:
+        return [await self.command(*args) for args in many]
+
     async def everywhere(self, *args: Arg) -> list[Reply]:
         return [cast("Reply", self.redis.execute_command(*args))]
 
@@ -46,6 +49,10 @@ class FakeStore(Store):
         self.redis.close()
 
     async def ready(self) -> bool:
+        return True
+
+    @property
+    def connected(self) -> bool:
         return True
 
     def _route(self, key: Arg) -> tuple[int, Connection]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 
@@ -49,11 +49,16 @@ class NodeUnderTest:
         transport = httpx2.ASGITransport(app=self.app, client=(address, 40000))
         return httpx2.AsyncClient(transport=transport, base_url="http://node.example")
 
+    async def names(self, pattern: str) -> list[str]:
+        """All keys of that pattern, wherever they are."""
+        replies = cast("list[list[bytes]]", await self.store.everywhere("KEYS", pattern))
+        return [name.decode() for names in replies for name in names]
+
     async def listened_to(self, channel: str) -> None:
         """Return once somebody waits for news on the channel."""
 
         async def heard() -> bool:
-            return await self.store.command("PUBSUB", "SHARDNUMSUB", channel) != [channel.encode(), 0]
+            return await self.store.command("PUBSUB", "SHARDNUMSUB", channel, key=channel) != [channel.encode(), 0]
 
         await until(heard)
 

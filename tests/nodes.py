@@ -19,13 +19,16 @@ PATIENCE = 20.0  # s anything here may take on a busy machine
 class NodeProcess:
     """A `serve` process with its data in `folder`, and the log lines that it and its children write."""
 
-    def __init__(self, folder: Path, command: Sequence[str] = (sys.executable, "-m", "node", "serve")) -> None:
+    def __init__(
+        self, folder: Path, command: Sequence[str] = (sys.executable, "-m", "node", "serve"), cwd: Path = ROOT
+    ) -> None:
         self.folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.lines: list[dict[str, Any]] = []
         self._words: list[str] = []
         self._command = command
+        self._cwd = cwd
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, **settings: str) -> Self:
@@ -38,7 +41,7 @@ class NodeProcess:
             **settings,
         }
         self._process = subprocess.Popen(
-            self._command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            self._command, cwd=self._cwd, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

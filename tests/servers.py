@@ -12,12 +12,13 @@ from contextlib import suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from random import randrange
+from random import random, randrange
 from types import TracebackType
 from typing import Any, Protocol, Self, cast
 from urllib.parse import quote
 
 import redis
+from redis.exceptions import MovedError
 
 BUS = 10000  # what Redis adds to its port for the cluster bus
 PATIENCE = 20.0  # s a server may take to do what it was told, on a busy machine
@@ -163,6 +164,9 @@ class Proxy:
         self.url = f"redis://127.0.0.1:{self.port}"
         self.flowing = asyncio.Event()
         """While it is clear, replies wait."""
+        self.loss = 0.0
+        """Share of the replies that are lost on the way: each time, its connection breaks instead."""
+        self.lost = 0
         self._server = server
         self._tls = tls
         self._links: set[asyncio.StreamWriter] = set()
@@ -202,9 +206,17 @@ class Proxy:
             while data := await source.read(65536):
                 if gate:
                     await gate.wait()
+                    if random() < self.loss:
+                        self.lost += 1
+                        sink.transport.abort()
+                        break
                 sink.write(data)
                 await sink.drain()
         sink.close()
+
+
+EVERYWHERE = frozenset({"CLIENT", "CONFIG", "FLUSHALL", "KEYS", "SCRIPT"})
+"""Commands without a key."""
 
 
 class Cluster:
@@ -237,6 +249,17 @@ class Cluster:
     ) -> None:
         for server in self.servers:
             server.__exit__(kind, error, trace)
+
+    def do(self, *command: str | bytes | int) -> Any:
+        """Answer of the primary that has the key; commands of EVERYWHERE go to all, and KEYS answers with all keys."""
+        primaries = [server for server in self.servers if server.running and is_primary(server)]
+        if command[0] not in EVERYWHERE:
+            try:
+                return primaries[0].do(*command)
+            except MovedError as moved:
+                return next(server for server in self.servers if server.port == moved.port).do(*command)
+        answers = [server.do(*command) for server in primaries]
+        return [key for keys in answers for key in keys] if command[0] == "KEYS" else answers[0]
 
     def node_id(self, server: RedisServer) -> str:
         return server.do("CLUSTER", "MYID").decode()
@@ -276,7 +299,7 @@ class Cluster:
         owner = self.node_id(target)
         source = self.primary_of(slot)
         for server in (target, source, *(s for s in self.servers if s not in (target, source))):
-            if server.info("replication")["role"] == "master":
+            if is_primary(server):
                 server.do("CLUSTER", "SETSLOT", slot, "NODE", owner)
 
     def move(self, slot: int, target: RedisServer) -> None:
@@ -305,6 +328,10 @@ class Cluster:
 
     def _serves(self, server: RedisServer) -> bool:
         return b"cluster_state:ok" in server.do("CLUSTER", "INFO")
+
+
+def is_primary(server: RedisServer) -> bool:
+    return server.info("replication")["role"] == "master"
 
 
 def _caught_up(replica: RedisServer) -> bool:

@@ -200,6 +200,39 @@ def test_check_refuses_keys_that_others_can_read(
     assert _findings(capsys)["keys"] == f"missing others can read {tmp_path}/data/secret: chmod 600"
 
 
+def test_check_tries_the_blob_store_with_bytes_that_it_removes_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    blobs = tmp_path / "blobs"
+    monkeypatch.setenv("RELAY_BLOB_URL", f"file://{blobs}")
+    main(["check"])
+    assert _findings(capsys)["blob store"] == f"ok {blobs} will be made"
+    blobs.mkdir()
+    main(["check"])
+    assert _findings(capsys)["blob store"] == f"ok file://{blobs}: written, read and deleted"
+    assert list(blobs.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("file:///dev/null", "missing file:///dev/null: "),
+        ("file:///dev/null/blobs", "missing /dev/null is not writable"),
+        ("gs://bucket", "missing RELAY_BLOB_URL: "),
+        ("s3://bucket", "missing s3://bucket: the bucket cannot be reached"),
+    ],
+)
+def test_check_says_why_a_blob_store_cannot_be_used(
+    url: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("RELAY_BLOB_URL", url)
+    assert main(["check"]) == 1
+    assert _findings(capsys)["blob store"].startswith(said)
+
+
 def _findings(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     """What `check` printed: by subject, its mark and its sentence."""
     lines = capsys.readouterr().out.splitlines()

@@ -1,12 +1,22 @@
 """Log lines are JSON on stderr, know their request, and never hold what somebody wrote."""
 
+import asyncio
 import json
+import logging
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from io import StringIO
 from typing import Any
 
-from node.log import LONGEST_TEXT
+import structlog
+
+from node.log import LONGEST_TEXT, formatter
+from node.web.http import Request, Response
+from node.web.route import Route
 from tests.nodes import ROOT
+from tests.one_route import client_of, front_of
 
 
 def logged(program: str, level: str = "info") -> list[dict[str, Any]]:
@@ -90,3 +100,59 @@ def test_a_log_that_nobody_reads_any_more_does_not_stop_the_program() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert ran.stdout == "alive\n"
+
+
+def test_what_an_exception_quotes_is_not_in_the_log() -> None:
+    number, key, group = logged(
+        "def attempt(work):\n"
+        "    try:\n        work()\n"
+        "    except Exception:\n        log.exception('bug')\n"
+        "payload = 'secret ' + 'text'\n"
+        "attempt(lambda: int(payload))\n"
+        "attempt(lambda: {}[payload])\n"
+        "def many():\n    raise ExceptionGroup('several', [ValueError(f'bad: {payload!r}')])\n"
+        "attempt(many)"
+    )
+    assert number["exception"][0]["exc_value"] == "invalid literal for int() with base 10: '…'"
+    assert key["exception"][0]["exc_value"] == "'…'"
+    assert "secret" not in json.dumps([number, key, group])
+
+
+def test_what_a_library_quotes_is_not_in_the_log() -> None:
+    [line] = logged("logging.getLogger('asyncio').error('Task: %r', ValueError('secret text, isn\\'t it'))")
+    assert line["event"] == "Task: ValueError('…')"
+
+
+async def test_lines_of_requests_that_overlap_have_the_id_that_each_client_got() -> None:
+    both = asyncio.Barrier(2)
+    log = structlog.stdlib.get_logger("node.test")
+
+    async def handler(request: Request) -> Response:
+        await both.wait()
+        await asyncio.to_thread(log.warning, "within", told=request.id)
+        raise ZeroDivisionError(request.path)
+
+    route = Route(method="GET", path="/broken", handler=handler, summary="", tag="")
+    with heard() as lines:
+        async with client_of(await front_of(route)) as client:
+            answers = await asyncio.gather(client.get("/broken"), client.get("/broken"))
+    ids = {answer.headers["x-request-id"] for answer in answers}
+    assert [answer.status_code for answer in answers] == [500, 500]
+    assert len(ids) == 2
+    assert {(line["told"], line["request_id"]) for line in lines if line["event"] == "within"} == {(i, i) for i in ids}
+    assert {line["request_id"] for line in lines if line["event"] == "request failed"} == ids
+
+
+@contextmanager
+def heard() -> Generator[list[dict[str, Any]]]:
+    """The lines that this process logs meanwhile; there once the context has ended."""
+    written = StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(formatter())
+    lines: list[dict[str, Any]] = []
+    logging.getLogger().addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logging.getLogger().removeHandler(handler)
+        lines += [json.loads(line) for line in written.getvalue().splitlines()]

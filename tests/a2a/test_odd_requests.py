@@ -79,10 +79,19 @@ async def test_an_unknown_task_is_not_found_by_either_reader(node: NodeUnderTest
     assert (plain.status_code, plain.headers["x-error-code"]) == (404, "task.unknown")
 
 
-@pytest.mark.parametrize("path", ["some-task", "some-task:explode", "some-task:", ":cancel:"])
+@pytest.mark.parametrize("path", ["some-task:explode", "some-task:", ":cancel:"])
 async def test_a_step_that_the_protocol_does_not_have_is_named_so(node: NodeUnderTest, path: str) -> None:
     response = await node.client.post(f"/api/v1/tasks/{path}", headers=A2A)
     assert (response.status_code, reason(response.json())) == (404, "METHOD_NOT_FOUND")
+
+
+async def test_a_task_takes_no_post_without_a_verb(node: NodeUnderTest) -> None:
+    response = await node.client.post("/api/v1/tasks/some-task", headers=A2A)
+    assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+    response = await node.client.get("/api/v1/tasks/some-task:cancel", headers=A2A)
+    assert response.status_code == 404
+    response = await node.client.delete("/api/v1/tasks/some-task:cancel", headers=A2A)
+    assert (response.status_code, response.headers["allow"]) == (405, "OPTIONS, POST")
 
 
 @pytest.mark.parametrize("headers", [JSON, {}, {"content-type": "application/a2a+json"}])

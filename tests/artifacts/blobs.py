@@ -5,7 +5,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -141,3 +141,12 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         for _ in iter(condition, True):
             await asyncio.sleep(0.01)
+
+
+def holds_open(name: str) -> bool:
+    """Whether this process has a file of that name open."""
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since it was listed
+            if descriptor.readlink().name == name:
+                return True
+    return False

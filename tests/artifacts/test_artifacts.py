@@ -140,7 +140,7 @@ async def test_a_wrong_field_is_named_and_nothing_is_kept(node: NodeUnderTest, f
     response = await register(node, **changed)
     assert response.status_code == 422
     assert response.json()["detail"][0]["loc"] == ["body", field]
-    assert await node.store.command("KEYS", "artifact*") == []
+    assert await node.names("artifact*") == []
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from node.refusal import Refused
 from node.rooms import blobs_of
 from node.store import keys
 from node.store.events import Event
-from tests.artifacts.blobs import BIG, DATA
+from tests.artifacts.blobs import BIG, DATA, holds_open
 from tests.artifacts.calls import (
     ARTIFACTS,
     available,
@@ -136,11 +136,6 @@ async def test_bytes_that_are_not_the_promised_ones_are_rejected_and_removed(
     assert refused(await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")) == (409, "artifact.state")
 
 
-def is_open(name: str) -> bool:
-    """Whether this process reads a file of that name."""
-    return any(link.resolve().name == name for link in Path("/proc/self/fd").iterdir())
-
-
 async def test_a_worker_that_dies_while_verifying_is_followed_by_another(
     empty_redis: RedisServer, tmp_path: Path
 ) -> None:
@@ -151,7 +146,7 @@ async def test_a_worker_that_dies_while_verifying_is_followed_by_another(
         await complete(node, artifact)
         events = await completions(node, artifact)
         first = asyncio.create_task(Room(node).verifier.handle(events))
-        await eventually(lambda: is_open(artifact["id"]))
+        await eventually(lambda: holds_open(artifact["id"]))
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         assert (await read(node, artifact))["status"] == "verifying"

@@ -8,12 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from node.artifacts.blob import Stat
-from tests.artifacts.blobs import BIG, DATA, ID, Node, assert_refused, grant_for, served, until
-
-
-def holds_open(name: str) -> bool:
-    """Whether this process has a file of that name open."""
-    return any(str(fd.resolve()).endswith(name) for fd in Path("/proc/self/fd").iterdir())
+from tests.artifacts.blobs import BIG, DATA, ID, Node, assert_refused, grant_for, holds_open, served, until
 
 
 async def test_what_was_uploaded_is_served_as_an_attachment_with_its_digest(node: Node) -> None:

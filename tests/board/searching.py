@@ -104,8 +104,9 @@ class SearchableBoard:
     async def vectors(self) -> set[tuple[str, str]]:
         """Thread and name of every passage that has a vector in the index in use."""
         live = await Generations(self.store).live()
-        names = await self.documents.command("KEYS", f"{keys.vectors_prefix(live.name)}*" if live else "none", key="")
-        parts = [name.decode().split(":") for name in cast("list[bytes]", names)]
+        pattern = f"{keys.vectors_prefix(live.name)}*" if live else "none"
+        replies = cast("list[list[bytes]]", await self.documents.everywhere("KEYS", pattern))
+        parts = [name.decode().split(":") for names in replies for name in names]
         return {(part[-2], part[-1]) for part in parts}
 
     async def is_leased(self) -> bool:

@@ -43,6 +43,16 @@ async def test_a_command_for_every_primary_reaches_each_once(store: Store) -> No
     assert await store.everywhere("PING") == [b"PONG"] * 3
 
 
+async def test_many_commands_follow_the_slot_that_has_moved(cluster: Cluster, store: Store) -> None:
+    keys = [f"many:{{{n:02x}}}" for n in range(64)]
+    await store.commands(("SET", key, key) for key in keys)
+    slot = slot_of(keys[0])
+    source = cluster.primary_of(slot)
+    await asyncio.to_thread(cluster.move, slot, other_than(cluster, source))
+    assert await store.commands(("GET", key) for key in keys) == [key.encode() for key in keys]
+    assert source.info("errorstats")["errorstat_MOVED"]["count"] >= 1
+
+
 async def test_one_living_member_among_the_given_ones_is_enough(cluster: Cluster, open_store: Opener) -> None:
     store = await open_store(f"redis+cluster://127.0.0.1:1,127.0.0.1:{cluster.servers[4].port}", timeout=TIMEOUT)
     assert await store.command("SET", "key:{2a}", "value") == b"OK"

@@ -20,11 +20,13 @@ import pytest
 import redis
 
 from node.config import Limits
+from tests.faults.report import ROWS, Row
 from tests.nodes import PATIENCE, NodeProcess
 from tests.servers import until
 
 HELLO = "Hello, is anybody there who can read this?"
 PROXY = "127.0.0.7"
+TIMES = 10 if os.environ.get("FAULTS") == "full" else 1
 STOPPED_WITHIN = 10.0  # s, DESIGN 2
 
 
@@ -113,6 +115,7 @@ class Load:
         self.threads: list[str] = []
         self.lines: list[list[tuple[int, str]]] = []
         self.sessions: list[str] = []
+        self.refused = 0
         self._node = node
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(self.CLIENTS)
@@ -178,6 +181,7 @@ class Load:
                 return answer.json()
             if answer.status != 503:
                 raise AssertionError(f"{path} answered {answer.status} {answer.body[:200]}")
+            self.refused += 1
         return None
 
 
@@ -187,14 +191,23 @@ def test_no_death_of_a_process_loses_what_was_acknowledged(tmp_path: Path) -> No
         node.start(**off).ready()
         with Load(node) as load:
             load.goes_on()
-            os.kill(web_process(node), signal.SIGKILL)
-            load.goes_on()
-            worker = node.child("worker")
-            os.kill(worker, signal.SIGKILL)
-            until(lambda: node.child("worker") != worker, "another worker")
-            load.goes_on()
+            for _ in range(TIMES):
+                os.kill(web_process(node), signal.SIGKILL)
+                load.goes_on()
+                kill_and_replace(node, "worker")
+                load.goes_on()
+                kill_and_replace(node, "redis")
+                load.goes_on()
         load.result()
         check(node, load)
+    ROWS.append(Row("web, worker, embedded Redis killed (-9)", 3 * TIMES, load.acknowledged, load.refused, None, 0, 0))
+
+
+def kill_and_replace(node: NodeProcess, child: str) -> None:
+    """Kill a child of the supervisor, and return once it has started another."""
+    killed = node.child(child)
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: node.child(child) != killed, f"another {child}")
 
 
 def check(node: NodeProcess, load: Load) -> None:
@@ -208,8 +221,8 @@ def check(node: NodeProcess, load: Load) -> None:
         assert len({body for _, body in kept}) == len(kept)
     for thread in load.threads:
         assert call(node, "GET", f"/api/v1/board/{thread}").status == 200
-    # The process that died may have left the list to the worker.
-    until(lambda: set(load.threads) <= listed(node), "all threads are listed")
+    # The process that died may have left the list to the worker, and the worker to the next one.
+    until(lambda: set(load.threads) <= listed(node), "all threads are listed", 3 * PATIENCE)
 
 
 def all_lines(node: NodeProcess, session: str) -> list[tuple[int, str]]:
@@ -232,9 +245,9 @@ def listed(node: NodeProcess) -> set[str]:
 
 
 def web_process(node: NodeProcess) -> int:
-    """The process id of one of Granian's workers."""
+    """The process id of the youngest of Granian's workers."""
     spawned = [re.fullmatch(r"Spawning worker-\d+ with PID: (\d+)", line["event"]) for line in node.lines]
-    return int(next(match[1] for match in spawned if match))
+    return int([match[1] for match in spawned if match][-1])
 
 
 def test_a_node_that_is_told_to_stop_answers_the_reads_it_holds(tmp_path: Path) -> None:

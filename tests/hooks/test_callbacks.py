@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from node.config import Schedule
 from node.hooks.queue import CallbackQueue
 from node.sign.node import NodeKey
 from node.store import keys
@@ -194,3 +195,23 @@ class TestRefusedTargets:
         response = await node.client.post(path, json=body | {"callback_url": url})
         assert response.status_code == 422
         assert response.json()["detail"][0]["loc"] == ["body", "callback_url"]
+
+
+class TestWithoutLooking:
+    """A worker knows the times of what it has under way: it does not find them by looking around."""
+
+    @pytest.fixture(autouse=True)
+    def look(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("node.hooks.queue.LOOK", 1000.0)
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        schedule = Schedule((0.05, 0.05, 5.0))
+        return {"callback_allow_private": True, "embedding_model": "none", "callback_schedule": schedule}
+
+    async def test_events_and_the_schedule_wake_it(self, node: NodeUnderTest) -> None:
+        async with Receiver(PUBLIC, lambda n: 500 if n < 2 else 204) as receiver, node.worker():
+            thread = (await node.client.post(BOARD, json=QUESTION | {"callback_url": receiver.url})).json()
+            await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})
+            await receiver.until(3)
+            assert [message["data"]["seq"] for _, message in receiver.messages] == [1]

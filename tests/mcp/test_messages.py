@@ -147,6 +147,13 @@ async def test_members_of_a_batch_are_answered_in_order(node: NodeUnderTest) -> 
     assert (fourth["id"], fourth["error"]["code"]) == (0, -32600), "initialize must not be part of a batch"
 
 
+@pytest.mark.parametrize("count", [0, 51, 100_000])
+async def test_a_batch_of_too_many_or_none_is_refused_whole(node: NodeUnderTest, count: int) -> None:
+    response = await post(node, [1] * count if count > 51 else [request("ping")] * count)
+    assert response.status_code == 400
+    assert response.json()["error"] == {"code": -32600, "message": "A batch holds 1 to 50 messages"}
+
+
 async def test_calls_of_a_batch_run_one_after_the_other(node: NodeUnderTest) -> None:
     created = await result(node, "tools/call", {"name": "create_session"})
     session = created["structuredContent"]["session_id"]

@@ -1,7 +1,7 @@
 """`relay-node admin threads`, on a real node."""
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 from node.store import keys
 from tests.node_under_test import NodeUnderTest
@@ -26,12 +26,11 @@ async def listed(admin: Admin, status: str) -> list[str]:
 
 async def is_gone(node: NodeUnderTest, thread: str) -> bool:
     """Whether no key bears its id, but the counter of a limit, which ends by itself."""
-    names = cast("list[bytes]", await node.store.command("KEYS", f"*{thread}*"))
-    return not [name for name in names if not name.startswith(b"rate:")]
+    return all(name.startswith("rate:") for name in await node.names(f"*{thread}*"))
 
 
 async def is_listened_to(node: NodeUnderTest, channel: str) -> bool:
-    return await node.store.command("PUBSUB", "SHARDNUMSUB", channel) == [channel.encode(), 1]
+    return await node.store.command("PUBSUB", "SHARDNUMSUB", channel, key=channel) == [channel.encode(), 1]
 
 
 async def test_a_closed_thread_is_read_and_takes_no_replies(node: NodeUnderTest, admin: Admin) -> None:

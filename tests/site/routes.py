@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+from node.a2a.tasks_api import SharedTasksApi
 from node.board.api import BoardApi
 from node.feedback.api import FeedbackApi
 from node.ops.health import HealthApi
@@ -19,8 +20,8 @@ def room_routes() -> list[Route]:
     return [
         *RelayApi(NOBODY, NOBODY).routes(),
         *BoardApi(NOBODY, NOBODY, NOBODY).routes(),
-        *TasksApi(NOBODY, NOBODY, NOBODY).routes(),
+        *SharedTasksApi(NOBODY, NOBODY, TasksApi(NOBODY, NOBODY, NOBODY), NOBODY).routes(),
         *SessionsApi(NOBODY, NOBODY).routes(),
         *FeedbackApi(NOBODY, NOBODY).routes(),
-        *HealthApi(NOBODY, NOBODY, NOBODY).routes(),
+        *HealthApi(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY).routes(),
     ]

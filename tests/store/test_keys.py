@@ -1,7 +1,9 @@
 """Ids that carry their partition, and keys that carry it as a hash tag (DESIGN 4)."""
 
 import re
-from uuid import UUID
+from collections.abc import Callable
+from itertools import pairwise
+from uuid import RFC_4122, UUID
 
 import pytest
 from hypothesis import given
@@ -10,18 +12,30 @@ from hypothesis import strategies as st
 from node.store import keys
 
 
-@given(st.integers(0, keys.PARTITIONS - 1))
-def test_an_id_says_its_partition(partition: int) -> None:
-    made = keys.new_id(partition)
+@pytest.mark.parametrize("new", [keys.new_id, keys.unlisted_id])
+@given(partition=st.integers(0, keys.PARTITIONS - 1))
+def test_an_id_says_its_partition(new: Callable[[int], str], partition: int) -> None:
+    made = new(partition)
+    assert UUID(made).variant == RFC_4122
     assert keys.partition_of_id(made) == partition
     assert UUID(made).version == 7
     assert keys.is_id(made)
 
 
-def test_ids_of_one_partition_are_distinct_and_in_order_of_time() -> None:
-    made = [keys.new_id(5) for _ in range(1000)]
+@pytest.mark.parametrize("new", [keys.new_id, keys.unlisted_id])
+def test_ids_of_one_partition_are_distinct_and_in_order_of_time(new: Callable[[int], str]) -> None:
+    made = [new(5) for _ in range(1000)]
     assert len(set(made)) == 1000
     assert [text[:13] for text in made] == sorted(text[:13] for text in made)
+
+
+def test_an_unlisted_id_cannot_be_guessed_from_the_one_before() -> None:
+    """The ids of the library count up within a millisecond: all but their last 32 bits were known."""
+    tails = [UUID(keys.unlisted_id()).int & (2**62 - 1) for _ in range(2000)]
+    steps = [abs(after - before) for before, after in pairwise(tails)]
+    assert min(steps) > 2**34
+    ones = [sum(tail >> bit & 1 for tail in tails) for bit in range(62)]
+    assert all(800 < count < 1200 for count in ones)  # each bit is as often set as not: 9 standard deviations
 
 
 @given(st.text())

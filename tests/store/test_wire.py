@@ -29,6 +29,20 @@ async def test_a_command_for_every_primary_answers_once_on_a_single_server(store
     assert await store.everywhere("PING") == [b"PONG"]
 
 
+async def test_many_commands_answer_in_the_order_in_which_they_were_given(store: Store) -> None:
+    pairs = [(f"key-{n}", str(n).encode()) for n in range(300)]
+    assert await store.commands(("SET", key, value) for key, value in pairs) == [b"OK"] * 300
+    assert await store.commands([("GET", key) for key, _ in pairs]) == [value for _, value in pairs]
+    assert await store.commands([]) == []
+    assert store.stats.in_flight == 0
+
+
+async def test_of_many_commands_one_that_fails_is_told_and_the_others_run(store: Store) -> None:
+    with pytest.raises(CommandFailed, match="INCR: ERR"):
+        await store.commands([("SET", "a", "text"), ("INCR", "a"), ("SET", "b", "2")])
+    assert await store.commands([("GET", "a"), ("GET", "b")]) == [b"text", b"2"]
+
+
 async def test_an_error_reply_is_a_failure_that_names_the_call(store: Store) -> None:
     await store.command("SET", "key", "text")
     with pytest.raises(CommandFailed, match="LPUSH: WRONGTYPE"):

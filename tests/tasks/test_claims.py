@@ -271,5 +271,5 @@ async def test_a_wait_out_of_range_is_refused(node: NodeUnderTest, query: dict[s
 
 
 async def _listeners(node: NodeUnderTest, task_id: str) -> Any:
-    counts: Any = await node.store.command("PUBSUB", "SHARDNUMSUB", keys.task(task_id))
+    counts: Any = await node.store.command("PUBSUB", "SHARDNUMSUB", keys.task(task_id), key=keys.task(task_id))
     return counts[1]

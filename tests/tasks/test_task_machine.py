@@ -1,17 +1,13 @@
 """Contracts against a model: whatever is done in whatever order, they are what the rules say (SPEC 3.1, DESIGN 8)."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
 
 from node.idempotency import once
-from node.refusal import Refused
 from node.tasks.model import (
     STATUSES,
     Cancellation,
@@ -24,10 +20,8 @@ from node.tasks.model import (
     Task,
     Transition,
 )
-from tests.fake_store import Clock, FakeStore
+from tests.machine import StoreMachine
 from tests.tasks.calls import tasks_on, told
-
-T = TypeVar("T")
 
 PUBLISHER = "desk"
 ACTORS = st.sampled_from([PUBLISHER, "ann", "bob"])
@@ -80,7 +74,7 @@ class Model:
         return "task.state" if self.status in ("completed", "canceled") else None
 
 
-class TaskMachine(RuleBasedStateMachine):
+class TaskMachine(StoreMachine):
     """Contracts on a store in memory whose clock only moves when told to."""
 
     models: Bundle[Model] = Bundle("models")
@@ -88,39 +82,15 @@ class TaskMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._stack = ExitStack()
-        self._runner = self._stack.enter_context(asyncio.Runner())
-        self._clock = Clock()
-        self._stack.enter_context(self._clock.installed())
-        self._now = 0
         self._all: list[Model] = []
-
-        async def begin() -> FakeStore:
-            return FakeStore()
-
-        self._store = self._runner.run(begin())
-        self._stack.callback(lambda: self._runner.run(self._store.close()))
-        self._tasks = tasks_on(self._store)
+        self._compacted: list[Model] = []
+        self._tasks = tasks_on(self.store)
 
     def teardown(self) -> None:
-        with self._stack:
+        with self.stack:
             for model in self._all:
-                events: Any = self._runner.run(told(self._store, model.id))
+                events: Any = self.run_step(told(self.store, model.id))
                 assert [event["type"] for event in events] == [f"task.{what}" for what in model.told]
-
-    def attempt(self, step: Callable[[], Awaitable[T]], refusal: str | None) -> T | None:
-        """The answer to a step that must succeed, or None for one that must be refused."""
-
-        async def attempt() -> T | str:
-            try:
-                return await step()
-            except Refused as refused:
-                assert refused.code == refusal
-                return ""
-
-        answer = self._runner.run(attempt())
-        assert refusal is None or answer == ""
-        return None if isinstance(answer, str) else answer
 
     @initialize(target=models, lease=st.sampled_from([None, 30, 600]), bound=st.booleans())
     def begin(self, lease: int | None, bound: bool) -> Model:
@@ -134,13 +104,13 @@ class TaskMachine(RuleBasedStateMachine):
     def offer(self, lease: int | None, bound: bool) -> Model:
         """A new contract and its model."""
         new = NewTask(PUBLISHER, "Count the panels", lease_seconds=lease, require_proof=bound)
-        task, _ = self._runner.run(self._tasks.create(new, None, None))
+        task, _ = self.run_step(self._tasks.create(new, None, None))
         self._all.append(model := Model(task.id, task.publisher_token, lease, bound))
         return model
 
     @rule(target=tokens, model=models, agent=AGENTS, key=st.sampled_from([None, "k1", "k2"]))
     def claim(self, model: Model, agent: str, key: str | None) -> str:
-        model.lapse(self._now)
+        model.lapse(self.now)
         standing = model.status in ("claimed", "in_progress")
         again = standing and key is not None and model.key == (agent, key)
         refusal = None if model.status == "offered" or again else "task.claimed" if standing else "task.state"
@@ -156,7 +126,7 @@ class TaskMachine(RuleBasedStateMachine):
             model.change("claimed", "claimed")
             model.assignee, model.token, model.key = agent, claim.claim_token, (agent, key) if key else None
             model.attempt += 1
-            model.ends = None if model.lease is None else self._now + model.lease
+            model.ends = None if model.lease is None else self.now + model.lease
         return claim.claim_token
 
     @rule(
@@ -167,7 +137,7 @@ class TaskMachine(RuleBasedStateMachine):
         wanted=st.none() | st.sampled_from(STATUSES),
     )
     def transition(self, model: Model, actor: str, publisher: bool, token: str | None, wanted: Status | None) -> None:
-        model.lapse(self._now)
+        model.lapse(self.now)
         token = None if token is None else model.meant(token)
         shown = token is not None and token == model.token
         proven = (actor == PUBLISHER and publisher) or (actor == model.assignee and shown)
@@ -186,7 +156,7 @@ class TaskMachine(RuleBasedStateMachine):
 
     @rule(model=models, token=st.just(OWN) | tokens, result=st.sampled_from([b"null", b"1", b'{"a": 1}']))
     def complete(self, model: Model, token: str, result: bytes) -> None:
-        model.lapse(self._now)
+        model.lapse(self.now)
         token = model.meant(token)
         refusal = model.holding(token)
         if refusal == "task.state" and model.status == "completed":
@@ -198,14 +168,14 @@ class TaskMachine(RuleBasedStateMachine):
 
     @rule(model=models, token=st.just(OWN) | tokens)
     def extend(self, model: Model, token: str) -> None:
-        model.lapse(self._now)
+        model.lapse(self.now)
         token = model.meant(token)
         if self.attempt(lambda: self._tasks.extend(model.id, Holding(token)), model.holding(token)):
-            model.ends = None if model.lease is None else self._now + model.lease
+            model.ends = None if model.lease is None else self.now + model.lease
 
     @rule(model=models, token=st.just(OWN) | tokens)
     def release(self, model: Model, token: str) -> None:
-        model.lapse(self._now)
+        model.lapse(self.now)
         token = model.meant(token)
         refusal = model.holding(token, released=True)
         if self.attempt(lambda: self._tasks.release(model.id, Holding(token)), refusal) and model.status != "offered":
@@ -213,7 +183,7 @@ class TaskMachine(RuleBasedStateMachine):
 
     @rule(model=models, proof=st.sampled_from(["token", "none", "wrong"]))
     def cancel(self, model: Model, proof: str) -> None:
-        model.lapse(self._now)
+        model.lapse(self.now)
         shown = {"token": model.publisher_token, "none": None, "wrong": model.id}[proof]
         refusal = "task.proof" if proof != "token" else "task.state" if model.status == "completed" else None
         answer = self.attempt(lambda: self._tasks.cancel(model.id, Cancellation(shown), None), refusal)
@@ -222,26 +192,33 @@ class TaskMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 29, 30, 600]))
     def wait(self, seconds: int) -> None:
-        self._clock.advance(seconds)
-        self._now += seconds
+        self.advance(seconds)
 
     @rule()
     def sweep(self) -> None:
         """What the worker does: end the leases, and project what was told of."""
-        self._runner.run(self._tasks.sweep())
+        self.run_step(self._tasks.sweep())
         for model in self._all:
-            model.lapse(self._now)
-            self._runner.run(self._tasks.project(model.id))
+            model.lapse(self.now)
+            self.run_step(self._tasks.project(model.id))
         for status in STATUSES:
-            page = self._runner.run(self._tasks.page(PageQuery(status, limit=50)))
+            page = self.run_step(self._tasks.page(PageQuery(status, limit=50)))
             assert {task.id for task in page.tasks} == {model.id for model in self._all if model.status == status}
             assert page.total == len(page.tasks)
+
+    @rule(model=models)
+    def compact(self, model: Model) -> None:
+        """What the worker does days after a contract is over; at any other time it must do nothing."""
+        over = model.status in ("completed", "canceled")
+        assert self.run_step(self._tasks.compact(model.id)) == (over and model not in self._compacted)
+        if over:
+            self._compacted.append(model)
 
     @invariant()
     def every_record_is_as_the_model_says(self) -> None:
         for model in self._all:
-            task = self._runner.run(self._tasks.get(model.id))
-            void = model.ends is not None and model.ends <= self._now
+            task = self.run_step(self._tasks.get(model.id))
+            void = model.ends is not None and model.ends <= self.now
             assert (task.status, task.assignee_id) == (("offered", None) if void else (model.status, model.assignee))
             assert task.attempt == model.attempt
             assert (task.lease_expires_at is None) == (model.ends is None or void)

@@ -92,6 +92,43 @@ async def test_brackets_in_a_text_are_no_nesting(node: NodeUnderTest) -> None:
     assert (await node.client.post("/api/v1/relay", content=body, headers=JSON)).status_code == 200
 
 
+@pytest.mark.parametrize("path", POSTS)
+async def test_a_body_of_many_small_parts_is_refused_unread(node: NodeUnderTest, path: str) -> None:
+    """1 MiB of `[],` held a process for a quarter of a second, of `[[[…]]],` for a whole one."""
+    for part in (b"[]", b"{}", b"[" * 60 + b"]" * 60):
+        body = b'{"message": "Hello", "x":[' + b",".join([part] * (1_000_000 // (len(part) + 1))) + b"]}"
+        response = await node.client.post(path, content=body, headers=JSON)
+        assert response.status_code == 422
+        assert response.json()["detail"][0]["msg"] == "body holds more than 20000 objects and lists"
+
+
+async def test_as_many_parts_as_are_allowed_are_taken_and_those_in_texts_do_not_count(node: NodeUnderTest) -> None:
+    parts: list[object] = [[], {}] * 9_998
+    body = {"message": "Hello there", "x": parts, "y": ['"[[{{\\', "[" * 30_000, '\\"]]}}', "{" * 30_000]}
+    response = await node.client.post("/api/v1/relay", json=body)
+    assert response.status_code == 200, response.text
+    body["x"] = [*parts, [], []]
+    assert (await node.client.post("/api/v1/relay", json=body)).status_code == 422
+
+
+async def test_a_text_cannot_hide_the_depth_of_what_follows(node: NodeUnderTest) -> None:
+    deep = "[" * 70 + "]" * 70
+    for text in ('"]]]]"', '"\\\\"', '"\\""', '"\\\\\\"]]]"'):
+        body = f'{{"message": "Hello", "a": [{",".join([text] * 100)}], "x": {deep}}}'.encode()
+        response = await node.client.post("/api/v1/relay", content=body, headers=JSON)
+        assert response.status_code == 422, text
+        assert "64 levels" in response.json()["detail"][0]["msg"]
+
+
+@pytest.mark.parametrize("number", ["1e300", "-1e-300", "9" * 300, "0.1", "-0", "1E+2", "18446744073709551617"])
+async def test_any_number_that_a_client_can_read_back_is_taken(node: NodeUnderTest, number: str) -> None:
+    body = f'{{"message": "Hello there", "public": false, "n": {number}}}'.encode()
+    response = await node.client.post("/api/v1/relay", content=body, headers=JSON)
+    assert response.status_code == 200
+    kept = await node.client.get(f"/api/v1/relay/{response.json()['reference_id']}")
+    assert kept.content.endswith(f'"n": {number}}}}}'.encode())
+
+
 async def test_the_last_of_duplicate_keys_wins(node: NodeUnderTest) -> None:
     body = b'{"title": "First title", "title": "Second title", "body": "Which title is it?"}'
     response = await node.client.post("/api/v1/board", content=body, headers=JSON)
@@ -125,7 +162,13 @@ async def test_a_body_that_grows_too_large_is_cut_off(node: NodeUnderTest, path:
     assert sent <= 2 * 1024 * 1024
 
 
-@pytest.mark.parametrize("query", ["limit=%ff", "limit=%00", "limit=1&limit=x", "limit=" + "9" * 5000, "%ff=1&limit=0"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("limit=%ff", "limit=%00", "limit=1&limit=x", "limit=" + "9" * 5000, "%ff=1&limit=0"),
+        *("offset=1e3", "offset=1E1", "limit=20.0", "offset=-0.0", "limit=%2B5", "offset="),
+    ],
+)
 async def test_a_bad_query_is_refused(node: NodeUnderTest, query: str) -> None:
     response = await node.client.get(f"/api/v1/board?{query}")
     assert response.status_code == 422

@@ -1,0 +1,192 @@
+"""Threads against a model: whatever is done in whatever order, they are what the rules say (SPEC 4.4, DESIGN 8)."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
+
+from node.board.model import NewReply, NewThread, PageQuery, ThreadQuery
+from node.board.moderation import Status
+from node.board.service import Board
+from node.board.store import BoardStore
+from node.config import Limit, Settings
+from node.hooks.policy import TargetPolicy
+from node.idempotency import Once, once
+from node.signed import Signed
+from tests.machine import StoreMachine
+from tests.node_under_test import SECRET
+
+THREADS = 3  # at most: lists have an order then, and each thread gets more steps
+LIMIT = Limit(3, 60)
+CLIENTS = st.sampled_from(["203.0.113.1", "203.0.113.2"])
+KEYS = st.sampled_from([None, "k1", "k2"])
+SIGNERS = st.sampled_from([None, "ann", "bob"])
+BODIES = st.sampled_from(["I can read it for you tomorrow morning.", "Nobody has answered this question yet."])
+REMEMBERED = 300  # s an Idempotency-Key is
+STATUSES: tuple[Status, ...] = ("open", "closed", "hidden")
+
+
+class Model:
+    """What a thread must be."""
+
+    def __init__(self, thread_id: str, title: str, signer: str | None, asked: str | None, now: int) -> None:
+        self.id = thread_id
+        self.title = title
+        self.signer = signer
+        self.asked = asked
+        """The Idempotency-Key under which it was posted."""
+        self.began = self.active = now
+        self.status: Status | None = "open"
+        """None once it is purged."""
+        self.replies: list[str] = []
+        self.accepted: dict[str, list[int]] = {}
+        self.keys: dict[tuple[str, str], tuple[str, int, int]] = {}
+
+    @property
+    def shown(self) -> bool:
+        return self.status in ("open", "closed")
+
+    def limited(self, client: str, now: int) -> bool:
+        taken = [at for at in self.accepted.get(client, []) if at > now - LIMIT.seconds]
+        self.accepted[client] = taken
+        return len(taken) >= LIMIT.count
+
+
+class ThreadMachine(StoreMachine):
+    """Threads in memory, through their service."""
+
+    models: Bundle[Model] = Bundle("models")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._all: list[Model] = []
+        self._signatures = 0
+        given = Settings(secret=SECRET, base_url="http://node.example")
+        self._board = Board(BoardStore(self.store, REMEMBERED), given, TargetPolicy(given))
+
+    def signed(self, signer: str | None) -> Signed | None:
+        """A signature that was never used."""
+        self._signatures += 1
+        return Signed(signer, b'{"by":"test"}', f"r{self._signatures}") if signer else None
+
+    @initialize(target=models, signer=SIGNERS, key=KEYS)
+    def begin(self, signer: str | None, key: str | None) -> Model:
+        return self.post(signer, key)
+
+    @precondition(lambda self: len(self._all) < THREADS)
+    @rule(target=models, signer=SIGNERS, key=KEYS)
+    def post_another(self, signer: str | None, key: str | None) -> Model:
+        return self.post(signer, key)
+
+    def post(self, signer: str | None, key: str | None) -> Model:
+        title = f"Who can read report number {len(self._all)}?"
+        thread, replayed = self.run_step(
+            self._board.post(self.wanted(title), self.signed(signer), self.asked(title, key))
+        )
+        assert not replayed
+        assert thread.is_signed == (signer is not None)
+        self._all.append(model := Model(thread.id, title, signer, key, self.now))
+        return model
+
+    def wanted(self, title: str) -> NewThread:
+        return NewThread(title, "It has forty pages and many tables in it.")
+
+    def asked(self, title: str, key: str | None) -> Once | None:
+        return once("thread", title, key, title.encode())
+
+    @precondition(lambda self: any(model.asked for model in self._all))
+    @rule(model=models)
+    def post_again_under_the_same_key(self, model: Model) -> None:
+        if model.asked is None or model.began + REMEMBERED <= self.now:
+            return
+        again = self.attempt(
+            lambda: self._board.post(self.wanted(model.title), None, self.asked(model.title, model.asked)),
+            None if model.shown else "thread.unknown",
+        )
+        if again:
+            thread, replayed = again
+            assert (thread.id, thread.status, thread.reply_count, replayed) == (model.id, "open", 0, True)
+
+    @rule(model=models, client=CLIENTS, body=BODIES, key=KEYS, signer=SIGNERS)
+    def reply(self, model: Model, client: str, body: str, key: str | None, signer: str | None) -> None:
+        wanted = once("reply", client, key, body.encode())
+        step = self._board.reply(model.id, client, LIMIT, NewReply(body), self.signed(signer), wanted)
+        answer = self.attempt(lambda: step, None if model.status else "thread.unknown")
+        if answer is None:
+            return
+        added, reply = answer
+        if model.limited(client, self.now):
+            assert added.kind == "limited"
+            return
+        model.accepted[client].append(self.now)
+        before = model.keys.get((client, key or ""))
+        if before and before[2] + REMEMBERED > self.now:
+            assert added.kind == ("replayed" if before[0] == body else "conflict")
+            assert before[0] != body or reply.seq == before[1]
+        elif model.status != "open":
+            assert added.kind == "closed"
+        else:
+            model.replies.append(body)
+            model.active = self.now
+            assert (added.kind, reply.seq, reply.body) == ("added", len(model.replies), body)
+            if key:
+                model.keys[client, key] = (body, reply.seq, self.now)
+
+    @rule(model=models, signer=SIGNERS)
+    def close(self, model: Model, signer: str | None) -> None:
+        """By whoever signed it, and nobody else."""
+        if signer is None or (model.status and signer != model.signer):
+            refusal = "thread.signer"
+        else:
+            refusal = None if model.shown else "thread.unknown"
+        if self.attempt(lambda: self._board.close(model.id, self.signed(signer)), refusal):
+            model.status = "closed"
+
+    @rule(model=models, status=st.sampled_from(["closed", "hidden"]))
+    def moderate(self, model: Model, status: Status) -> None:
+        """By the operator; a hidden thread stays so."""
+        assert status != "open"
+        self.attempt(
+            lambda: self._board.moderation.set_status(model.id, status), None if model.status else "thread.unknown"
+        )
+        if model.status and model.status != "hidden":
+            model.status = status
+
+    @rule(model=models)
+    def purge(self, model: Model) -> None:
+        self.attempt(lambda: self._board.moderation.purge(model.id), None if model.status else "thread.unknown")
+        model.status = None
+
+    @rule(model=models, since=st.integers(0, 4), limit=st.integers(1, 2))
+    def read(self, model: Model, since: int, limit: int) -> None:
+        query = ThreadQuery(since_seq=since, limit=limit)
+        thread = self.attempt(lambda: self._board.read(model.id, query), None if model.shown else "thread.unknown")
+        if thread:
+            expected = list(enumerate(model.replies, 1))[since : since + limit]
+            assert isinstance(thread.replies, list)
+            assert [(reply.seq, reply.body) for reply in thread.replies] == expected
+            assert (thread.title, thread.status, thread.reply_count) == (model.title, model.status, len(model.replies))
+
+    @rule(seconds=st.sampled_from([1, 59, 60, 300]))
+    def wait(self, seconds: int) -> None:
+        self.advance(seconds)
+
+    @rule(model=models)
+    def project(self, model: Model) -> None:
+        """What the worker does for every event, however late."""
+        self.run_step(self._board.project(model.id))
+
+    @invariant()
+    def every_list_has_its_threads_newest_activity_first(self) -> None:
+        for status in STATUSES:
+            expected = {model.id: model.active for model in self._all if model.status == status}
+            found, total = self.run_step(self._board.moderation.list(status, 10, 0))
+            assert {thread.id for thread in found} == expected.keys()
+            assert total == len(expected)
+            times = [expected[thread.id] for thread in found]
+            assert times == sorted(times, reverse=True)
+        page = self.run_step(self._board.page(PageQuery()))
+        assert {thread.id for thread in page.threads} == {model.id for model in self._all if model.status == "open"}
+
+
+TestThreads = ThreadMachine.TestCase
+TestThreads.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)

@@ -1,0 +1,69 @@
+"""A disk that forgets at a power loss what was not fsynced: the mount, and the switch (`losing_filesystem.py`)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+from tests.servers import PATIENCE, until
+
+UNSYNCED = "user.unsynced"
+"""Extended attribute of the root: bytes that a power loss would cost now."""
+
+SYNCED = "user.synced"
+"""Extended attribute of the root: when (s, monotonic) the last fsync of what had changed began."""
+
+POWER = "user.power"
+"""Extended attribute of the root; setting it to `off` is the power loss."""
+
+
+class LosingDisk:
+    """The mount of such a disk, for as long as the context lasts. Raises OSError where FUSE does not work."""
+
+    def __init__(self, folder: Path) -> None:
+        self.backing = folder / "backing"
+        self.mount = folder / "mount"
+
+    def __enter__(self) -> Self:
+        for place in (self.backing, self.mount):
+            place.mkdir(parents=True)
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                "-m",
+                "tests.faults.losing_filesystem",
+                str(self.backing),
+                str(self.mount),
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        until(lambda: self.mount.is_mount() or self._process.poll() is not None, "the disk is mounted")
+        if not self.mount.is_mount():
+            raise OSError(self._process.communicate()[1])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["fusermount3", "-u", "-z", str(self.mount)], check=False)
+        self._process.kill()  # it lives on while somebody has a file open
+        self._process.wait(PATIENCE)
+        if self._process.stderr:
+            self._process.stderr.close()
+
+    @property
+    def unsynced(self) -> int:
+        """Bytes that a power loss would cost now; after one, those that it did."""
+        return int(os.getxattr(self.mount, UNSYNCED))
+
+    @property
+    def synced(self) -> float:
+        """When (s, monotonic) the last fsync began: what was written before is safe."""
+        return float(os.getxattr(self.mount, SYNCED))
+
+    def lose_power(self) -> int:
+        """Forget what was not fsynced, and serve nothing any more. Returns how many bytes that were."""
+        os.setxattr(self.mount, POWER, b"off")
+        return self.unsynced

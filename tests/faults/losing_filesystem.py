@@ -1,0 +1,143 @@
+"""A file system over a directory that forgets at a power loss what was not fsynced (FUSE).
+
+What a write replaces is remembered until the file is fsynced; when the power goes, it is put back, newest
+first. So of every file its bytes as of its last fsync are left: the strictest disk that keeps its word. Names
+(create, rename, unlink) last at once, as on a journaling file system that orders them.
+
+`python -m tests.faults.losing_filesystem <backing> <mount>` serves one mount.
+"""
+
+import errno
+import os
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tests.faults.losing_disk import POWER, SYNCED, UNSYNCED
+
+mfusepy: Any = import_module("mfusepy")
+"""Loads libfuse, which not every machine has that these files are checked on."""
+
+STAT = ("st_atime", "st_ctime", "st_gid", "st_ino", "st_mode", "st_mtime", "st_nlink", "st_size", "st_uid")
+
+
+class _Disk(mfusepy.Operations):
+    use_ns = False
+
+    def __init__(self, backing: Path) -> None:
+        self._backing = str(backing)
+        self._undo: dict[int, list[tuple[int, int, bytes, int]]] = {}
+        """By inode: descriptor, offset, bytes and file size before each change since the last fsync."""
+        self._lost = 0
+        self._synced = 0.0
+        self._on = True
+
+    def _path(self, path: str) -> str:
+        if not self._on:
+            raise mfusepy.FuseOSError(errno.EIO)
+        return self._backing + path
+
+    def _remember(self, fh: int, offset: int, length: int) -> None:
+        found = os.fstat(fh)
+        entry = (os.dup(fh), offset, os.pread(fh, length, offset), found.st_size)
+        self._undo.setdefault(found.st_ino, []).append(entry)
+
+    def _lose(self) -> None:
+        self._on = False
+        for changes in self._undo.values():
+            for fd, offset, before, size in reversed(changes):
+                self._lost += max(0, os.fstat(fd).st_size - size)
+                os.pwrite(fd, before, offset)
+                os.ftruncate(fd, size)
+                os.close(fd)
+        self._undo.clear()
+
+    def getxattr(self, path: str, name: str, position: int = 0) -> bytes:
+        if name == SYNCED:
+            return repr(self._synced).encode()
+        if name != UNSYNCED:
+            raise mfusepy.FuseOSError(errno.ENODATA)
+        if not self._on:
+            return str(self._lost).encode()
+        grown = sum(os.fstat(changes[0][0]).st_size - changes[0][3] for changes in self._undo.values())
+        return str(grown).encode()
+
+    def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> int:
+        if (name, value) != (POWER, b"off"):
+            raise mfusepy.FuseOSError(errno.ENOTSUP)
+        self._lose()
+        return 0
+
+    def fsync(self, path: str, datasync: int, fh: int) -> int:
+        self._path(path)
+        began = time.monotonic()
+        for fd, *_ in self._undo.pop(os.fstat(fh).st_ino, []):
+            os.close(fd)
+            self._synced = began
+        return 0
+
+    def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
+        self._path(path)
+        self._remember(fh, offset, len(data))
+        return os.pwrite(fh, data, offset)
+
+    def truncate(self, path: str, length: int, fh: int | None = None) -> int:
+        with open(self._path(path), "rb+", buffering=0) as file:  # noqa: PTH123 - a descriptor is what we need
+            size = os.fstat(file.fileno()).st_size
+            self._remember(file.fileno(), length, max(0, size - length))
+            os.ftruncate(file.fileno(), length)
+        return 0
+
+    def open(self, path: str, flags: int) -> int:
+        # What a write replaces is read first; and the kernel has made an append a write at an offset.
+        readable = flags & ~(os.O_APPEND | os.O_WRONLY | os.O_TRUNC) | os.O_RDWR
+        return os.open(self._path(path), readable)
+
+    def create(self, path: str, mode: int, fi: Any = None) -> int:
+        return os.open(self._path(path), os.O_RDWR | os.O_CREAT, mode)
+
+    def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
+        self._path(path)
+        return os.pread(fh, size, offset)
+
+    def release(self, path: str, fh: int) -> int:
+        os.close(fh)
+        return 0
+
+    def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
+        # The root is there without power too, to be asked what was lost.
+        found = os.lstat(self._backing if path == "/" else self._path(path))
+        return {name: getattr(found, name) for name in STAT}
+
+    def readdir(self, path: str, fh: int) -> list[str]:
+        return [".", "..", *os.listdir(self._path(path))]  # noqa: PTH208
+
+    def rename(self, old: str, new: str) -> int:
+        Path(self._path(old)).replace(self._path(new))
+        return 0
+
+    def unlink(self, path: str) -> int:
+        Path(self._path(path)).unlink()
+        return 0
+
+    def mkdir(self, path: str, mode: int) -> int:
+        Path(self._path(path)).mkdir(mode)
+        return 0
+
+    def rmdir(self, path: str) -> int:
+        Path(self._path(path)).rmdir()
+        return 0
+
+    def mknod(self, path: str, mode: int, dev: int) -> int:
+        os.mknod(self._path(path), mode, dev)
+        return 0
+
+    def chmod(self, path: str, mode: int) -> int:
+        Path(self._path(path)).chmod(mode)
+        return 0
+
+
+if __name__ == "__main__":
+    mfusepy.FUSE(_Disk(Path(sys.argv[1])), sys.argv[2], foreground=True, nothreads=True, direct_io=True)

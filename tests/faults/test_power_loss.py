@@ -1,0 +1,111 @@
+"""The power goes: what was not fsynced is gone, and RELAY_DURABILITY says what that may be (DESIGN 10).
+
+The embedded Redis runs on a disk that forgets what was not fsynced (`losing_disk.py`).
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from node.store.embedded import Embedded
+from tests.faults.losing_disk import LosingDisk
+from tests.faults.report import ROWS, Row
+from tests.faults.writers import Writers, kept, unlimited
+from tests.node_under_test import running, until
+
+FULL = os.environ.get("FAULTS") == "full"
+TIMES = 5 if FULL else 1
+WRITES = 1_500 if FULL else 200
+
+
+def without_fuse() -> str:
+    """Why there is no such disk here; empty if there is."""
+    if shutil.which("fusermount3") is None or find_spec("mfusepy") is None:
+        return "fuse3 or mfusepy is not installed"
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/fuse: {error.strerror}"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(without_fuse()), reason=without_fuse())
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[LosingDisk]:
+    with LosingDisk(tmp_path / "disk") as disk:
+        yield disk
+
+
+def test_the_disk_keeps_what_was_synced_and_forgets_the_rest(disk: LosingDisk) -> None:
+    with (disk.mount / "log").open("wb", buffering=0) as log:
+        log.write(b"kept")
+        os.fsync(log.fileno())
+        assert disk.unsynced == 0
+        log.write(b", lost")
+        log.seek(0)
+        log.write(b"KEPT")
+        log.truncate(2)
+    with (disk.mount / "never synced").open("wb") as other:
+        other.write(b"lost")
+    (disk.mount / "log").rename(disk.mount / "renamed")
+    disk.lose_power()
+    assert (disk.backing / "renamed").read_bytes() == b"kept"
+    assert (disk.backing / "never synced").read_bytes() == b""
+    with pytest.raises(OSError, match="Input/output error"):
+        (disk.mount / "renamed").read_bytes()
+
+
+@pytest.mark.parametrize("durability", ["always", "everysec"])
+async def test_a_power_loss_costs_what_the_setting_says_and_no_more(tmp_path: Path, durability: str) -> None:
+    acknowledged = refused = lost = twice = 0
+    longest = 0.0
+    for number in range(TIMES):
+        row, last = await power_lost(tmp_path / str(number), durability)
+        acknowledged, refused = acknowledged + row.acknowledged, refused + row.refused
+        lost, twice, longest = lost + row.lost, twice + row.twice, max(longest, last)
+    ROWS.append(
+        Row(
+            f"power lost, {durability}: last fsync {longest:.2f} s before",
+            TIMES,
+            acknowledged,
+            refused,
+            None,
+            lost,
+            twice,
+        )
+    )
+    assert twice == 0
+    assert durability == "everysec" or lost == 0
+
+
+async def power_lost(folder: Path, durability: str) -> tuple[Row, float]:
+    """What one power loss cost, and how many seconds before it the last fsync began."""
+    with LosingDisk(folder) as disk:
+        with Embedded(disk.mount / "data", durability) as redis:
+            process = redis.start()
+            async with running(unlimited(redis.url)) as node, Writers(node) as writers:
+                await writers.further(WRITES)
+
+                async def something_to_lose() -> bool:
+                    return disk.unsynced > 0
+
+                await until(something_to_lose)
+                process.kill()
+                process.wait()
+                safe, gone = disk.synced, time.monotonic()
+                dropped = disk.lose_power()
+                await writers.failing(1)
+        assert dropped > 0, "else this shows nothing"
+        with Embedded(disk.backing / "data", durability) as redis:
+            redis.start()
+            async with running(unlimited(redis.url)) as node:
+                found = await kept(node, writers)
+    assert not [name for name in found.lost if writers.at[name] < safe], "an fsync keeps all acknowledged before it"
+    return Row("", 1, writers.acknowledged, writers.answers[503], None, len(found.lost), found.twice), gone - safe

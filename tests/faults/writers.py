@@ -1,0 +1,187 @@
+"""Clients that write in every room without rest, and know what was acknowledged to them (DESIGN 1).
+
+A write that is not acknowledged is repeated under its Idempotency-Key until it is. So at the end all that was
+acknowledged must be there, and nothing twice.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from node.config import Limit, Limits, Settings
+from tests.node_under_test import NodeUnderTest, settings_for, until
+
+NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
+UNBOUNDED = dict.fromkeys(["client_sessions", "client_threads", "client_tasks", "client_bytes"], 0)
+HELLO = "Hello, is anybody there who can read this?"
+TURNS = 50  # of one session: its lines stay readable in one page
+LINES = "/api/v1/sessions/{}/messages?limit=100"
+READERS = 16  # at a time, of what is held against what was acknowledged
+PATIENCE = 60.0  # s until every writer has gone on: some wait for a cluster to fail over
+
+Made = dict[str, str]
+"""Texts by the id of what they became."""
+
+
+def unlimited(redis_url: str, **given: Any) -> Settings:
+    """Settings of a node that takes from one client whatever it sends."""
+    return settings_for(redis_url, limits=NO_LIMITS, **UNBOUNDED, **given)
+
+
+class Writers:
+    """So many clients of one node, for as long as the context lasts."""
+
+    def __init__(self, node: NodeUnderTest, clients: int = 16) -> None:
+        self.answers: Counter[int] = Counter()
+        self.at: dict[str, float] = {}
+        """When (loop time) each was acknowledged."""
+        self.refused: list[float] = []
+        """Loop times of all answers 503."""
+        self.relayed: Made = {}
+        self.threads: Made = {}
+        self.tasks: Made = {}
+        self.sessions: Made = {}
+        self.lines: Made = {}
+        """By session and sequence number."""
+        self.node = node
+        self._turns = [0] * clients
+        self._stopped = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._loop = asyncio.get_running_loop()
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._write(number)) for number in range(len(self._turns))]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped = True
+        outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
+        if error is None:
+            for outcome in outcomes:
+                if outcome:
+                    raise outcome
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(count for status, count in self.answers.items() if status in (200, 201))
+
+    async def further(self, writes: int) -> None:
+        """Return once so many more writes have been acknowledged."""
+        goal = self.acknowledged + writes
+        await self._until(lambda: self.acknowledged >= goal)
+
+    async def failing(self, answers: int = 20) -> None:
+        """Return once so many more writes have been answered 503."""
+        goal = self.answers[503] + answers
+        await self._until(lambda: self.answers[503] >= goal)
+
+    async def recovered(self) -> float:
+        """Seconds that answers 503 went on from now, known once every client has been served in every room."""
+        began, turns = self._loop.time(), list(self._turns)
+        # The turn under way may have been half done before.
+        await self._until(lambda: all(now > then + 1 for now, then in zip(self._turns, turns, strict=True)))
+        return max(0.0, self.refused[-1] - began) if self.refused else 0.0
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        async def holds() -> bool:
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            return condition()
+
+        await until(holds, PATIENCE)
+
+    async def _write(self, number: int) -> None:
+        session = ""
+        for turn in count():
+            title = f"Turn {turn} of client {number}"
+            text = f"{HELLO} {title}."
+            if turn % TURNS == 0:
+                if (made := await self._kept("/api/v1/sessions", {"ttl_seconds": 3600, "label": title})) is None:
+                    return
+                session = made["session_id"]
+                self._note(self.sessions, session, title)
+            if made := await self._kept("/api/v1/relay", {"message": text, "public": False}):
+                self._note(self.relayed, made["reference_id"], text)
+            if made := await self._kept(f"/api/v1/sessions/{session}/messages", {"body": text}):
+                self._note(self.lines, f"{session} {made['seq']}", text)
+            if made := await self._kept("/api/v1/board", {"title": title, "body": text}):
+                self._note(self.threads, made["id"], title)
+            if made := await self._kept("/api/v1/tasks", {"publisher_id": "p", "title": title}):
+                self._note(self.tasks, made["id"], title)
+            if self._stopped:
+                return
+            self._turns[number] = turn + 1
+
+    def _note(self, made: Made, name: str, text: str) -> None:
+        made[name] = text
+        self.at[name] = self._loop.time()
+
+    async def _kept(self, path: str, body: object) -> Any:
+        """The acknowledgement of one write, however often it takes; None if the load ends before."""
+        key = str(uuid4())
+        while not self._stopped:
+            response = await self.node.client.post(path, json=body, headers={"idempotency-key": key})
+            self.answers[response.status_code] += 1
+            if response.status_code in (200, 201):
+                return response.json()
+            assert response.status_code == 503, f"{path}: {response.status_code} {response.text}"
+            assert int(response.headers["retry-after"]) >= 1
+            self.refused.append(self._loop.time())
+            await asyncio.sleep(0.02)  # a client waits a moment; less than it was told to, so that more is tried
+        return None
+
+
+class Kept:
+    """What a node has, held against what it acknowledged."""
+
+    def __init__(self) -> None:
+        self.lost: list[str] = []
+        """Names of what was acknowledged and is not there: ids, or session and sequence number."""
+        self.twice = 0
+
+    def hold(self, acknowledged: Made, found: Made) -> None:
+        self.lost += [name for name, text in acknowledged.items() if found.get(name) != text]
+        self.twice += sum(times - 1 for times in Counter(found.values()).values())
+
+
+async def kept(node: NodeUnderTest, writers: Writers) -> Kept:
+    """Read everything there is."""
+    result = Kept()
+
+    async def found(room: str, path: str, text: Callable[[Any], str]) -> Made:
+        ids = [name.rpartition(":")[2] for name in await node.names(f"{room}:*")]
+        answers = await _all([path.format(each) for each in ids], node)
+        return {each: text(answer) for each, answer in zip(ids, answers, strict=True)}
+
+    result.hold(writers.relayed, await found("relay", "/api/v1/relay/{}", lambda answer: answer["payload"]["message"]))
+    result.hold(writers.threads, await found("thread", "/api/v1/board/{}", lambda answer: answer["title"]))
+    result.hold(writers.tasks, await found("task", "/api/v1/tasks/{}", lambda answer: answer["title"]))
+    result.hold(writers.sessions, await found("session", LINES, lambda answer: answer["label"]))
+    lines: Made = {}
+    pages = await _all([LINES.format(session) for session in writers.sessions], node)
+    for session, page in zip(writers.sessions, pages, strict=True):
+        there = [line["seq"] for line in page["lines"]] if page else []
+        assert there == list(range(1, len(there) + 1)), "sequence numbers without a gap"
+        lines |= {f"{session} {line['seq']}": line["body"] for line in page["lines"]} if page else {}
+    result.hold(writers.lines, lines)
+    return result
+
+
+async def _all(paths: list[str], node: NodeUnderTest) -> list[Any]:
+    """The answers to many reads; one that is not found is empty."""
+    gate = asyncio.Semaphore(READERS)
+
+    async def read(path: str) -> Any:
+        async with gate:
+            response = await node.client.get(path)
+        assert response.status_code in (200, 404), f"{path}: {response.status_code}"
+        return response.json() if response.status_code == 200 else None
+
+    return await asyncio.gather(*map(read, paths))

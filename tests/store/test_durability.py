@@ -1,0 +1,123 @@
+"""What a Redis keeps is read from its servers and told as it is, also where that is less than promised (DESIGN 10)."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog.testing
+
+from node.store import durability
+from node.store.durability import SETTINGS, Kept, kept, read, suffices
+from tests.cluster.conftest import TIMEOUT
+from tests.node_under_test import running, settings_for, until
+from tests.servers import Cluster, RedisServer, eventually
+from tests.store.conftest import Opener
+
+SAFE = {
+    "appendonly": "yes",
+    "appendfsync": "always",
+    "no-appendfsync-on-rewrite": "no",
+    "min-replicas-to-write": "0",
+    "min-replicas-max-lag": "10",
+    "maxmemory": "0",
+    "maxmemory-policy": "noeviction",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, "always"),
+        ({"appendfsync": "everysec"}, "everysec"),
+        ({"appendfsync": "no"}, "none"),
+        ({"appendonly": "no"}, "none"),
+        ({"no-appendfsync-on-rewrite": "yes"}, "none"),
+        ({"min-replicas-to-write": "1"}, "replicated"),
+        ({"min-replicas-to-write": "1", "min-replicas-max-lag": "0"}, "always"),
+        ({"min-replicas-to-write": "1", "appendfsync": "everysec"}, "everysec"),
+        ({"maxmemory": "64mb", "maxmemory-policy": "allkeys-lru"}, "none"),
+        ({"maxmemory": "64mb", "maxmemory-policy": "volatile-ttl"}, "none"),
+        ({"maxmemory-policy": "allkeys-lru"}, "always"),  # without a limit nothing is evicted
+        ({"maxmemory": "64mb"}, "always"),
+    ],
+)
+async def test_what_a_server_keeps_follows_from_its_settings(
+    server: RedisServer, open_store: Opener, changed: dict[str, str], expected: Kept
+) -> None:
+    for name, value in (SAFE | changed).items():
+        server.do("CONFIG", "SET", name, value)
+    store = await open_store(server.url)
+    assert await read(store) == expected
+
+
+def test_more_than_promised_suffices_and_less_does_not() -> None:
+    assert suffices("replicated", "always")
+    assert suffices("always", "everysec")
+    for less in ("none", "unknown", "everysec", "always"):
+        assert not suffices(less, "replicated")
+    assert kept(SAFE) == "always"
+    assert SAFE.keys() == set(SETTINGS)
+
+
+async def test_a_server_that_does_not_tell_is_unknown(tmp_path: Path, open_store: Opener) -> None:
+    with RedisServer(tmp_path, "--rename-command", "CONFIG", "") as server:
+        assert await read(await open_store(server.url)) == "unknown"
+
+
+async def test_a_cluster_keeps_what_its_weakest_primary_keeps(tmp_path: Path, open_store: Opener) -> None:
+    with Cluster(tmp_path, 3, "--appendonly", "yes", "--appendfsync", "always") as cluster:
+        store = await open_store(cluster.url, timeout=TIMEOUT)
+        assert await read(store) == "always"
+        cluster.servers[1].do("CONFIG", "SET", "appendfsync", "everysec")
+        assert await read(store) == "everysec"
+
+
+async def test_health_says_what_is_kept_now_and_not_what_was_promised(server: RedisServer) -> None:
+    for name, value in SAFE.items():
+        server.do("CONFIG", "SET", name, value)
+    async with running(settings_for(server.url, durability="replicated")) as node:
+
+        async def told(kept: str) -> bool:  # within the tenth of a second that an answer is reused
+            return bool((await node.client.get("/health")).json()["capabilities"]["durability"] == kept)
+
+        await until(lambda: told("always"))
+        server.do("CONFIG", "SET", "appendonly", "no")
+        await until(lambda: told("none"))
+        server.do("CONFIG", "SET", "appendonly", "yes")
+        server.do("CONFIG", "SET", "min-replicas-to-write", 1)
+        await until(lambda: told("replicated"))
+        # And it means that: no replica follows, so nothing is acknowledged.
+        refused = await node.client.post("/api/v1/sessions")
+        assert (refused.status_code, refused.headers["x-error-code"]) == (503, "store.unavailable")
+        server.do("CONFIG", "SET", "min-replicas-to-write", 0)
+        assert (await node.client.post("/api/v1/sessions")).status_code == 201
+        # The index of what the node can do is cached for minutes, so it does not say.
+        index = (await node.client.get("/.well-known/agent.json")).json()
+        assert "durability" not in index["capabilities"]
+
+
+async def test_the_log_says_once_what_is_kept_and_again_when_that_changes(
+    redis_server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.durability.LOOK_AGAIN", 0.01)
+    log = structlog.testing.CapturingLogger()
+    monkeypatch.setattr("node.store.durability.log", log)
+    store = await open_store(redis_server.url)
+    stop = asyncio.Event()
+    watching = asyncio.create_task(durability.watch(store, "everysec", stop))
+    await eventually(lambda: len(log.calls) == 1)
+    redis_server.do("CONFIG", "SET", "appendonly", "yes")
+    await eventually(lambda: len(log.calls) == 2)
+    stop.set()
+    await watching
+    assert [(call.method_name, call.args[0], call.kwargs["kept"]) for call in log.calls] == [
+        ("warning", "durability is less than promised", "none"),
+        ("info", "durability", "everysec"),
+    ]

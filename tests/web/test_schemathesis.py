@@ -1,0 +1,89 @@
+"""schemathesis finds no server error and no breach of /openapi.json on a running node.
+
+A short run by default; with FAULTS=full (`make fuzz`) as many cases as an evening has room for.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.config import Limits
+from tests.nodes import NodeProcess
+
+FULL = os.environ.get("FAULTS") == "full"
+EXAMPLES = 300 if FULL else 3
+PHASES = "examples,coverage,fuzzing,stateful" if FULL else "examples,coverage,fuzzing"
+PATIENCE = 3600 if FULL else 240  # s for all of it, on a busy machine
+CONFIG = Path(__file__).with_name("schemathesis.toml")
+NOT_TRIED = 2
+"""The event stream of MCP, which has no end, and the document itself."""
+
+NO_LIMITS = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
+DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}
+
+
+@pytest.fixture
+def running_node(tmp_path: Path) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path / "data") as node:
+        yield node.start(**NO_LIMITS).ready()
+
+
+def test_no_request_breaks_the_node_or_its_description(running_node: NodeProcess, tmp_path: Path) -> None:
+    document = json.loads(running_node.get("/openapi.json"))
+    operations = sum(len(methods) for methods in document["paths"].values())
+    said = schemathesis(running_node, tmp_path, things_made_at(running_node))
+    assert f"Tested: {operations - NOT_TRIED}" in said, said
+    passed = re.search(r"([\d,]+) generated, ([\d,]+) passed", said)
+    assert passed, said
+    assert passed[1] == passed[2]
+    assert [line for line in running_node.lines if line["level"] in {"error", "critical"}] == []
+
+
+def schemathesis(node: NodeProcess, folder: Path, things: dict[str, str]) -> str:
+    """What a run that finds nothing says; fails the test otherwise."""
+    command = [
+        str(Path(sys.executable).with_name("schemathesis")),
+        *("--config-file", str(CONFIG)),
+        *("run", f"{node.url}/openapi.json", "--phases", PHASES, "-n", str(EXAMPLES)),
+    ]
+    run = subprocess.run(
+        command,
+        cwd=folder,  # it leaves files where it runs
+        env=os.environ | things,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def things_made_at(node: NodeProcess) -> dict[str, str]:
+    """One thing of each kind that the node keeps, by the name that the configuration has for its id."""
+    artifact = {"publisher_id": "agent-1", "media_type": "text/csv", "byte_size": 22, "digest_sha256": "0" * 64}
+    return {
+        "FUZZ_THREAD": post(node, "board", {"title": "Looking for a parser", "body": "Who can help with this?"})["id"],
+        "FUZZ_TASK": post(node, "tasks", {"publisher_id": "agent-1", "title": "Summarise a report"})["id"],
+        "FUZZ_SESSION": post(node, "sessions", {})["session_id"],
+        "FUZZ_ARTIFACT": post(node, "artifacts", artifact, **DIGEST)["id"],
+        "FUZZ_MESSAGE": post(node, "relay", {"message": "Hello from one agent to another."})["reference_id"],
+    }
+
+
+def post(node: NodeProcess, room: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
+    request = urllib.request.Request(
+        f"{node.url}/api/v1/{room}",
+        json.dumps(body).encode(),
+        {"content-type": "application/json", **headers},
+    )
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)

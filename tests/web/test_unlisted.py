@@ -1,0 +1,45 @@
+"""What is unlisted is for those only who were told its id: not for a cache, nor for who counts ids."""
+
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import httpx2
+
+from tests.node_under_test import NodeUnderTest
+
+ARTIFACT = {"publisher_id": "agent-1", "media_type": "text/csv", "byte_size": 22, "digest_sha256": "0" * 64}
+DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}
+MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}
+
+
+async def made(node: NodeUnderTest, path: str, body: Any, **headers: str) -> httpx2.Response:
+    response = await node.client.post(path, json=body, headers=headers)
+    assert response.status_code in {200, 201}, response.text
+    return response
+
+
+async def test_no_cache_keeps_what_only_an_id_leads_to(node: NodeUnderTest) -> None:
+    session = (await made(node, "/api/v1/sessions", {})).json()["session_id"]
+    private = (await made(node, "/api/v1/relay", {"message": "Hello there", "public": False})).json()["reference_id"]
+    artifact = (await made(node, "/api/v1/artifacts", ARTIFACT, **DIGEST)).json()["id"]
+    for path in (f"sessions/{session}/messages", f"relay/{private}", f"artifacts/{artifact}"):
+        response = await node.client.get(f"/api/v1/{path}")
+        assert (response.status_code, response.headers["cache-control"]) == (200, "no-store"), path
+
+
+async def test_an_id_that_one_is_given_says_nothing_of_the_next_one(node: NodeUnderTest) -> None:
+    """The library's ids count up within a millisecond, so that one session's id gave half of another's away."""
+    ids: list[str] = []
+    for _ in range(3):
+        ids += [
+            (await made(node, "/api/v1/sessions", {})).json()["session_id"],
+            (await made(node, "/api/v1/relay", {"message": f"Hello {len(ids)}", "public": False})).json()[
+                "reference_id"
+            ],
+            (await made(node, "/api/v1/artifacts", ARTIFACT, **DIGEST)).json()["id"],
+            (await made(node, "/api/v1/message:send", {"message": MESSAGE})).json()["task"]["id"],
+            (await made(node, "/api/v1/message:send", {"message": MESSAGE})).json()["task"]["contextId"],
+        ]
+    tails = sorted(UUID(one).int & (2**62 - 1) for one in ids)
+    assert min(after - before for before, after in pairwise(tails)) > 2**34
