@@ -24,7 +24,18 @@ from node.refusal import Refused
 from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
 from node.web.errors import code_of, refusal, response_to
-from node.web.http import Disconnected, Header, Message, Receive, Request, Response, Scope, Send, Streaming
+from node.web.http import (
+    Disconnected,
+    Header,
+    Message,
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+    Streaming,
+    receive_all,
+)
 from node.web.route import Route
 
 log = structlog.get_logger()
@@ -115,7 +126,7 @@ class Front:
             tally.UNROUTED.add(BLOCKED.status)
             return await respond(request, BLOCKED, _without_body(send) if request.method == "HEAD" else send)
         if request.path.startswith(self._mounts):
-            return await self._mount(request)(scope, receive, _with_request_id(request, send))
+            return await self._mount(request)(scope, receive_all(scope, receive), _with_request_id(request, send))
         is_head = request.method == "HEAD"
         if is_head:
             scope["relay.head"] = True
@@ -136,7 +147,7 @@ class Front:
         elif self._router is not None:
             scope["relay.request"] = request
             try:
-                await self._router(scope, receive, _with_headers(request, send))
+                await self._router(scope, receive_all(scope, receive), _with_headers(request, send))
             finally:
                 # Two that hold each other would outlive the answer, and with them a body that nobody reads:
                 # Granian closes such a connection only when its last reader is gone.

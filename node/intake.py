@@ -24,7 +24,7 @@ from node import tally
 from node.admission import CROWD, PATIENCE, Admission
 from node.refusal import Refused
 from node.web.errors import refusal
-from node.web.http import WORK, Header, Message, Response
+from node.web.http import FIRST, WORK, Header, Message, Response
 
 log = structlog.get_logger()
 
@@ -43,6 +43,8 @@ YOUNG = 0.25
 no work. Requests of which we know that they wait say so themselves (`Request.held`, slow bodies)."""
 
 OVERLOADED = "node.overloaded"
+BODIED = frozenset({"POST", "PUT"})
+"""Methods whose body is asked for at once."""
 ALWAYS = frozenset({"/health", "/ready"})
 """Paths that are answered whatever happens."""
 RETRY_AFTER = 1.0
@@ -110,8 +112,9 @@ class Intake:
         def schedule(watcher: Any) -> None:
             limit = admission.limit
             generation = self.generation
+            scope = watcher.scope
             if limit is not None:
-                if watcher.scope["path"] in ALWAYS:
+                if scope["path"] in ALWAYS:
                     generation.entered += 1
                     call_soon_threadsafe(start, watcher, generation, context=context)
                     return
@@ -120,6 +123,9 @@ class Intake:
                     self._refuse(watcher)
                     return
             generation.entered += 1
+            if scope.get("method") in BODIED:
+                # Granian fetches it on its other thread meanwhile: when the request begins, the body is mostly there.
+                scope[FIRST] = watcher.proto.receive()
             queue.append((clock(), watcher, generation))
             if not self._beginning:
                 self._beginning = True
@@ -151,6 +157,7 @@ class Intake:
         async def run(watcher: Any, generation: Generation) -> None:
             await serve(watcher)  # which lets no exception out
             generation.left += 1
+            _let_go(watcher)
 
         loop.call_soon(self._wait, loop)
         return schedule
@@ -193,12 +200,20 @@ class Intake:
         return elapsed
 
     def _refuse(self, watcher: Any) -> None:
+        _let_go(watcher)
         status, headers, body = self._own.get(watcher.scope["path"], self._usual)
         number = b"%s%08x" % (self._request_prefix.encode(), self.admission.refused)
         start = {"type": "http.response.start", "status": status, "headers": [*headers, (b"x-request-id", number)]}
         # Both take effect when called. What they give is for awaiting, and there is nothing to await.
         watcher.proto.send(start)
         watcher.proto.send(body)
+
+
+def _let_go(watcher: Any) -> None:
+    """Wait no more for the body: Granian closes a connection whose body does not come when its last reader is gone."""
+    asked = watcher.scope.get(FIRST)
+    if asked is not None:
+        asked.cancel()
 
 
 def overloaded() -> Refused:

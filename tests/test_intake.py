@@ -11,7 +11,7 @@ from node import intake
 from node.admission import CROWD, INTERVAL, PATIENCE, Admission
 from node.intake import AT_ONCE, STORE_CALLS, YOUNG, Intake, Schedule
 from node.web.deadline import Deadlines
-from node.web.http import JSON_TYPE, Request, Response
+from node.web.http import FIRST, JSON_TYPE, Request, Response
 from tests.servers import eventually
 
 RELAY = "/api/v1/relay"
@@ -22,6 +22,12 @@ class Protocol:
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
+        self.body: asyncio.Future[dict[str, Any]] | None = None
+
+    def receive(self) -> "asyncio.Future[dict[str, Any]]":
+        assert self.body is None, "asked twice"
+        self.body = asyncio.get_running_loop().create_future()
+        return self.body
 
     def send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)
@@ -34,8 +40,8 @@ class Protocol:
 class Watcher:
     """A request as Granian hands it over."""
 
-    def __init__(self, path: str = RELAY) -> None:
-        self.scope: dict[str, Any] = {"path": path}
+    def __init__(self, path: str = RELAY, method: str = "POST") -> None:
+        self.scope: dict[str, Any] = {"path": path, "method": method}
         self.proto = Protocol()
         self.task: asyncio.Task[None] | None = None
 
@@ -143,6 +149,29 @@ async def test_a_protocol_has_errors_of_its_own() -> None:
     assert b"node.overloaded" in relay.proto.headers.values()
 
 
+async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request() -> None:
+    door = Door()
+    [post] = door.come()
+    assert post.scope[FIRST] is post.proto.body
+    await eventually(lambda: door.begun == [post])
+    assert post.proto.body is not None
+    assert not post.proto.body.done()
+    door.end.set()
+    await eventually(post.proto.body.cancelled)
+
+
+async def test_of_what_has_no_body_or_is_refused_none_is_asked_for() -> None:
+    door = Door()
+    get = Watcher(method="GET")
+    door.schedule(get)
+    door.overload(limit=1)
+    [refused] = door.come()
+    assert refused.refused
+    assert get.proto.body is refused.proto.body is None
+    door.end.set()
+    await eventually(lambda: door.intake.working == 0)
+
+
 async def test_while_others_are_turned_away_who_waited_too_long_is_too() -> None:
     door = Door()
     waiting = door.come(3)
@@ -151,6 +180,7 @@ async def test_while_others_are_turned_away_who_waited_too_long_is_too() -> None
     door.now += 2 * PATIENCE
     await eventually(lambda: door.intake.working == 0)
     assert all(watcher.refused for watcher in waiting)
+    assert all(watcher.proto.body is not None and watcher.proto.body.cancelled() for watcher in waiting)
     assert door.begun == []
     assert door.admission.refused_late == 3
 
@@ -237,7 +267,8 @@ async def test_who_is_held_for_news_or_sends_slowly_is_no_work() -> None:
     await eventually(lambda: door.begun == [watcher])
     news = asyncio.Event()
     more: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    scope: dict[str, Any] = {"method": "POST", "headers": [], **watcher.scope}
+    scope: dict[str, Any] = {**watcher.scope, "headers": []}
+    del scope[FIRST]
     request = Request(scope, more.get, "", "", Deadlines())
     body = asyncio.ensure_future(request.body())
     more.put_nowait({"type": "http.request", "body": b"a", "more_body": True})

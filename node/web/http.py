@@ -5,9 +5,10 @@ A handler is `async def handler(request: Request) -> Response`. Hot routes are c
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping, Sequence
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, MutableMapping, Sequence
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -26,6 +27,9 @@ Header = tuple[bytes, bytes]
 WORK = "relay.work"
 """Where in the scope `node.intake` leaves what a request counts in while it is worked on."""
 
+FIRST = "relay.first"
+"""Where in the scope `node.intake` leaves the first message of the body, for which it has asked already."""
+
 BODY_LIMIT = 1024 * 1024
 """Bytes of a request body (SPEC 8)."""
 
@@ -42,6 +46,28 @@ JSON_TYPE = (b"content-type", b"application/json")
 
 NO_STORE = ((b"cache-control", b"no-store"),)
 """Of answers for those only who know an id: no cache on the way keeps them."""
+
+
+class Asked(Protocol):
+    """A message that the server was asked for: it may be there before anybody awaits it, and then costs no wait."""
+
+    def done(self) -> bool: ...
+
+    def result(self) -> Message: ...
+
+    def cancel(self) -> bool: ...
+
+    def __await__(self) -> Generator[Any, Any, Message]: ...
+
+
+def receive_all(scope: Scope, receive: Receive) -> Receive:
+    """`receive` for an app that reads by itself: it begins with the message that has been asked for already."""
+    asked: list[Awaitable[Message]] = [scope[FIRST]] if FIRST in scope else []
+
+    async def receive_next() -> Message:
+        return await (asked.pop() if asked else receive())
+
+    return receive_next
 
 
 class Disconnected(Exception):
@@ -149,36 +175,53 @@ class Request:
             pass
 
     async def _read(self) -> bytes:
-        announced = self._named.get(b"content-length", b"")
-        if announced.isdigit() and int(announced) > BODY_LIMIT:
+        named = self._named.get(b"content-length", b"")
+        announced = int(named) if named.isdigit() else math.inf
+        if BODY_LIMIT < announced < math.inf:
             raise Refused("body.too_large")
         if self._named.get(b"content-encoding", b"").lower() not in PLAIN:
             raise Refused("body.encoded")
+        if not announced:
+            return b""
+        asked: Asked | None = self.scope.get(FIRST)
+        if asked is not None and asked.done():
+            message = asked.result()
+        else:
+            message = await self._next(asked or self.receive(), monotonic() + BODY_STALL)
+        chunk: bytes = message.get("body", b"")
+        if len(chunk) == announced:  # the usual body; that this was all would be a further message
+            return chunk
+        return await self._rest(message, announced)
+
+    async def _rest(self, message: Message, announced: float) -> bytes:
+        """The whole body, of which `message` brought the first piece."""
         chunks: list[bytes] = []
         size = 0
         began = monotonic()
-        deadline = began + BODY_STALL
         try:
             while True:
-                try:
-                    message = await self.deadlines.by(deadline, self.receive())
-                except TimeoutError:
-                    raise Refused("body.stalled") from None
                 if message["type"] == "http.disconnect":
                     raise Refused("body.incomplete")
                 chunk: bytes = message.get("body", b"")
                 size += len(chunk)
                 if size > BODY_LIMIT:
                     raise Refused("body.too_large")
-                if not message.get("more_body", False):
-                    return chunk if not chunks else b"".join([*chunks, chunk])
+                if size == announced or not message.get("more_body", False):
+                    return b"".join([*chunks, chunk]) if chunks else chunk
                 if not chunks:
                     self._rests(1)
                 chunks.append(chunk)
                 deadline = min(monotonic(), began + size / BODY_RATE) + BODY_STALL
+                message = await self._next(self.receive(), deadline)
         finally:
             if chunks:
                 self._rests(-1)
+
+    async def _next(self, message: Awaitable[Message], deadline: float) -> Message:
+        try:
+            return await self.deadlines.by(deadline, message)
+        except TimeoutError:
+            raise Refused("body.stalled") from None
 
 
 class Response:

@@ -1,0 +1,110 @@
+"""Reading a body: no further than it was announced, and from what the server was asked for already."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from node.refusal import Refused
+from node.web import http
+from node.web.deadline import Deadlines
+from node.web.http import FIRST, Message, Request, receive_all
+
+GONE: Message = {"type": "http.disconnect"}
+
+
+def piece(body: bytes, *, more: bool = True) -> Message:
+    """A message as Granian sends it: of the last piece, too, it does not know yet that it is the last."""
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+class Client:
+    """A request whose body comes in these messages; to ask for one more is an error."""
+
+    def __init__(self, *messages: Message, length: int | None = None, first: "asyncio.Future[Message] | None" = None):
+        self._messages: Sequence[Message] = messages
+        self.received = 0
+        headers = [] if length is None else [(b"content-length", b"%d" % length)]
+        self.scope: dict[str, Any] = {"method": "POST", "path": "/", "headers": headers}
+        if first is not None:
+            self.scope[FIRST] = first
+        self.request = Request(self.scope, self.receive, "", "", Deadlines())
+
+    async def receive(self) -> Message:
+        message = self._messages[self.received]
+        self.received += 1
+        return message
+
+
+def asked(message: Message | None = None) -> "asyncio.Future[Message]":
+    """What the server was asked for, and has if `message` is given."""
+    future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    if message is not None:
+        future.set_result(message)
+    return future
+
+
+async def test_an_announced_body_is_read_no_further_than_its_end() -> None:
+    client = Client(piece(b"one, "), piece(b"two"), length=8)
+    assert await client.request.body() == b"one, two"
+    assert client.received == 2
+
+
+async def test_a_body_of_unknown_length_is_read_until_there_is_no_more() -> None:
+    client = Client(piece(b"one"), piece(b", two"), piece(b"", more=False))
+    assert await client.request.body() == b"one, two"
+
+
+async def test_where_no_body_is_announced_none_is_waited_for() -> None:
+    assert await Client(length=0).request.body() == b""
+
+
+async def test_a_body_that_is_there_already_is_not_asked_for_again() -> None:
+    client = Client(length=3, first=asked(piece(b"all")))
+    assert await client.request.body() == b"all"
+    assert await client.request.body() == b"all"
+
+
+async def test_a_body_that_was_asked_for_is_waited_for() -> None:
+    first = asked()
+    client = Client(piece(b" and the rest"), length=18, first=first)
+    body = asyncio.ensure_future(client.request.body())
+    await asyncio.sleep(0)
+    assert not body.done()
+    first.set_result(piece(b"first"))
+    assert await body == b"first and the rest"
+
+
+async def test_what_was_asked_for_and_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "BODY_STALL", 0.0)
+    first = asked()
+    with pytest.raises(Refused, match=r"body\.stalled"):
+        await Client(length=3, first=first).request.body()
+    assert first.cancelled()
+
+
+@pytest.mark.parametrize("first", [GONE, None])
+async def test_a_client_that_leaves_before_its_end_is_refused(first: Message | None) -> None:
+    client = Client(piece(b"half"), GONE, length=8, first=asked(first) if first else None)
+    with pytest.raises(Refused, match=r"body\.incomplete"):
+        await client.request.body()
+
+
+@pytest.mark.parametrize("length", [None, http.BODY_LIMIT])
+async def test_a_piece_beyond_the_limit_is_refused(length: int | None) -> None:
+    client = Client(length=length, first=asked(piece(bytes(http.BODY_LIMIT + 1))))
+    with pytest.raises(Refused, match=r"body\.too_large"):
+        await client.request.body()
+
+
+async def test_an_app_that_reads_by_itself_begins_with_what_was_asked_for() -> None:
+    client = Client(piece(b"two"), GONE, first=asked(piece(b"one")))
+    receive = receive_all(client.scope, client.receive)
+    assert [await receive() for _ in range(3)] == [piece(b"one"), piece(b"two"), GONE]
+
+
+async def test_an_app_for_which_nothing_was_asked_begins_at_the_beginning() -> None:
+    client = Client(piece(b"one"), GONE)
+    receive = receive_all(client.scope, client.receive)
+    assert [await receive(), await receive()] == [piece(b"one"), GONE]
