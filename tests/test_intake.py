@@ -1,6 +1,7 @@
 """The door between Granian's threads and the event loop."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextvars import copy_context
 from importlib import import_module
 from typing import Any
@@ -87,8 +88,17 @@ class Door:
         self.admission.limit = limit
 
 
-async def test_a_request_is_served_and_counts_until_it_ends() -> None:
-    door = Door()
+@pytest.fixture
+async def door() -> AsyncGenerator[Door]:
+    """A door whose requests all end with the test."""
+    opened = Door()
+    yield opened
+    opened.end.set()
+    opened.store = (0, 0)
+    await eventually(lambda: all(watcher.task is not None and watcher.task.done() for watcher in opened.begun))
+
+
+async def test_a_request_is_served_and_counts_until_it_ends(door: Door) -> None:
     [watcher] = door.come()
     assert door.intake.working == 1
     await eventually(lambda: door.begun == [watcher])
@@ -98,8 +108,7 @@ async def test_a_request_is_served_and_counts_until_it_ends() -> None:
     assert watcher.proto.sent == []
 
 
-async def test_beyond_the_limit_it_is_refused_before_anything_is_begun() -> None:
-    door = Door()
+async def test_beyond_the_limit_it_is_refused_before_anything_is_begun(door: Door) -> None:
     door.overload(limit=2)
     let_in = door.come(2)
     [watcher] = door.come()
@@ -122,15 +131,13 @@ async def test_beyond_the_limit_it_is_refused_before_anything_is_begun() -> None
     assert (door.admission.refused_early, door.admission.refused_late) == (1, 0)
 
 
-async def test_each_refusal_has_an_id_of_its_own() -> None:
-    door = Door()
+async def test_each_refusal_has_an_id_of_its_own(door: Door) -> None:
     door.overload(limit=0)
     watchers = door.come(3)
     assert len({watcher.proto.headers[b"x-request-id"] for watcher in watchers}) == 3
 
 
-async def test_health_is_always_answered() -> None:
-    door = Door()
+async def test_health_is_always_answered(door: Door) -> None:
     door.overload(limit=0)
     watchers = door.come(3, "/health")
     assert door.come()[0].refused
@@ -139,8 +146,7 @@ async def test_health_is_always_answered() -> None:
     assert set(door.begun) == set(watchers)
 
 
-async def test_a_protocol_has_errors_of_its_own() -> None:
-    door = Door()
+async def test_a_protocol_has_errors_of_its_own(door: Door) -> None:
     door.intake.answer_as({"/api/v1/mcp": Response(503, b"busy", (JSON_TYPE, (b"retry-after", b"1")))})
     door.overload(limit=0)
     [mcp], [relay] = door.come(1, "/api/v1/mcp"), door.come()
@@ -149,8 +155,7 @@ async def test_a_protocol_has_errors_of_its_own() -> None:
     assert b"node.overloaded" in relay.proto.headers.values()
 
 
-async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request() -> None:
-    door = Door()
+async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request(door: Door) -> None:
     [post] = door.come()
     assert post.scope[FIRST] is post.proto.body
     await eventually(lambda: door.begun == [post])
@@ -160,8 +165,7 @@ async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request() -> None
     await eventually(post.proto.body.cancelled)
 
 
-async def test_of_what_has_no_body_or_is_refused_none_is_asked_for() -> None:
-    door = Door()
+async def test_of_what_has_no_body_or_is_refused_none_is_asked_for(door: Door) -> None:
     get = Watcher(method="GET")
     door.schedule(get)
     door.overload(limit=1)
@@ -172,8 +176,7 @@ async def test_of_what_has_no_body_or_is_refused_none_is_asked_for() -> None:
     await eventually(lambda: door.intake.working == 0)
 
 
-async def test_while_others_are_turned_away_who_waited_too_long_is_too() -> None:
-    door = Door()
+async def test_while_others_are_turned_away_who_waited_too_long_is_too(door: Door) -> None:
     waiting = door.come(3)
     door.overload(limit=3)
     assert door.come()[0].refused
@@ -185,8 +188,7 @@ async def test_while_others_are_turned_away_who_waited_too_long_is_too() -> None
     assert door.admission.refused_late == 3
 
 
-async def test_a_burst_is_served_whole_newest_first_once_it_is_late() -> None:
-    door = Door()
+async def test_a_burst_is_served_whole_newest_first_once_it_is_late(door: Door) -> None:
     burst = door.come(CROWD + 1)
     door.now += 2 * PATIENCE
     await eventually(lambda: len(door.begun) == CROWD + 1)
@@ -194,24 +196,21 @@ async def test_a_burst_is_served_whole_newest_first_once_it_is_late() -> None:
     assert door.admission.refused == 0
 
 
-async def test_few_are_served_in_their_order_however_late() -> None:
-    door = Door()
+async def test_few_are_served_in_their_order_however_late(door: Door) -> None:
     few = door.come(CROWD)
     door.now += 2 * PATIENCE
     await eventually(lambda: len(door.begun) == CROWD)
     assert door.begun == few
 
 
-async def test_no_turn_of_the_loop_begins_more_than_a_few() -> None:
-    door = Door()
+async def test_no_turn_of_the_loop_begins_more_than_a_few(door: Door) -> None:
     door.come(2 * AT_ONCE)
     await asyncio.sleep(0)  # they are begun
     await asyncio.sleep(0)  # and take their first step
     assert len(door.begun) == AT_ONCE
 
 
-async def test_while_the_store_is_busy_requests_wait_at_the_door() -> None:
-    door = Door()
+async def test_while_the_store_is_busy_requests_wait_at_the_door(door: Door) -> None:
     door.store = (STORE_CALLS, 0)
     door.come(3)
     await eventually(lambda: door.asked > 5)
@@ -221,8 +220,7 @@ async def test_while_the_store_is_busy_requests_wait_at_the_door() -> None:
     await eventually(lambda: len(door.begun) == 3)
 
 
-async def test_what_is_old_is_no_work() -> None:
-    door = Door()
+async def test_what_is_old_is_no_work(door: Door) -> None:
     door.come(5)
     await eventually(lambda: len(door.begun) == 5)
     door.now += YOUNG
@@ -236,8 +234,7 @@ async def test_what_is_old_is_no_work() -> None:
     assert door.intake.working == 0
 
 
-async def test_a_store_that_does_not_answer_is_delay() -> None:
-    door = Door()
+async def test_a_store_that_does_not_answer_is_delay(door: Door) -> None:
     door.come(CROWD + 1)
     await eventually(lambda: len(door.begun) == CROWD + 1)
     door.store = (CROWD + 1, 7)
@@ -261,8 +258,7 @@ def test_a_granian_built_otherwise_is_left_as_it_is(monkeypatch: pytest.MonkeyPa
     assert not intake.install(Intake(Admission(), lambda: (0, 0)))
 
 
-async def test_who_is_held_for_news_or_sends_slowly_is_no_work() -> None:
-    door = Door()
+async def test_who_is_held_for_news_or_sends_slowly_is_no_work(door: Door) -> None:
     [watcher] = door.come()
     await eventually(lambda: door.begun == [watcher])
     news = asyncio.Event()
