@@ -36,6 +36,8 @@ _PROSE_KEYS = """
 PROSE = tuple(_PROSE_KEYS.split())
 """Keys whose values, at the top of a document, are prose by themselves."""
 
+_PROSE = frozenset(PROSE)
+
 _LABEL_KEYS = """
     id ids uuid key token hash digest sha256 signature sig url uri link email author name username user agent node
     publisher assignee owner from to sender recipient language lang locale timezone tz country city region currency
@@ -96,28 +98,33 @@ class _Strings:
         """Take a string; what holds strings in its turn waits for those that stand higher."""
         self._values_left -= 1
         if isinstance(value, str):
-            if self._values_left >= 0:
-                self._take(key, value, is_field)
+            if self._values_left < 0:
+                return
+            if ("{" in value or "[" in value) and self._opens(key, value):
+                return
+            if is_field and len(self.fields) < len(PROSE):
+                self.fields.append(value)
+            elif not _is_label(key, value):
+                self.others.append(value)
         elif isinstance(value, dict | list):
             self._queue.append((key, cast("object", value), is_field))
 
-    def _take(self, key: str, text: str, is_field: bool) -> None:
-        if ("{" in text or "[" in text) and len(text) <= self._json_left and _JSON_START.match(text):
-            self._json_left -= len(text)
-            inner = _parsed(text)
-            if inner is not None:
-                self._place(key, inner, True)
-                return
-        if is_field and len(self.fields) < len(PROSE):
-            self.fields.append(text)
-        elif not _is_label(key, text):
-            self.others.append(text)
+    def _opens(self, key: str, text: str) -> bool:
+        """Whether a string is JSON, whose value is then placed instead."""
+        if len(text) > self._json_left or not _JSON_START.match(text):
+            return False
+        self._json_left -= len(text)
+        inner = _parsed(text)
+        if inner is None:
+            return False
+        self._place(key, inner, True)
+        return True
 
     def _open(self, members: dict[str, object], is_document: bool) -> None:
-        prose: tuple[str, ...] = ()
+        prose: list[str] = []
         if is_document:
-            named = members.keys() & PROSE if len(members) > 1 else members
-            prose = tuple([name for name in named if name in PROSE and isinstance(members[name], str)])
+            names = members if len(members) < len(PROSE) else PROSE
+            prose = [name for name in names if name in _PROSE and isinstance(members.get(name), str)]
             for name in prose:
                 self._place(name, members[name], True)
         for name in islice(members, 0, None, _stride(members)):

@@ -25,6 +25,7 @@ PRIOR = 0.5
 LONGEST_ACRONYM = 5
 
 _OUTER = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"  # noqa: RUF001
+_STOPS = ".,;:!?"
 _LETTERS = r"(?:[^\W\d_]|['\u0300-\u036f])+"
 _CHAIN = re.compile(rf"{_LETTERS}(?:[-/]{_LETTERS})*")
 _JOINT = re.compile(r"[-/]")
@@ -68,19 +69,28 @@ def weigh(window: str) -> Evidence:
     tokens = window.split()
     links = 0
     # Most tokens are words as they stand; what the others hold is put where they stood, one by one.
-    words = list(map(str.lower, tokens))
+    words = window.lower().split() if window.isascii() else list(map(str.lower, tokens))
     found: list[float | None] = list(map(known.get, tokens))
-    place = grown = 0
+    place = gone = 0  # gone: how many more tokens there were than words, up to here
     for _ in range(found.count(None)):
         place = found.index(None, place)
-        token = tokens[place - grown]
-        is_link = "://" in token or "@" in token
-        links += is_link and len(token) > 1
-        parts, values = ([], []) if is_link else _judged(token, known)
+        token = tokens[place + gone]
+        word = token[:-1] if token[-1] in _STOPS else token
+        lower = word.lower()
+        if word.isalpha() and len(word) > 1 and (point := known.get(word) or known.get(lower)):
+            words[place], found[place] = lower, point  # the first or the last word of a clause
+            place += 1
+            continue
+        parts: list[str] = []
+        values: list[float] = []
+        if "://" in token or "@" in token:
+            links += len(token) > 1
+        elif not word.isdecimal():
+            parts, values = _judged(token, known)
         words[place : place + 1] = parts
         found[place : place + 1] = values
         place += len(parts)
-        grown += len(parts) - 1
+        gone += 1 - len(parts)
     points = cast("list[float]", found)
     if not _PHRASE_ENDS.isdisjoint(words):
         words, points = _without_phrases(words, points)
