@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import sys
 import tempfile
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -55,7 +56,8 @@ class Lab:
         self.scenario = scenario
         self.options = options
         self.results = results
-        self.numbers = itertools.count()  # one number per request of this lab: no payload is sent twice
+        # One number per request of this lab: no payload is sent twice, nor by a second run against the same node.
+        self.numbers = itertools.count(time.time_ns() // 1_000_000)
         self._first_address = 0
 
     # Servers
