@@ -42,6 +42,9 @@ class FakeStore(Store):
     async def commands(self, many: Iterable[Sequence[Arg]]) -> list[Reply]:
         return [await self.command(*args) for args in many]
 
+    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[Reply]:
+        return [await self.run(script, keys, args) for keys, args in many]
+
     async def everywhere(self, *args: Arg) -> list[Reply]:
         return [cast("Reply", self.redis.execute_command(*args))]
 

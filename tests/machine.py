@@ -53,7 +53,8 @@ class StoreMachine(RuleBasedStateMachine):
         return self._runner.run(attempt())
 
     def advance(self, seconds: int) -> None:
-        self._clock.advance(seconds)
+        # A little past the moment: what ends there, counted by millisecond or by fraction of a second, has ended.
+        self._clock.advance(seconds + 0.002)
         self.now += seconds
 
     def teardown(self) -> None:

@@ -108,7 +108,7 @@ class ThreadMachine(StoreMachine):
 
     @rule(model=models, client=CLIENTS, body=BODIES, key=KEYS, signer=SIGNERS)
     def reply(self, model: Model, client: str, body: str, key: str | None, signer: str | None) -> None:
-        wanted = once("reply", client, key, body.encode())
+        wanted = once(f"reply:{model.id}", client, key, body.encode())
         step = self._board.reply(model.id, client, LIMIT, NewReply(body), self.signed(signer), wanted)
         answer = self.attempt(lambda: step, None if model.status else "thread.unknown")
         if answer is None:

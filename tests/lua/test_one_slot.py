@@ -7,7 +7,7 @@ the operations of all rooms are run on a real one, and what was run is held agai
 import asyncio
 import hashlib
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +37,27 @@ REMOVING = {"thread_purge", "task_compact", "task_forget"}
 def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Names of the steps that were run; each call is checked to have one hash tag."""
     seen: set[str] = set()
-    run = Store.run
+    run, runs = Store.run, Store.runs
 
-    async def checked(self: Store, script: Script, names: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
+    def check(script: Script, names: Sequence[str]) -> None:
         seen.add(script.name)
         tags = {name[name.index("{") : name.index("}") + 1] for name in names}
         assert len(tags) == 1, f"{script.name}: {names}"
+
+    async def checked(self: Store, script: Script, names: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
+        check(script, names)
         return await run(self, script, names, args)
 
+    async def each_checked(
+        self: Store, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]
+    ) -> list[Reply]:
+        steps = list(many)
+        for names, _ in steps:
+            check(script, names)
+        return await runs(self, script, steps)
+
     monkeypatch.setattr(Store, "run", checked)
+    monkeypatch.setattr(Store, "runs", each_checked)
     return seen
 
 

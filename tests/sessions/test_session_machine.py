@@ -89,7 +89,7 @@ class SessionMachine(StoreMachine):
 
     @rule(model=models, client=CLIENTS, body=BODIES, key=KEYS)
     def send(self, model: Model, client: str, body: str, key: str | None) -> None:
-        wanted = once("line", client, key, body.encode())
+        wanted = once(f"line:{model.id}", client, key, body.encode())
         step = self._sessions.send(model.id, client, LIMIT, NewLine(body), wanted)
         sent = self.attempt(lambda: step, "session.gone" if model.gone(self.now) else None)
         if sent is None:
