@@ -7,7 +7,6 @@ against all cosines. Prints Markdown. A Redis of its own is started for each.
 """
 
 import argparse
-import asyncio
 import tempfile
 import time
 from collections.abc import Generator, Sequence
@@ -121,7 +120,7 @@ async def fill(index: Index, generation: Generation, data: Data) -> None:
     """As a worker does: terms at once, vectors some at a time."""
     for start in range(0, len(data.ids), AT_ONCE):
         places = range(start, min(start + AT_ONCE, len(data.ids)))
-        await asyncio.gather(*(index.put(Source(data.ids[n], data.texts[n], "", [])) for n in places))
+        await index.put([Source(data.ids[n], data.texts[n], "", []) for n in places])
         await index.put_vectors(generation, {data.ids[n]: {"0.0": data.matrix[n].tobytes()} for n in places})
 
 

@@ -12,7 +12,7 @@ from typing import cast
 from node.board.engine import EngineChoice
 from node.board.generation import Generation
 from node.board.search_source import Source
-from node.store import Store, keys
+from node.store import Arg, Store, keys
 from node.store.scripts import script
 from node.text.terms import marks_of, terms_of
 
@@ -41,11 +41,11 @@ class Index:
     async def note(self, thread_id: str, title: str, body: str) -> None:
         """Have a new thread found by text at once; for the request that posted it. Raises StoreUnavailable."""
         text = f"{title}\n{body}"
-        await self._put(thread_id, text[:NOTED], 0 if len(text) <= NOTED else -1, forced=False)
+        await self._put([(thread_id, text[:NOTED], 0 if len(text) <= NOTED else -1)], forced=False)
 
-    async def put(self, source: Source, *, forced: bool = False) -> None:
-        """Have a thread found by its text; the same again changes nothing unless `forced`. Raises StoreUnavailable."""
-        await self._put(source.thread_id, source.text(), source.seq, forced=forced)
+    async def put(self, sources: Sequence[Source], *, forced: bool = False) -> None:
+        """Have threads found by their text; the same again changes nothing unless `forced`. Raises StoreUnavailable."""
+        await self._put([(source.thread_id, source.text(), source.seq) for source in sources], forced=forced)
 
     async def remove(self, thread_id: str, generations: Collection[str]) -> None:
         """Have a thread found no more. Raises StoreUnavailable."""
@@ -100,18 +100,23 @@ class Index:
         )
         return all(found)
 
-    async def tell(self, thread_id: str) -> None:
-        """Tell indexes in memory of a change; a query engine sees it by itself. Raises StoreUnavailable."""
+    async def tell(self, *thread_ids: str) -> None:
+        """Tell indexes in memory of changes; a query engine sees them by itself. Raises StoreUnavailable."""
         if await self._engine.query_engine():
             return
-        await self._store.command("XADD", keys.SEARCH_CHANGES, "MAXLEN", "~", CHANGES, "*", "id", thread_id)
-        await self._store.command("SPUBLISH", keys.SEARCH_CHANGES, "")
+        stream = keys.SEARCH_CHANGES
+        await self._store.commands(("XADD", stream, "MAXLEN", "~", CHANGES, "*", "id", each) for each in thread_ids)
+        await self._store.command("SPUBLISH", stream, "")
 
-    async def _put(self, thread_id: str, text: str, seq: int, *, forced: bool) -> None:
+    async def _put(self, documents: Sequence[tuple[str, str, int]], *, forced: bool) -> None:
+        """Write the terms of threads: id, text, and the number of the newest reply that is in it."""
         await self._engine.query_engine()  # so that its index is there before what it indexes
-        terms = terms_of(text)
-        await self._documents.run(PUT, [keys.doc(thread_id)], [seq, int(forced), " ".join(terms), marks_of(terms)])
-        await self.tell(thread_id)
+        steps: list[tuple[list[str], list[Arg]]] = []
+        for thread_id, text, seq in documents:
+            terms = terms_of(text)
+            steps.append(([keys.doc(thread_id)], [seq, int(forced), " ".join(terms), marks_of(terms)]))
+        await self._documents.runs(PUT, steps)
+        await self.tell(*(thread_id for thread_id, _, _ in documents))
 
 
 async def marks_of_threads(documents: Store, threads: Sequence[str]) -> list[bytes]:

@@ -14,7 +14,7 @@ import structlog
 from node.board.generation import Generation, Generations, kind_of
 from node.board.index import Index
 from node.board.queue import Leased, Queue
-from node.board.search_source import Source, is_open, read_source
+from node.board.search_source import Source, is_open, read_sources
 from node.board.workloop import unless, until_news
 from node.store import Store, StoreUnavailable, keys
 from node.store.events import Event
@@ -49,14 +49,11 @@ class Indexing:
         """Bring the terms of every thread that changed up to date, and have its vectors made. Raises
         StoreUnavailable: the events come again, and again changes nothing."""
         changed = {event.entity for event in events if event.kind.startswith(("thread.", "reply."))}
-        sources = await asyncio.gather(*(read_source(self._store, thread) for thread in changed))
-        opened = [source for source in sources if source]
+        opened = [source for source in await read_sources(self._store, list(changed)) if source]
         closed = changed - {source.thread_id for source in opened}
-        # All at once, so that Redis flushes its log once for it.
-        await asyncio.gather(
-            *(self._index.put(source) for source in opened),
-            *([self._queue.changed([source.thread_id for source in opened])] if opened else []),
-        )
+        if opened:
+            # Both at once, so that Redis flushes its log once for it.
+            await asyncio.gather(self._index.put(opened), self._queue.changed([source.thread_id for source in opened]))
         if closed:
             generations = await self._generations.known()
             await asyncio.gather(*(self._index.remove(thread, generations) for thread in closed))
@@ -89,7 +86,7 @@ class Indexing:
         if not leased.threads:
             return False
         self._leased = leased
-        found = await asyncio.gather(*(read_source(self._store, thread) for thread in leased.threads))
+        found = await read_sources(self._store, leased.threads)
         begun: list[str] = []
         passages = 0
         for thread, source in zip(leased.threads, found, strict=True):
@@ -100,7 +97,7 @@ class Indexing:
         await self._queue.give_back(leased, leased.threads[len(begun) :])
         sources = [source for source in found[: len(begun)] if source]
         if leased.queue == keys.SEARCH_BACKLOG:
-            await asyncio.gather(*(self._index.put(source, forced=True) for source in sources))
+            await self._index.put(sources, forced=True)
         for generation in generations:
             await self._embed(generation, generations[0], sources)
         await self._settle(leased, begun, found)

@@ -1,13 +1,12 @@
 """Threads as search reads them: what is indexed, and what snippets are cut from."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import cast
 
 import msgspec
 
 from node.board.passage import Passage, passages_of
-from node.store import Store, keys
+from node.store import Reply, Store, keys
 from node.store.reply import fields_of
 
 REPLIES = 100
@@ -16,7 +15,8 @@ REPLIES = 100
 CHARACTERS = 100_000
 """Of one thread that can be found by text: title, body, then the newest replies."""
 
-Reply = tuple[int, str]
+Numbered = tuple[int, str]
+"""The number of a reply, and its text."""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Source(msgspec.Struct, frozen=True):
     thread_id: str
     title: str
     body: str
-    replies: list[Reply]
+    replies: list[Numbered]
 
     @property
     def seq(self) -> int:
@@ -56,21 +56,20 @@ class Source(msgspec.Struct, frozen=True):
         return "\n".join(parts)
 
 
-async def read_source(store: Store, thread_id: str) -> Source | None:
-    """The thread, or None if it is not open. Raises StoreUnavailable."""
-    head, replies = await asyncio.gather(read_head(store, thread_id), read_replies(store, thread_id))
-    return Source(thread_id, head.title, head.body, replies) if head else None
+async def read_sources(store: Store, thread_ids: Sequence[str]) -> list[Source | None]:
+    """The threads, None for each that is not open. Raises StoreUnavailable."""
+    found = await store.commands(
+        command for thread_id in thread_ids for command in (_head_of(thread_id), _replies_of(thread_id, REPLIES))
+    )
+    return [
+        Source(thread_id, head.title, head.body, replies) if head else None
+        for thread_id, head, replies in zip(thread_ids, map(_head, found[::2]), map(_replies, found[1::2]), strict=True)
+    ]
 
 
 async def read_head(store: Store, thread_id: str) -> Head | None:
     """The thread without its replies, or None if it is not open. Raises StoreUnavailable."""
-    status, title, body, replies = cast(
-        "list[bytes | None]",
-        await store.command("HMGET", keys.thread(thread_id), "status", "title", "body", "reply_count"),
-    )
-    if status != b"open" or title is None or body is None:
-        return None
-    return Head(title.decode(), body.decode(), int(replies or 0))
+    return _head(await store.command(*_head_of(thread_id)))
 
 
 async def is_open(store: Store, thread_id: str) -> bool:
@@ -78,20 +77,32 @@ async def is_open(store: Store, thread_id: str) -> bool:
     return await store.command("HGET", keys.thread(thread_id), "status") == b"open"
 
 
-async def read_replies(store: Store, thread_id: str, most: int = REPLIES) -> list[Reply]:
+async def read_replies(store: Store, thread_id: str, most: int = REPLIES) -> list[Numbered]:
     """The newest replies, oldest of them first. Raises StoreUnavailable."""
-    reply = await store.command("XREVRANGE", keys.replies(thread_id), "+", "-", "COUNT", most)
-    return [_reply(*entry) for entry in reversed(cast("list[tuple[bytes, Sequence[bytes]]]", reply))]
+    return _replies(await store.command(*_replies_of(thread_id, most)))
 
 
 async def read_reply(store: Store, thread_id: str, seq: int) -> str:
     """The text of one reply, empty if there is none. Raises StoreUnavailable."""
-    entries = cast(
-        "list[tuple[bytes, Sequence[bytes]]]",
-        await store.command("XRANGE", keys.replies(thread_id), f"0-{seq}", f"0-{seq}"),
-    )
-    return _reply(*entries[0])[1] if entries else ""
+    entries = _replies(await store.command("XRANGE", keys.replies(thread_id), f"0-{seq}", f"0-{seq}"))
+    return entries[0][1] if entries else ""
 
 
-def _reply(entry: bytes, fields: Sequence[bytes]) -> Reply:
-    return int(entry[2:]), fields_of(fields)[b"body"].decode()
+def _head_of(thread_id: str) -> tuple[str, ...]:
+    return "HMGET", keys.thread(thread_id), "status", "title", "body", "reply_count"
+
+
+def _head(reply: Reply) -> Head | None:
+    status, title, body, replies = cast("list[bytes | None]", reply)
+    if status != b"open" or title is None or body is None:
+        return None
+    return Head(title.decode(), body.decode(), int(replies or 0))
+
+
+def _replies_of(thread_id: str, most: int) -> tuple[str | int, ...]:
+    return "XREVRANGE", keys.replies(thread_id), "+", "-", "COUNT", most
+
+
+def _replies(reply: Reply) -> list[Numbered]:
+    entries = cast("list[tuple[bytes, Sequence[bytes]]]", reply)
+    return [(int(entry[2:]), fields_of(fields)[b"body"].decode()) for entry, fields in reversed(entries)]

@@ -143,11 +143,9 @@ class Board:
                     await self._store.project(thread_id, fields)
         return ThreadPage(threads, total, query.limit, query.offset)
 
-    async def project(self, thread_id: str) -> Fields:
-        """Put a thread into the list its status asks for; the worker does so for every event."""
-        fields, _ = await self._store.read(thread_id, 0, 1)
-        await self._store.project(thread_id, fields)
-        return fields
+    async def project(self, *thread_ids: str) -> None:
+        """Put threads into the lists their status asks for; the worker does so for every event."""
+        await self._store.project_all(thread_ids)
 
     async def _original(self, thread_id: str) -> Thread:
         """A thread as it was when it was posted: signed by whoever signed it then."""

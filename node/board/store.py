@@ -172,13 +172,35 @@ class BoardStore:
 
     async def project(self, thread_id: str, fields: Fields) -> None:
         """Put a thread where its status says, and nowhere else; doing it again changes nothing."""
-        active = int(fields.get(b"last_reply_at") or fields.get(b"created_at") or 0)
-        status = fields.get(b"status", b"").decode()
-        await self._store.commands(
-            # GT: a step that comes late never moves a thread back.
-            ("ZADD", listed, "GT", active, thread_id) if name == status else ("ZREM", listed, thread_id)
-            for name, listed in LISTS.items()
+        active = fields.get(b"last_reply_at") or fields.get(b"created_at") or b"0"
+        await self._place([(thread_id, fields.get(b"status", b""), active)])
+
+    async def project_all(self, thread_ids: Sequence[str]) -> None:
+        """Put threads where their statuses say, as they are now, and nowhere else. Raises StoreUnavailable."""
+        rows = await self._store.commands(
+            ("HMGET", keys.thread(each), "status", "created_at", "last_reply_at") for each in thread_ids
         )
+        found = cast("list[tuple[bytes | None, bytes | None, bytes | None]]", rows)
+        await self._place(
+            [
+                (thread_id, status or b"", replied or created or b"0")
+                for thread_id, (status, created, replied) in zip(thread_ids, found, strict=True)
+            ]
+        )
+
+    async def _place(self, threads: Sequence[tuple[str, bytes, bytes]]) -> None:
+        """List threads, given their status and the time (ms) of their last activity."""
+        changes: list[list[str | bytes]] = []
+        for name, listed in LISTS.items():
+            here = [
+                part for thread_id, status, active in threads if status == name.encode() for part in (active, thread_id)
+            ]
+            elsewhere = [thread_id for thread_id, status, _ in threads if status != name.encode()]
+            if here:
+                changes.append(["ZADD", listed, "GT", *here])  # GT: a step that comes late never moves a thread back
+            if elsewhere:
+                changes.append(["ZREM", listed, *elsewhere])
+        await self._store.commands(changes)
 
     async def touch(self, thread_id: str, active: int) -> None:
         """A new or answered thread goes to the top of the open list. Raises StoreUnavailable."""

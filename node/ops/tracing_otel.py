@@ -126,6 +126,12 @@ class TracedStore(Store):
         with self._span("PIPELINE"):
             return await self._store.commands(many)
 
+    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[Reply]:
+        if not trace.get_current_span().is_recording():
+            return await self._store.runs(script, many)
+        with self._span(script.name):
+            return await self._store.runs(script, many)
+
     async def everywhere(self, *args: Arg) -> list[Reply]:
         return await self._store.everywhere(*args)
 

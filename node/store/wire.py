@@ -7,6 +7,7 @@ seconds, with its reply or with `StoreUnavailable`, `OutcomeUnknown` or `Command
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 import msgspec
 from hiredis import ReplyError
@@ -17,6 +18,8 @@ from node.store.errors import StoreUnavailable, judge
 from node.store.link import Reply, Stats
 from node.store.news import News
 from node.store.scripts import Arg, Script
+
+Submitted: TypeAlias = tuple[Call, Connection, "asyncio.Future[Outcome]"]
 
 
 class Store(ABC):
@@ -56,11 +59,27 @@ class Store(ABC):
 
         They may take effect in any order. Raises what the first failure means; the others run all the same.
         """
-        under_way: list[tuple[Call, Connection, asyncio.Future[Outcome]]] = []
+        under_way: list[Submitted] = []
         for args in many:
             slot, connection = self._route(args[1])
             call = self._call(None, (), args, slot)
             under_way.append((call, connection, connection.submit(call)))
+        return await self._answers(under_way)
+
+    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[Reply]:
+        """Run one step for many, as `run` does for one: those of a slot share its trip. In any order.
+
+        Raises what the first failure means; the others run all the same.
+        """
+        under_way: list[Submitted] = []
+        for keys, args in many:
+            script.check(keys, args)
+            slot, connection = self._route(keys[0])
+            call = self._call(script, keys, args, slot)
+            under_way.append((call, connection, connection.submit(call)))
+        return await self._answers(under_way)
+
+    async def _answers(self, under_way: Iterable[Submitted]) -> list[Reply]:
         answered: list[Reply] = []
         # Not gathered: that would make a task of each, which costs more than the command.
         for call, connection, future in under_way:

@@ -33,7 +33,7 @@ from node.tasks.model import (
 from node.tasks.outcome import Acting, Outcome
 from node.tasks.rights import Grip, Rights
 from node.tasks.store import TaskStore
-from node.tasks.view import Row, task_of
+from node.tasks.view import LISTED, Row, task_of
 from node.text.english import is_english
 from node.text.plain import is_one_line, readable
 from node.times import timestamp
@@ -189,17 +189,18 @@ class Tasks:
         grip = await self._grip(task_id, holding.claim_token)
         return await self._changed(await self._store.release(task_id, grip))
 
-    async def project(self, task_id: str) -> Task | None:
-        """Put a contract into the list its status asks for; the worker does so for every task event.
+    async def project(self, *task_ids: str) -> None:
+        """Put contracts into the lists their status asks for; the worker does so for every task event.
 
-        The contract, or None if there is none under this id. Raises StoreUnavailable.
+        What is no contract is taken off all lists. Raises StoreUnavailable.
         """
-        row = await self._store.read(task_id)
-        if not row.is_contract:
-            await self._store.place(task_id, None)
-            return None
-        await self._store.place(task_id, row.status, row.created_at)
-        return self._task(task_id, row)
+        rows = await self._store.read_all(task_ids, LISTED)
+        await self._store.place_all(
+            [
+                (task_id, row.status, row.created_at) if row.is_contract else (task_id, None, 0)
+                for task_id, row in zip(task_ids, rows, strict=True)
+            ]
+        )
 
     async def sweep(self) -> int:
         """End the claims whose lease has ended, and say how many did; the worker does so all the time.
@@ -207,11 +208,11 @@ class Tasks:
         Claims are judged by the clock wherever they are met: this only brings events, callbacks and
         lists up to date. Raises StoreUnavailable.
         """
-        due = await gather(*(self._store.due(partition, SWEEP_LIMIT) for partition in range(keys.PARTITIONS)))
-        ids = [task_id for found in due for task_id in found]
+        ids = await self._store.due(SWEEP_LIMIT)
         statuses = await gather(*(self._store.lapse(task_id) for task_id in ids))
         lapsed = [task_id for task_id, status in zip(ids, statuses, strict=True) if status == "offered"]
-        await gather(*(self.project(task_id) for task_id in lapsed))
+        if lapsed:
+            await self.project(*lapsed)
         return len(lapsed)
 
     async def compact(self, task_id: str) -> bool:

@@ -132,16 +132,25 @@ class TaskStore:
         keys_ = [keys.task(task_id), self._leases(task_id), self._events(task_id)]
         return code_of(await self._store.run(LAPSE, keys_, [task_id]))
 
-    async def due(self, partition: int, limit: int) -> list[str]:
-        """Contracts of a partition whose lease has ended. Raises StoreUnavailable."""
-        reply = cast("list[bytes]", await self._store.run(DUE, [keys.leases(partition)], [limit]))
-        return [name.decode() for name in reply]
+    async def due(self, limit: int) -> Sequence[str]:
+        """Contracts whose lease has ended, `limit` of each partition at most. Raises StoreUnavailable."""
+        looks = (([keys.leases(partition)], [limit]) for partition in range(keys.PARTITIONS))
+        replies = cast("list[list[bytes]]", await self._store.runs(DUE, looks))
+        return [name.decode() for names in replies for name in names]
 
     async def read(self, task_id: str, names: Sequence[bytes] = WHOLE) -> Row:
         """Fields of a contract; none for an unknown id. Raises StoreUnavailable."""
-        reply = await self._store.run(READ, [keys.task(task_id)], names)
-        now, values = cast("tuple[int, list[bytes | None]]", tuple(cast("list[object]", reply)))
-        return Row(now, _fields(names, values) or _named(names, await self._packed(task_id)))
+        (row,) = await self.read_all([task_id], names)
+        return row
+
+    async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = WHOLE) -> Sequence[Row]:
+        """The same of many. Raises StoreUnavailable."""
+        replies = await self._store.runs(READ, [([keys.task(each)], names) for each in task_ids])
+        rows: list[Row] = []
+        for task_id, reply in zip(task_ids, replies, strict=True):
+            now, values = cast("tuple[int, list[bytes | None]]", tuple(cast("list[object]", reply)))
+            rows.append(Row(now, _fields(names, values) or _named(names, await self._packed(task_id))))
+        return rows
 
     async def list(self, status: str, limit: int, offset: int) -> tuple[list[tuple[str, Row]], int]:
         """Contracts that are listed under a status, the newest first, and how many are. Raises StoreUnavailable."""
@@ -181,12 +190,19 @@ class TaskStore:
 
     async def place(self, task_id: str, status: str | None, created_at: int = 0) -> None:
         """List a contract under its status and nowhere else; None takes it off all lists. Again, it changes nothing."""
-        await self._store.commands(
-            ("ZADD", keys.tasks_with(each), created_at, task_id)
-            if each == status
-            else ("ZREM", keys.tasks_with(each), task_id)
-            for each in STATUSES
-        )
+        await self.place_all([(task_id, status, created_at)])
+
+    async def place_all(self, places: Sequence[tuple[str, str | None, int]]) -> None:
+        """The same of many: id, status and time of creation (ms) of each. Raises StoreUnavailable."""
+        changes: list[list[str | int]] = []
+        for name in STATUSES:
+            here = [part for task_id, status, at in places if status == name for part in (at, task_id)]
+            elsewhere = [task_id for task_id, status, _ in places if status != name]
+            if here:
+                changes.append(["ZADD", keys.tasks_with(name), *here])
+            if elsewhere:
+                changes.append(["ZREM", keys.tasks_with(name), *elsewhere])
+        await self._store.commands(changes)
 
     async def _hold(self, step: Script, task_id: str, grip: Grip) -> Outcome:
         args = [task_id, grip.attempt, grip.request]
