@@ -68,9 +68,6 @@ HOT = {
 }
 """Operations that agents call all the time: the front takes them past the router."""
 
-GC_THRESHOLD = 50_000
-"""Allocations between looks of the cyclic collector: requests make next to no cycles."""
-
 
 def create() -> ASGIApp:
     """The ASGI application, from the settings in the environment."""
@@ -130,7 +127,6 @@ class WebNode:
         # The collector walks the framework's object graph again and again for nothing: p99 40 ms, frozen 8.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(GC_THRESHOLD, 20, 50)
         return node
 
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 import pytest_asyncio
 
@@ -14,6 +15,12 @@ from node.log import configure
 from tests.keyspace import keys_without_end
 from tests.node_under_test import NodeUnderTest, running, settings_for
 from tests.servers import Cluster, RedisServer
+
+# Tests are about what is computed; how long that takes a busy machine is no reason to fail one.
+hypothesis.settings.register_profile(
+    "node", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
+hypothesis.settings.load_profile("node")
 
 ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
 
