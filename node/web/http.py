@@ -198,30 +198,28 @@ class Request:
         chunks: list[bytes] = []
         size = 0
         began = monotonic()
-        try:
-            while True:
-                if message["type"] == "http.disconnect":
-                    raise Refused("body.incomplete")
-                chunk: bytes = message.get("body", b"")
-                size += len(chunk)
-                if size > BODY_LIMIT:
-                    raise Refused("body.too_large")
-                if size == announced or not message.get("more_body", False):
-                    return b"".join([*chunks, chunk]) if chunks else chunk
-                if not chunks:
-                    self._rests(1)
-                chunks.append(chunk)
-                deadline = min(monotonic(), began + size / BODY_RATE) + BODY_STALL
-                message = await self._next(self.receive(), deadline)
-        finally:
-            if chunks:
-                self._rests(-1)
+        while True:
+            if message["type"] == "http.disconnect":
+                raise Refused("body.incomplete")
+            chunk: bytes = message.get("body", b"")
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > BODY_LIMIT:
+                raise Refused("body.too_large")
+            if size == announced or not message.get("more_body", False):
+                return b"".join(chunks)
+            deadline = min(monotonic(), began + size / BODY_RATE) + BODY_STALL
+            message = await self._next(self.receive(), deadline)
 
     async def _next(self, message: Awaitable[Message], deadline: float) -> Message:
+        """The next piece of the body. Raises Refused `body.stalled`."""
+        self._rests(1)
         try:
             return await self.deadlines.by(deadline, message)
         except TimeoutError:
             raise Refused("body.stalled") from None
+        finally:
+            self._rests(-1)
 
 
 class Response:
