@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
 from importlib import import_module
+from operator import itemgetter
 from time import monotonic
 from typing import Any
 
@@ -54,6 +55,8 @@ COMMON: tuple[Header, ...] = ((b"x-content-type-options", b"nosniff"), (b"access
 
 SCHEDULER = "_cbsched_aioschedule"
 """Granian's function that makes the scheduler of requests (granian._futures, 2.8)."""
+
+_name_of = itemgetter(0)
 
 Serve = Callable[[Any], Coroutine[Any, Any, None]]
 Schedule = Callable[[Any], None]
@@ -123,8 +126,9 @@ class Intake:
                     self._refuse(watcher)
                     return
             generation.entered += 1
-            if scope.get("method") in BODIED:
+            if scope.get("method") in BODIED and b"expect" not in map(_name_of, scope["headers"]):
                 # Granian fetches it on its other thread meanwhile: when the request begins, the body is mostly there.
+                # Who expects a 100 would be told to send it, though the headers alone may be reason to refuse.
                 scope[FIRST] = watcher.proto.receive()
             queue.append((clock(), watcher, generation))
             if not self._beginning:

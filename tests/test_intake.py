@@ -42,7 +42,7 @@ class Watcher:
     """A request as Granian hands it over."""
 
     def __init__(self, path: str = RELAY, method: str = "POST") -> None:
-        self.scope: dict[str, Any] = {"path": path, "method": method}
+        self.scope: dict[str, Any] = {"path": path, "method": method, "headers": [(b"host", b"node.example")]}
         self.proto = Protocol()
         self.task: asyncio.Task[None] | None = None
 
@@ -165,13 +165,15 @@ async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request(door: Doo
     await eventually(post.proto.body.cancelled)
 
 
-async def test_of_what_has_no_body_or_is_refused_none_is_asked_for(door: Door) -> None:
-    get = Watcher(method="GET")
+async def test_of_what_has_no_body_or_asks_first_or_is_refused_none_is_asked_for(door: Door) -> None:
+    get, careful = Watcher(method="GET"), Watcher()
+    careful.scope["headers"].append((b"expect", b"100-Continue"))
     door.schedule(get)
-    door.overload(limit=1)
+    door.schedule(careful)
+    door.overload(limit=2)
     [refused] = door.come()
     assert refused.refused
-    assert get.proto.body is refused.proto.body is None
+    assert get.proto.body is careful.proto.body is refused.proto.body is None
     door.end.set()
     await eventually(lambda: door.intake.working == 0)
 
