@@ -57,16 +57,25 @@ async def eventually(condition: Callable[[], object], patience: float = PATIENCE
             await asyncio.sleep(0.002)
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A TCP port that is free, and whose cluster bus port is; both below those that the system gives to clients."""
+    """A TCP port that is free, and whose cluster bus port is; both below those that the system gives to clients.
+
+    None is given twice: what is to listen on it may not do so yet, or never.
+    """
     while True:
         port = randrange(10000, 20000)
+        if port in _given:
+            continue
         try:
             for candidate in (port, port + BUS):
                 with socket.socket() as probe:
                     probe.bind(("127.0.0.1", candidate))
         except OSError:
             continue
+        _given.add(port)
         return port
 
 
