@@ -3,7 +3,7 @@
 Granian parses a request on one thread, makes its ASGI scope on a second, and hands it to the event
 loop. Under overload the requests queue in between, out of the application's sight, so the door is
 there: a refusal is sent from Granian's thread, before the event loop, a task or the body have cost
-anything.
+anything. What is let in has its body asked for at once, so that it need not wait for it later.
 
 Granian has no official place for this. `install` puts our scheduler in the place of its own; on a
 Granian that is built differently it leaves all as it is and says so.

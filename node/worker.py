@@ -95,10 +95,8 @@ class Lists:
         """Re-derive the place of every entity that changed; again changes nothing."""
         threads = {event.entity for event in events if event.kind.startswith(("thread.", "reply."))}
         tasks = {event.entity for event in events if event.kind.startswith("task.")}
-        if threads:
-            await self._rooms.board.project(*threads)
-        if tasks:
-            await self._rooms.tasks.project(*tasks)
+        await self._rooms.board.project(*threads)
+        await self._rooms.tasks.project(*tasks)
 
 
 async def sweep_leases(rooms: Rooms, stop: asyncio.Event) -> None:

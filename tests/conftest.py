@@ -17,9 +17,7 @@ from tests.node_under_test import NodeUnderTest, running, settings_for
 from tests.servers import Cluster, RedisServer
 
 # Tests are about what is computed; how long that takes a busy machine is no reason to fail one.
-hypothesis.settings.register_profile(
-    "node", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
-)
+hypothesis.settings.register_profile("node", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("node")
 
 ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"

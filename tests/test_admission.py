@@ -135,7 +135,7 @@ class Lives(RuleBasedStateMachine):
         assert self.admission.limit is None or self.admission.limit >= LEAST
 
 
-Lives.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+Lives.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
 TestLives = Lives.TestCase
 
 

@@ -211,8 +211,7 @@ class Tasks:
         ids = await self._store.due(SWEEP_LIMIT)
         statuses = await gather(*(self._store.lapse(task_id) for task_id in ids))
         lapsed = [task_id for task_id, status in zip(ids, statuses, strict=True) if status == "offered"]
-        if lapsed:
-            await self.project(*lapsed)
+        await self.project(*lapsed)
         return len(lapsed)
 
     async def compact(self, task_id: str) -> bool:

@@ -1,7 +1,7 @@
 """Latencies as counted and as told."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.histogram import Histogram
@@ -18,7 +18,6 @@ def test_percentiles_are_in_milliseconds() -> None:
     assert histogram.mean == pytest.approx(50.5, rel=0.001)
 
 
-@settings(deadline=None)  # it is about digits, not about the speed of this machine
 @given(st.lists(st.integers(1_000, 60_000 * MS), min_size=1, max_size=200))
 def test_three_digits_of_every_latency_are_kept(latencies: list[int]) -> None:
     exact = sorted(latencies)[(len(latencies) - 1) // 2] / MS

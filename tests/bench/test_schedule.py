@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.schedule import MOST_REQUESTS, MOST_SECONDS, SECOND, SHORTEST_TICK_NS, Schedule, Ticker, now
@@ -19,7 +19,6 @@ def test_due_times_do_not_drift_at_a_rate_that_divides_nothing() -> None:
     assert Schedule(3, 1000).due(3000) == 1000 * SECOND
 
 
-@settings(deadline=None)  # it is about arithmetic, not about the speed of this machine
 @given(rate=st.floats(0.5, 50_000), seconds=st.floats(0.1, 5), elapsed=st.integers(-SECOND, 10 * SECOND))
 def test_exactly_the_requests_whose_time_has_come_are_due(rate: float, seconds: float, elapsed: int) -> None:
     schedule = Schedule(rate, seconds)

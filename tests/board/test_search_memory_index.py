@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from node.board.engine_bm25 import K1, B, Postings
@@ -66,7 +66,6 @@ def vector(*numbers: float) -> bytes:
     return array("f", [number / length for number in numbers]).tobytes()
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("rstuvwxyz"), st.lists(st.integers(0, 7), max_size=4, unique=True)), max_size=30)
 )

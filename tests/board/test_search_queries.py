@@ -59,7 +59,7 @@ async def test_operators_of_the_query_language_are_plain_text(library: Searchabl
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.one_of(st.text(min_size=1), st.text("@{}()[]|-~*%$'\"\\:=><!?;,.&^#/ ab1", min_size=1)))
 async def test_any_text_is_searched_for(library: SearchableBoard, query: str) -> None:
     if query.strip():

@@ -189,4 +189,4 @@ class ThreadMachine(StoreMachine):
 
 
 TestThreads = ThreadMachine.TestCase
-TestThreads.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestThreads.settings = settings(max_examples=25, stateful_step_count=30)

@@ -1,7 +1,5 @@
 """Callbacks from an API call to a receiver, through Redis and a real worker (SPEC 6, DESIGN 8)."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,7 +9,7 @@ from node.hooks.queue import CallbackQueue
 from node.sign.node import NodeKey
 from node.store import keys
 from tests.hooks.receiver import Receiver
-from tests.node_under_test import SIGNING_KEY, NodeUnderTest
+from tests.node_under_test import SIGNING_KEY, NodeUnderTest, until
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 BOARD = "/api/v1/board"
@@ -21,12 +19,6 @@ QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of
 @pytest.fixture
 def overrides() -> dict[str, Any]:
     return {"callback_allow_private": True}
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not await condition():  # noqa: ASYNC110  # the condition is another process's
-            await asyncio.sleep(0.01)
 
 
 async def hurry(node: NodeUnderTest) -> None:

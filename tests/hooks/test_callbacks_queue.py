@@ -1,7 +1,5 @@
 """Messages under way and what one receiver may cost: every step on a real Redis, its times moved (DESIGN 8)."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -13,7 +11,7 @@ from node.hooks.queue import HIDDEN_MS, Callback, CallbackQueue
 from node.sign.node import NodeKey
 from node.store import keys
 from tests.hooks.receiver import Receiver
-from tests.node_under_test import SIGNING_KEY, NodeUnderTest
+from tests.node_under_test import SIGNING_KEY, NodeUnderTest, until
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 HOME = 5
@@ -44,12 +42,6 @@ async def make_due(node: NodeUnderTest) -> None:
 async def taken(queue: CallbackQueue) -> Callback:
     (callback,) = await queue.take(HOME)
     return callback
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not await condition():  # noqa: ASYNC110  # the condition is in Redis
-            await asyncio.sleep(0.01)
 
 
 async def test_what_one_worker_has_taken_no_other_takes(queue: CallbackQueue) -> None:

@@ -4,7 +4,7 @@ from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import urlsplit
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from node.hooks.addresses import is_public
@@ -12,7 +12,6 @@ from node.hooks.sender import MAX_RETRY_AFTER, retry_after
 from node.hooks.target import WEB_PORTS, Policy, TargetRefused, parse
 
 POLICY = Policy.of("https://node.example")
-UNHURRIED = settings(deadline=None)  # a busy machine is no failure
 SCRAPS = (
     *("http", "https", "://", ":", "/", "//", "\\", "@", "#", "?", "%", "%2e", "%00", "[", "]", "::", ".", "..", "-"),
     *("127.0.0.1", "8.8.8.8", "0x7f", "0177", "1", "::1", "2606:4700::1", "agent.example", "localhost", "nip.io"),
@@ -42,7 +41,6 @@ URLS = st.one_of(
 )
 
 
-@UNHURRIED
 @given(URLS)
 def test_a_url_is_refused_or_means_the_same_to_the_parser_of_the_standard_library(url: str):
     try:
@@ -60,7 +58,6 @@ def test_a_url_is_refused_or_means_the_same_to_the_parser_of_the_standard_librar
     assert parse(target.url, POLICY) == target
 
 
-@UNHURRIED
 @given(
     st.one_of(st.ip_addresses(), st.integers(0, 2**32 - 1).map(lambda v4: IPv6Address((0x2002 << 112) + (v4 << 80))))
 )
@@ -69,7 +66,6 @@ def test_what_python_knows_to_be_local_is_never_public(address: IPv4Address | IP
         assert not is_public(address)
 
 
-@UNHURRIED
 @given(
     st.one_of(
         st.text(),

@@ -14,13 +14,6 @@ from tests.node_under_test import NodeUnderTest
 Admin = Callable[..., Awaitable["Ran"]]
 
 
-async def until(condition: Callable[[], Awaitable[object]]) -> None:
-    """Return as soon as `condition` holds."""
-    async with asyncio.timeout(20):
-        while not await condition():  # noqa: ASYNC110 - what it asks for is in Redis
-            await asyncio.sleep(0.01)
-
-
 class Ran(NamedTuple):
     """What a command came to."""
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from node.cli import main
-from tests.node_under_test import running, settings_for
-from tests.ops.conftest import until
+from tests.node_under_test import running, settings_for, until
 from tests.servers import Cluster
 
 BOARD = "/api/v1/board"

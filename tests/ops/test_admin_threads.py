@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
-from tests.ops.conftest import Admin, until
+from tests.node_under_test import NodeUnderTest, until
+from tests.ops.conftest import Admin
 
 BOARD = "/api/v1/board"
 QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}

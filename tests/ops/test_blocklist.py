@@ -8,8 +8,8 @@ import pytest
 
 from node.ops.blocklist import Blocked, Blocklist, network_of
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
-from tests.ops.conftest import Admin, until
+from tests.node_under_test import NodeUnderTest, until
+from tests.ops.conftest import Admin
 
 ADDRESS = "203.0.113.7"  # of node.client
 

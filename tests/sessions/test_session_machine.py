@@ -149,4 +149,4 @@ class SessionMachine(StoreMachine):
 
 
 TestSessions = SessionMachine.TestCase
-TestSessions.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestSessions.settings = settings(max_examples=25, stateful_step_count=30)

@@ -26,7 +26,7 @@ def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator["redis.Redis"]:
         yield client
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(key=keys)
 def test_the_slot_of_any_key_is_the_one_the_server_computes(member: "redis.Redis", key: str | bytes) -> None:
     assert slot_of(key) == member.execute_command("CLUSTER", "KEYSLOT", key)  # type: ignore[no-untyped-call]

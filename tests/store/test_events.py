@@ -1,7 +1,7 @@
 """Outboxes and consumer groups on a real server: at least once, whatever dies (DESIGN 4)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from node.store import Store, StoreUnavailable, keys
 from node.store.events import DELIVERIES, Consumer, Event, Handler, Janitor
 from node.store.scripts import Script
+from tests.node_under_test import until
 from tests.servers import RedisServer, eventually
 from tests.store.conftest import step
 
@@ -67,12 +68,6 @@ async def reading(store: Store, handle: Handler, group: str = GROUP) -> AsyncGen
     finally:
         stop.set()
         await asyncio.wait_for(running, 5)
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not await condition():  # noqa: ASYNC110  # the condition is another process's
-            await asyncio.sleep(0.005)
 
 
 def raw(server: RedisServer, *command: str | bytes | int) -> Any:

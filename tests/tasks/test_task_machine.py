@@ -231,4 +231,4 @@ def _result(task: Task) -> bytes | None:
 
 
 TestTasks = TaskMachine.TestCase
-TestTasks.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestTasks.settings = settings(max_examples=40, stateful_step_count=30)
