@@ -110,6 +110,8 @@ def worker(settings: Settings, main: str = WORKER) -> None:
     The process ends here: the interpreter would wait for a thread that loads the model, for seconds.
     """
     settings = _prepare(settings)
+    process.give_way()
+    gc.set_threshold(*GC_THRESHOLDS)
     with reporting(settings, "worker") as folder:
         uvloop.run(_until_told(_resolve(main), msgspec.structs.replace(settings, metrics_dir=folder)))
     process.leave()

@@ -4,6 +4,7 @@ Which processes there are, and who starts them, is in `serve.py`.
 """
 
 import ctypes
+import gc
 import logging
 import os
 import resource
@@ -14,6 +15,9 @@ from pathlib import Path
 from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: signal this process when the thread that made it ends
+
+NICENESS = 10
+"""Of what nobody waits for: a tenth of the processor time of what somebody does wait for."""
 
 _libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -47,6 +51,17 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (ValueError, OSError):  # macOS calls its hard limit infinite and then refuses it
         return
+
+
+def give_way() -> None:
+    """Have Redis and the web processes run before this process where all want the processor."""
+    os.nice(NICENESS)
+
+
+def freeze() -> None:
+    """Keep all there is for good. The collector then walks through what comes, not through modules again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def import_path() -> dict[str, str]:

@@ -154,7 +154,7 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
         command,
         env=environment,
         stdin=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C in a terminal is for the supervisor, which stops its children in order
+        process_group=0,  # Ctrl-C in a terminal is for the supervisor, which stops its children in order
         preexec_fn=lambda: process.die_with_parent(parent, signal.SIGKILL),  # noqa: PLW1509
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from node import process
 from node.board.answering import Answering
 from node.board.engine import EngineChoice
 from node.board.generation import Generations
@@ -68,5 +69,6 @@ class SearchWorker:
             self._indexing.text_only = True
             log.warning("search by text only", reason=str(error))
         else:
+            process.freeze()
             log.info("embedding model loaded", model=model.fingerprint, dimension=model.dimension)
             await self._upkeep.look_soon()

@@ -185,7 +185,7 @@ def beside(settings: Settings, roles: Sequence[str]) -> Generator[str]:
             command(roles),
             env={**os.environ, **process.import_path()},
             stdin=subprocess.DEVNULL,
-            start_new_session=True,
+            process_group=0,
         )
         try:
             yield str(folder)

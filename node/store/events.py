@@ -7,8 +7,8 @@ news on the stream's own name, so an idle worker asks for nothing but a look eve
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import cast
 
 import msgspec
@@ -28,6 +28,10 @@ TIDY = script("events_tidy")
 
 BATCH = 64
 """Events handed to a handler at a time."""
+
+REST, LONGEST_REST = 8, 0.25
+"""A reader rests so many times as long as it was busy, and at most so many seconds: what comes meanwhile shares
+a batch. An idle node so handles an event at once, a busy one many for the price of a few."""
 
 LOOK = 5.0
 """Seconds between looks at an outbox from which no news came: a lost wake-up costs no more."""
@@ -77,14 +81,29 @@ class Consumer:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until `stop` is set; what was begun is finished and acknowledged."""
-        async with asyncio.TaskGroup() as readers:
-            for reader in self._readers:
-                readers.create_task(reader.run(stop))
+        renewing = asyncio.create_task(self._renew())
+        try:
+            async with asyncio.TaskGroup() as reading:
+                for reader in self._readers:
+                    reading.create_task(reader.run(stop))
+                await stop.wait()
+                for reader in self._readers:
+                    reader.look()
+        finally:
+            renewing.cancel()
 
     def inherit(self, dead: str) -> None:
         """Handle at once what the worker of that name held, unless another heir is faster."""
         for reader in self._readers:
             reader.inherit(dead)
+
+    async def _renew(self) -> None:
+        """Nobody takes over what is being handled here, however long that takes."""
+        while True:
+            await asyncio.sleep(STALE_MS / 3000)
+            for reader in self._readers:
+                with suppress(StoreUnavailable, CommandFailed):
+                    await reader.renew()
 
 
 class _Reader:
@@ -102,17 +121,31 @@ class _Reader:
         """Loop time of the last look for what others left."""
         self._dead: deque[str] = deque()
         """Workers whose events are to be handled here."""
+        self._held: Sequence[bytes] = ()
+        """Ids of the events that are being handled."""
         self._listener: Listener | None = None
 
     def inherit(self, dead: str) -> None:
         self._dead.append(dead)
+        self.look()
+
+    def look(self) -> None:
+        """Look now, or, when busy, soon again."""
         if self._listener:
-            self._listener.hear(b"")  # look now
+            self._listener.hear(b"")
+
+    async def renew(self) -> None:
+        """Say that what is being handled still is. Raises StoreUnavailable and CommandFailed."""
+        if held := self._held:
+            await self._store.command("XCLAIM", self._stream, self._group, self._name, 0, *held, "JUSTID")
 
     async def run(self, stop: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
         with await self._store.news.listen(self._stream) as listener:
             self._listener = listener
             while not stop.is_set():
+                began = loop.time()
+                listener.forget()
                 try:
                     await self._catch_up(stop)
                 except StoreUnavailable:
@@ -122,7 +155,8 @@ class _Reader:
                         raise
                     self._joined = False
                     continue
-                await _news(listener, stop)
+                await asyncio.sleep(min(REST * (loop.time() - began), LONGEST_REST))
+                await listener.next(LOOK)
 
     async def _catch_up(self, stop: asyncio.Event) -> None:
         """Handle all there is."""
@@ -139,9 +173,9 @@ class _Reader:
             await self._take_over()
         while not stop.is_set():
             entries = await self._next(">")
-            if not entries:
-                break
             await self._handled(entries)
+            if len(entries) < BATCH:
+                break  # of any later one there is news
 
     async def _join(self) -> None:
         try:
@@ -194,11 +228,13 @@ class _Reader:
         """Handle and acknowledge. One bad event holds up neither those of its batch nor those behind it."""
         if not entries:
             return
-        async with self._held([entry_id for entry_id, _ in entries]):
-            if await self._tried(entries, last=len(entries) == 1):
-                return
-            for entry in entries if len(entries) > 1 else ():
-                await self._tried([entry], last=True)
+        self._held = [entry_id for entry_id, _ in entries]
+        try:
+            if not await self._tried(entries, last=len(entries) == 1) and len(entries) > 1:
+                for entry in entries:
+                    await self._tried([entry], last=True)
+        finally:
+            self._held = ()
 
     async def _tried(self, entries: Sequence[Entry], *, last: bool) -> bool:
         """Whether the handler took them; they are acknowledged then. Raises StoreUnavailable."""
@@ -226,22 +262,6 @@ class _Reader:
         log.error("event given up", group=self._group, partition=self._partition, entry=entry_id.decode())
         return True
 
-    @asynccontextmanager
-    async def _held(self, ids: Sequence[bytes]) -> AsyncGenerator[None]:
-        """Nobody takes the entries over while they are being handled, however long that takes."""
-
-        async def renew() -> None:
-            while True:
-                await asyncio.sleep(STALE_MS / 3000)
-                with suppress(StoreUnavailable, CommandFailed):
-                    await self._store.command("XCLAIM", self._stream, self._group, self._name, 0, *ids, "JUSTID")
-
-        renewing = asyncio.create_task(renew())
-        try:
-            yield
-        finally:
-            renewing.cancel()
-
 
 class Janitor:
     """Forgets events that every group has acknowledged, and readers that are no more."""
@@ -263,16 +283,6 @@ class Janitor:
     async def tidy(self, stream: str) -> None:
         """Forget what all groups have seen. Raises StoreUnavailable."""
         await self._store.run(TIDY, [stream], [GONE_MS, *self._groups])
-
-
-async def _news(listener: Listener, stop: asyncio.Event) -> None:
-    """Return when there may be something to read, or when `stop` is set."""
-    waiting = {asyncio.create_task(listener.next(LOOK)), asyncio.create_task(stop.wait())}
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waiting:
-            each.cancel()
 
 
 def _event(partition: int, entry_id: bytes, flat: list[bytes]) -> Event:

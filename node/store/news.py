@@ -58,6 +58,10 @@ class Listener:
                 self._waiter = None
         return self._messages.popleft() if self._messages else None
 
+    def forget(self) -> None:
+        """Drop what has been heard so far: who looks now needs no hint to."""
+        self._messages.clear()
+
     def hear(self, message: bytes) -> None:
         if len(self._messages) == QUEUE:
             self._messages.popleft()
