@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, suppress
 import structlog
 
 from node.artifacts.upkeep import Upkeep
+from node.artifacts.verify import AT_ONCE
 from node.board.search_worker import SearchWorker
 from node.capacity import Capacity
 from node.config import Settings
@@ -59,7 +60,8 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             "artifacts": rooms.verifier.handle,
         }
         name = new_name()
-        consumers = [Consumer(store, group, handle, name) for group, handle in handlers.items()]
+        at_once = {"artifacts": AT_ONCE}
+        consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         async with asyncio.TaskGroup() as work:
             work.create_task(Presence(store, name, [consumer.inherit for consumer in consumers]).run(stop))
             for consumer in consumers:

@@ -29,7 +29,7 @@ TIDY = script("events_tidy")
 BATCH = 64
 """Events handed to a handler at a time."""
 
-REST, LONGEST_REST = 8, 0.25
+REST, LONGEST_REST = 8, 0.5
 """A reader rests so many times as long as it was busy, and at most so many seconds: what comes meanwhile shares
 a batch. An idle node so handles an event at once, a busy one many for the price of a few."""
 
@@ -74,10 +74,12 @@ Handler = Callable[[Sequence[Event]], Awaitable[None]]
 class Consumer:
     """One group's reading of every outbox."""
 
-    def __init__(self, store: Store, group: str, handle: Handler, name: str | None = None) -> None:
-        """`name`: of the worker; never one that was used before."""
+    def __init__(self, store: Store, group: str, handle: Handler, name: str | None = None, at_once: int = 1) -> None:
+        """`name`: of the worker; never one that was used before. `at_once`: batches handled at a time."""
         name = name or new_name()
-        self._readers = [_Reader(store, group, name, handle, partition) for partition in range(keys.PARTITIONS)]
+        turns = asyncio.Semaphore(at_once)
+        partitions = range(keys.PARTITIONS)
+        self._readers = [_Reader(store, group, name, handle, turns, partition) for partition in partitions]
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until `stop` is set; what was begun is finished and acknowledged."""
@@ -109,11 +111,15 @@ class Consumer:
 class _Reader:
     """The reading of one outbox."""
 
-    def __init__(self, store: Store, group: str, name: str, handle: Handler, partition: int) -> None:
+    def __init__(
+        self, store: Store, group: str, name: str, handle: Handler, turns: asyncio.Semaphore, partition: int
+    ) -> None:
         self._store = store
         self._group = group
         self._name = name
         self._handle = handle
+        self._turns = turns
+        """One after the other: all outboxes at once would fill Redis' queue, and acknowledgements wait behind it."""
         self._partition = partition
         self._stream = keys.events(partition)
         self._joined = False
@@ -145,37 +151,40 @@ class _Reader:
             self._listener = listener
             while not stop.is_set():
                 began = loop.time()
-                listener.forget()
-                try:
-                    await self._catch_up(stop)
-                except StoreUnavailable:
-                    self._joined = False  # what was being handled is ours still; and the server may come back empty
-                except CommandFailed as error:
-                    if "NOGROUP" not in str(error):
-                        raise
-                    self._joined = False
-                    continue
-                await asyncio.sleep(min(REST * (loop.time() - began), LONGEST_REST))
-                await listener.next(LOOK)
+                async with self._turns:
+                    listener.forget()
+                    if stop.is_set():
+                        return
+                    more = await self._turn()
+                if not more:
+                    await asyncio.sleep(min(REST * (loop.time() - began), LONGEST_REST))
+                    await listener.next(LOOK)
 
-    async def _catch_up(self, stop: asyncio.Event) -> None:
-        """Handle all there is."""
-        if not self._joined:
-            await self._join()
-            await self._resume()
-            self._joined = True
-        while self._dead:
-            await self._take_from(self._dead[0])
-            self._dead.popleft()
-        now = asyncio.get_running_loop().time()
-        if now - self._looked >= TAKE_OVER:
-            self._looked = now
-            await self._take_over()
-        while not stop.is_set():
+    async def _turn(self) -> bool:
+        """Handle a batch of what there is; whether there may be more."""
+        try:
+            if not self._joined:
+                await self._join()
+                await self._resume()
+                self._joined = True
+            while self._dead:
+                await self._take_from(self._dead[0])
+                self._dead.popleft()
+            now = asyncio.get_running_loop().time()
+            if now - self._looked >= TAKE_OVER:
+                self._looked = now
+                await self._take_over()
             entries = await self._next(">")
             await self._handled(entries)
-            if len(entries) < BATCH:
-                break  # of any later one there is news
+            return len(entries) == BATCH  # otherwise there will be news
+        except StoreUnavailable:
+            self._joined = False  # what was being handled is ours still; and the server may come back empty
+            return False
+        except CommandFailed as error:
+            if "NOGROUP" not in str(error):
+                raise
+            self._joined = False
+            return True
 
     async def _join(self) -> None:
         try:

@@ -26,8 +26,8 @@ MOST_CORES = 4
 """Of which the model uses at most half: small batches gain nothing from more."""
 
 BATCH_CHARACTERS = 400
-"""Of passages in one batch, 30 ms of one core: the longest that a query waits for its turn, and on a busy machine it has
-but a part of a core. Longer batches make a sixth more vectors a second."""
+"""Of passages in one batch, 30 ms of one core: the longest that a query waits for its turn, and on a busy machine
+it has but a part of a core. Longer batches make a sixth more vectors a second."""
 
 BATCH_TEXTS = 16
 
