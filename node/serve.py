@@ -154,7 +154,9 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
         command,
         env=environment,
         stdin=subprocess.DEVNULL,
-        process_group=0,  # Ctrl-C in a terminal is for the supervisor, which stops its children in order
+        # Ctrl-C in a terminal is for the supervisor, which stops its children in order. No session of their own: where
+        # the kernel groups by session (sched(7), autogroups), the worker's low priority would count for nothing.
+        process_group=0,
         preexec_fn=lambda: process.die_with_parent(parent, signal.SIGKILL),  # noqa: PLW1509
     )
 

@@ -117,7 +117,7 @@ class Embedded:
                 stdout=out,
                 stderr=out,
                 pass_fds=(self._lock.fileno(),),
-                process_group=0,  # Ctrl-C in a terminal is for the supervisor, which stops us last
+                process_group=0,  # Ctrl-C in a terminal is for the supervisor, which stops us last; as in `serve`
                 # SIGTERM, so that a server without a supervisor flushes its log before it goes
                 preexec_fn=lambda: process.die_with_parent(parent, signal.SIGTERM),  # noqa: PLW1509
             )

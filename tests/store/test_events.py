@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from node.store import Store, StoreUnavailable, keys
-from node.store.events import DELIVERIES, Consumer, Event, Handler, Janitor
+from node.store.events import BATCH, DELIVERIES, Consumer, Event, Handler, Janitor
 from node.store.scripts import Script
 from tests.node_under_test import until
 from tests.servers import RedisServer, eventually
@@ -59,10 +59,10 @@ async def write(store: Store, *entities: str, stream: str = STREAM) -> list[byte
 
 
 @asynccontextmanager
-async def reading(store: Store, handle: Handler, group: str = GROUP) -> AsyncGenerator[None]:
+async def reading(store: Store, handle: Handler, group: str = GROUP, at_once: int = 1) -> AsyncGenerator[None]:
     """A consumer for as long as the context lasts."""
     stop = asyncio.Event()
-    running = asyncio.create_task(Consumer(store, group, handle).run(stop))
+    running = asyncio.create_task(Consumer(store, group, handle, at_once=at_once).run(stop))
     try:
         yield
     finally:
@@ -243,6 +243,52 @@ async def test_stopping_waits_for_what_was_begun_and_for_nothing_else(store: Sto
     assert pending(redis_server) == 0
     ((*_, lag),) = raw(redis_server, "XINFO", "GROUPS", STREAM)
     assert lag == 1
+
+
+async def test_what_comes_while_a_batch_is_handled_shares_the_next(store: Store, seen: Seen) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handle(events: Sequence[Event]) -> None:
+        begun.set()
+        await go_on.wait()
+        await seen(events)
+
+    async with reading(store, handle):
+        await write(store, "a")
+        await begun.wait()
+        await write(store, "b", "c")
+        go_on.set()
+        await eventually(lambda: len(seen.entities) == 3)
+    assert seen.batches == [["a"], ["b", "c"]]
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+async def test_no_more_batches_are_handled_at_a_time_than_may_be(store: Store, at_once: int) -> None:
+    under_way: set[int] = set()
+    most = 0
+    handled = 0
+
+    async def handle(events: Sequence[Event]) -> None:
+        nonlocal most, handled
+        under_way.add(events[0].partition)
+        most = max(most, len(under_way))
+        await store.command("PING")
+        under_way.discard(events[0].partition)
+        handled += len(events)
+
+    for partition in range(20):
+        await write(store, "a", stream=keys.events(partition))
+    async with reading(store, handle, at_once=at_once):
+        await eventually(lambda: handled == 20)
+    assert most == at_once
+
+
+async def test_an_outbox_with_a_backlog_leaves_the_others_their_turn(store: Store, seen: Seen) -> None:
+    await write(store, *map(str, range(3 * BATCH)))
+    await write(store, "other", stream=keys.events(8))
+    async with reading(store, seen):
+        await eventually(lambda: len(seen.entities) == 3 * BATCH + 1)
+    assert ["other"] in seen.batches[:2]
 
 
 async def test_what_is_being_handled_is_renewed(
