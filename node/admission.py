@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 TARGET = 0.02
 """Seconds that a request may take through the node. The 99th percentile takes twice as long, and stays under 50 ms."""
-INTERVAL = 0.05
+INTERVAL = 0.1
 """Seconds that the delay must stay above the target to count as overload."""
 DRAINED = 0.9
 """A queue that has shrunk to this share of its peak is on its way out: the interval begins anew."""

@@ -151,32 +151,32 @@ class _Reader:
             self._listener = listener
             while not stop.is_set():
                 began = loop.time()
-                async with self._turns:
-                    listener.forget()
-                    if stop.is_set():
-                        return
-                    more = await self._turn()
-                if not more:
+                if not await self._turn(listener, stop):
                     await asyncio.sleep(min(REST * (loop.time() - began), LONGEST_REST))
                     await listener.next(LOOK)
 
-    async def _turn(self) -> bool:
-        """Handle a batch of what there is; whether there may be more."""
+    async def _turn(self, listener: Listener, stop: asyncio.Event) -> bool:
+        """Handle a batch of what there is; whether to go on at once."""
         try:
             if not self._joined:
                 await self._join()
-                await self._resume()
-                self._joined = True
-            while self._dead:
-                await self._take_from(self._dead[0])
-                self._dead.popleft()
-            now = asyncio.get_running_loop().time()
-            if now - self._looked >= TAKE_OVER:
-                self._looked = now
-                await self._take_over()
-            entries = await self._next(">")
-            await self._handled(entries)
-            return len(entries) == BATCH  # otherwise there will be news
+            async with self._turns:
+                if stop.is_set():
+                    return True
+                listener.forget()
+                if not self._joined:
+                    await self._resume()
+                    self._joined = True
+                while self._dead:
+                    await self._take_from(self._dead[0])
+                    self._dead.popleft()
+                now = asyncio.get_running_loop().time()
+                if now - self._looked >= TAKE_OVER:
+                    self._looked = now
+                    await self._take_over()
+                entries = await self._next(">")
+                await self._handled(entries)
+                return len(entries) == BATCH  # otherwise there will be news of any other
         except StoreUnavailable:
             self._joined = False  # what was being handled is ours still; and the server may come back empty
             return False

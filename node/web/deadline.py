@@ -14,6 +14,10 @@ T = TypeVar("T")
 LOOK = 0.25
 """Seconds between two looks; a deadline is noticed that much late at most."""
 
+AT_ONCE, SOON = 16, 0.005
+"""Waits that end in one look, and seconds until the next if there are more: thousands of clients that stall together
+must not have thousands of answers made before anybody else's."""
+
 
 class Deadlines:
     """The waits of one event loop that end at a time."""
@@ -43,10 +47,10 @@ class Deadlines:
 
     def _look(self) -> None:
         now = monotonic()
-        for task, deadline in self._due.items():
-            if deadline <= now and task not in self._overdue:
-                self._overdue.add(task)
-                task.cancel()
+        late = [task for task, deadline in self._due.items() if deadline <= now and task not in self._overdue]
+        for task in late[:AT_ONCE]:
+            self._overdue.add(task)
+            task.cancel()
         self._looking = bool(self._due)
         if self._looking:
-            asyncio.get_running_loop().call_later(LOOK, self._look)
+            asyncio.get_running_loop().call_later(SOON if late[AT_ONCE:] else LOOK, self._look)

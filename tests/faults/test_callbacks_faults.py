@@ -153,7 +153,9 @@ def move_times(server: RedisServer) -> None:
             server.do("ZADD", keys.callbacks_due(partition), "XX", 0, name)
         stream = keys.events(partition)
         script = """
-            for _, row in ipairs(redis.call('XPENDING', KEYS[1], 'hooks', '-', '+', 1000)) do
+            local held = redis.pcall('XPENDING', KEYS[1], 'hooks', '-', '+', 1000)
+            if held.err then return end -- no worker has joined yet
+            for _, row in ipairs(held) do
               redis.call('XCLAIM', KEYS[1], 'hooks', row[2], 0, row[1], 'IDLE', 60000, 'JUSTID')
             end"""
         if server.do("EXISTS", stream):

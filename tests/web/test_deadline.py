@@ -1,11 +1,12 @@
 """Deadlines of reads: one timer, and no task that is told the wrong thing."""
 
 import asyncio
+import itertools
 from time import monotonic
 
 import pytest
 
-from node.web.deadline import Deadlines
+from node.web.deadline import AT_ONCE, Deadlines
 
 
 async def test_what_comes_in_time_is_given() -> None:
@@ -33,6 +34,18 @@ async def test_each_of_many_has_its_own_deadline() -> None:
     assert not patient.done()
     opened.set()
     assert await patient
+
+
+async def test_a_crowd_ends_a_few_at_a_time() -> None:
+    deadlines = Deadlines()
+    late = [asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait())) for _ in range(5 * AT_ONCE)]
+    done = [0]
+    for task in asyncio.as_completed(late):
+        with pytest.raises(TimeoutError):
+            await task
+        done.append(sum(task.done() for task in late))
+    assert max(after - before for before, after in itertools.pairwise(done)) <= AT_ONCE
+    assert done[-1] == len(late)
 
 
 async def test_a_task_that_somebody_else_cancels_is_cancelled() -> None:
