@@ -14,7 +14,7 @@ T = TypeVar("T")
 LOOK = 0.25
 """Seconds between two looks; a deadline is noticed that much late at most."""
 
-AT_ONCE, SOON = 16, 0.005
+AT_ONCE, SOON = 8, 0.005
 """Waits that end in one look, and seconds until the next if there are more: thousands of clients that stall together
 must not have thousands of answers made before anybody else's."""
 
