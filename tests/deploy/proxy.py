@@ -69,6 +69,14 @@ class Proxy:
             raise LookupError("no servers in the metrics")
         return found
 
+    def sees(self, *states: bool) -> None:
+        """Return as soon as it knows who is there: node-1, node-2 ..."""
+        expected = {f"node-{number}": state for number, state in enumerate(states, 1)}
+        try:
+            until(lambda: self.up() == expected, "it knows who is there")
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}: {self.up()} instead of {expected}") from None
+
     def requests(self) -> dict[str, int]:
         """Answers that each node gave."""
         counts: dict[str, int] = {}

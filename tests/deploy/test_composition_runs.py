@@ -106,7 +106,7 @@ def test_the_nodes_of_the_composition_serve(cluster: list[RedisServer], tmp_path
         until(lambda: healthy("worker", environment("worker")["RELAY_ADMIN_PORT"], port), "the worker is well")
 
         proxy = stack.enter_context(Proxy(tmp_path, *(web.port for web in webs)))
-        until(lambda: proxy.up() == {"node-1": True, "node-2": True}, "both get requests")
+        proxy.sees(True, True)
         for number in range(8):
             reference = relay(proxy.port, f"{HELLO} It is number {number}.")["reference_id"]
             assert {call(web.port, "GET", f"/api/v1/relay/{reference}")[0] for web in webs} == {200}

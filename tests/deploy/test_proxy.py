@@ -31,7 +31,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, shared_redis: RedisServer) ->
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory, node: NodeProcess) -> Generator[Proxy]:
     with Proxy(tmp_path_factory.mktemp("proxy"), node.port, free_port()) as proxy:
-        until(lambda: proxy.up() == {"node-1": True, "node-2": False}, "it knows who is there")
+        proxy.sees(True, False)
         yield proxy
 
 

@@ -84,8 +84,7 @@ def test_nodes_are_replaced_under_load_without_a_failed_request(tmp_path: Path, 
         web = partial(web_node, redis_url=shared_redis.url, **settings)
         nodes = [stack.enter_context(web(tmp_path / name)) for name in ("one", "two")]
         proxy = stack.enter_context(Proxy(tmp_path, *(node.port for node in nodes)))
-        all_up = {"node-1": True, "node-2": True}
-        until(lambda: proxy.up() == all_up, "both get requests")
+        proxy.sees(True, True)
         with Load(proxy.port) as load:
             for number, node in [*enumerate(nodes, 1)] * ROUNDS:
                 before = len(load.kept)
@@ -95,7 +94,7 @@ def test_nodes_are_replaced_under_load_without_a_failed_request(tmp_path: Path, 
                 assert proxy.up()[f"node-{number}"] is False
                 start(node, shared_redis.url, **settings)
                 until_ready(node)
-                until(lambda: proxy.up() == all_up, "it gets requests again")
+                proxy.sees(True, True)
         assert load.failures == []
         assert load.held
         assert min(proxy.requests().values()) > 0
