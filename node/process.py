@@ -17,7 +17,7 @@ from typing import NoReturn
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: signal this process when the thread that made it ends
 
 NICENESS = 10
-"""Of what nobody waits for: a tenth of the processor time of what somebody does wait for."""
+"""Of what no acknowledgement waits for: a tenth of the processor time of what one does."""
 
 _libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 

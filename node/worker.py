@@ -60,7 +60,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             "artifacts": rooms.verifier.handle,
         }
         name = new_name()
-        at_once = {"artifacts": AT_ONCE}
+        at_once = {"artifacts": AT_ONCE}  # whose batches read whole artifacts; the others' only talk to Redis
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         async with asyncio.TaskGroup() as work:
             work.create_task(Presence(store, name, [consumer.inherit for consumer in consumers]).run(stop))

@@ -83,15 +83,14 @@ class Consumer:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read until `stop` is set; what was begun is finished and acknowledged."""
-        renewing = asyncio.create_task(self._renew())
-        try:
+        async with asyncio.TaskGroup() as work:
+            renewing = work.create_task(self._renew())
             async with asyncio.TaskGroup() as reading:
                 for reader in self._readers:
                     reading.create_task(reader.run(stop))
                 await stop.wait()
                 for reader in self._readers:
                     reader.look()
-        finally:
             renewing.cancel()
 
     def inherit(self, dead: str) -> None:

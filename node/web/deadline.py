@@ -12,11 +12,11 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 LOOK = 0.25
-"""Seconds between two looks; a deadline is noticed that much late at most."""
+"""Seconds between two looks; one deadline is noticed that much late at most."""
 
-AT_ONCE, SOON = 8, 0.005
-"""Waits that end in one look, and seconds until the next if there are more: thousands of clients that stall together
-must not have thousands of answers made before anybody else's."""
+AT_ONCE, SHARE, SOON = 8, 200, 0.005
+"""Waits that end in one look, or one in so many of those overdue, and seconds until the next look if more are:
+thousands of clients that stall together must not have thousands of answers made before anybody else's."""
 
 
 class Deadlines:
@@ -48,9 +48,10 @@ class Deadlines:
     def _look(self) -> None:
         now = monotonic()
         late = [task for task, deadline in self._due.items() if deadline <= now and task not in self._overdue]
-        for task in late[:AT_ONCE]:
+        now_ending = late[: max(AT_ONCE, len(late) // SHARE)]
+        for task in now_ending:
             self._overdue.add(task)
             task.cancel()
         self._looking = bool(self._due)
         if self._looking:
-            asyncio.get_running_loop().call_later(SOON if late[AT_ONCE:] else LOOK, self._look)
+            asyncio.get_running_loop().call_later(LOOK if now_ending == late else SOON, self._look)

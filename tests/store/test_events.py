@@ -262,9 +262,28 @@ async def test_what_comes_while_a_batch_is_handled_shares_the_next(store: Store,
     assert seen.batches == [["a"], ["b", "c"]]
 
 
+async def test_what_comes_while_a_reader_rests_shares_its_next_batch(
+    store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.events.REST", 1e9)
+    monkeypatch.setattr("node.store.events.LONGEST_REST", 1.0)
+    await write(store, "last", stream=keys.events(keys.PARTITIONS - 1))
+    async with reading(store, seen):
+        await eventually(lambda: seen.entities == {"last"})  # so all outboxes have had their first turn
+        await write(store, "a")
+        await eventually(lambda: "a" in seen.entities and pending(redis_server) == 0)
+        await write(store, "b")
+        for _ in range(50):  # in which a reader that did not rest would have handled it
+            await store.command("PING")
+        await write(store, "c")
+        await eventually(lambda: len(seen.entities) == 4)
+    assert seen.batches == [["last"], ["a"], ["b", "c"]]
+
+
 @pytest.mark.parametrize("at_once", [1, 3])
 async def test_no_more_batches_are_handled_at_a_time_than_may_be(store: Store, at_once: int) -> None:
     under_way: set[int] = set()
+    all_that_may = asyncio.Event()
     most = 0
     handled = 0
 
@@ -272,6 +291,9 @@ async def test_no_more_batches_are_handled_at_a_time_than_may_be(store: Store, a
         nonlocal most, handled
         under_way.add(events[0].partition)
         most = max(most, len(under_way))
+        if most == at_once:
+            all_that_may.set()
+        await all_that_may.wait()
         await store.command("PING")
         under_way.discard(events[0].partition)
         handled += len(events)
