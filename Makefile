@@ -14,6 +14,8 @@ BIN := $(VENV)/bin
 JS := tests/conformance/js tests/browser/js tests/sign/js
 PEERS := .venv-bench
 SWIFT := .venv-swift
+# Tests wait more than they compute. Two processes, whatever the machine: many of them start processes themselves.
+SIDE_BY_SIDE := $(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Debian packages that some tests and benchmarks use; a target that needs another adds its name.
@@ -32,7 +34,7 @@ serve: install
 install: $(VENV)/.serve
 
 test: system lint clients
-	$(BIN)/python -m pytest $(PYTEST)
+	$(SIDE_BY_SIDE) $(PYTEST)
 
 lint: $(VENV)/.clients
 	$(BIN)/ruff check .
@@ -44,7 +46,7 @@ clients: $(VENV)/.clients $(JS:%=%/node_modules/.made) $(SWIFT)/.made
 
 # What of the tests goes through HTTP, with a cluster of three primaries and three replicas for its Redis.
 test-cluster: system clients
-	TEST_STORE=cluster $(BIN)/python -m pytest $(PYTEST) $(addprefix tests/,relay board tasks sessions artifacts \
+	TEST_STORE=cluster $(SIDE_BY_SIDE) $(PYTEST) $(addprefix tests/,relay board tasks sessions artifacts \
 	  feedback hooks a2a mcp site web ops conformance cluster lua)
 
 faults: system $(VENV)/.test

@@ -42,11 +42,14 @@ CONTEXT: list[Processor] = [
     TimeStamper(fmt="iso", utc=True),
 ]
 
+PROCESSORS: list[Processor] = [*CONTEXT, ProcessorFormatter.wrap_for_formatter]
+"""One list for all configurations: loggers that were used already go on with the list that they found."""
+
 
 def configure(level: str) -> None:
     """Send what this process logs, from `level` up, to stderr as JSON. Repeating it is harmless."""
     structlog.configure(
-        processors=[*CONTEXT, ProcessorFormatter.wrap_for_formatter],
+        processors=PROCESSORS,
         wrapper_class=structlog.make_filtering_bound_logger(level),
         # A log line that cannot be written must not fail a request: the standard library's handlers see to that.
         logger_factory=structlog.stdlib.LoggerFactory(),

@@ -23,9 +23,9 @@ hypothesis.settings.load_profile("node")
 ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def logs() -> None:
-    """What the node logs in tests is what it logs in production: one line of JSON."""
+    """What the node logs in tests is what it logs in production: one line of JSON, whatever the test before set up."""
     configure("warning")
 
 

@@ -1,6 +1,7 @@
 """Real Redis for tests: a server that can be stopped, killed and frozen, a bad network, a cluster."""
 
 import asyncio
+import os
 import shutil
 import signal
 import socket
@@ -57,6 +58,10 @@ async def eventually(condition: Callable[[], object], patience: float = PATIENCE
             await asyncio.sleep(0.002)
 
 
+# Ports of this process: the tests may run in several at once, each of which pytest-xdist calls gw<number>.
+_PORTS_EACH = 1000
+_FIRST_PORT = 10000 + _PORTS_EACH * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 10)
+
 _given: set[int] = set()
 
 
@@ -66,7 +71,7 @@ def free_port() -> int:
     None is given twice: what is to listen on it may not do so yet, or never.
     """
     while True:
-        port = randrange(10000, 20000)
+        port = randrange(_FIRST_PORT, _FIRST_PORT + _PORTS_EACH)
         if port in _given:
             continue
         try:

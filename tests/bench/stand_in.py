@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import AsyncGenerator, Generator
 from typing import cast
@@ -69,15 +70,25 @@ class _Connection(asyncio.Protocol):
 async def stand_in() -> AsyncGenerator[StandIn]:
     """One on a free port of this event loop."""
     server = StandIn()
-    listening = await asyncio.get_running_loop().create_server(lambda: _Connection(server), "127.0.0.1", 0)
-    server.port = listening.sockets[0].getsockname()[1]
-    try:
-        yield server
-    finally:
-        listening.close()
-        for transport in list(server.connections):
-            transport.abort()
-        await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    connecting: set[asyncio.Task[object]] = set()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server.port = listening.getsockname()[1]
+
+        def accept() -> None:
+            # Not by `create_server`: it forgets to close what it accepts while it is being closed (CPython 3.11).
+            accepted, _ = listening.accept()
+            connecting.add(loop.create_task(loop.connect_accepted_socket(lambda: _Connection(server), accepted)))
+
+        loop.add_reader(listening, accept)
+        try:
+            yield server
+        finally:
+            loop.remove_reader(listening)
+            await asyncio.gather(*connecting)
+            for transport in list(server.connections):
+                transport.abort()
+            await asyncio.sleep(0)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ UNSYNCED = "user.unsynced"
 """Extended attribute of the root: bytes that a power loss would cost now."""
 
 SYNCED = "user.synced"
-"""Extended attribute of the root: when (s, monotonic) the last fsync of what had changed began."""
+"""Extended attribute of the root: when (s, monotonic) the last write that was fsynced began."""
 
 POWER = "user.power"
 """Extended attribute of the root; setting it to `off` is the power loss."""

@@ -31,6 +31,8 @@ class _Disk(mfusepy.Operations):
         self._undo: dict[int, list[tuple[int, int, bytes, int]]] = {}
         """By inode: descriptor, offset, bytes and file size before each change since the last fsync."""
         self._lost = 0
+        self._written: dict[int, float] = {}
+        """By inode: when the last write began."""
         self._synced = 0.0
         self._on = True
 
@@ -72,14 +74,16 @@ class _Disk(mfusepy.Operations):
 
     def fsync(self, path: str, datasync: int, fh: int) -> int:
         self._path(path)
-        began = time.monotonic()
-        for fd, *_ in self._undo.pop(os.fstat(fh).st_ino, []):
+        inode = os.fstat(fh).st_ino
+        for fd, *_ in self._undo.pop(inode, []):
             os.close(fd)
-            self._synced = began
+            # Not the time of the fsync: Redis goes on answering between its last write and an fsync in the background.
+            self._synced = self._written.get(inode, self._synced)
         return 0
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
         self._path(path)
+        self._written[os.fstat(fh).st_ino] = time.monotonic()
         self._remember(fh, offset, len(data))
         return os.pwrite(fh, data, offset)
 

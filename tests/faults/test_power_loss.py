@@ -72,7 +72,7 @@ async def test_a_power_loss_costs_what_the_setting_says_and_no_more(tmp_path: Pa
         lost, twice, longest = lost + row.lost, twice + row.twice, max(longest, last)
     ROWS.append(
         Row(
-            f"power lost, {durability}: last fsync {longest:.2f} s before",
+            f"power lost, {durability}: last fsynced write {longest:.2f} s before",
             TIMES,
             acknowledged,
             refused,
@@ -86,7 +86,7 @@ async def test_a_power_loss_costs_what_the_setting_says_and_no_more(tmp_path: Pa
 
 
 async def power_lost(folder: Path, durability: str) -> tuple[Row, float]:
-    """What one power loss cost, and how many seconds before it the last fsync began."""
+    """What one power loss cost, and how many seconds before it the last write that was fsynced began."""
     with LosingDisk(folder) as disk:
         with Embedded(disk.mount / "data", durability) as redis:
             process = redis.start()
