@@ -75,7 +75,7 @@ class Limits(msgspec.Struct, frozen=True):
     message: Annotated[Limit, says("A2A message:send")] = Limit(60, 60)
     search: Annotated[Limit, says("board searches")] = Limit(60, 60)
     callback: Annotated[Limit, says("callbacks sent, per receiving host")] = Limit(60, 60)
-    mcp: Annotated[Limit, says("MCP tool calls")] = Limit(120, 60)
+    mcp: Annotated[Limit, says("MCP requests")] = Limit(120, 60)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

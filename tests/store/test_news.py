@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from node.store import Listener, Store
-from node.store.news import QUEUE
+from node.store.news import BACKLOG, QUEUE
 from tests.servers import RedisServer, eventually
 from tests.store.conftest import Opener, step
 
@@ -83,6 +83,21 @@ async def test_of_a_long_backlog_the_newest_messages_are_kept_and_the_loss_is_to
         kept = [await listener.next(SOON) for _ in range(QUEUE)]
         assert kept == [b"", *(str(number).encode() for number in range(11, QUEUE + 10))]
         assert await listener.next(0) is None
+
+
+async def test_a_long_backlog_is_one_of_many_bytes_too(store: Store) -> None:
+    large = b"x" * (BACKLOG // 4)
+    with await store.news.listen("busy") as listener, await store.news.listen("end") as end:
+        for number in range(10):
+            await store.command("SPUBLISH", "busy", b"%d" % number + large[1:])
+        await store.command("SPUBLISH", "end", "")
+        await end.next(SOON)
+        kept = [await listener.next(SOON) for _ in range(5)]
+        assert [message and message[:1] for message in kept] == [b"", b"6", b"7", b"8", b"9"]
+        await store.command("SPUBLISH", "busy", b"x" * (BACKLOG + 1))
+        assert await listener.next(SOON) == b"", "whoever looks learns what was in it"
+        await store.command("SPUBLISH", "busy", "small")
+        assert await listener.next(SOON) == b"small"
 
 
 async def heard_again(server: RedisServer, listener: Listener) -> None:
