@@ -205,10 +205,13 @@ class News:
         if self._upkeep_task is None:
             self._upkeep_task = asyncio.get_running_loop().create_task(self._upkeep())
         listener = Listener(channel)
-        channel.idle = 0
+        channel.listeners.add(listener)  # before the wait: a channel that nobody listens on is forgotten
         if not channel.subscribed.is_set():
-            await self._subscribed(channel)
-        channel.listeners.add(listener)
+            try:
+                await self._subscribed(channel)
+            except asyncio.CancelledError:
+                channel.listeners.discard(listener)
+                raise
         return listener
 
     def reroute(self) -> None:

@@ -145,6 +145,18 @@ async def test_listening_before_redis_exists_works_and_tells_to_look_when_it_doe
         await heard_again(server, listener)
 
 
+async def test_a_listener_that_waits_long_for_its_subscription_is_not_forgotten(
+    redis_server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.news.UPKEEP", 0.01)
+    monkeypatch.setattr("node.store.news.LINGER", 0)
+    store = await open_store(redis_server.url)
+    redis_server.pause()
+    with await store.news.listen("channel") as listener:
+        redis_server.resume()
+        await heard_again(redis_server, listener)
+
+
 async def test_a_listener_that_gives_up_while_subscribing_leaves_no_trace(
     redis_server: RedisServer, store: Store
 ) -> None:
