@@ -79,7 +79,7 @@ def create() -> ASGIApp:
         intake.install(node.intake)
         return node
 
-    front = Front(compose, ClientAddress(settings.trusted_proxies))
+    front = Front(compose, ClientAddress(settings.trusted_proxies, settings.forwarded_header))
     return tracing.front(front) if tracing else front
 
 

@@ -75,7 +75,7 @@ class Limits(msgspec.Struct, frozen=True):
     message: Annotated[Limit, says("A2A message:send")] = Limit(60, 60)
     search: Annotated[Limit, says("board searches")] = Limit(60, 60)
     callback: Annotated[Limit, says("callbacks sent, per receiving host")] = Limit(60, 60)
-    mcp: Annotated[Limit, says("MCP tool calls")] = Limit(120, 60)
+    mcp: Annotated[Limit, says("MCP requests")] = Limit(120, 60)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,8 +136,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, says("the node's ed25519 seed, base64 (whsk_…); default: made once, kept in data_dir")
     ] = ""
     trusted_proxies: Annotated[
-        str, says("addresses or networks, comma separated, or `unix`, whose Forwarded headers are believed")
+        str, says("addresses or networks, comma separated, or `unix`, that are believed about who their client is")
     ] = ""
+    forwarded_header: Annotated[
+        Literal["x-forwarded-for", "forwarded"], says("the header in which they say it; the other one is not read")
+    ] = "x-forwarded-for"
     buffer_ttl: Annotated[int, says("seconds a public=false relay message can be read", 1)] = 3600
     idempotency_ttl: Annotated[int, says("seconds an Idempotency-Key is remembered", 1)] = 86400
     session_max_lines: Annotated[int, says("lines one session may hold", 1)] = 5000

@@ -85,7 +85,7 @@ async def running(settings: Settings) -> AsyncGenerator[NodeUnderTest]:
     async def compose() -> WebNode:
         return await WebNode.start(settings)
 
-    app = Front(compose, ClientAddress(settings.trusted_proxies))
+    app = Front(compose, ClientAddress(settings.trusted_proxies, settings.forwarded_header))
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     outbox: asyncio.Queue[Message] = asyncio.Queue()
     life = asyncio.create_task(app({"type": "lifespan"}, inbox.get, outbox.put))

@@ -6,7 +6,7 @@ that no later answer of the DNS can change it. TLS still checks the certificate 
 """
 
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from ipaddress import ip_address
 from typing import cast
@@ -18,7 +18,9 @@ from node.hooks.addresses import Address
 from node.hooks.resolve import DELIVERY_TIMEOUT, NotResolved, Resolver, resolve
 from node.hooks.target import Policy, TargetRefused
 
-MAX_DIALS = 2  # addresses tried for one connection: a host with IPv6 is mostly reachable by IPv4 too
+MAX_DIALS = 2
+"""Addresses tried for one connection, of both families if there are: a host with IPv6 is mostly reachable by IPv4 too.
+Both dials and the look-up before them end within an attempt's ten seconds (`sender.Deadlines`)."""
 MAX_READ = 16 * 1024  # bytes of an answer, its headers included
 
 
@@ -52,11 +54,11 @@ class Guard(AsyncNetworkBackend):
         Raises TargetRefused if it has one that is not allowed; httpcore2's ConnectError and
         ConnectTimeout if there is no connection. `timeout` is for each dial.
         """
-        failure: httpcore2.ConnectError | None = None
-        for address in (await self._addresses(host))[:MAX_DIALS]:
+        failure: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
+        for address in _to_dial(await self._addresses(host)):
             try:
                 stream = await self._dialler.connect_tcp(str(address), port, timeout, local_address, socket_options)
-            except httpcore2.ConnectError as error:
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure = error
                 continue
             return await self._checked(stream, address)
@@ -96,6 +98,12 @@ class Guard(AsyncNetworkBackend):
         if not peer:  # a socket that was reset meanwhile has none
             raise httpcore2.ConnectError("the connection was closed at once")
         raise TargetRefused("private", "the connection leads to another address than the one checked")
+
+
+def _to_dial(addresses: Sequence[Address]) -> Sequence[Address]:
+    """The first address, then the first of the other family, then what follows; MAX_DIALS of them."""
+    first = addresses[0].version
+    return sorted(addresses, key=lambda address: (address is not addresses[0], address.version == first))[:MAX_DIALS]
 
 
 class _Sparing(AsyncNetworkStream):

@@ -3,7 +3,7 @@
 GET and DELETE get 405: there are no sessions, and nothing is sent unasked.
 """
 
-from node.mcp.faults import Rejected, fault
+from node.mcp.faults import Rejected, fault, only_json
 from node.mcp.origin import PREFLIGHT, Origins
 from node.mcp.server import Reply, Server
 from node.mcp.versions import LEGACY
@@ -28,8 +28,7 @@ class McpApi:
         """Answer a JSON-RPC message or batch."""
         headers = dict(request.scope["headers"])
         cors = self._origins.check(headers[b"host"], headers.get(b"origin"))
-        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-            raise Rejected(415, "Send the body as application/json.")
+        only_json(request.header(b"content-type"))
         as_events = _wants_events(headers.get(b"accept", b""))
         body = await request.body()
         if headers.get(b"mcp-protocol-version", b"") in _WITH_HANDSHAKE:

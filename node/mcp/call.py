@@ -64,7 +64,7 @@ class Bound:
 
 
 class ToolCalls:
-    """Calls tools; each call counts in the client's `mcp` limit beside the operation's own."""
+    """Calls tools; each call counts in the client's `mcp` limit, as any MCP request, beside the operation's own."""
 
     def __init__(self, tools: Sequence[Tool], operations: Operations, limiter: Limiter) -> None:
         """Tools whose operation this node does not have are left out."""

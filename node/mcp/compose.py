@@ -28,7 +28,7 @@ class Mcp:
         tools = ToolCalls(TOOLS, operations, limiter)
         prompts = Prompts(public_url)
         resources = Resources(public_url, operations)
-        server = Server(tools, prompts, resources)
+        server = Server(tools, prompts, resources, limiter)
         origins = Origins(public_url)
         self._streams = SseApi(server, StreamStore(store), origins, public_url)
         self.routes: tuple[Route, ...] = (

@@ -15,6 +15,12 @@ class Rejected(Exception):
         self.headers = headers
 
 
+def only_json(content_type: str | None) -> None:
+    """Raise Rejected if a body is said to be anything else."""
+    if (content_type or "").partition(";")[0].strip().lower() != "application/json":
+        raise Rejected(415, "Send the body as application/json.")
+
+
 def fault(request: Request, failure: Exception) -> Response:
     """The answer to a POST that failed as a whole."""
     if isinstance(failure, Rejected):

@@ -41,17 +41,16 @@ def check(message: Message, headers: dict[bytes, bytes]) -> None:
     try:
         params = _params.decode(message.params if isinstance(message.params, Raw) else b"{}")
     except msgspec.ValidationError as error:
+        named = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
+        if named != MODERN:  # nor any other that we speak: what that revision asks of a request is not ours to miss
+            raise _not_served(named) from None
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
     _agree(headers, b"mcp-protocol-version", params.meta.version)
     _agree(headers, b"mcp-method", message.method)
     if (named := _NAMED.get(str(message.method))) is not None:
         _agree(headers, b"mcp-name", getattr(params, named))
     if params.meta.version != MODERN:
-        raise RpcError(
-            VERSION_NOT_SERVED,
-            "Unsupported protocol version",
-            {"supported": [MODERN], "requested": params.meta.version},
-        )
+        raise _not_served(params.meta.version)
 
 
 class Envelope:
@@ -65,6 +64,10 @@ class Envelope:
         """The whole result object; `ttl_ms` for those that clients may keep, which anyone may share."""
         caching = b"" if ttl_ms is None else b',"ttlMs":%d,"cacheScope":"public"' % ttl_ms
         return b'{"resultType":"complete",%b%b%b' % (members, caching, self._end)
+
+
+def _not_served(version: str) -> RpcError:
+    return RpcError(VERSION_NOT_SERVED, "Unsupported protocol version", {"supported": [MODERN], "requested": version})
 
 
 def _agree(headers: dict[bytes, bytes], name: bytes, value: object) -> None:

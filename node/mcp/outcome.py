@@ -56,14 +56,17 @@ SILENCED = success(
 
 def failure(response: Response) -> bytes:
     """The members of the result of a call that was answered with an error."""
+    return _failed(told(response))
+
+
+def told(response: Response) -> Failure:
+    """What an answer that is an error says."""
     headers = dict(response.headers)
-    return _failed(
-        Failure(
-            response.status,
-            sentence(response.body),
-            headers.get(b"x-error-code", b"").decode(),
-            int(headers.get(b"retry-after", b"0")),
-        )
+    return Failure(
+        response.status,
+        sentence(response.body),
+        headers.get(b"x-error-code", b"").decode(),
+        int(headers.get(b"retry-after", b"0")),
     )
 
 

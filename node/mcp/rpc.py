@@ -12,12 +12,19 @@ INTERNAL_ERROR = -32603
 RESOURCE_NOT_FOUND = -32002
 HEADER_MISMATCH = -32020
 VERSION_NOT_SERVED = -32022
+LIMIT_EXCEEDED = -32005
+"""As JSON-RPC services have it elsewhere (EIP-1474); MCP has no code of its own."""
+TOO_LARGE = -32006
+"""Ours: an answer that its way does not carry."""
 
 Raw = msgspec.Raw
 Unset = msgspec.UnsetType
 UNSET = msgspec.UNSET
 Id = int | str | Unset
 """What a request is known by. Never null (MCP basic protocol), and a fraction is no id."""
+
+MAX_ID = 1000
+"""Bytes of an id, as JSON: it is in every answer, also in one that is short because it has to be."""
 
 
 class RpcError(Exception):
@@ -69,6 +76,8 @@ def read(body: bytes) -> Message:
         raise RpcError(PARSE_ERROR, "Parse error") from None
     if message.method is UNSET and message.result is UNSET and message.error is UNSET:
         raise RpcError(INVALID_REQUEST, "Invalid Request")
+    if not isinstance(message.id, Unset) and len(_encode(message.id)) > MAX_ID:
+        raise RpcError(INVALID_REQUEST, f"Invalid Request: an id has at most {MAX_ID} bytes")
     return message
 
 

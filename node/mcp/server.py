@@ -3,18 +3,23 @@
 Stateless: nothing is remembered between two messages, so any process can answer any of them.
 """
 
+import sys
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from node.mcp.call import ToolCalls
+from node.mcp import room
+from node.mcp.call import LIMIT, ToolCalls
 from node.mcp.modern import Envelope, check
+from node.mcp.outcome import Failure, told
 from node.mcp.prompts import Prompts
 from node.mcp.resources import STABLE_MS, TEMPLATES, Resources
+from node.mcp.room import Room
 from node.mcp.rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    LIMIT_EXCEEDED,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
     UNSET,
@@ -29,10 +34,18 @@ from node.mcp.rpc import (
     split,
 )
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, LEGACY, MODERN, PREFERRED, SERVER_INFO
+from node.refusal import Refused
+from node.store import StoreUnavailable
+from node.web.errors import response_to
 from node.web.http import Request
+from node.web.limits import Limiter
 
 MAX_BATCH = 50
-"""Messages in one batch; each may ask for a list of 20 kB."""
+"""Messages in one batch. What their answers may be in all says `node.mcp.room`."""
+
+UNCOUNTED = frozenset({"initialize", "ping", "server/discover", "tools/call"})
+"""Methods that are not counted here: a client's first words and its signs of life cost nothing; a call counts itself,
+since its refusal is a result."""
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
@@ -54,7 +67,7 @@ class ListParams(msgspec.Struct):
     cursor: str | None = None
 
 
-MODERN_STATUS = {METHOD_NOT_FOUND: 404, INTERNAL_ERROR: 500}
+MODERN_STATUS = {METHOD_NOT_FOUND: 404, LIMIT_EXCEEDED: 429, INTERNAL_ERROR: 500}
 """HTTP status of an error of 2026-07-28; of any other 400. Earlier revisions answer 200 with an error in it."""
 
 Method = Callable[[Raw, Request], Awaitable[Result]]
@@ -79,7 +92,8 @@ ACCEPTED = Reply(202)
 class Server:
     """Answers messages."""
 
-    def __init__(self, tools: ToolCalls, prompts: Prompts, resources: Resources) -> None:
+    def __init__(self, tools: ToolCalls, prompts: Prompts, resources: Resources, limiter: Limiter) -> None:
+        self._limiter = limiter
         self._tools = tools
         self._prompts = prompts
         self._resources = resources
@@ -96,19 +110,20 @@ class Server:
         self._modern: Methods = {**shared, "server/discover": DISCOVERY}
         self._envelope = Envelope()
 
-    async def legacy(self, body: bytes, request: Request) -> Reply:
-        """Answer a message or a batch of a revision with a handshake."""
+    async def legacy(self, body: bytes, request: Request, most: int = sys.maxsize) -> Reply:
+        """Answer a message or a batch of a revision with a handshake, with about `most` bytes."""
         try:
             given = split(body)
             if not isinstance(given, list):
-                answered = await self._answer(read(given), request)
+                answered = await self._answer(read(given), request, Room(most))
                 return ACCEPTED if answered is None else Reply(200, answered)
         except RpcError as error:
             return Reply(400, error_reply(None, error))
         if not 0 < len(given) <= MAX_BATCH:
             return Reply(400, error_reply(None, RpcError(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")))
+        left = Room(min(most, room.BATCH))
         # One after the other, as a client expects that sends a line and a poll.
-        answers = [answer for member in given if (answer := await self._member(member, request)) is not None]
+        answers = [answer for member in given if (answer := await self._member(member, request, left)) is not None]
         return Reply(200, b"[%b]" % b",".join(answers)) if answers else ACCEPTED
 
     async def modern(self, body: bytes, request: Request, headers: dict[bytes, bytes]) -> Reply:
@@ -124,36 +139,53 @@ class Server:
         except RpcError as error:
             if error.code == RESOURCE_NOT_FOUND:
                 error.code = INVALID_PARAMS
+            if isinstance(error.data, Failure) and error.data.retry_after:
+                request.notes.append((b"retry-after", b"%d" % error.data.retry_after))
             return Reply(MODERN_STATUS.get(error.code, 400), error_reply(message_id, error))
         return Reply(200, reply(message_id, self._envelope.of(result.members, result.ttl_ms)))
 
-    async def _member(self, member: Raw, request: Request) -> bytes | None:
+    async def _member(self, member: Raw, request: Request, left: Room) -> bytes | None:
         try:
             message = read(member)
         except RpcError as error:
             return error_reply(None, error)
         if message.method == "initialize" and not isinstance(message.id, Unset):
             return error_reply(message.id, RpcError(INVALID_REQUEST, "initialize must not be part of a batch"))
-        return await self._answer(message, request)
+        return await self._answer(message, request, left)
 
-    async def _answer(self, message: Message, request: Request) -> bytes | None:
+    async def _answer(self, message: Message, request: Request, left: Room) -> bytes | None:
         if isinstance(message.id, Unset) or message.method is UNSET:
             return None  # a notification, or a response to a question that we never ask
         try:
+            left.check()
             result = await self._run(self._legacy, message, request)
+            answer = reply(message.id, b"{%b}" % result.members)
         except RpcError as error:
-            return error_reply(message.id, error)
-        return reply(message.id, b"{%b}" % result.members)
+            answer = error_reply(message.id, error)
+        return left.fit(message.id, answer)
 
     async def _run(self, methods: Methods, message: Message, request: Request) -> Result:
         method = methods.get(str(message.method))
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+        if message.method not in UNCOUNTED:
+            await self._count(request)
         params = object_of(message.params, "params")
         if isinstance(method, Result):
             _one_page(params)
             return method
         return await method(params, request)
+
+    async def _count(self, request: Request) -> None:
+        """Take the client's `mcp` limit. Raises RpcError."""
+        # Of the members of a batch the last one tells where the client stands.
+        request.notes.clear()
+        try:
+            await self._limiter.take(request, LIMIT)
+        except (Refused, StoreUnavailable) as refused:
+            failure = told(response_to(request, refused))
+            code = LIMIT_EXCEEDED if failure.status == 429 else INTERNAL_ERROR
+            raise RpcError(code, failure.error, failure) from None
 
     async def _greet(self, params: Raw, request: Request) -> Result:
         """The handshake: the revision that was asked for if we speak it."""

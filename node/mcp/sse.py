@@ -10,8 +10,9 @@ from collections import Counter
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from node.mcp import room
 from node.mcp.api import EVENT_STREAM, event
-from node.mcp.faults import Rejected, fault
+from node.mcp.faults import Rejected, fault, only_json
 from node.mcp.origin import Origins
 from node.mcp.server import Server
 from node.mcp.store import StreamStore
@@ -72,12 +73,13 @@ class SseApi:
     async def post(self, request: Request) -> Response:
         """Take a message; the reply goes to the stream."""
         cors = self._origin(request)
+        only_json(request.header(b"content-type"))
         stream_id = request.query().get("session_id", "")
         if not stream_id:
             raise Rejected(400, "Name the stream in session_id, as its endpoint event said.")
         if not await self._streams.is_open(stream_id):
             raise Rejected(404, "No open stream has this session_id; connect to /mcp/sse again.")
-        reply = await self._server.legacy(await request.body(), request)
+        reply = await self._server.legacy(await request.body(), request, room.STREAM)
         if reply.status >= 400:
             return Response(reply.status, reply.body, ((b"content-type", b"application/json"), *cors))
         if reply.body and not await self._streams.deliver(stream_id, reply.body):

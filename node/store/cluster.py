@@ -53,6 +53,19 @@ class ClusterStore(Store):
         under_way = [link.submit(call) for link, call in zip(self._primaries.values(), calls, strict=True)]
         return replies(await asyncio.gather(*under_way), calls[0])
 
+    async def read(self) -> list[tuple[range, Server]]:
+        """The map as the first member tells it that answers; empty if none does."""
+        connected = [server for server, connection in self._primaries.items() if connection.connected]
+        known = [*connected, *(server for server in self._seeds if server not in connected)]
+        for server in [*sample(connected, len(connected)), *known[len(connected) :]]:
+            try:
+                reply = await consult(server, self._access, ANSWER, "CLUSTER", "SLOTS")
+            except (OSError, UnicodeError, NotReady):
+                continue
+            if not isinstance(reply, ReplyError):
+                return read_map(reply, server)
+        return []
+
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait((self._task,))
@@ -147,24 +160,11 @@ class ClusterStore(Store):
         while True:
             await self._stale.wait()
             self._stale.clear()
-            self._adopt(await self._read())
+            self._adopt(await self.read())
             self._read_once.set()
             await asyncio.sleep(REREAD)
             if not self._whole():
                 self._stale.set()
-
-    async def _read(self) -> list[tuple[range, Server]]:
-        """The map as the first member tells it that answers; empty if none does."""
-        connected = [server for server, connection in self._primaries.items() if connection.connected]
-        known = [*connected, *(server for server in self._seeds if server not in connected)]
-        for server in [*sample(connected, len(connected)), *known[len(connected) :]]:
-            try:
-                reply = await consult(server, self._access, ANSWER, "CLUSTER", "SLOTS")
-            except (OSError, UnicodeError, NotReady):
-                continue
-            if not isinstance(reply, ReplyError):
-                return read_map(reply, server)
-        return []
 
     def _adopt(self, ranges: list[tuple[range, Server]]) -> None:
         """Send calls where the map says. A server that holds nothing any more is let go."""

@@ -10,6 +10,10 @@ class StoreUnavailable(Exception):
         """Seconds after which another try makes sense."""
 
 
+class OutOfMemory(StoreUnavailable):
+    """Redis is full, and the call needs memory. Reads, and what frees memory, are served meanwhile."""
+
+
 class OutcomeUnknown(StoreUnavailable):
     """The call was sent and its answer never came: it may or may not have been carried out.
 
@@ -39,5 +43,8 @@ REFUSALS = {
 
 def judge(error: str, call: str) -> StoreUnavailable | CommandFailed:
     """What an error reply of Redis means to the caller of `call`."""
-    refusal = REFUSALS.get(error.partition(" ")[0])
-    return StoreUnavailable(*refusal) if refusal else CommandFailed(f"{call}: {error}")
+    code = error.partition(" ")[0]
+    refusal = REFUSALS.get(code)
+    if refusal is None:
+        return CommandFailed(f"{call}: {error}")
+    return (OutOfMemory if code == "OOM" else StoreUnavailable)(*refusal)

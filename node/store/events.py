@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from node.store import keys
-from node.store.errors import CommandFailed, StoreUnavailable
+from node.store.errors import CommandFailed, OutOfMemory, StoreUnavailable
 from node.store.news import Listener
 from node.store.reply import fields_of
 from node.store.scripts import script
@@ -121,7 +121,8 @@ class _Reader:
         """One after the other: all outboxes at once would fill Redis' queue, and acknowledgements wait behind it."""
         self._partition = partition
         self._stream = keys.events(partition)
-        self._joined = False
+        self._resumed = False
+        """Whether nothing is left that this reader held when Redis went away."""
         self._looked = float("-inf")
         """Loop time of the last look for what others left."""
         self._dead: deque[str] = deque()
@@ -157,15 +158,13 @@ class _Reader:
     async def _turn(self, listener: Listener, stop: asyncio.Event) -> bool:
         """Handle a batch of what there is; whether to go on at once."""
         try:
-            if not self._joined:
-                await self._join()
             async with self._turns:
                 if stop.is_set():
                     return True
                 listener.forget()
-                if not self._joined:
+                if not self._resumed:
                     await self._resume()
-                    self._joined = True
+                    self._resumed = True
                 while self._dead:
                     await self._take_from(self._dead[0])
                     self._dead.popleft()
@@ -177,20 +176,26 @@ class _Reader:
                 await self._handled(entries)
                 return len(entries) == BATCH  # otherwise there will be news of any other
         except StoreUnavailable:
-            self._joined = False  # what was being handled is ours still; and the server may come back empty
+            self._resumed = False  # what was being handled is ours still
             return False
         except CommandFailed as error:
             if "NOGROUP" not in str(error):
                 raise
-            self._joined = False
-            return True
+            return await self._join()
 
-    async def _join(self) -> None:
+    async def _join(self) -> bool:
+        """Make the group: at first, and when the server has come back empty. Whether that worked.
+
+        Not done before it is missed: it needs memory, and reading, which may free some, does not.
+        """
         try:
             await self._store.command("XGROUP", "CREATE", self._stream, self._group, "0", "MKSTREAM", key=self._stream)
+        except StoreUnavailable:
+            return False
         except CommandFailed as error:
             if "BUSYGROUP" not in str(error):
                 raise
+        return True
 
     async def _resume(self) -> None:
         """Handle what this reader held when Redis went away."""
@@ -245,11 +250,16 @@ class _Reader:
             self._held = ()
 
     async def _tried(self, entries: Sequence[Entry], *, last: bool) -> bool:
-        """Whether the handler took them; they are acknowledged then. Raises StoreUnavailable."""
+        """Whether the handler took them; they are acknowledged then. Raises StoreUnavailable.
+
+        What a full Redis has no memory for stays pending and comes again: the events behind it may free some.
+        """
         try:
             events = [_event(self._partition, entry_id, flat) for entry_id, flat in entries if flat]
             if events:
                 await self._handle(events)
+        except OutOfMemory:
+            return False
         except StoreUnavailable:
             raise
         except Exception:

@@ -18,6 +18,7 @@ from node.store.address import Access, Server
 from node.store.link import Lifeline, Link, Reply, Stats, pack
 
 QUEUE = 256  # messages kept for one listener; enough for the answers that one read from the socket can bring
+BACKLOG = 512 * 1024  # bytes of them: twice what the largest message has, or one read can bring
 UPKEEP = 1.0  # s between looks at what is not as it should be
 LINGER = 5  # looks for which a channel without listeners stays subscribed: a poller comes back within that
 HEARTBEAT = 5.0  # s of silence after which a server is asked whether it is there; twice that drops the link
@@ -32,6 +33,8 @@ class Listener:
     def __init__(self, channel: "Channel") -> None:
         self._channel = channel
         self._messages: deque[bytes] = deque()
+        self.held = 0
+        """Bytes that wait to be taken."""
         self._waiter: asyncio.Future[None] | None = None
 
     def __enter__(self) -> "Listener":
@@ -45,7 +48,7 @@ class Listener:
     async def next(self, timeout: float) -> bytes | None:
         """The next message; None after `timeout` seconds without; empty if some may have been lost.
 
-        Of a backlog of more than 256 messages the newest are kept, behind an empty one.
+        Of a backlog of more than 256 messages or 512 KiB the newest are kept, behind an empty one.
         """
         if not self._messages:
             loop = asyncio.get_running_loop()
@@ -56,18 +59,26 @@ class Listener:
             finally:
                 timer.cancel()
                 self._waiter = None
-        return self._messages.popleft() if self._messages else None
+        return self._taken() if self._messages else None
 
     def forget(self) -> None:
         """Drop what has been heard so far: who looks now needs no hint to."""
         self._messages.clear()
+        self.held = 0
 
     def hear(self, message: bytes) -> None:
-        if len(self._messages) == QUEUE:
-            self._messages.popleft()
-            self._messages[0] = b""  # some are lost: who takes them for more than a hint has to know
         self._messages.append(message)
+        self.held += len(message)
+        if len(self._messages) > QUEUE or self.held > BACKLOG:
+            while len(self._messages) >= QUEUE or self.held > BACKLOG:
+                self._taken()
+            self._messages.appendleft(b"")  # some are lost: who takes them for more than a hint has to know
         self._wake()
+
+    def _taken(self) -> bytes:
+        message = self._messages.popleft()
+        self.held -= len(message)
+        return message
 
     def _wake(self) -> None:
         if self._waiter and not self._waiter.done():
@@ -194,10 +205,13 @@ class News:
         if self._upkeep_task is None:
             self._upkeep_task = asyncio.get_running_loop().create_task(self._upkeep())
         listener = Listener(channel)
-        channel.idle = 0
+        channel.listeners.add(listener)  # before the wait: a channel that nobody listens on is forgotten
         if not channel.subscribed.is_set():
-            await self._subscribed(channel)
-        channel.listeners.add(listener)
+            try:
+                await self._subscribed(channel)
+            except asyncio.CancelledError:
+                channel.listeners.discard(listener)
+                raise
         return listener
 
     def reroute(self) -> None:

@@ -9,11 +9,11 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import cast
 
 import msgspec
 
 from node.store.address import Location, Server
+from node.store.cluster import ClusterStore
 from node.store.errors import StoreUnavailable
 from node.store.link import pack
 from node.store.wire import Store
@@ -35,13 +35,13 @@ class Primary(msgspec.Struct, frozen=True):
 
 async def primaries(store: Store, location: Location) -> list[Primary]:
     """Every server that holds data of its own. Raises StoreUnavailable."""
-    if not location.cluster:
+    if not isinstance(store, ClusterStore):
         return [Primary(location.servers[0], [])]
     found: dict[Server, list[str]] = {}
-    ranges = cast("list[tuple[int, int, tuple[bytes, int]]]", await store.command("CLUSTER", "SLOTS"))
-    for first, last, primary, *_ in ranges:
-        server = Server(primary[0].decode() or location.servers[0].host, primary[1])
-        found.setdefault(server, []).append(f"{first}-{last}")
+    for slots, server in await store.read():
+        found.setdefault(server, []).append(f"{slots.start}-{slots.stop - 1}")
+    if not found:
+        raise StoreUnavailable("no member of the Redis cluster could be reached")
     return [Primary(server, slots) for server, slots in found.items()]
 
 

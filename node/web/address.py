@@ -1,11 +1,13 @@
 """Whose request it is: the client address that limits count (DESIGN 6).
 
-The socket's peer, unless that is a proxy the operator trusts; then the rightmost hop of
-`Forwarded` or `X-Forwarded-For` that is not trusted. Anything that cannot be parsed counts as the
-peer, so a client gains nothing by sending nonsense.
+The socket's peer, unless that is a proxy the operator trusts; then the rightmost hop that is not trusted, in the one
+header which that proxy is said to write. Only one is believed, since a proxy passes on the other as the client sent it.
+Headers are read from the right, where the proxy adds what it knows, and no further than that: what a client sends
+stands left of it and changes nothing. A hop that cannot be parsed counts as the peer.
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
@@ -19,14 +21,29 @@ _IPV4 = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
 UNIX_PEER = "unix"
 """The name of a peer on a unix socket, in RELAY_TRUSTED_PROXIES and in counters."""
 
-_FORWARDED_FOR = re.compile(r'(?:^|[;,\s])for=(?:"([^"]*)"|([^;,\s]+))', re.IGNORECASE)
+X_FORWARDED_FOR = "x-forwarded-for"
+"""What nearly all proxies write."""
+
+_WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_PAIR = rf'({_WORD})=(?:({_WORD})|"([^"\\]*)")'
+_PAIRS = re.compile(_PAIR)
+_LAST_ELEMENT = re.compile(rf"(?:^|,)[ \t]*(?P<pairs>{_PAIR}(?:;[ \t]*{_PAIR})*)[ \t]*\Z")
+"""The last element of a Forwarded header (RFC 7239 section 4). No proxy needs a backslash in one: without, quotes come
+in pairs, and none that a client leaves open reaches into what is added behind it."""
+
+_WITH_PORT = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 
 class ClientAddress:
     """Finds the client of a request."""
 
-    def __init__(self, trusted_proxies: str) -> None:
-        """`trusted_proxies`: addresses and networks separated by commas, and `unix`. Raises ValueError."""
+    def __init__(self, trusted_proxies: str, header: str = X_FORWARDED_FOR) -> None:
+        """`trusted_proxies`: addresses and networks separated by commas, and `unix`; `header`: the one they write.
+
+        Raises ValueError.
+        """
+        self._header = header.encode()
+        self._hops = _in_x_forwarded_for if header == X_FORWARDED_FOR else _in_forwarded
         names = [name.strip() for name in trusted_proxies.split(",") if name.strip()]
         self._unix = UNIX_PEER in names
         self._networks: list[IPv4Network | IPv6Network] = [ip_network(n, strict=False) for n in names if n != UNIX_PEER]
@@ -42,7 +59,9 @@ class ClientAddress:
         if not self._trusts(peer):
             return counted(peer)
         found = peer
-        for hop in reversed(_hops(scope["headers"])):
+        headers: list[Header] = scope["headers"]
+        lines = b",".join(value for key, value in headers if key == self._header).decode("latin-1")
+        for hop in self._hops(lines):
             address = _canonical(hop)
             if address is None:
                 return counted(peer)
@@ -90,16 +109,23 @@ def _parse(name: str) -> Address | None:
 
 
 def _without_port(name: str) -> str:
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    if name.count(":") == 1:
-        return name.partition(":")[0]
-    return name
+    match = _WITH_PORT.fullmatch(name)
+    return (match[1] or match[2]) if match else name
 
 
-def _hops(headers: list[Header]) -> list[str]:
-    forwarded = b",".join(value for key, value in headers if key == b"forwarded").decode("latin-1")
-    if forwarded:
-        return [quoted or bare for quoted, bare in _FORWARDED_FOR.findall(forwarded)]
-    lines = b",".join(value for key, value in headers if key == b"x-forwarded-for").decode("latin-1")
-    return [hop.strip() for hop in lines.split(",") if hop.strip()]
+def _in_x_forwarded_for(lines: str) -> Iterator[str]:
+    """The hops, the last one first."""
+    return (name for hop in reversed(lines.split(",")) if (name := hop.strip()))
+
+
+def _in_forwarded(lines: str) -> Iterator[str]:
+    """The hops, the last one first; an empty one, and no more, where they cannot be told apart."""
+    while lines:
+        element = _LAST_ELEMENT.search(lines)
+        pairs = _PAIRS.findall(element["pairs"]) if element else []
+        named = [bare or quoted for name, bare, quoted in pairs if name.lower() == "for"]
+        if element is None or len(named) != 1:
+            yield ""
+            return
+        yield named[0]
+        lines = lines[: element.start()]

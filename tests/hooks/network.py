@@ -38,11 +38,14 @@ async def never(host: str) -> Sequence[Address]:
 
 
 class Dialler(AsyncNetworkBackend):
-    """Counts dials and the bytes read; really dials, except where it is told that nobody is there."""
+    """Counts dials and the bytes read; really dials, except where nobody is there or answers."""
 
-    def __init__(self, *, dead: Iterable[str] = (), everything_at: int | None = None) -> None:
+    def __init__(
+        self, *, dead: Iterable[str] = (), silent: Iterable[str] = (), everything_at: int | None = None
+    ) -> None:
         self._inner = cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
         self._dead = set(dead)
+        self._silent = set(silent)
         self._everything_at = everything_at
         self.dials: list[str] = []
         self.bytes_read = 0
@@ -59,6 +62,8 @@ class Dialler(AsyncNetworkBackend):
         self.dials.append(host)
         if host in self._dead:
             raise httpcore2.ConnectError("nobody is there")
+        if host in self._silent:
+            raise httpcore2.ConnectTimeout("nobody answered in time")
         if self._everything_at is not None:
             host, port = "127.0.0.1", self._everything_at
         stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)

@@ -3,7 +3,8 @@
 import httpcore2
 import pytest
 
-from node.hooks.guard import MAX_READ, Guard
+from node.hooks.guard import MAX_DIALS, MAX_READ, Guard
+from node.hooks.sender import Deadlines
 from node.hooks.target import Policy, TargetRefused
 from tests.hooks.network import Dialler, FakeResolver, never, receiver, repeats, says
 
@@ -62,6 +63,34 @@ async def test_if_nobody_is_at_the_first_address_the_second_is_tried_and_no_thir
     with pytest.raises(httpcore2.ConnectError):
         await Guard(POLICY, resolver, dialler=dialler).connect_tcp("agent.example", 443)
     assert dialler.dials == [V6, V4]
+
+
+async def test_if_the_first_address_swallows_the_dial_the_second_is_tried():
+    resolver, dialler = FakeResolver(agent_example=f"{V6}|{V4}"), Dialler(silent=[V6, V4])
+    with pytest.raises(httpcore2.ConnectTimeout):
+        await Guard(POLICY, resolver, dialler=dialler).connect_tcp("agent.example", 443, 3.0)
+    assert dialler.dials == [V6, V4]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "dialled"),
+    [
+        (f"{V6}|2606:4700::1111|{V4}|1.1.1.1", [V6, V4]),
+        (f"{V4}|1.1.1.1|2606:4700::1111|{V6}", [V4, "2606:4700::1111"]),
+        (f"{V4}|1.1.1.1|8.8.8.8", [V4, "1.1.1.1"]),
+        (V6, [V6]),
+    ],
+)
+async def test_the_two_addresses_that_are_tried_are_of_both_families_if_there_are(addresses: str, dialled: list[str]):
+    dialler = Dialler(silent=addresses.split("|"))
+    with pytest.raises(httpcore2.ConnectTimeout):
+        await Guard(POLICY, FakeResolver(agent_example=addresses), dialler=dialler).connect_tcp("agent.example", 443)
+    assert dialler.dials == dialled
+
+
+def test_a_look_up_and_both_dials_leave_time_for_an_answer():
+    deadlines = Deadlines()
+    assert deadlines.resolve + MAX_DIALS * deadlines.connect < deadlines.total
 
 
 async def test_a_connection_that_leads_elsewhere_than_dialled_is_closed():

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.calls import error, post, request, result
+from node.config import Limit, Limits
+from node.mcp import room
+from tests.mcp.calls import error, modern, post, request, result
 from tests.node_under_test import NodeUnderTest
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -92,6 +94,8 @@ async def test_what_is_not_json_is_a_parse_error(node: NodeUnderTest, body: byte
         {"jsonrpc": "2.0", "id": 1.5, "method": "ping"},
         {"jsonrpc": "2.0", "id": True, "method": "ping"},
         {"jsonrpc": "2.0", "id": [1], "method": "ping"},
+        {"jsonrpc": "2.0", "id": "x" * 1000, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 10**1001, "method": "ping"},
         {"jsonrpc": "2.0", "id": 1, "method": None},
         {"jsonrpc": "2.0", "id": 1, "method": 5},
         [],
@@ -152,6 +156,62 @@ async def test_a_batch_of_too_many_or_none_is_refused_whole(node: NodeUnderTest,
     response = await post(node, [1] * count if count > 51 else [request("ping")] * count)
     assert response.status_code == 400
     assert response.json()["error"] == {"code": -32600, "message": "A batch holds 1 to 50 messages"}
+
+
+async def test_of_a_batch_whose_answers_grow_too_long_the_rest_is_not_run(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (listed,) = (await post(node, [request("tools/list")])).json()
+    one = len((await post(node, [request("tools/list")])).content)
+    monkeypatch.setattr(room, "BATCH", 3 * one)
+    session = {"name": "create_session"}
+    batch = [*(request("tools/list", request_id=1) for _ in range(2)), request("tools/call", session, "late")]
+    response = await post(node, [*batch, request("no/such", request_id=2), {"jsonrpc": "2.0", "method": "note"}])
+    first, second, late, last = response.json()
+    assert first == second == listed
+    assert [reply["id"] for reply in (late, last)] == ["late", 2]
+    assert late["error"]["code"] == last["error"]["code"] == -32006
+    assert await node.names("session:*") == []
+
+
+async def test_an_answer_that_does_not_fit_into_a_batch_is_told(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "BATCH", 1000)
+    large, small = (await post(node, [request("tools/list"), request("ping", request_id=2)])).json()
+    assert (large["id"], large["error"]["code"]) == (1, -32006)
+    assert large["error"]["message"].startswith("Carried out")
+    assert small == {"jsonrpc": "2.0", "id": 2, "result": {}}
+
+
+@pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(3, 60))}])
+async def test_every_request_counts_but_the_first_words_and_signs_of_life(node: NodeUnderTest) -> None:
+    free = [request("ping"), {"jsonrpc": "2.0", "method": "notifications/initialized"}, request("no/such")]
+    for _ in range(3):
+        assert "ratelimit" not in (await post(node, handshake("2025-03-26"))).headers
+        assert "ratelimit" not in (await post(node, free)).headers
+    assert (await post(node, request("tools/list"))).headers["ratelimit"].startswith('"mcp";r=2;')
+    listed, read, refused = (
+        await post(
+            node,
+            [
+                request(method, params)
+                for method, params in (
+                    ("prompts/list", None),
+                    ("resources/read", {"uri": "node://health.json"}),
+                    ("resources/list", None),
+                )
+            ],
+        )
+    ).json()
+    assert "result" in listed
+    assert "result" in read
+    assert refused["error"]["code"] == -32005
+    assert 0 < refused["error"]["data"]["retry_after"] <= 60
+    response = await modern(node, "tools/list")
+    assert (response.status_code, response.json()["error"]["code"]) == (429, -32005)
+    assert 0 < int(response.headers["retry-after"]) <= 60
+    assert (await modern(node, "server/discover")).status_code == 200
 
 
 async def test_calls_of_a_batch_run_one_after_the_other(node: NodeUnderTest) -> None:

@@ -1,14 +1,19 @@
 """/mcp/sse and /mcp/messages: replies come on a stream that was opened before."""
 
 import asyncio
+import gc
 import json
 
 import pytest
 
+from node.config import Limit, Limits
 from node.mcp import sse
 from node.mcp.api import event
+from node.mcp.room import STREAM
 from node.mcp.store import StreamStore
-from tests.mcp.calls import request
+from node.store import Listener
+from node.store.news import BACKLOG
+from tests.mcp.calls import request, result
 from tests.mcp.streams import EventStream
 from tests.node_under_test import NodeUnderTest
 from tests.servers import RedisServer
@@ -57,12 +62,15 @@ async def test_what_needs_no_reply_gets_none(node: NodeUnderTest) -> None:
 
 async def test_a_bad_message_is_refused_at_once(node: NodeUnderTest) -> None:
     async with EventStream(node) as stream:
-        bad = await node.client.post(stream.endpoint, content=b"{")
+        said = {"content-type": "application/json"}
+        bad = await node.client.post(stream.endpoint, content=b"{", headers=said)
         assert (bad.status_code, bad.json()["error"]["code"]) == (400, -32700)
         wrong = await stream.post({"id": 1})
         assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, -32600)
-        large = await node.client.post(stream.endpoint, content=b"x" * (2**20 + 1))
+        large = await node.client.post(stream.endpoint, content=b"x" * (2**20 + 1), headers=said)
         assert large.status_code == 413
+        text = await node.client.post(stream.endpoint, content=b"{}", headers={"content-type": "text/plain"})
+        assert (text.status_code, text.json()["error"]["code"]) == (415, -32600)
 
 
 async def test_a_message_needs_an_open_stream(node: NodeUnderTest) -> None:
@@ -114,6 +122,43 @@ async def test_a_stream_ends_when_nobody_reads_it(node: NodeUnderTest, monkeypat
         assert (await stream.post(request("ping"))).status_code == 404
 
 
+async def test_an_answer_that_is_too_large_for_a_stream_is_told_there(node: NodeUnderTest) -> None:
+    await _long_threads(node)
+    read = {"uri": "node://board/open-threads.json"}
+    async with EventStream(node) as stream:
+        said = json.loads(await stream.ask("resources/read", read, "x"))
+        assert (said["id"], said["error"]["code"]) == ("x", -32006)
+        await stream.post([request("resources/read", read, number) for number in range(50)])
+        _, data = await stream.event()
+        assert [reply["id"] for reply in json.loads(data)] == list(range(50))
+        assert len(data) < STREAM
+        assert json.loads(await stream.ask("ping", request_id="next"))["id"] == "next"
+    assert len((await result(node, "resources/read", read))["contents"][0]["text"]) > STREAM
+
+
+async def test_a_client_that_does_not_read_costs_little_memory(node: NodeUnderTest) -> None:
+    heard: list[int] = []
+    async with EventStream(node) as stream:
+        stream.reading.clear()
+        for _ in range(20):
+            await stream.post([request("tools/list", request_id=number) for number in range(5)])
+            heard.append(_held(node))
+        stream.reading.set()
+        await stream.ended()
+    assert max(heard) > BACKLOG / 2
+    assert max(heard) <= BACKLOG
+
+
+@pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(3, 60))}])
+async def test_what_goes_to_a_stream_counts_in_the_limit(node: NodeUnderTest) -> None:
+    async with EventStream(node) as stream:
+        await stream.post([request("prompts/list", request_id=number) for number in range(4)])
+        *listed, refused = json.loads((await stream.event())[1])
+        assert all("result" in reply for reply in listed)
+        assert (refused["error"]["code"], refused["error"]["data"]["status"]) == (-32005, 429)
+        assert json.loads(await stream.ask("ping"))["result"] == {}
+
+
 async def test_a_stream_whose_process_died_is_gone(node: NodeUnderTest) -> None:
     await StreamStore(node.store).keep("f" * 32)
     response = await node.client.post(f"/mcp/messages?session_id={'f' * 32}", json=request("ping"))
@@ -150,6 +195,19 @@ async def test_many_clients_do_not_disturb_each_other(node: NodeUnderTest) -> No
 
 def test_an_event_has_one_line_of_data() -> None:
     assert event(b"message", b'{"a":\r\n1,\n"b":2}') == b'event: message\ndata: {"a":  1, "b":2}\n\n'
+
+
+async def _long_threads(node: NodeUnderTest) -> None:
+    """So that the list of threads is longer than a stream carries."""
+    for number in range(10):
+        body = f"This is number {number} of the long posts that this test writes. " * 338
+        response = await node.client.post("/api/v1/board", json={"title": f"Long post {number}", "body": body})
+        assert response.status_code == 201, response.text
+
+
+def _held(node: NodeUnderTest) -> int:
+    """Bytes that wait for the one stream there is."""
+    return max(each.held for each in gc.get_objects() if isinstance(each, Listener))
 
 
 async def _key(node: NodeUnderTest) -> str:

@@ -309,7 +309,7 @@ async def test_another_clients_limit_is_its_own(node: NodeUnderTest) -> None:
     await other.aclose()
 
 
-async def test_tool_calls_have_a_limit_of_their_own(node: NodeUnderTest) -> None:
+async def test_tool_calls_count_in_a_limit_of_mcp(node: NodeUnderTest) -> None:
     calls = [request("tools/call", {"name": "get_node_health"}, n) for n in range(40)]
     for _ in range(3):
         assert not any(reply["result"]["isError"] for reply in (await post(node, calls)).json())
@@ -318,7 +318,6 @@ async def test_tool_calls_have_a_limit_of_their_own(node: NodeUnderTest) -> None
     said = await failed(node, "get_node_health")
     assert (said["status"], said["code"]) == (429, "limit.exceeded")
     assert 0 < said["retry_after"] <= 60
-    assert len((await result(node, "tools/list"))["tools"]) == 16, "lists are not limited"
 
 
 async def test_a_signature_of_the_outer_request_does_not_reach_the_operation(node: NodeUnderTest) -> None:

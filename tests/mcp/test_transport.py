@@ -67,7 +67,10 @@ async def test_every_revision_with_a_handshake_is_served(node: NodeUnderTest, ve
 
 @pytest.mark.parametrize("version", ["1.0", "2025-03-27", "2099-01-01", "latest"])
 async def test_an_unknown_revision_is_refused(node: NodeUnderTest, version: str) -> None:
-    assert (await post(node, PING, mcp_protocol_version=version)).status_code == 400
+    response = await post(node, PING, mcp_protocol_version=version)
+    said = response.json()["error"]
+    assert (response.status_code, said["code"]) == (400, -32022)
+    assert (said["message"], said["data"]["requested"]) == ("Unsupported protocol version", version)
 
 
 async def test_a_session_id_that_nobody_issued_is_ignored(node: NodeUnderTest) -> None:

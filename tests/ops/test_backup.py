@@ -202,6 +202,8 @@ async def test_every_primary_of_a_cluster_is_copied(tmp_path: Path) -> None:
         store = await connect(cluster.url, timeout=5, max_in_flight=64)
         found = await primaries(store, locate(cluster.url))
         assert len(found) == 3
+        cluster.do("CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
+        assert await primaries(store, locate(cluster.url)) == found, "whose host is not told is where it was asked"
         backup = await back_up(settings, store, tmp_path / "backup")
         await store.close()
     assert [len(file.slots) for file in backup.redis] == [1, 1, 1]

@@ -226,6 +226,62 @@ async def answers(store: Store) -> bool:
     return True
 
 
+async def test_a_full_redis_does_not_keep_what_frees_memory_from_being_handled(
+    store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.events.TAKE_OVER", 0.0)
+    done: list[str] = []
+
+    async def handle(events: Sequence[Event]) -> None:
+        for event in events:
+            await store.command(*(("DEL", "large") if event.entity == "frees" else ("SET", "small", "x")))
+            done.append(event.entity)
+
+    redis_server.do("SET", "large", "x" * 100_000)
+    redis_server.do("XGROUP", "CREATE", STREAM, GROUP, "0", "MKSTREAM")
+    await write(store, "needs", "frees")
+    redis_server.do("CONFIG", "SET", "maxmemory", "1mb")
+    async with reading(store, handle):
+        await eventually(lambda: redis_server.do("EXISTS", "large") == 0 and pending(redis_server) == 1)
+        assert done == ["frees"]
+        redis_server.do("CONFIG", "SET", "maxmemory", 0)
+        move(redis_server, minutes=1)
+        redis_server.do("SPUBLISH", STREAM, "look")
+        await eventually(lambda: pending(redis_server) == 0)
+    assert done == ["frees", "needs"]
+
+
+async def test_reading_goes_on_in_a_full_redis_that_was_away(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    seen.error = StoreUnavailable
+    seen.bad = {"a"}
+    async with reading(store, seen):
+        await write(store, "a")
+        await eventually(lambda: "a" in seen.entities)
+        redis_server.do("CONFIG", "SET", "maxmemory", "1mb")
+        seen.bad = set()
+        redis_server.do("SPUBLISH", STREAM, "look")
+        await eventually(lambda: pending(redis_server) == 0)
+
+
+async def test_outboxes_that_nobody_reads_yet_are_joined_when_a_full_redis_has_room(
+    store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.events.LOOK", 0.01)
+    await write(store, "a")
+    redis_server.do("CONFIG", "SET", "maxmemory", "1mb")
+    async with reading(store, seen):
+        await until(lambda: refused(redis_server))
+        redis_server.do("CONFIG", "SET", "maxmemory", 0)
+        await eventually(lambda: seen.entities == {"a"} and pending(redis_server) == 0)
+
+
+async def refused(server: RedisServer) -> bool:
+    """Whether somebody was told that there is no memory."""
+    return "errorstat_OOM" in server.info("errorstats")
+
+
 async def test_stopping_waits_for_what_was_begun_and_for_nothing_else(store: Store, redis_server: RedisServer) -> None:
     begun, go_on, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from node.store import Listener, Store
-from node.store.news import QUEUE
+from node.store.news import BACKLOG, QUEUE
 from tests.servers import RedisServer, eventually
 from tests.store.conftest import Opener, step
 
@@ -85,6 +85,21 @@ async def test_of_a_long_backlog_the_newest_messages_are_kept_and_the_loss_is_to
         assert await listener.next(0) is None
 
 
+async def test_a_long_backlog_is_one_of_many_bytes_too(store: Store) -> None:
+    large = b"x" * (BACKLOG // 4)
+    with await store.news.listen("busy") as listener, await store.news.listen("end") as end:
+        for number in range(10):
+            await store.command("SPUBLISH", "busy", b"%d" % number + large[1:])
+        await store.command("SPUBLISH", "end", "")
+        await end.next(SOON)
+        kept = [await listener.next(SOON) for _ in range(5)]
+        assert [message and message[:1] for message in kept] == [b"", b"6", b"7", b"8", b"9"]
+        await store.command("SPUBLISH", "busy", b"x" * (BACKLOG + 1))
+        assert await listener.next(SOON) == b"", "whoever looks learns what was in it"
+        await store.command("SPUBLISH", "busy", "small")
+        assert await listener.next(SOON) == b"small"
+
+
 async def heard_again(server: RedisServer, listener: Listener) -> None:
     """The channel carries messages once more."""
     assert await listener.next(SOON) == b""
@@ -128,6 +143,18 @@ async def test_listening_before_redis_exists_works_and_tells_to_look_when_it_doe
     store = await open_store(server.url, max_in_flight=10, required=False)
     with await store.news.listen("channel") as listener, server:
         await heard_again(server, listener)
+
+
+async def test_a_listener_that_waits_long_for_its_subscription_is_not_forgotten(
+    redis_server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.news.UPKEEP", 0.01)
+    monkeypatch.setattr("node.store.news.LINGER", 0)
+    store = await open_store(redis_server.url)
+    redis_server.pause()
+    with await store.news.listen("channel") as listener:
+        redis_server.resume()
+        await heard_again(redis_server, listener)
 
 
 async def test_a_listener_that_gives_up_while_subscribing_leaves_no_trace(

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from node.store import CommandFailed, OutcomeUnknown, Reply, Store, StoreUnavailable
+from node.store.errors import OutOfMemory
 from tests.servers import Proxy, RedisServer, eventually
 from tests.store.conftest import TIMEOUT, Opener, step
 
@@ -241,7 +242,7 @@ async def test_out_of_memory_refuses_writes_whole_and_goes_on_reading(redis_serv
         assert not isinstance(refusal.value, OutcomeUnknown)
         assert refusal.value.retry_after > 1
     batch = await asyncio.gather(*(store.run(WRITE, ["key"], ["after"]) for _ in range(5)), return_exceptions=True)
-    assert all(type(outcome) is StoreUnavailable for outcome in batch)
+    assert all(type(outcome) is OutOfMemory for outcome in batch)
     assert await store.command("MGET", "kept", "key") == [b"value", b"before"]
     redis_server.do("CONFIG", "SET", "maxmemory", 0)
     assert await store.run(WRITE, ["key"], ["after"]) == 1

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from node.web.address import ClientAddress
 
@@ -48,9 +50,88 @@ def test_the_rightmost_hop_that_is_not_trusted_counts(trusted: str, peer: str, f
     assert ClientAddress(trusted).of(scope(peer, x_forwarded_for=forwarded)) == counted
 
 
-def test_forwarded_is_read_before_x_forwarded_for() -> None:
+@pytest.mark.parametrize(("header", "counted"), [("forwarded", "2001:db8::/64"), ("x-forwarded-for", "6.6.6.6")])
+def test_only_the_header_is_read_that_the_proxy_writes(header: str, counted: str) -> None:
     hops = scope("10.0.0.1", forwarded='for=203.0.113.5;proto=https, for="[2001:db8::7]:80"', x_forwarded_for="6.6.6.6")
-    assert ClientAddress("10.0.0.0/8").of(hops) == "2001:db8::/64"
+    assert ClientAddress("10.0.0.0/8", header).of(hops) == counted
+    del hops["headers"][0 if header == "forwarded" else 1]
+    assert ClientAddress("10.0.0.0/8", header).of(hops) == "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "counted"),
+    [
+        ("for=203.0.113.5", "203.0.113.5"),
+        ("For=203.0.113.5; Proto=https;by=_hidden", "203.0.113.5"),
+        ('proto=https;for="203.0.113.5:4711"', "203.0.113.5"),
+        ('for=203.0.113.5, for=10.0.0.2, for="10.0.0.3:80"', "203.0.113.5"),
+        ('for=203.0.113.5;host="a,for=6.6.6.6;b="', "203.0.113.5"),
+        ('for=203.0.113.5;host="a;for=6.6.6.6"', "203.0.113.5"),
+        ('for="[2001:db8::7]"', "2001:db8::/64"),
+        ('for="2001:db8::7"', "2001:db8::/64"),
+        ('for="[2001:db8::7"', "10.0.0.1"),
+        ('for="[2001:db8::7]x"', "10.0.0.1"),
+        ('for="[2001:db8::7], for="', "10.0.0.1"),
+        ("for=203.0.113.5:4711", "10.0.0.1"),
+        ("for=203.0.113.5;for=6.6.6.6", "10.0.0.1"),
+        ("for=203.0.113.5 for=6.6.6.6", "10.0.0.1"),
+        ('for="203.0.113.5', "10.0.0.1"),
+        ('for="203.0.113.5\\"', "10.0.0.1"),
+        ("for=203.0.113.5,", "10.0.0.1"),
+        ("for=unknown", "10.0.0.1"),
+        ("for=_hidden", "10.0.0.1"),
+        ("proto=https", "10.0.0.1"),
+        ("203.0.113.5", "10.0.0.1"),
+        ("", "10.0.0.1"),
+    ],
+)
+def test_forwarded_is_read_by_its_grammar(forwarded: str, counted: str) -> None:
+    assert ClientAddress("10.0.0.0/8", "forwarded").of(scope("10.0.0.1", forwarded=forwarded)) == counted
+
+
+CLAIMS = st.lists(
+    st.sampled_from(
+        [*'",;=\\[] \t:', "for=", 'for="', "6.6.6.6", "10.0.0.2", "[2001:dead::1]", 'host="', "host=a", "for=6.6.6.6"]
+    )
+    | st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_size=8),
+    max_size=12,
+).map("".join)
+
+
+@given(
+    claims=st.lists(CLAIMS, max_size=3),
+    other=CLAIMS,
+    joined=st.booleans(),
+    added=st.sampled_from(
+        [
+            ("x-forwarded-for", "203.0.113.5", "203.0.113.5"),
+            ("x-forwarded-for", "203.0.113.5:80", "203.0.113.5"),
+            ("x-forwarded-for", "2001:db8::1", "2001:db8::/64"),
+            ("x-forwarded-for", "[2001:db8::1]:80", "2001:db8::/64"),
+            ("x-forwarded-for", "203.0.113.5, 10.0.0.2", "203.0.113.5"),
+            ("forwarded", "for=203.0.113.5", "203.0.113.5"),
+            ("forwarded", 'for="203.0.113.5:80";proto=https', "203.0.113.5"),
+            ("forwarded", 'for="[2001:db8::1]"', "2001:db8::/64"),
+            ("forwarded", 'proto=http;for="[2001:db8::1]:80";by="[2001:db8::2]"', "2001:db8::/64"),
+            ("forwarded", 'for=203.0.113.5;host="node.example:80", for="10.0.0.2:1"', "203.0.113.5"),
+        ]
+    ),
+)
+@example(['for="[2001:dead::1]'], "", True, ("forwarded", 'for="[2001:db8::1]"', "2001:db8::/64"))
+@example(['for=6.6.6.6;a="'], "", True, ("forwarded", 'for="[2001:db8::1]"', "2001:db8::/64"))
+@example(["for=6.6.6.6"], "for=6.6.6.6", True, ("x-forwarded-for", "203.0.113.5", "203.0.113.5"))
+def test_nothing_that_a_client_sends_changes_what_its_proxy_says(
+    claims: list[str], other: str, joined: bool, added: tuple[str, str, str]
+) -> None:
+    header, said, counted = added
+    lines = [", ".join([*claims, said])] if joined else [*claims, said]
+    unread = "forwarded" if header == "x-forwarded-for" else "x-forwarded-for"
+    headers = [
+        (unread.encode(), other.encode("latin-1")),
+        *((header.encode(), each.encode("latin-1")) for each in lines),
+    ]
+    asked = {"client": ("10.0.0.1", 1), "headers": headers}
+    assert ClientAddress("10.0.0.0/8", header).of(asked) == counted
 
 
 def test_header_lines_of_several_proxies_are_joined_in_order() -> None:
