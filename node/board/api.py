@@ -37,11 +37,12 @@ class BoardApi:
         self._limiter.precheck(request, "board")
         new = await read_json(request, NewThread)
         body = await request.body()
-        await self._limiter.hold(request, "board")
-        await self._limiter.weigh(request, len(body))
-        signed = await self._signatures.of(request, SHOWN)
-        thread, replayed = await self._board.post(new, signed, once_of(request, "board", body))
+        async with self._limiter.holding(request, "board") as held:
+            await self._limiter.weigh(request, len(body))
+            signed = await self._signatures.of(request, SHOWN)
+            thread, replayed = await self._board.post(new, signed, once_of(request, "board", body))
         if replayed:
+            await self._limiter.let_go(request.client, "board", held)
             mark_replayed(request)
         return created(thread, thread.url)
 
