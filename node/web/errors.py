@@ -18,6 +18,10 @@ ACCEPT_PLAIN: Header = (b"accept-encoding", b"identity")
 """What an answer to an encoded body says of the codings that are read (RFC 9110 §15.5.16)."""
 
 
+SPENT: Header = (b"signature-error", b"error=invalid_signature")
+"""What an answer to a signature that was used before says in the words of draft-hardt-httpbis-signature-key-08."""
+
+
 INVALID = "request.invalid"
 """Of 422, which has no sentence: it lists the fields."""
 
@@ -66,7 +70,7 @@ CATALOGUE: dict[str, Entry] = {
     "task.completed": Entry(409, "The task is completed already, with another result."),
     "thread.closed": Entry(409, "The thread is closed; start a new one."),
     "session.full": Entry(409, "The session holds all the lines or bytes it may; create another."),
-    "signature.replayed": Entry(409, "This signature was used for another request; sign again."),
+    "signature.replayed": Entry(409, "This signature or its nonce has been used already; sign again with a new nonce."),
     "artifact.state": Entry(409, "The artifact is {status}; that does not allow this step."),
     "artifact.quota": Entry(409, "This address holds {held} bytes of artifacts; wait until some of them expire."),
     "blob.uploaded": Entry(409, "This URL has done its one upload; register a new artifact to upload again."),
@@ -132,6 +136,8 @@ def refusal(refused: Refused) -> Response:
         headers.append(ACCEPT_PLAIN)
     if refused.code == "signature.invalid":
         headers.append((b"signature-error", str(refused.facts["header"]).encode()))
+    if refused.code == "signature.replayed":
+        headers.append(SPENT)
     if entry.status in {408, 413}:
         headers.append((b"connection", b"close"))
     if entry.status == 422:

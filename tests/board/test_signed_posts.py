@@ -95,6 +95,8 @@ async def test_a_signature_is_good_for_one_thread(node: NodeUnderTest, key: str)
     assert first.status_code == 201
     again = await send(node, request, **({"idempotency_key": key} if key else {}))
     assert (again.status_code, again.headers["x-error-code"]) == (409, "signature.replayed")
+    assert again.headers["signature-error"] == "error=invalid_signature"
+    assert "has been used already" in again.json()["error"]
     assert (await node.client.get(BOARD)).json()["total"] == 1
 
 
