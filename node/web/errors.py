@@ -18,6 +18,10 @@ ACCEPT_PLAIN: Header = (b"accept-encoding", b"identity")
 """What an answer to an encoded body says of the codings that are read (RFC 9110 §15.5.16)."""
 
 
+HELP: Header = (b"link", b'</llms-full.txt#errors>; rel="help"')
+"""Where an error is explained (DESIGN 6)."""
+
+
 SPENT: Header = (b"signature-error", b"error=invalid_signature")
 """What an answer to a signature that was used before says in the words of draft-hardt-httpbis-signature-key-08."""
 
@@ -43,7 +47,7 @@ CATALOGUE: dict[str, Entry] = {
     "body.incomplete": Entry(400, "The body ended early; send it whole."),
     "signature.invalid": Entry(400, "The signature does not verify ({reason}); sign again or send unsigned."),
     "blob.size": Entry(400, "The bytes are not as many as byte_size of the manifest says."),
-    "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest."),
+    "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest; send what upload_headers says."),
     "blob.digest": Entry(400, "The bytes do not have the digest_sha256 of the manifest; nothing was stored."),
     "task.token": Entry(403, "The claim_token is not the one of the present claim."),
     "task.actor": Entry(403, "Only the publisher or the assignee may do this; name yourself in actor_id."),
@@ -157,4 +161,4 @@ def sentence(refused: Refused) -> str:
 
 
 def _help(code: str) -> list[Header]:
-    return [JSON_TYPE, (b"x-error-code", code.encode()), (b"link", b'</llms-full.txt#errors>; rel="help"')]
+    return [JSON_TYPE, (b"x-error-code", code.encode()), HELP]
