@@ -150,8 +150,8 @@ async def test_a_disk_that_cannot_be_written_is_unavailable_not_an_error_of_the_
 async def begun(node: Node) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection that has sent the head and half of the body of an upload of BIG."""
     reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
-    head = f"PUT {await node.path(BIG)} HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nContent-Length: {len(BIG)}\r\n\r\n"
-    writer.write(head.encode() + BIG[: len(BIG) // 2])
+    lines = [f"PUT {await node.path(BIG)} HTTP/1.1", "Host: x", *(": ".join(line) for line in headers_for(BIG).items())]
+    writer.write("\r\n".join([*lines, "", ""]).encode() + BIG[: len(BIG) // 2])
     await writer.drain()
     return reader, writer
 
