@@ -7,7 +7,7 @@ flood does not reach the store.
 
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Literal
 
@@ -99,7 +99,7 @@ class Limiter:
     @asynccontextmanager
     async def holding(
         self, request: Request, kind: Literal["session", "board", "task"], seconds: float = DAY
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str]:
         """`hold` around the making of the thing; given back if the block refuses to make it. The request stays counted.
 
         A block that makes nothing new and refuses nothing, as for a replay, gives it back with `let_go`.
