@@ -15,7 +15,7 @@
 -- ARGV[7] reply_id
 -- ARGV[8...] fields  name, value, ... of the reply
 -- Returns {'added', allowed, remaining, reset_ms, seq, created_at} | {'replayed', …, seq, created_at, reply id}
---       | {'limited'|'closed'|'conflict'|'signature', allowed, remaining, reset_ms} | {'unknown'}
+--       | {'limited'|'closed'|'conflict'|'signature', allowed, remaining, reset_ms} | {'unknown'}: or hidden
 -- Slot    partition of the thread's id
 -- include now
 -- include take
@@ -23,7 +23,7 @@
 -- include remember
 -- include announce
 local status, callback, source = unpack(redis.call('HMGET', thread, 'status', 'callback_url', 'source'))
-if not status then return {'unknown'} end
+if not status or status == 'hidden' then return {'unknown'} end
 
 local at = now()
 local allowed, remaining, reset = take(rate, count, window, at)

@@ -34,8 +34,10 @@ from node.ops.tracing import tracing_of
 from node.relay.api import RelayApi
 from node.rooms import Rooms, Stores
 from node.sessions.api import SessionsApi
+from node.site.assets import ASSETS
 from node.site.discovery import discovery_routes
 from node.site.identity import IdentityApi, card_extensions
+from node.site.page import Pages
 from node.site.pages import SiteApi
 from node.store import Store
 from node.store.limits import LimitStore
@@ -107,7 +109,8 @@ class WebNode:
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes
         self.hot = [route for route in served if (route.method, route.path) in HOT]
         # Litestar answers OPTIONS by itself and takes no other handler for it.
-        self._router = router([route for route in served if route.method != "OPTIONS"], counted)
+        routed = [route for route in served if route.method != "OPTIONS"]
+        self._router = router(routed, counted, Pages(settings, ASSETS).missing)
         self._stopping = asyncio.Event()
         sources = (of_operations(self.routes), of_artifacts, of_store(store, "web"))
         self._metering = asyncio.create_task(metered(settings, "web", sources, self._stopping))

@@ -1,5 +1,7 @@
 """/api/v1/artifacts (SPEC 4.6). The bytes themselves go to and from the blob store."""
 
+from typing import Any
+
 from node.artifacts.blob import attachment, digest_base64
 from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
 from node.artifacts.service import Artifacts
@@ -8,7 +10,16 @@ from node.web.http import NO_STORE, Request, Response, answer, created
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import read_json, read_query
 from node.web.limits import Limiter
-from node.web.route import Route
+from node.web.route import Needed, Route
+
+EXAMPLE: dict[str, Any] = {
+    "publisher_id": "report-desk",
+    "media_type": "text/csv",
+    "byte_size": 22,
+    "digest_sha256": "9141c69637e955662df54df4b8aa9b41149de2fd7b19b532ec142ef114049619",
+    "filename": "people.csv",
+}
+"""The manifest of the bytes that llms-full.txt uploads."""
 
 REFUSALS = {"conflict": "idempotency.conflict", "full": "store.full", "quota": "artifact.quota"}
 
@@ -70,20 +81,27 @@ class ArtifactsApi:
                 method="POST",
                 path="/api/v1/artifacts",
                 handler=self.register,
-                summary="Register an artifact; upload its bytes to the upload_url with PUT within 15 minutes",
+                summary="Register an artifact; PUT its bytes to upload_url, with upload_headers, within 15 minutes",
                 tag="artifacts",
                 body=NewArtifact,
-                headers=(("Content-Digest", "RFC 9530: sha-256=:<base64>:, the same digest as digest_sha256"),),
+                needs=(
+                    Needed(
+                        "Content-Digest",
+                        "RFC 9530: sha-256=:<base64>:, the digest of the bytes, the same as digest_sha256",
+                        f"sha-256=:{digest_base64(EXAMPLE['digest_sha256'])}:",
+                    ),
+                ),
                 answers=RegisteredArtifact,
+                shown=EXAMPLE
+                | {
+                    "completed_at": None,
+                    "available_at": None,
+                    "upload_headers": {"Content-Type": EXAMPLE["media_type"]},
+                },
                 status=201,
                 errors=("artifact.quota", "store.full", "blob.unavailable", "idempotency.conflict"),
                 limit="artifact",
-                example={
-                    "publisher_id": "report-desk",
-                    "media_type": "text/csv",
-                    "byte_size": 22,
-                    "digest_sha256": "9141c69637e955662df54df4b8aa9b41149de2fd7b19b532ec142ef114049619",
-                },
+                example=EXAMPLE,
             ),
             Route(
                 method="POST",
@@ -92,6 +110,7 @@ class ArtifactsApi:
                 summary="Say that the bytes were uploaded: they are verified soon",
                 tag="artifacts",
                 answers=Manifest,
+                shown=EXAMPLE | {"status": "verifying", "available_at": None},
                 status=202,
                 errors=("artifact.unknown", "artifact.state"),
             ),
@@ -103,6 +122,7 @@ class ArtifactsApi:
                 tag="artifacts",
                 query=ArtifactQuery,
                 answers=Manifest,
+                shown=EXAMPLE | {"status": "available"},
                 errors=("artifact.unknown",),
             ),
             Route(

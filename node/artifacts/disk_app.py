@@ -18,7 +18,7 @@ from node.artifacts.blob import CHUNK, Grant, attachment, digest_base64
 from node.artifacts.capability import Capability, Download, Expired, Forged, Upload
 from node.artifacts.disk import PREFIX, DiskStore
 from node.artifacts.part import Part, UploadError
-from node.web.errors import ACCEPT_PLAIN, CATALOGUE
+from node.web.errors import ACCEPT_PLAIN, CATALOGUE, HELP
 from node.web.http import PLAIN, Header, Receive, Scope, Send
 
 STALL = 5.0
@@ -176,7 +176,7 @@ class DiskApp:
 
 
 def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
-    """Refuse before a byte is read. A PUT without Content-Type contradicts nothing and is let through."""
+    """Refuse before a byte is read: the URL is bound to size and type, and both are told (DESIGN 8)."""
     sent = dict(headers)
     if sent.get(b"content-encoding", b"").lower() not in PLAIN:
         raise UploadError("body.encoded")
@@ -185,8 +185,7 @@ def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
         raise UploadError("blob.length_required")
     if length != b"%d" % grant.byte_size:
         raise UploadError("blob.size")
-    kind = sent.get(b"content-type")
-    if kind is not None and _normal(kind.decode("latin-1")) != _normal(grant.media_type):
+    if _normal(sent.get(b"content-type", b"").decode("latin-1")) != _normal(grant.media_type):
         raise UploadError("blob.type")
 
 
@@ -238,6 +237,7 @@ async def _refuse(send: Send, code: str, headers: Sequence[Header] = ()) -> None
         [
             (b"content-type", b"application/json"),
             (b"x-error-code", code.encode("ascii")),
+            HELP,
             (b"cache-control", b"no-store"),
             (b"connection", b"close"),
             *headers,

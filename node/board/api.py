@@ -1,5 +1,7 @@
 """/api/v1/board (SPEC 4.4); its search is in `search_api`, its pages are in `node.site`."""
 
+from msgspec import UNSET
+
 from node.board.model import Hit, NewReply, NewThread, PageQuery, Reply, SearchQuery, Thread, ThreadPage, ThreadQuery
 from node.board.service import Board
 from node.refusal import Refused
@@ -14,6 +16,15 @@ from node.web.signature import Signatures
 REFUSALS = {"closed": "thread.closed", "conflict": "idempotency.conflict", "signature": "signature.replayed"}
 SHOWN = frozenset({"title", "body", "author"})
 """Fields of a post that its record shows, so that the signed body may be kept with it."""
+
+PROOF = {
+    "key": "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs",
+    "signature": "…",
+    "components": [["@method", "POST"], ["@path", "/api/v1/board"]],
+    "params": "…",
+    "signed_body": "…",
+}
+"""What the `signature` of a record looks like, for an example."""
 
 SCHEMA = schema_document(
     "Board", thread=Thread, reply=Reply, search_hit=Hit, new_thread=NewThread, new_reply=NewReply, search=SearchQuery
@@ -37,11 +48,12 @@ class BoardApi:
         self._limiter.precheck(request, "board")
         new = await read_json(request, NewThread)
         body = await request.body()
-        await self._limiter.hold(request, "board")
-        await self._limiter.weigh(request, len(body))
-        signed = await self._signatures.of(request, SHOWN)
-        thread, replayed = await self._board.post(new, signed, once_of(request, "board", body))
+        async with self._limiter.holding(request, "board") as held:
+            await self._limiter.weigh(request, len(body))
+            signed = await self._signatures.of(request, SHOWN)
+            thread, replayed = await self._board.post(new, signed, once_of(request, "board", body))
         if replayed:
+            await self._limiter.let_go(request.client, "board", held)
             mark_replayed(request)
         return created(thread, thread.url)
 
@@ -100,6 +112,7 @@ class BoardApi:
                 tag="board",
                 body=NewThread,
                 answers=Thread,
+                shown={"replies": UNSET, "next_since_seq": UNSET, "reply_count": 0, "last_reply_at": None},
                 status=201,
                 errors=written,
                 limit="board",
@@ -146,6 +159,7 @@ class BoardApi:
                 summary="Close a signed thread, signed with the same key",
                 tag="board",
                 answers=Thread,
+                shown={"status": "closed", "is_signed": True, "signature": PROOF},
                 errors=(*unknown, "thread.signer", "signature.invalid", "signature.replayed"),
             ),
         )

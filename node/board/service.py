@@ -14,7 +14,7 @@ from node.hooks.policy import TargetPolicy
 from node.idempotency import Once
 from node.refusal import Invalid, Refused
 from node.signed import Signed
-from node.store import StoreUnavailable, keys
+from node.store import OutcomeUnknown, StoreUnavailable, keys
 from node.text.english import is_english
 from node.text.plain import is_one_line, readable
 from node.times import timestamp
@@ -103,7 +103,7 @@ class Board:
         return added, reply
 
     async def close(self, thread_id: str, signed: Signed | None) -> Thread:
-        """Close a thread for the key that signed it. Raises Refused, StoreUnavailable."""
+        """Close a thread for the key that signed it; again, it stays closed. Raises Refused, StoreUnavailable."""
         require_id(thread_id)
         if signed is None:
             raise Refused("thread.signer")
@@ -111,8 +111,13 @@ class Board:
         if outcome != "closed":
             codes = {"unknown": "thread.unknown", "signer": "thread.signer", "signature": "signature.replayed"}
             raise Refused(codes[outcome])
-        await self.project(thread_id)
-        return await self.read(thread_id, ThreadQuery())
+        # It is closed, whether or not the lists can be told now: the worker will.
+        with suppress(StoreUnavailable):
+            await self.project(thread_id)
+        try:
+            return await self.read(thread_id, ThreadQuery())
+        except StoreUnavailable as failure:
+            raise OutcomeUnknown("the thread is closed and cannot be read") from failure
 
     async def read(self, thread_id: str, query: ThreadQuery) -> Thread:
         """A thread with its replies, waiting for one if asked to. Raises Refused `thread.unknown`, StoreUnavailable."""
@@ -128,7 +133,8 @@ class Board:
             raise Refused("thread.unknown")
         thread = self._thread(thread_id, fields)
         thread.replies = [_reply(thread_id, seq, reply) for seq, reply in replies]
-        thread.next_since_seq = replies[-1][0] if replies else query.since_seq
+        # Never beyond the last reply: a reader that is ahead would miss those to come.
+        thread.next_since_seq = replies[-1][0] if replies else min(query.since_seq, thread.reply_count)
         return thread
 
     async def page(self, query: PageQuery, status: str = "open") -> ThreadPage:

@@ -75,7 +75,7 @@ def add(
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
-    """The option of a command that destroys."""
+    """The option of a command that changes or destroys."""
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
 
 

@@ -13,7 +13,7 @@ from node.board.queue import Queue
 from node.commands import Commands
 from node.ops import audit
 from node.ops.admin_callbacks import dead_count, pending_count
-from node.ops.admin_desk import Answer, Desk, add, positive, table
+from node.ops.admin_desk import Answer, Desk, add, add_dry_run, positive, table
 from node.ops.lag import GroupLag, lags
 from node.ops.memory import memory
 from node.store import Store, keys
@@ -59,7 +59,8 @@ def register(commands: Commands) -> None:
     add(commands, "status", _status, "the node on one screen", audited=False)
     listing = add(commands, "audit", _audit, "what the operators did, newest first", audited=False)
     listing.add_argument("--limit", type=positive, default=50, help="how many")
-    add(commands, "reindex", _reindex, "index every open thread anew, beside the index in use; the workers do it")
+    meaning = "index every open thread anew, beside the index in use; the workers do it"
+    add_dry_run(add(commands, "reindex", _reindex, meaning))
 
 
 async def _status(desk: Desk, _given: argparse.Namespace) -> Answer:
@@ -137,10 +138,16 @@ async def _audit(desk: Desk, given: argparse.Namespace) -> Answer:
     return Answer(data=found, lines=table(("AT", "WHO", "COMMAND", "OUTCOME", "TARGET"), rows))
 
 
-async def _reindex(desk: Desk, _given: argparse.Namespace) -> Answer:
+async def _reindex(desk: Desk, given: argparse.Namespace) -> Answer:
+    threads = await desk.store.command("ZCARD", keys.OPEN_THREADS)
+    if given.dry_run:
+        return Answer(
+            data={"asked": False, "threads": threads, "left": await left(desk.store)},
+            lines=[f"the workers would index {threads} threads anew; queries use the present index meanwhile"],
+            outcome=f"dry run: {threads}",
+        )
     await reindex(desk.store)
     remaining = await left(desk.store)
-    threads = await desk.store.command("ZCARD", keys.OPEN_THREADS)
     return Answer(
         data={"asked": True, "threads": threads, "left": remaining},
         lines=[f"the workers index {threads} threads anew; `relay-node admin status` shows how far they are"],

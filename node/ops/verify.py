@@ -3,6 +3,9 @@
 It reads the record of a thread with its replies, or of a task, as any reader gets it. The proof in a record
 names the key, the request and the signed body; what the record shows has to be that body, and the request
 one to that place. Who owns a key is for whoever knows the signer.
+
+A proof may come without the signed body: the node withholds one that holds a callback address or a key. It
+shows then who signed a request to that place, and nothing of what the post says: neither true nor false.
 """
 
 import argparse
@@ -30,6 +33,12 @@ PAGE = 20
 MOST_REPLIES = 5000
 """Beyond these a thread is not read on."""
 
+FALSE, WITHHELD = 1, 3
+"""Exit statuses: a post is not what was signed, or no record can be read; none is that, but one cannot be checked.
+
+2 is that of a wrong command line. A script that goes on after 0 alone is never fooled by a body that was left out.
+"""
+
 _PLACE = re.compile(
     r"(?P<node>https?://[^/?#]+(?:/[^?#]*?)??)(?:/api/v1)?/(?P<room>board|tasks)(?:/threads)?/(?P<id>[^/?#]+)/?([?#].*)?"
 )
@@ -43,9 +52,9 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
     kind: Kind
     id: str
-    outcome: Literal["signed", "unsigned", "false"]
+    outcome: Literal["signed", "unsigned", "withheld", "false"]
     reason: str = ""
-    """Why it is false."""
+    """Why it is false, or cannot be checked."""
     thumbprint: str = ""
     did: str = ""
     signed_at: str = ""
@@ -59,6 +68,8 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
             return f"{post}: unsigned"
         if self.outcome == "false":
             return f"{post}: NOT what was signed: {_line(self.reason)}"
+        if self.outcome == "withheld":
+            return f"{post}: cannot be checked: {self.reason}"
         return f"{post}: signed by {self.thumbprint} ({self.did}) at {self.signed_at} for {_line(self.sent_to)}"
 
 
@@ -80,10 +91,12 @@ def verdict_of(kind: Kind, record: Record) -> Verdict:
         proven = _proven(kind, record, signature)
     except ProofInvalid as invalid:
         return Verdict(kind, post_id, "false", str(invalid))
+    is_whole = proven.content is not None
     return Verdict(
         kind,
         post_id,
-        "signed",
+        "signed" if is_whole else "withheld",
+        "" if is_whole else "the signed body is withheld, as one is that holds a callback address or a key",
         thumbprint=proven.key.thumbprint,
         did=proven.key.did,
         signed_at=_time(proven.created),
@@ -142,12 +155,13 @@ def _proven(kind: Kind, record: Record, signature: object) -> Proven:
     except msgspec.ValidationError as error:
         raise ProofInvalid(f"the proof cannot be read: {error}") from error
     proven = verify_proof(proof)
-    if proven.content is None:
-        raise ProofInvalid("the proof does not carry the signed body")
     if not record.get("is_signed"):
         raise ProofInvalid("the record has a proof and says that it is unsigned")
     _check_place(kind, record, proof)
-    _check_fields(kind, record, proven.content)
+    if proven.content is not None:
+        _check_fields(kind, record, proven.content)
+    elif "content-digest" not in dict(proof.components):
+        raise ProofInvalid("the signature does not cover a body")
     return proven
 
 
@@ -202,12 +216,13 @@ def _run(_settings: Settings, given: argparse.Namespace) -> int:
         verdicts = [verdict_of(kind, record) for kind, record in posts_of(asyncio.run(read(given.source)))]
     except ValueError as error:
         sys.stderr.write(f"relay-node: {given.source}: {_line(str(error))}\n")
-        return 1
+        return FALSE
     if given.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(verdicts)).decode() + "\n")
     else:
         sys.stdout.writelines(f"{verdict}\n" for verdict in verdicts)
-    return int(any(verdict.outcome == "false" for verdict in verdicts))
+    outcomes = {verdict.outcome for verdict in verdicts}
+    return FALSE if "false" in outcomes else WITHHELD if "withheld" in outcomes else 0
 
 
 async def _fetched(url: str) -> Record:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec import UNSET
+
 from node.refusal import Invalid, Refused
 from node.relay.model import Acknowledgement, Buffered, Payload, RelayMessage
 from node.relay.service import Relay
@@ -107,7 +109,9 @@ class RelayApi:
                 summary="Raw ingest of any UTF-8 text, kept off the board",
                 tag="relay",
                 text_body=True,
+                any_type=True,
                 answers=Acknowledgement,
+                shown={"post_url": UNSET},
                 also=NOTHING,
                 success=ACKNOWLEDGED,
                 errors=("language.not_english", "body.too_large", "body.binary", "idempotency.conflict"),

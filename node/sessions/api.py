@@ -1,6 +1,6 @@
 """/api/v1/sessions (SPEC 4.5)."""
 
-from node.refusal import Invalid, Refused
+from node.refusal import Refused
 from node.sessions.model import (
     CreatedSession,
     DestroyedSession,
@@ -36,12 +36,8 @@ class SessionsApi:
             require_json(request)
         wanted = decode(body, NewSession) if body else NewSession()
         once = once_of(request, "session", body)
-        held = await self._limiter.hold(request, "session", wanted.ttl_seconds)
-        try:
+        async with self._limiter.holding(request, "session", wanted.ttl_seconds) as held:
             session, replayed = await self._sessions.create(wanted, once, Owner(request.client, held))
-        except (Refused, Invalid):
-            await self._limiter.let_go(request.client, "session", held)
-            raise
         if replayed:
             await self._limiter.let_go(request.client, "session", held)
             mark_replayed(request)

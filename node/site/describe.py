@@ -35,7 +35,7 @@ UNBOUNDED = 2**53
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One member of a body, or one parameter of a query."""
+    """One member of a body, one parameter of a query, or one header."""
 
     name: str
     kind: str
@@ -57,6 +57,7 @@ class Operation(msgspec.Struct, frozen=True):
     errors: list[tuple[int, str]]
     fields: list[Field]
     parameters: list[Field]
+    headers: list[Field]
     is_idempotent: bool
     can_be_signed: bool
     same_as: str | None
@@ -125,6 +126,10 @@ def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -
         errors=sorted((entry_of(code).status, code) for code in own_codes(route)),
         fields=_fields(schemas.whole(schemas.use(route.body))) if route.body is not None else [],
         parameters=_fields(_query_schema(route.query)) if route.query else [],
+        headers=[
+            *(Field(needed.name, "string", True, needed.meaning) for needed in route.needs),
+            *(Field(name, "string", False, meaning) for name, meaning in route.headers),
+        ],
         is_idempotent=IDEMPOTENCY in route.errors,
         can_be_signed=SIGNATURE in route.errors,
         same_as=f"{route.method} {first}" if first != route.path else None,

@@ -4,7 +4,7 @@ import shlex
 
 import msgspec
 
-from node.web.openapi import PARAMETER, takes_json
+from node.web.openapi import PARAMETER, answer_of, takes_json
 from node.web.route import Route
 from node.web.sample import sample
 from node.web.schema import Schemas
@@ -19,6 +19,7 @@ def curl(route: Route, base: str) -> list[str]:
     if route.method not in {"GET", "POST"} or (route.method == "POST" and not takes_body):
         words[0] += f"-X {route.method} "
     words[0] += base + PARAMETER.sub(lambda match: "$" + match[1].upper(), route.path)
+    words += [f"-H {shlex.quote(f'{needed.name}: {needed.example}')}" for needed in route.needs]
     if takes_json(route):
         words += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(body_text(route))}"]
     elif route.text_body:
@@ -39,4 +40,4 @@ def answer_text(route: Route, schemas: Schemas, base: str) -> str | None:
     """The shape of the answer on one line; None where it is not JSON."""
     if route.answers is None:
         return None
-    return msgspec.json.encode(sample(schemas.use(route.answers), schemas, base=base)).decode()
+    return msgspec.json.encode(answer_of(route, schemas, base)).decode()

@@ -34,6 +34,7 @@ Alternate = tuple[str, str]
 """Media type and address of another form of a page."""
 
 HEADLINES = {
+    "path.unknown": "There is nothing here",
     "thread.unknown": "No such thread",
     "task.unknown": "No such task",
     "request.invalid": "That does not make sense here",
@@ -65,6 +66,14 @@ class Pages:
         tag = etag_of(body)
         headers = (CONTENT_TYPE, FRESH, (b"etag", tag.encode()), *PAGE_HEADERS)
         return conditional(request, body, headers, tag)
+
+    def missing(self, request: Request, failure: Exception) -> Response:
+        """What an unknown path is answered: a page to a browser, and to all others, and below /api/, the JSON."""
+        is_page = request.method == "GET" and "text/html" in (request.header(b"accept") or "")
+        shown = self.failure if is_page and not request.path.startswith("/api/") else response_to
+        response = shown(request, failure)
+        response.headers = [*response.headers, (b"vary", b"Accept")]
+        return response
 
     def failure(self, request: Request, failure: Exception) -> Response:
         """The page for what `web.errors` would answer, with the same status and the same code."""

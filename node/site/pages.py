@@ -48,7 +48,10 @@ class SiteApi:
             threads, tasks = await gather(
                 self._board.page(PageQuery(limit=HOME_THREADS)), self._tasks.page(TaskPageQuery(limit=HOME_TASKS))
             )
-        return self._pages.answer(request, "home.html", threads=threads, tasks=tasks, limits=self._settings.limits)
+        alternates = [("application/json", "/.well-known/agent.json")]
+        return self._pages.answer(
+            request, "home.html", alternates, threads=threads, tasks=tasks, limits=self._settings.limits
+        )
 
     async def board(self, request: Request) -> Response:
         """A page of threads, or what a search found."""

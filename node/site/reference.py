@@ -20,6 +20,9 @@ from node.web.route import Route
 
 MINUTES = b"public, max-age=300"
 
+ALTERNATES = (("application/json", "/openapi.json"),)
+"""What the pages say, for programs."""
+
 
 def reference_routes(routes: Sequence[Route], settings: Settings, pages: Pages) -> list[Route]:
     """The reference of `routes`: an overview, and a page for each group of them."""
@@ -50,13 +53,20 @@ def reference_routes(routes: Sequence[Route], settings: Settings, pages: Pages) 
 def _overview(found: list[Group], settings: Settings, pages: Pages) -> Document:
     errors = sorted((entry_of(code).status, code, entry_of(code).sentence) for code in ("request.invalid", *CATALOGUE))
     body = pages.render(
-        "reference.html", "/reference", groups=found, errors=errors, limits=limits(settings.limits), settings=settings
+        "reference.html",
+        "/reference",
+        ALTERNATES,
+        groups=found,
+        errors=errors,
+        limits=limits(settings.limits),
+        settings=settings,
     )
     return Document(body, HTML, MINUTES, PAGE_HEADERS)
 
 
 def _group(group: Group, found: list[Group], pages: Pages) -> Document:
-    body = pages.render("reference_group.html", f"/reference/{group.tag}", groups=found, group=group, pretty=_pretty)
+    path = f"/reference/{group.tag}"
+    body = pages.render("reference_group.html", path, ALTERNATES, groups=found, group=group, pretty=_pretty)
     return Document(body, HTML, MINUTES, PAGE_HEADERS)
 
 

@@ -18,6 +18,14 @@ ACCEPT_PLAIN: Header = (b"accept-encoding", b"identity")
 """What an answer to an encoded body says of the codings that are read (RFC 9110 §15.5.16)."""
 
 
+HELP: Header = (b"link", b'</llms-full.txt#errors>; rel="help"')
+"""Where an error is explained (DESIGN 6)."""
+
+
+SPENT: Header = (b"signature-error", b"error=invalid_signature")
+"""What an answer to a signature that was used before says in the words of draft-hardt-httpbis-signature-key-08."""
+
+
 INVALID = "request.invalid"
 """Of 422, which has no sentence: it lists the fields."""
 
@@ -39,7 +47,7 @@ CATALOGUE: dict[str, Entry] = {
     "body.incomplete": Entry(400, "The body ended early; send it whole."),
     "signature.invalid": Entry(400, "The signature does not verify ({reason}); sign again or send unsigned."),
     "blob.size": Entry(400, "The bytes are not as many as byte_size of the manifest says."),
-    "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest."),
+    "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest; send what upload_headers says."),
     "blob.digest": Entry(400, "The bytes do not have the digest_sha256 of the manifest; nothing was stored."),
     "task.token": Entry(403, "The claim_token is not the one of the present claim."),
     "task.actor": Entry(403, "Only the publisher or the assignee may do this; name yourself in actor_id."),
@@ -66,7 +74,7 @@ CATALOGUE: dict[str, Entry] = {
     "task.completed": Entry(409, "The task is completed already, with another result."),
     "thread.closed": Entry(409, "The thread is closed; start a new one."),
     "session.full": Entry(409, "The session holds all the lines or bytes it may; create another."),
-    "signature.replayed": Entry(409, "This signature was used for another request; sign again."),
+    "signature.replayed": Entry(409, "This signature or its nonce has been used already; sign again with a new nonce."),
     "artifact.state": Entry(409, "The artifact is {status}; that does not allow this step."),
     "artifact.quota": Entry(409, "This address holds {held} bytes of artifacts; wait until some of them expire."),
     "blob.uploaded": Entry(409, "This URL has done its one upload; register a new artifact to upload again."),
@@ -132,6 +140,8 @@ def refusal(refused: Refused) -> Response:
         headers.append(ACCEPT_PLAIN)
     if refused.code == "signature.invalid":
         headers.append((b"signature-error", str(refused.facts["header"]).encode()))
+    if refused.code == "signature.replayed":
+        headers.append(SPENT)
     if entry.status in {408, 413}:
         headers.append((b"connection", b"close"))
     if entry.status == 422:
@@ -151,4 +161,4 @@ def sentence(refused: Refused) -> str:
 
 
 def _help(code: str) -> list[Header]:
-    return [JSON_TYPE, (b"x-error-code", code.encode()), (b"link", b'</llms-full.txt#errors>; rel="help"')]
+    return [JSON_TYPE, (b"x-error-code", code.encode()), HELP]

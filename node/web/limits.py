@@ -7,7 +7,8 @@ flood does not reach the store.
 
 import math
 import time
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from typing import Literal
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from node import tally
 from node.capacity import Capacity, Kind
 from node.config import Limit, Limits, Settings
-from node.refusal import Refused
+from node.refusal import Invalid, Refused
 from node.store import StoreUnavailable
 from node.store.limits import LimitStore, Taken
 from node.web.http import Request
@@ -94,6 +95,21 @@ class Limiter:
             raise Refused(f"quota.{kind}", retry_after=held.wait, most=most)
         self.settle(request, kind, held.taken)
         return held.name
+
+    @asynccontextmanager
+    async def holding(
+        self, request: Request, kind: Literal["session", "board", "task"], seconds: float = DAY
+    ) -> AsyncGenerator[str]:
+        """`hold` around the making of the thing; given back if the block refuses to make it. The request stays counted.
+
+        A block that makes nothing new and refuses nothing, as for a replay, gives it back with `let_go`.
+        """
+        name = await self.hold(request, kind, seconds)
+        try:
+            yield name
+        except (Refused, Invalid):
+            await self.let_go(request.client, kind, name)
+            raise
 
     async def let_go(self, client: str, kind: str, name: str) -> None:
         """Give back what was held and is no more. If the store cannot be told, it counts until its time is over."""

@@ -133,6 +133,14 @@ def codes_of(route: Route) -> list[str]:
     return [code for code in dict.fromkeys(codes) if entry_of(code).status not in told_otherwise]
 
 
+def answer_of(route: Route, schemas: Schemas, base: str) -> Any:
+    """An example of the answer; the route has a type for it. `base` begins every URL."""
+    value = sample(schemas.use(route.answers), schemas, base=base)
+    if route.shown:
+        value = {name: shown for name, shown in {**value, **route.shown}.items() if shown is not msgspec.UNSET}
+    return value
+
+
 def entry_of(code: str) -> Entry:
     """The catalogue's entry, with the facts of a case left as `<name>`."""
     entry = INVALID if code == "request.invalid" else CATALOGUE[code]
@@ -211,6 +219,17 @@ class _Builder:
             {"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}}
             for name, meaning in route.headers
         ]
+        found += [
+            {
+                "name": needed.name,
+                "in": "header",
+                "required": True,
+                "description": needed.meaning,
+                "schema": {"type": "string"},
+                "example": needed.example,
+            }
+            for needed in route.needs
+        ]
         own = {parameter["name"] for parameter in found}
         shared = [*(["Idempotency-Key"] if IDEMPOTENCY in route.errors else [])]
         shared += SIGNED_WITH if SIGNATURE in route.errors else []
@@ -226,7 +245,9 @@ class _Builder:
         elif route.example is not None:  # a body that another specification describes
             content["application/json"] = {"schema": {"type": "object"}, "example": route.example}
         if route.text_body:
-            content["text/plain"] = {"schema": {"type": "string"}, "example": "Hello from one agent to another."}
+            content["text/plain"] = {"schema": _TEXT, "example": "Hello from one agent to another."}
+        if route.any_type:
+            content["*/*"] = {"schema": {}}
         return content
 
     def _needs_body(self, route: Route) -> bool:
@@ -242,7 +263,7 @@ class _Builder:
         response: Schema = {"description": route.success, "headers": _headers(headers)}
         if route.answers is not None:
             use = self._schemas.use(route.answers)
-            value = sample(use, self._schemas, base=self._base_url)
+            value = answer_of(route, self._schemas, self._base_url)
             response["content"] = {route.media_type: {"schema": openapi_30(use), "example": value}}
         elif route.media_type:
             response["content"] = {route.media_type: {"schema": {} if "json" in route.media_type else _TEXT}}

@@ -4,6 +4,7 @@ The route tables of the rooms are the single source for the router, the OpenAPI 
 operations in llms-full.txt.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -24,6 +25,15 @@ class Also(msgspec.Struct, frozen=True):
     """What a status of its own means."""
 
 
+class Needed(msgspec.Struct, frozen=True):
+    """A request header without which an operation is refused."""
+
+    name: str
+    meaning: str
+    example: str
+    """A value that fits the example of the body."""
+
+
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """An operation of SPEC section 4, or one of ours beside them."""
 
@@ -37,11 +47,17 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """The type of the JSON request body, if it has one."""
     text_body: bool = False
     """Whether text/plain is accepted beside (or instead of) JSON."""
+    any_type: bool = False
+    """Whether that text may come under any other content type too."""
     query: type[msgspec.Struct] | None = None
     headers: tuple[tuple[str, str], ...] = ()
     """Request headers with a meaning of their own, and that meaning."""
+    needs: tuple[Needed, ...] = ()
+    """Request headers that it cannot do without."""
     answers: Any = None
     """The type of the success body; None where it is not JSON."""
+    shown: Mapping[str, object] = msgspec.field(default_factory=dict[str, object])
+    """What the example answer has in members whose type does not tell it; UNSET for those it never has here."""
     status: int = 200
     success: str = "Done."
     """What that status means."""

@@ -43,8 +43,10 @@ class Answer(LitestarResponse[bytes]):
         return ASGIResponse(body=self.content, status_code=self.status_code, headers=self._lines)
 
 
-def router(routes: Iterable[Route], handle: Handle) -> ASGIApp:
+def router(routes: Iterable[Route], handle: Handle, missing: http.Fault = response_to) -> ASGIApp:
     """An application of the routes, by Litestar; `handle` runs one and turns failures into answers.
+
+    `missing` shows that a path is unknown.
 
     OPTIONS is answered here: Litestar names the methods of one handler of a path only, and never HEAD.
     """
@@ -57,7 +59,7 @@ def router(routes: Iterable[Route], handle: Handle) -> ASGIApp:
         request = _ours(litestar_request)
         if isinstance(failure, NotFoundException):
             tally.UNROUTED.add(404)
-            return Answer(request, refusal(Refused("path.unknown")))
+            return Answer(request, missing(request, Refused("path.unknown")))
         if isinstance(failure, MethodNotAllowedException):
             tally.UNROUTED.add(405)
             response = refusal(Refused("method.unknown"))

@@ -134,6 +134,7 @@ def assert_refused(answer: httpx2.Response | Answer | None, code: str) -> None:
     status = answer.status_code if isinstance(answer, httpx2.Response) else answer.status
     assert (status, answer.headers["x-error-code"]) == (CATALOGUE[code].status, code)
     assert json.loads(body) == {"error": CATALOGUE[code].sentence}
+    assert answer.headers["link"] == '</llms-full.txt#errors>; rel="help"'
 
 
 async def until(condition: Callable[[], bool]) -> None:

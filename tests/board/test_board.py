@@ -1,11 +1,17 @@
 """The board over HTTP, on a real Redis (SPEC 4.4)."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from node.store import keys
+from node.board.model import NewThread, ThreadQuery
+from node.board.service import Board
+from node.board.store import BoardStore, Fields
+from node.hooks.policy import TargetPolicy
+from node.signed import Signed
+from node.store import OutcomeUnknown, StoreUnavailable, keys
 from tests.node_under_test import NodeUnderTest, until
 
 BOARD = "/api/v1/board"
@@ -64,6 +70,15 @@ async def test_replies_come_in_order_with_their_thread(node: NodeUnderTest) -> N
     assert found["last_reply_at"] == found["replies"][-1]["created_at"]
     later = (await node.client.get(f"{BOARD}/threads/{thread['id']}?since_seq=1&limit=1")).json()
     assert [reply["seq"] for reply in later["replies"]] == [2]
+
+
+async def test_a_reader_that_is_ahead_of_the_replies_is_led_back_to_the_last(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    url = f"{BOARD}/threads/{thread['id']}?since_seq=1000"
+    assert (await node.client.get(url)).json()["next_since_seq"] == 0
+    await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})
+    found = (await node.client.get(url)).json()
+    assert (found["replies"], found["next_since_seq"]) == ([], 1)
 
 
 async def test_a_reader_can_wait_for_a_reply(node: NodeUnderTest) -> None:
@@ -203,3 +218,34 @@ async def test_the_schema_describes_what_the_board_shows(node: NodeUnderTest) ->
     assert set(schema["properties"]) >= {"thread", "reply", "search_hit"}
     thread = schema["$defs"]["Thread"]["properties"]
     assert set((await posted(node)).keys()) <= set(thread)
+
+
+class Unlisted(BoardStore):
+    """Cannot tell the lists."""
+
+    async def project_all(self, thread_ids: Sequence[str]) -> None:
+        raise StoreUnavailable("out of reach")
+
+
+class Unread(BoardStore):
+    """Cannot read either."""
+
+    async def read(self, thread_id: str, since: int, limit: int) -> tuple[Fields, list[tuple[int, Fields]]]:
+        raise StoreUnavailable("out of reach")
+
+
+async def test_a_store_that_fails_once_a_thread_is_closed_is_not_said_to_have_written_nothing(
+    node: NodeUnderTest,
+) -> None:
+    def signed(use: str) -> Signed:
+        return Signed("thumbprint", b"{}", use)
+
+    policy = TargetPolicy(node.settings)
+    sound, unlisted, unread = (
+        Board(kind(node.store, 60), node.settings, policy) for kind in (BoardStore, Unlisted, Unread)
+    )
+    first, second = [(await sound.post(NewThread(**QUESTION), signed(use), None))[0] for use in ("post 1", "post 2")]
+    assert (await unlisted.close(first.id, signed("close 1"))).status == "closed"
+    with pytest.raises(OutcomeUnknown):
+        await unread.close(second.id, signed("close 2"))
+    assert (await sound.read(second.id, ThreadQuery())).status == "closed"

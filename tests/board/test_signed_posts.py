@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from node.sign.proof import Proof, ProofInvalid, verify_proof
+from node.store import keys
 from node.text.plain import readable
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.node_under_test import NodeUnderTest
-from tests.sign.signing import PUBLIC
+from tests.sign.signing import KEY, PUBLIC
 
 
 def proven(record: dict[str, Any], *names: str) -> None:
@@ -94,6 +95,8 @@ async def test_a_signature_is_good_for_one_thread(node: NodeUnderTest, key: str)
     assert first.status_code == 201
     again = await send(node, request, **({"idempotency_key": key} if key else {}))
     assert (again.status_code, again.headers["x-error-code"]) == (409, "signature.replayed")
+    assert again.headers["signature-error"] == "error=invalid_signature"
+    assert "has been used already" in again.json()["error"]
     assert (await node.client.get(BOARD)).json()["total"] == 1
 
 
@@ -102,8 +105,8 @@ async def test_a_signature_that_was_used_without_a_key_is_not_good_with_one(
     node: NodeUnderTest, first_key: str
 ) -> None:
     request = signed(BOARD, QUESTION)
-    keys = [{"idempotency_key": "key-1"}, {}] if first_key else [{}, {"idempotency_key": "key-1"}]
-    statuses = [(await send(node, request, **headers)).status_code for headers in keys]
+    either = [{"idempotency_key": "key-1"}, {}] if first_key else [{}, {"idempotency_key": "key-1"}]
+    statuses = [(await send(node, request, **headers)).status_code for headers in either]
     assert statuses == [201, 409]
 
 
@@ -150,3 +153,18 @@ async def test_a_signed_thread_is_closed_by_its_key_only(node: NodeUnderTest) ->
     assert (await node.client.get(f"{BOARD}/{thread['id']}")).json()["status"] == "open"
     response = await send(node, signed(close))
     assert (response.status_code, response.json()["status"]) == (200, "closed")
+
+
+async def test_a_close_whose_answer_was_lost_is_repeated_as_it_was_signed(node: NodeUnderTest) -> None:
+    thread = (await send(node, signed(BOARD, QUESTION))).json()
+    close = signed(f"{BOARD}/{thread['id']}/close")
+    first, again = await send(node, close), await send(node, close)
+    assert (again.status_code, again.json()) == (200, first.json())
+
+
+async def test_a_hidden_thread_is_unknown_to_the_key_that_signed_it_and_to_others(node: NodeUnderTest) -> None:
+    thread = (await send(node, signed(BOARD, QUESTION))).json()
+    await node.store.command("HSET", keys.thread(thread["id"]), "status", "hidden")
+    for key in (KEY, OTHER_KEY):
+        response = await send(node, signed(f"{BOARD}/{thread['id']}/close", key=key))
+        assert (response.status_code, response.headers["x-error-code"]) == (404, "thread.unknown")

@@ -110,7 +110,7 @@ class ThreadMachine(StoreMachine):
     def reply(self, model: Model, client: str, body: str, key: str | None, signer: str | None) -> None:
         wanted = once(f"reply:{model.id}", client, key, body.encode())
         step = self._board.reply(model.id, client, LIMIT, NewReply(body), self.signed(signer), wanted)
-        answer = self.attempt(lambda: step, None if model.status else "thread.unknown")
+        answer = self.attempt(lambda: step, None if model.shown else "thread.unknown")
         if answer is None:
             return
         added, reply = answer
@@ -134,7 +134,7 @@ class ThreadMachine(StoreMachine):
     @rule(model=models, signer=SIGNERS)
     def close(self, model: Model, signer: str | None) -> None:
         """By whoever signed it, and nobody else."""
-        if signer is None or (model.status and signer != model.signer):
+        if signer is None or (model.shown and signer != model.signer):
             refusal = "thread.signer"
         else:
             refusal = None if model.shown else "thread.unknown"
@@ -164,6 +164,7 @@ class ThreadMachine(StoreMachine):
             expected = list(enumerate(model.replies, 1))[since : since + limit]
             assert isinstance(thread.replies, list)
             assert [(reply.seq, reply.body) for reply in thread.replies] == expected
+            assert thread.next_since_seq == (expected[-1][0] if expected else min(since, len(model.replies)))
             assert (thread.title, thread.status, thread.reply_count) == (model.title, model.status, len(model.replies))
 
     @rule(seconds=st.sampled_from([1, 59, 60, 300]))

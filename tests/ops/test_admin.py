@@ -61,6 +61,14 @@ async def test_status_shows_what_a_group_has_not_done(node: NodeUnderTest, admin
     assert (lag["group"], lag["waiting"], lag["unacknowledged"], lag["consumers"]) == ("lists", 2, 1, 1)
 
 
+async def test_a_dry_run_of_reindex_asks_nobody(node: NodeUnderTest, admin: Admin) -> None:
+    await node.client.post("/api/v1/board", json={"title": "A question", "body": "Who can help me with this?"})
+    ran = await admin("reindex", "--dry-run", "--json")
+    assert (ran.status, ran.data["asked"], ran.data["threads"]) == (0, False, 1)
+    assert await node.store.command("EXISTS", keys.SEARCH_EPOCH) == 0
+    assert (await admin("audit", "--json")).data[0]["outcome"] == "dry run: 1"
+
+
 async def test_reindex_asks_the_workers(node: NodeUnderTest, admin: Admin) -> None:
     assert (await admin("reindex")).status == 0
     assert await node.store.command("GET", keys.SEARCH_EPOCH) == b"1"

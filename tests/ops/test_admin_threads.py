@@ -46,6 +46,8 @@ async def test_a_hidden_thread_is_shown_to_the_operator_only(node: NodeUnderTest
     thread, other = await posted(node), await posted(node)
     await admin("threads", "hide", thread)
     assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 404
+    refused = await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "Anybody there?"})
+    assert (refused.status_code, refused.headers["x-error-code"]) == (404, "thread.unknown")
     assert [each["id"] for each in (await node.client.get(BOARD)).json()["threads"]] == [other]
     assert (await listed(admin, "open"), await listed(admin, "hidden")) == ([other], [thread])
 

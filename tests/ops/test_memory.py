@@ -190,6 +190,38 @@ async def test_a_client_may_post_and_offer_so_much_a_day(empty_redis: RedisServe
         assert await post(node, "/api/v1/tasks", {"publisher_id": "p", "title": "Read"}) == (429, "quota.task")
 
 
+@pytest.mark.parametrize(
+    ("refused", "headers"),
+    [
+        ({"body": " "}, {}),
+        ({"body": "¿Quién puede ayudarme?"}, {}),
+        ({}, {"idempotency-key": ""}),
+        ({}, {"signature-input": "nonsense"}),
+        ({"body": "Is this another one?"}, {"idempotency-key": "first"}),
+        ({"callback_url": "http://127.0.0.1/"}, {}),
+    ],
+)
+async def test_a_thread_that_is_not_posted_does_not_count(
+    empty_redis: RedisServer, refused: dict[str, str], headers: dict[str, str]
+) -> None:
+    async with running(settings_for(empty_redis.url, limits=FREE, client_threads=2)) as node:
+        key = {"idempotency-key": "first"}
+        assert (await node.client.post("/api/v1/board", json=THREAD, headers=key)).status_code == 201
+        for _ in range(2):
+            response = await node.client.post("/api/v1/board", json=THREAD | refused, headers=headers)
+            assert response.status_code in {400, 422}, response.text
+        assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+        assert await post(node, "/api/v1/board", THREAD) == (429, "quota.board")
+
+
+async def test_a_thread_that_is_asked_for_again_counts_once(empty_redis: RedisServer) -> None:
+    async with running(settings_for(empty_redis.url, limits=FREE, client_threads=2)) as node:
+        key = {"idempotency-key": "k"}
+        ids = [(await node.client.post("/api/v1/board", json=THREAD, headers=key)).json()["id"] for _ in "123"]
+        assert len(set(ids)) == 1
+        assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+
+
 async def test_large_bodies_are_counted_and_small_ones_are_not(empty_redis: RedisServer) -> None:
     async with running(settings_for(empty_redis.url, limits=FREE, client_bytes=25_000)) as node:
         text = "Please read this long report about solar panels. "

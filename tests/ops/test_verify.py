@@ -10,13 +10,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from node.cli import main
 from node.ops.verify import api_url, read, verdict_of
+from node.sign.keys import PublicKey
+from node.sign.outcome import Verified
+from node.sign.proof import proof_of
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.node_under_test import NodeUnderTest
-from tests.sign.signing import PUBLIC
+from tests.sign.signing import PUBLIC, Signed, sign
 
 
 class Pages(BaseHTTPRequestHandler):
@@ -103,7 +107,6 @@ async def test_what_a_node_changed_is_found_out(node: NodeUnderTest) -> None:
     thread = await thread_with_replies(node)
     reply = thread["replies"][0]
     unsigned = thread["replies"][1]
-    other_proof = {**thread["signature"], "signed_body": None}
     for changed in (
         thread | {"title": "Looking for a TSV parser"},
         thread | {"author": None},
@@ -111,7 +114,6 @@ async def test_what_a_node_changed_is_found_out(node: NodeUnderTest) -> None:
         thread | {"is_signed": False},
         thread | {"signature": None},
         thread | {"signature": reply["signature"]},
-        thread | {"signature": other_proof},
         thread | {"signature": {"key": 7}},
         thread | {"signature": "nonsense"},
     ):
@@ -134,14 +136,41 @@ async def test_a_reply_that_was_moved_to_another_thread_is_found_out(
     assert (status, [each["outcome"] for each in verdicts]) == (1, ["signed", "false", "unsigned"])
 
 
-async def test_a_post_whose_body_is_not_public_proves_nothing_about_what_it_says(node: NodeUnderTest) -> None:
-    hidden = QUESTION | {"callback_url": "https://192.0.2.1.example.com/hook"}
-    response = await send(node, signed(BOARD, hidden))
-    if response.status_code == 422:  # no name server here
-        response = await send(node, signed(BOARD, QUESTION | {"idempotency_key": "secret"}))
-    assert response.json()["is_signed"] is True
-    verdict = verdict_of("thread", response.json())
-    assert (verdict.outcome, verdict.reason) == ("false", "the proof does not carry the signed body")
+async def test_a_post_whose_body_is_not_public_can_neither_be_shown_true_nor_false(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = (await send(node, signed(TASKS, OFFER | {"idempotency_key": "secret"}))).json()
+    assert (task["is_signed"], "signed_body" in task["signature"]) == (True, False)
+    status, (verdict,) = await verified(task, tmp_path, capsys)
+    assert (status, verdict["outcome"], verdict["thumbprint"]) == (3, "withheld", PUBLIC.thumbprint)
+    assert await asyncio.to_thread(main, ["verify", str(tmp_path / "record.json")]) == 3
+    assert capsys.readouterr().out == (
+        f"task {task['id']}: cannot be checked: "
+        "the signed body is withheld, as one is that holds a callback address or a key\n"
+    )
+
+
+async def test_without_its_body_a_proof_is_still_that_of_its_place_and_key(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thread = await thread_with_replies(node)
+    for record in (thread, thread["replies"][0]):
+        del record["signature"]["signed_body"]
+    assert verdict_of("thread", thread).outcome == "withheld"
+    assert verdict_of("reply", thread["replies"][0]).outcome == "withheld"
+    for changed in (
+        {"is_signed": False},
+        {"signature": thread["replies"][0]["signature"]},
+        {"signature": thread["signature"] | {"key": PublicKey(bytes(OTHER_KEY.verify_key)).x}},
+    ):
+        assert verdict_of("thread", thread | changed).outcome == "false", changed
+    bare = sign(("@method", "@authority", "@path", "signature-key"), request=Signed(body=b"")).judged()
+    assert isinstance(bare, Verified)
+    without_body = msgspec.to_builtins(proof_of(bare, b"", ()))
+    assert verdict_of("thread", thread | {"signature": without_body}).outcome == "false"
+    thread["replies"][0]["thread_id"] = "another"
+    status, verdicts = await verified(thread["replies"][0], tmp_path, capsys)
+    assert (status, [each["outcome"] for each in verdicts]) == (1, ["false"])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 from node.a2a.tasks_api import SharedTasksApi
+from node.artifacts.api import ArtifactsApi
 from node.board.api import BoardApi
 from node.feedback.api import FeedbackApi
 from node.ops.health import HealthApi
@@ -22,6 +23,7 @@ def room_routes() -> list[Route]:
         *BoardApi(NOBODY, NOBODY, NOBODY).routes(),
         *SharedTasksApi(NOBODY, NOBODY, TasksApi(NOBODY, NOBODY, NOBODY), NOBODY).routes(),
         *SessionsApi(NOBODY, NOBODY).routes(),
+        *ArtifactsApi(NOBODY, NOBODY).routes(),
         *FeedbackApi(NOBODY, NOBODY).routes(),
         *HealthApi(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY).routes(),
     ]

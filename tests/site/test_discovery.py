@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,12 @@ from tests.site.routes import room_routes
 
 PATHS = [path for path, _, _ in LISTED]
 SETTINGS = Settings(base_url="http://node.example")
+
+
+@pytest.fixture
+def overrides(tmp_path: Path) -> dict[str, Any]:
+    """Bytes of artifacts go where no other test's do."""
+    return {"data_dir": tmp_path, "blob_reserve": 0}
 
 
 async def text_of(node: NodeUnderTest, path: str) -> str:
@@ -132,9 +139,55 @@ async def test_the_texts_are_tidy(node: NodeUnderTest, path: str) -> None:
 async def test_the_requests_of_llms_full_work_as_they_stand(node: NodeUnderTest) -> None:
     for route in room_routes():
         if route.method == "POST" and route.example and "{" not in route.path:
-            answer = await node.client.post(route.path, json=route.example)
+            headers = {needed.name: needed.example for needed in route.needs}
+            answer = await node.client.post(route.path, json=route.example, headers=headers)
             assert answer.status_code == route.status, answer.text
             assert answer.headers["content-type"] == "application/json"
+
+
+async def test_the_bytes_of_the_artifact_example_are_uploaded_as_it_says(node: NodeUnderTest) -> None:
+    section = full_text().partition("#### POST /api/v1/artifacts\n")[2]
+    register = next(line for line in section.splitlines() if line.startswith("curl "))
+    headers = dict(value.split(": ", 1) for value in re.findall(r"-H '([^']+)'", register))
+    body = register.partition(" -d '")[2].removesuffix("'")
+    artifact = (await node.client.post("/api/v1/artifacts", content=body, headers=headers)).json()
+    printf, put, complete = full_text().partition("\n## Artifacts\n")[2].partition("```\n")[2].splitlines()[:3]
+    data = printf.partition("'")[2].partition("'")[0].encode().decode("unicode_escape").encode()
+    sent = dict([re.findall(r"-H '([^']+)'", put)[0].split(": ", 1)])
+    assert sent == artifact["upload_headers"]
+    assert (await node.client.put(artifact["upload_url"], content=data, headers=sent)).status_code == 200
+    assert "$ID/complete" in complete
+    assert (await node.client.post(f"/api/v1/artifacts/{artifact['id']}/complete")).status_code == 202
+
+
+def test_variables_of_the_shell_stand_where_the_shell_reads_them() -> None:
+    for line in full_text().splitlines():
+        if line.startswith("curl "):
+            assert "$" not in "".join(line.split("'")[1::2]), line
+
+
+def test_example_answers_show_what_the_operation_answers() -> None:
+    def answer(operation: str) -> dict[str, Any]:
+        section = full_text().partition(f"#### {operation}\n")[2]
+        return json.loads(section.partition("```json\n")[2].partition("\n")[0])
+
+    assert not {"replies", "next_since_seq"} & answer("POST /api/v1/board").keys()
+    assert (answer("POST /api/v1/board/{id}/close")["status"], answer("GET /api/v1/board/threads/{id}")["status"]) == (
+        "closed",
+        "open",
+    )
+    assert "post_url" not in answer("POST /api/v1/wire/stream")
+    assert "post_url" in answer("POST /api/v1/relay")
+    assert answer("POST /api/v1/artifacts")["upload_headers"] == {"Content-Type": "text/csv"}
+
+
+async def test_the_rule_of_other_origins_names_what_it_does_not_hold_for(node: NodeUnderTest) -> None:
+    (rule,) = [line for line in (await text_of(node, "/llms-full.txt")).splitlines() if "Cross-origin" in line]
+    assert "but to MCP" in rule
+    foreign = {"origin": "https://elsewhere.example"}
+    assert (await node.client.get("/api/v1/board", headers=foreign)).headers["access-control-allow-origin"] == "*"
+    refused = await node.client.post("/api/v1/mcp", json={}, headers=foreign)
+    assert (refused.status_code, refused.headers["x-error-code"]) == (403, "origin.refused")
 
 
 def test_the_lines_that_verify_a_callback_verify_it() -> None:

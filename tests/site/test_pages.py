@@ -160,9 +160,44 @@ async def test_an_unknown_thread_has_a_page_of_its_own(node: NodeUnderTest, thre
     assert "No such thread" in page.text
 
 
-async def test_a_path_that_is_unknown_to_programs_stays_json(node: NodeUnderTest) -> None:
-    answer = await node.client.get("/api/v1/nothing")
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/a/b/c", "/%3Cscript%3E"])
+async def test_at_an_unknown_path_a_browser_is_shown_a_page(node: NodeUnderTest, path: str) -> None:
+    answer = await node.client.get(path, headers=BROWSER)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert (answer.headers["x-error-code"], answer.headers["vary"]) == ("path.unknown", "Accept")
+    page = sound(answer)
+    assert "There is nothing here" in page.text
+    assert "<script>" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [("GET", "/nothing", {}), ("GET", "/api/v1/nothing", BROWSER), ("POST", "/nothing", BROWSER)],
+)
+async def test_a_path_that_is_unknown_to_programs_stays_json(
+    node: NodeUnderTest, method: str, path: str, headers: dict[str, str]
+) -> None:
+    answer = await node.client.request(method, path, headers=headers)
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/json")
+    assert answer.headers["vary"] == "Accept"
+
+
+@pytest.mark.parametrize(
+    ("path", "counterpart"),
+    [
+        ("/", "/.well-known/agent.json"),
+        ("/reference", "/openapi.json"),
+        ("/reference/board", "/openapi.json"),
+        ("/tasks", f"/api/v1/tasks?status=offered&limit={PAGE_SIZE}&offset=0"),
+    ],
+)
+async def test_a_page_names_its_counterpart_for_programs(node: NodeUnderTest, path: str, counterpart: str) -> None:
+    links = (await shown(node, path)).all("link")
+    assert counterpart in [link["href"] for link in links if link.get("type") == "application/json"]
+    assert (await node.client.get(counterpart)).headers["content-type"] == "application/json"
 
 
 async def test_a_closed_thread_says_so_and_is_listed_apart(node: NodeUnderTest, empty_redis: RedisServer) -> None:

@@ -118,6 +118,15 @@ def test_the_relay_takes_json_and_text() -> None:
     assert body["required"] is True
 
 
+def test_a_header_that_an_operation_needs_is_required() -> None:
+    (digest,) = [one for one in operation("POST", "/api/v1/artifacts")["parameters"] if "Digest" in str(one)]
+    assert (digest["name"], digest["in"], digest["required"]) == ("Content-Digest", "header", True)
+
+
+def test_raw_text_may_come_under_any_type() -> None:
+    assert set(operation("POST", "/api/v1/wire/stream")["requestBody"]["content"]) == {"text/plain", "*/*"}
+
+
 def test_a_body_that_may_be_left_out_is_not_required() -> None:
     assert operation("POST", "/api/v1/sessions")["requestBody"]["required"] is False
 
