@@ -100,7 +100,7 @@ class Relay:
     async def read(self, message_id: str) -> Buffered:
         """A message by its id. Raises Refused `relay.unknown`, StoreUnavailable."""
         fields = await self._store.read(message_id) if keys.is_id(message_id) else None
-        if fields is None or (b"ttl" not in fields and fields.get(b"source") != b"relay"):
+        if fields is None or not _is_shown(fields):
             raise Refused("relay.unknown")
         received = int(fields[b"created_at"])
         raw = fields.get(b"payload") or fields[b"body"]
@@ -110,6 +110,13 @@ class Relay:
             expires_at=timestamp(received + int(fields[b"ttl"])) if b"ttl" in fields else None,
             payload=msgspec.Raw(raw) if b"json" in fields else raw.decode(),
         )
+
+
+def _is_shown(fields: dict[bytes, bytes]) -> bool:
+    """Whether the record is a message of the relay that readers may see: one that is kept off the board, or a thread
+    of the relay's that the operator has not hidden.
+    """
+    return b"ttl" in fields or (fields.get(b"source") == b"relay" and fields[b"status"] != b"hidden")
 
 
 def _check_types(fields: dict[str, Any]) -> None:
