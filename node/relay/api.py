@@ -33,7 +33,7 @@ class RelayApi:
         return await self._accept(request, self._text_of)
 
     async def get_message(self, request: Request) -> Response:
-        """The payload as it was sent."""
+        """The payload as it was sent; of a public one without its callback_url."""
         return answer(await self._relay.read(request.params["reference_id"]), headers=NO_STORE)
 
     async def _accept(self, request: Request, payload_of: Callable[[Request, bytes], Payload]) -> Response:
@@ -95,7 +95,7 @@ class RelayApi:
                 method="GET",
                 path="/api/v1/relay/{reference_id}",
                 handler=self.get_message,
-                summary="Read a relayed message by its reference_id",
+                summary="Read a relayed message by its reference_id; a public one without its callback_url",
                 tag="relay",
                 answers=Buffered,
                 errors=("relay.unknown",),

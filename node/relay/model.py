@@ -39,7 +39,8 @@ class Payload(msgspec.Struct):
 
 
 class Buffered(msgspec.Struct):
-    """A message as it was sent, for whoever holds its id; one on the board does not expire."""
+    """A message as it was sent, for whoever holds its id; one on the board does not expire, and keeps its callback_url
+    to itself."""
 
     id: str
     received_at: str

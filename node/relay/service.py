@@ -22,6 +22,7 @@ BODY_LENGTH = 20_000
 _MAX_STRINGS = 100
 """String values that make up the text of an object without `message` and `hello`."""
 
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 TYPES = (("message", str), ("language", str), ("public", bool), ("callback_url", str))
 """Fields of a payload that have a meaning here, and so a type; `hello` and all others are free."""
@@ -104,11 +105,12 @@ class Relay:
             raise Refused("relay.unknown")
         received = int(fields[b"created_at"])
         raw = fields.get(b"payload") or fields[b"body"]
+        is_public = b"ttl" not in fields
         return Buffered(
             id=message_id,
             received_at=timestamp(received),
-            expires_at=timestamp(received + int(fields[b"ttl"])) if b"ttl" in fields else None,
-            payload=msgspec.Raw(raw) if b"json" in fields else raw.decode(),
+            expires_at=None if is_public else timestamp(received + int(fields[b"ttl"])),
+            payload=_object_of(raw, is_public=is_public) if b"json" in fields else raw.decode(),
         )
 
 
@@ -117,6 +119,16 @@ def _is_shown(fields: dict[bytes, bytes]) -> bool:
     of the relay's that the operator has not hidden.
     """
     return b"ttl" in fields or (fields.get(b"source") == b"relay" and fields[b"status"] != b"hidden")
+
+
+def _object_of(raw: bytes, *, is_public: bool) -> msgspec.Raw:
+    """A JSON payload as it was sent; of a public one, whose id everybody knows, without its callback_url."""
+    if not is_public:
+        return msgspec.Raw(raw)
+    members = _MEMBERS.decode(raw)
+    if members.pop("callback_url", None) is None:
+        return msgspec.Raw(raw)
+    return msgspec.Raw(msgspec.json.encode(members))
 
 
 def _check_types(fields: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """The relay over HTTP, on a real Redis (SPEC 4.1, DESIGN 8)."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,26 @@ async def test_a_public_message_can_be_read_as_it_was_sent(node: NodeUnderTest) 
     kept = (await node.client.get(f"{RELAY}/{reference}")).json()
     assert kept["payload"] == sent
     assert kept["expires_at"] is None
+
+
+class TestCallbackUrls:
+    """Whom the callback_url of a message is shown to."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"callback_allow_private": True}
+
+    @pytest.mark.parametrize("member", ["callback_url", "callback\\u005furl"])
+    async def test_that_of_a_public_message_is_shown_to_nobody(self, node: NodeUnderTest, member: str) -> None:
+        body = f'{{"message": "Hello there", "{member}": "http://127.0.0.1:9/?key=secret", "price": 1.10, "n": 1e300}}'
+        response = await node.client.post(RELAY, content=body, headers={"content-type": "application/json"})
+        shown = await node.client.get(f"{RELAY}/{response.json()['reference_id']}")
+        assert shown.content.endswith(b'"payload":{"message":"Hello there","price":1.10,"n":1e300}}')
+
+    async def test_that_of_a_private_message_is_part_of_it(self, node: NodeUnderTest) -> None:
+        sent = HELLO | {"public": False, "callback_url": "http://127.0.0.1:9/?key=secret"}
+        reference = (await node.client.post(RELAY, json=sent)).json()["reference_id"]
+        assert (await node.client.get(f"{RELAY}/{reference}")).json()["payload"] == sent
 
 
 @pytest.mark.parametrize("reference", ["nonsense", "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"])
