@@ -46,7 +46,8 @@ class RelayApi:
             # A payload that is refused counts too, or the gate would be free to probe (SPEC 7).
             await self._limiter.take(request, "relay")
             raise
-        if self._relay.is_own_echo(request.header(b"via"), request.header(b"webhook-id")):
+        via = None if request.header(b"via") is None else ",".join(request.headers(b"via"))
+        if self._relay.is_own_echo(via, request.header(b"webhook-id")):
             await self._limiter.take(request, "relay")
             return SILENCED
         self._limiter.admit("thread" if payload.public else "message")

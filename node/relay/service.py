@@ -10,6 +10,7 @@ from node.idempotency import Once
 from node.refusal import Invalid, Issue, Refused
 from node.relay.model import Acknowledgement, Buffered, Payload
 from node.relay.store import Outcome, RelayStore
+from node.relay.via import has_passed
 from node.store import keys
 from node.text.plain import first_sentence, readable
 from node.text.prose import payload_is_english, text_payload_is_english
@@ -95,8 +96,11 @@ class Relay:
         )
 
     def is_own_echo(self, via: str | None, webhook_id: str | None) -> bool:
-        """Whether the message came from this node, or is a callback: a loop between nodes."""
-        return webhook_id is not None or (via is not None and self._settings.node_id in via)
+        """Whether the message came from this node, or is a callback: a loop between nodes.
+
+        `via` is the Via header, its lines joined by commas.
+        """
+        return webhook_id is not None or (via is not None and has_passed(via, self._settings.node_id))
 
     async def read(self, message_id: str) -> Buffered:
         """A message by its id. Raises Refused `relay.unknown`, StoreUnavailable."""

@@ -156,6 +156,17 @@ async def test_a_message_that_comes_back_is_silenced(node: NodeUnderTest, header
     assert len(await node.names("*")) == 1  # its place in the limit, and nothing else
 
 
+async def test_a_message_that_passed_a_node_of_a_similar_name_is_kept(node: NodeUnderTest) -> None:
+    response = await node.client.post(RELAY, json=HELLO, headers={"via": "1.1 edge.my-relay-node-proxy.example"})
+    assert response.json()["status"] == "acknowledged"
+
+
+async def test_every_line_of_via_counts(node: NodeUnderTest) -> None:
+    lines = [("via", "1.1 edge.example"), ("via", "1.0 fred, 1.1 relay-node:8000")]
+    response = await node.client.post(RELAY, json=HELLO, headers=lines)
+    assert (response.status_code, response.content) == (200, b"")
+
+
 async def test_exactly_ten_of_sixty_posts_at_once_are_acknowledged(node: NodeUnderTest) -> None:
     answers = await asyncio.gather(*(node.client.post(RELAY, json={"message": f"Message {n}"}) for n in range(60)))
     codes = [answer.status_code for answer in answers]
