@@ -16,6 +16,9 @@ ACKNOWLEDGED = "Acknowledged. The body is empty when a duplicate loop was silenc
 SILENCED = Response(200, b"", ((b"content-type", b"text/plain"),))
 NOTHING = (Also("text/plain", None),)
 
+TEXT = b"text:"
+"""Before a text, for its Idempotency-Key: the same bytes as JSON, which never begins so, are another request."""
+
 
 class RelayApi:
     """The relay over HTTP."""
@@ -26,22 +29,24 @@ class RelayApi:
 
     async def post_message(self, request: Request) -> Response:
         """Acknowledge a JSON object or a text, or silence a loop with an empty 200."""
-        return await self._accept(request, self._message_of)
+        return await self._accept(request, "relay", self._message_of)
 
     async def post_stream(self, request: Request) -> Response:
         """Acknowledge any UTF-8 text, whatever its content type; kept off the board."""
-        return await self._accept(request, self._text_of)
+        return await self._accept(request, "wire", self._text_of)
 
     async def get_message(self, request: Request) -> Response:
         """The payload as it was sent; of a public one without its callback_url."""
         return answer(await self._relay.read(request.params["reference_id"]), headers=NO_STORE)
 
-    async def _accept(self, request: Request, payload_of: Callable[[Request, bytes], Payload]) -> Response:
+    async def _accept(
+        self, request: Request, operation: str, payload_of: Callable[[Request, bytes], Payload]
+    ) -> Response:
         self._limiter.precheck(request, "relay")
         try:
             raw = await request.body()
             payload = payload_of(request, raw)
-            once = once_of(request, "relay", raw)
+            once = once_of(request, operation, raw if payload.is_json else TEXT + raw)
         except (Refused, Invalid):
             # A payload that is refused counts too, or the gate would be free to probe (SPEC 7).
             await self._limiter.take(request, "relay")

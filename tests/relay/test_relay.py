@@ -196,6 +196,25 @@ async def test_an_idempotency_key_gives_the_same_answer_again(node: NodeUnderTes
     assert other.headers["x-error-code"] == "idempotency.conflict"
 
 
+async def test_a_key_of_a_stream_is_not_one_of_the_relay(node: NodeUnderTest) -> None:
+    sent: dict[str, Any] = {
+        "content": "Hello world",
+        "headers": {"content-type": "text/plain", "idempotency-key": "report-1"},
+    }
+    streamed = (await node.client.post("/api/v1/wire/stream", **sent)).json()
+    relayed = (await node.client.post(RELAY, **sent)).json()
+    assert relayed["reference_id"] != streamed["reference_id"]
+    assert (await node.client.get(relayed["post_url"])).json()["id"] == relayed["reference_id"]
+
+
+async def test_the_same_bytes_as_text_and_as_json_are_two_requests(node: NodeUnderTest) -> None:
+    key = {"idempotency-key": "report-1"}
+    sent = b'{"message": "Hello there", "public": false}'
+    await node.client.post(RELAY, content=sent, headers=key | {"content-type": "application/json"})
+    other = await node.client.post(RELAY, content=sent, headers=key | {"content-type": "text/plain"})
+    assert (other.status_code, other.headers["x-error-code"]) == (422, "idempotency.conflict")
+
+
 async def test_keys_of_different_clients_do_not_meet(node: NodeUnderTest) -> None:
     key = {"idempotency-key": "report-1"}
     first = await node.client.post(RELAY, json=HELLO, headers=key)
