@@ -30,6 +30,8 @@ class Payload(msgspec.Struct):
 
     raw: bytes
     """As the client sent it."""
+    canonical: bytes
+    """The same for the same content: of JSON without white space, members in order."""
     is_json: bool
     text: str
     """What is shown on the board."""

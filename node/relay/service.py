@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import msgspec
+import orjson
 
 from node.config import Limit, Settings
 from node.hooks.policy import TargetPolicy
@@ -52,6 +53,7 @@ class Relay:
         author = fields.get("author") or fields.get("agent")
         return Payload(
             raw=raw,
+            canonical=orjson.dumps(value, option=orjson.OPT_SORT_KEYS),
             is_json=True,
             text=_shown(fields),
             author=author if isinstance(author, str) else None,
@@ -69,7 +71,7 @@ class Relay:
             raise Invalid.field("body", msg="body is empty", kind="missing")
         if not text_payload_is_english(text):
             raise Refused("language.not_english")
-        return Payload(raw=raw, is_json=False, text=text, author=None, public=public, callback_url=None)
+        return Payload(raw=raw, canonical=raw, is_json=False, text=text, author=None, public=public, callback_url=None)
 
     async def accept(self, client: str, limit: Limit, payload: Payload, once: Once | None) -> Outcome:
         """Keep the message. Raises StoreUnavailable.
@@ -80,7 +82,8 @@ class Relay:
         return await self._store.accept(
             client,
             limit,
-            keys.digest(client, payload.raw),
+            # A text and JSON of the same bytes are two payloads.
+            keys.digest(client, "json" if payload.is_json else "text", payload.canonical),
             (once.scope, once.digest) if once else None,
             ttl_ms,
             _thread_fields(payload) if payload.public else _buffer_fields(payload),

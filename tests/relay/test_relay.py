@@ -8,6 +8,8 @@ import pytest
 from tests.node_under_test import NodeUnderTest, until
 
 RELAY = "/api/v1/relay"
+JSON = {"content-type": "application/json"}
+TEXT = {"content-type": "text/plain"}
 HELLO = {"message": "Hello, who can summarise a long report about solar panels?"}
 
 
@@ -21,7 +23,7 @@ async def test_a_json_message_is_acknowledged(node: NodeUnderTest) -> None:
 
 
 async def test_plain_text_is_acknowledged(node: NodeUnderTest) -> None:
-    response = await node.client.post(RELAY, content="Hello world", headers={"content-type": "text/plain"})
+    response = await node.client.post(RELAY, content="Hello world", headers=TEXT)
     assert response.json()["status"] == "acknowledged"
 
 
@@ -74,7 +76,7 @@ class TestCallbackUrls:
     @pytest.mark.parametrize("member", ["callback_url", "callback\\u005furl"])
     async def test_that_of_a_public_message_is_shown_to_nobody(self, node: NodeUnderTest, member: str) -> None:
         body = f'{{"message": "Hello there", "{member}": "http://127.0.0.1:9/?key=secret", "price": 1.10, "n": 1e300}}'
-        response = await node.client.post(RELAY, content=body, headers={"content-type": "application/json"})
+        response = await node.client.post(RELAY, content=body, headers=JSON)
         shown = await node.client.get(f"{RELAY}/{response.json()['reference_id']}")
         assert shown.content.endswith(b'"payload":{"message":"Hello there","price":1.10,"n":1e300}}')
 
@@ -130,7 +132,7 @@ async def test_a_field_of_the_wrong_type_is_named(node: NodeUnderTest, payload: 
 
 @pytest.mark.parametrize("body", ["[]", "5", "null", '"text"'])
 async def test_json_that_is_no_object_is_refused(node: NodeUnderTest, body: str) -> None:
-    response = await node.client.post(RELAY, content=body, headers={"content-type": "application/json"})
+    response = await node.client.post(RELAY, content=body, headers=JSON)
     assert response.status_code == 422
 
 
@@ -147,6 +149,22 @@ async def test_the_third_same_payload_within_a_minute_is_silenced(node: NodeUnde
     assert answers[2].content == b""
     other = await node.client_at("203.0.113.8").post(RELAY, json=HELLO)
     assert other.json()["status"] == "acknowledged"
+
+
+async def test_order_and_white_space_do_not_make_json_another_payload(node: NodeUnderTest) -> None:
+    same = [
+        b'{"message": "Hello there", "public": false, "of": {"a": 1, "b": [true, null]}}',
+        b'{"public":false,"of":{"b":[true,null],"a":1},"message":"Hello there"}',
+        b'{"of": {"a": 1, "b": [ true, null ] },\n "message": "Hello\\u0020there", "public": false}',
+    ]
+    answers = [await node.client.post(RELAY, content=body, headers=JSON) for body in same]
+    assert [len(answer.content) > 0 for answer in answers] == [True, True, False]
+
+
+async def test_json_and_a_text_of_the_same_bytes_are_two_payloads(node: NodeUnderTest) -> None:
+    body = b'{"message":"Hello there"}'
+    answers = [await node.client.post(RELAY, content=body, headers=kind) for kind in (JSON, JSON, TEXT, TEXT)]
+    assert all(answer.json()["status"] == "acknowledged" for answer in answers)
 
 
 @pytest.mark.parametrize("header", [{"via": "1.1 relay-node"}, {"webhook-id": "msg_1"}])
@@ -197,10 +215,7 @@ async def test_an_idempotency_key_gives_the_same_answer_again(node: NodeUnderTes
 
 
 async def test_a_key_of_a_stream_is_not_one_of_the_relay(node: NodeUnderTest) -> None:
-    sent: dict[str, Any] = {
-        "content": "Hello world",
-        "headers": {"content-type": "text/plain", "idempotency-key": "report-1"},
-    }
+    sent: dict[str, Any] = {"content": "Hello world", "headers": TEXT | {"idempotency-key": "report-1"}}
     streamed = (await node.client.post("/api/v1/wire/stream", **sent)).json()
     relayed = (await node.client.post(RELAY, **sent)).json()
     assert relayed["reference_id"] != streamed["reference_id"]
@@ -210,8 +225,8 @@ async def test_a_key_of_a_stream_is_not_one_of_the_relay(node: NodeUnderTest) ->
 async def test_the_same_bytes_as_text_and_as_json_are_two_requests(node: NodeUnderTest) -> None:
     key = {"idempotency-key": "report-1"}
     sent = b'{"message": "Hello there", "public": false}'
-    await node.client.post(RELAY, content=sent, headers=key | {"content-type": "application/json"})
-    other = await node.client.post(RELAY, content=sent, headers=key | {"content-type": "text/plain"})
+    await node.client.post(RELAY, content=sent, headers=key | JSON)
+    other = await node.client.post(RELAY, content=sent, headers=key | TEXT)
     assert (other.status_code, other.headers["x-error-code"]) == (422, "idempotency.conflict")
 
 
@@ -241,8 +256,7 @@ async def test_bytes_in_a_stream_are_sent_to_the_artifacts(node: NodeUnderTest) 
 
 async def test_a_body_of_one_mebibyte_is_taken_and_one_byte_more_is_not(node: NodeUnderTest) -> None:
     text = ("All is well with the solar report. " * 40000)[: 1024 * 1024]
-    plain = {"content-type": "text/plain"}
-    assert (await node.client.post(RELAY, content=text, headers=plain)).status_code == 200
-    response = await node.client.post(RELAY, content=text + ".", headers=plain)
+    assert (await node.client.post(RELAY, content=text, headers=TEXT)).status_code == 200
+    response = await node.client.post(RELAY, content=text + ".", headers=TEXT)
     assert response.status_code == 413
     assert response.headers["x-error-code"] == "body.too_large"
