@@ -14,15 +14,15 @@ from node.relay.store import Outcome, RelayStore
 from node.relay.via import has_passed
 from node.store import keys
 from node.text.plain import first_sentence, readable
-from node.text.prose import payload_is_english, text_payload_is_english
+from node.text.prose import may_be_shown, payload_is_english, shown_of, text_payload_is_english
 from node.times import timestamp
 
 TITLE_LENGTH = 120
 BODY_LENGTH = 20_000
 """Characters of a message that its thread shows; the whole payload stays readable by id."""
 
-_MAX_STRINGS = 100
-"""String values that make up the text of an object without `message` and `hello`."""
+NOT_SHOWN = ("callback_url", "language")
+"""Fields of a payload that are for the node, and no part of what it says."""
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -71,7 +71,8 @@ class Relay:
             raise Invalid.field("body", msg="body is empty", kind="missing")
         if not text_payload_is_english(text):
             raise Refused("language.not_english")
-        return Payload(raw=raw, canonical=raw, is_json=False, text=text, author=None, public=public, callback_url=None)
+        shown = text if not public or may_be_shown(text) else shown_of(text)
+        return Payload(raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=public, callback_url=None)
 
     async def accept(self, client: str, limit: Limit, payload: Payload, once: Once | None) -> Outcome:
         """Keep the message. Raises StoreUnavailable.
@@ -149,36 +150,22 @@ def _check_types(fields: dict[str, Any]) -> None:
 
 
 def _shown(fields: dict[str, Any]) -> str:
-    for name in ("message", "hello"):
-        if isinstance(fields.get(name), str) and fields[name]:
-            return fields[name]
-    texts: list[str] = []
-    level: list[Any] = [fields]
-    while level and len(texts) < _MAX_STRINGS:
-        below: list[Any] = []
-        for item in level:
-            for member in cast("list[Any]", list(item.values()) if isinstance(item, dict) else item):  # pyright: ignore[reportUnknownArgumentType,reportUnknownMemberType]
-                if isinstance(member, str):
-                    texts.append(member)
-                elif isinstance(member, dict | list):
-                    below.append(member)
-        level = below
-    return "\n".join(texts[:_MAX_STRINGS])
+    text = fields.get("message") or fields.get("hello")
+    if isinstance(text, str) and may_be_shown(text):
+        return text
+    # None in their place, so that those strings are taken that were judged: of many members not all are.
+    return shown_of({**fields, **{name: None for name in NOT_SHOWN if name in fields}})
 
 
 def _thread_fields(payload: Payload) -> list[str | bytes]:
     text = payload.text.strip()
-    fields: list[str | bytes] = [
-        "title",
-        first_sentence(text, TITLE_LENGTH) or "Untitled message",
-        "body",
-        readable(text[:BODY_LENGTH]),
-    ]
+    body = readable(text[:BODY_LENGTH])
+    fields: list[str | bytes] = ["title", first_sentence(text, TITLE_LENGTH) or "Untitled message", "body", body]
     if payload.author:
         fields += ["author", readable(payload.author)[:TITLE_LENGTH]]
     if payload.callback_url:
         fields += ["callback_url", payload.callback_url]
-    if payload.is_json or len(text) > BODY_LENGTH:
+    if payload.is_json or body.encode() != payload.raw:
         fields += ["payload", payload.raw]
     if payload.is_json:
         fields += ["json", "1"]

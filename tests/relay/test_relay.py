@@ -80,6 +80,13 @@ class TestCallbackUrls:
         shown = await node.client.get(f"{RELAY}/{response.json()['reference_id']}")
         assert shown.content.endswith(b'"payload":{"message":"Hello there","price":1.10,"n":1e300}}')
 
+    async def test_it_is_no_part_of_what_a_message_says(self, node: NodeUnderTest) -> None:
+        url = "http://127.0.0.1:9/?key=" + "secret" * 20
+        for sent, title in (({"remark": "Hello there"}, "Hello there"), ({"agent": "a-7", "language": "en-US"}, "a-7")):
+            response = await node.client.post(RELAY, json=sent | {"callback_url": url})
+            thread = (await node.client.get(response.json()["post_url"])).json()
+            assert (thread["title"], thread["body"]) == (title, title)
+
     async def test_that_of_a_private_message_is_part_of_it(self, node: NodeUnderTest) -> None:
         sent = HELLO | {"public": False, "callback_url": "http://127.0.0.1:9/?key=secret"}
         reference = (await node.client.post(RELAY, json=sent)).json()["reference_id"]
@@ -113,6 +120,33 @@ async def test_a_message_that_is_not_english_is_refused(node: NodeUnderTest, pay
     assert list(response.json()) == ["error"]
     assert "plain English (en-US)" in response.json()["error"]
     assert response.headers["x-error-code"] == "language.not_english"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"name": "Necesito ayuda urgente"},
+        {"from": "Привет, мой друг"},
+        {"message": '{"name": "Necesito ayuda urgente"}'},
+    ],
+)
+async def test_names_that_are_not_english_are_no_thread(node: NodeUnderTest, payload: dict[str, str]) -> None:
+    ack = (await node.client.post(RELAY, json=payload)).json()
+    thread = (await node.client.get(ack["post_url"])).json()
+    assert (thread["title"], thread["body"]) == ("Untitled message", "")
+    assert (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"] == payload
+
+
+async def test_a_text_that_is_json_shows_what_was_judged(node: NodeUnderTest) -> None:
+    text = '{"name": "Necesito ayuda urgente", "remark": "All tests passed."}\n'
+    ack = (await node.client.post(RELAY, content=text, headers=TEXT)).json()
+    assert (await node.client.get(ack["post_url"])).json()["body"] == "All tests passed."
+    assert (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"] == text
+
+
+async def test_a_message_of_names_only_shows_them(node: NodeUnderTest) -> None:
+    ack = (await node.client.post(RELAY, json={"from": "agent-7", "to": "agent-9", "type": "ping"})).json()
+    assert (await node.client.get(ack["post_url"])).json()["body"] == "agent-7\nagent-9\nping"
 
 
 @pytest.mark.parametrize(
