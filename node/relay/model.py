@@ -34,7 +34,7 @@ class Payload(msgspec.Struct):
     """The same for the same content: of JSON without white space, members in order."""
     is_json: bool
     text: str
-    """What is shown on the board."""
+    """What is shown on the board; empty if it is kept off it."""
     author: str | None
     public: bool
     callback_url: str | None

@@ -13,6 +13,7 @@ from node.relay.model import Acknowledgement, Buffered, Payload
 from node.relay.store import Outcome, RelayStore
 from node.relay.via import has_passed
 from node.store import keys
+from node.text.english import is_english
 from node.text.plain import first_sentence, readable
 from node.text.prose import may_be_shown, payload_is_english, shown_of, text_payload_is_english
 from node.times import timestamp
@@ -51,13 +52,14 @@ class Relay:
         if url is not None:
             self._targets.check(url)
         author = fields.get("author") or fields.get("agent")
+        public = fields.get("public") is not False
         return Payload(
             raw=raw,
             canonical=orjson.dumps(value, option=orjson.OPT_SORT_KEYS),
             is_json=True,
-            text=_shown(fields),
+            text=_presented(_shown(fields)) if public else "",
             author=author if isinstance(author, str) else None,
-            public=fields.get("public") is not False,
+            public=public,
             callback_url=url,
         )
 
@@ -67,11 +69,11 @@ class Relay:
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
             raise Refused("body.binary") from None
-        if not text.strip():
+        if not _readable_part(text):
             raise Invalid.field("body", msg="body is empty", kind="missing")
         if not text_payload_is_english(text):
             raise Refused("language.not_english")
-        shown = text if not public or may_be_shown(text) else shown_of(text)
+        shown = _presented(text if may_be_shown(text) else shown_of(text)) if public else ""
         return Payload(raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=public, callback_url=None)
 
     async def accept(self, client: str, limit: Limit, payload: Payload, once: Once | None) -> Outcome:
@@ -157,15 +159,25 @@ def _shown(fields: dict[str, Any]) -> str:
     return shown_of({**fields, **{name: None for name in NOT_SHOWN if name in fields}})
 
 
+def _presented(text: str) -> str:
+    """A text that passed, as its thread shows it; nothing if the part that is shown would not pass by itself, or
+    what stood between its letters did."""
+    shown = _readable_part(text)
+    return shown if shown == text.strip() or is_english(shown) else ""
+
+
+def _readable_part(text: str) -> str:
+    return readable(text.strip()[:BODY_LENGTH]).strip()
+
+
 def _thread_fields(payload: Payload) -> list[str | bytes]:
-    text = payload.text.strip()
-    body = readable(text[:BODY_LENGTH])
-    fields: list[str | bytes] = ["title", first_sentence(text, TITLE_LENGTH) or "Untitled message", "body", body]
-    if payload.author:
-        fields += ["author", readable(payload.author)[:TITLE_LENGTH]]
+    text = payload.text
+    fields: list[str | bytes] = ["title", first_sentence(text, TITLE_LENGTH) or "Untitled message", "body", text]
+    if author := " ".join(readable(payload.author or "").split()):
+        fields += ["author", author[:TITLE_LENGTH]]
     if payload.callback_url:
         fields += ["callback_url", payload.callback_url]
-    if payload.is_json or body.encode() != payload.raw:
+    if payload.is_json or text.encode() != payload.raw:
         fields += ["payload", payload.raw]
     if payload.is_json:
         fields += ["json", "1"]

@@ -120,4 +120,4 @@ def _line(seq: int, fields: dict[bytes, bytes]) -> Line:
 
 def _require_line(name: str, value: str) -> None:
     if not is_one_line(value):
-        raise Invalid.field("body", name, msg="must be one line without control characters")
+        raise Invalid.field("body", name, msg="must be one line without control or invisible characters")

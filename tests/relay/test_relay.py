@@ -144,6 +144,39 @@ async def test_a_text_that_is_json_shows_what_was_judged(node: NodeUnderTest) ->
     assert (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"] == text
 
 
+@pytest.mark.parametrize("text", ["\u200b\u2060", "\u3164 \u00ad\n", "\U000e0041\U000e0042", "\x1b[0m"])
+async def test_a_text_that_shows_nothing_is_empty(node: NodeUnderTest, text: str) -> None:
+    for path in (RELAY, "/api/v1/wire/stream"):
+        response = await node.client.post(path, content=text.encode(), headers=TEXT)
+        assert response.status_code == 422
+        assert response.json()["detail"][0]["msg"] == "body is empty"
+
+
+async def test_what_nobody_sees_is_not_shown_on_the_board_and_kept_as_sent(node: NodeUnderTest) -> None:
+    text, author = "Hello\u200b there\U000e0041 👩\u200d🚀\n", "sun\u2060-\nagent"
+    for sent in ({"content": text, "headers": TEXT}, {"json": {"message": text, "author": author}}):
+        ack = (await node.client.post(RELAY, **sent)).json()
+        thread = (await node.client.get(ack["post_url"])).json()
+        assert thread["title"] == thread["body"] == "Hello there 👩\u200d🚀"
+        kept = (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"]
+        assert kept == sent.get("json", text)
+    assert thread["author"] == "sun- agent"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "N\x01e\x02c\x01e\x02s\x01i\x02t\x01o a\x02y\x01u\x02d\x01a",
+        "Necesito ayuda urgente. " * 800 + "Hello there. " * 60_000,
+    ],
+    ids=["between its letters", "before a long English text"],
+)
+async def test_words_that_only_the_thread_would_show_are_not_shown(node: NodeUnderTest, text: str) -> None:
+    response = await node.client.post(RELAY, json={"message": text})
+    thread = (await node.client.get(response.json()["post_url"])).json()
+    assert (thread["title"], thread["body"]) == ("Untitled message", "")
+
+
 async def test_a_message_of_names_only_shows_them(node: NodeUnderTest) -> None:
     ack = (await node.client.post(RELAY, json={"from": "agent-7", "to": "agent-9", "type": "ping"})).json()
     assert (await node.client.get(ack["post_url"])).json()["body"] == "agent-7\nagent-9\nping"
