@@ -113,6 +113,13 @@ async def test_a_waiting_poller_learns_that_the_session_was_destroyed(node: Node
     assert (await asyncio.wait_for(poll, 10)).status_code == 404
 
 
+async def test_a_waiting_poller_learns_that_the_session_expired(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    await node.store.command("PEXPIRE", keys.session(session["session_id"]), 500)
+    poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 30}))
+    assert (await asyncio.wait_for(poll, 10)).status_code == 404
+
+
 async def test_a_wait_that_ends_answers_with_no_lines(node: NodeUnderTest) -> None:
     session = await opened(node)
     response = await node.client.get(messages(session), params={"wait": 0.05})
