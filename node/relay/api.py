@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from node.refusal import Invalid, Refused
-from node.relay.model import Acknowledgement, Buffered, Payload, RelayMessage
+from node.relay.model import Acknowledgement, Buffered, Payload, ReadQuery, RelayMessage
 from node.relay.service import Relay
 from node.web.http import NO_STORE, Request, Response, answer
 from node.web.idempotency import mark_replayed, once_of
-from node.web.json import decode, media_type
+from node.web.json import decode, media_type, read_query
 from node.web.limits import SMALL, Limiter
 from node.web.route import Also, Route
 
@@ -37,6 +37,7 @@ class RelayApi:
 
     async def get_message(self, request: Request) -> Response:
         """The payload as it was sent; of a public one without its callback_url."""
+        read_query(request, ReadQuery)
         return answer(await self._relay.read(request.params["reference_id"]), headers=NO_STORE)
 
     async def _accept(
@@ -103,6 +104,7 @@ class RelayApi:
                 handler=self.get_message,
                 summary="Read a relayed message by its reference_id; a public one without its callback_url",
                 tag="relay",
+                query=ReadQuery,
                 answers=Buffered,
                 errors=("relay.unknown",),
             ),

@@ -40,6 +40,14 @@ class Payload(msgspec.Struct):
     callback_url: str | None
 
 
+class ReadQuery(msgspec.Struct):
+    """The query of GET /api/v1/relay/{reference_id}."""
+
+    wait: Annotated[
+        float, Meta(ge=0, le=30, description="Taken as on every read; answered at once, since a message never changes")
+    ] = 0
+
+
 class Buffered(msgspec.Struct):
     """A message as it was sent, for whoever holds its id; one on the board does not expire, and keeps its callback_url
     to itself."""

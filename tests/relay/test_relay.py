@@ -93,6 +93,20 @@ class TestCallbackUrls:
         assert (await node.client.get(f"{RELAY}/{reference}")).json()["payload"] == sent
 
 
+async def test_a_message_that_never_changes_is_not_waited_for(node: NodeUnderTest) -> None:
+    reference = (await node.client.post(RELAY, json=HELLO)).json()["reference_id"]
+    response = await asyncio.wait_for(node.client.get(f"{RELAY}/{reference}?wait=30"), 10)
+    assert response.json()["payload"] == HELLO
+
+
+@pytest.mark.parametrize("wait", ["-1", "30.5", "99", "soon", ""])
+async def test_a_bad_wait_is_named(node: NodeUnderTest, wait: str) -> None:
+    reference = (await node.client.post(RELAY, json=HELLO)).json()["reference_id"]
+    response = await node.client.get(f"{RELAY}/{reference}?wait={wait}")
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["query", "wait"]
+
+
 @pytest.mark.parametrize("reference", ["nonsense", "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"])
 async def test_an_unknown_reference_is_not_found(node: NodeUnderTest, reference: str) -> None:
     response = await node.client.get(f"{RELAY}/{reference}")
