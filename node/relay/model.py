@@ -1,6 +1,6 @@
 """What the relay takes and answers (SPEC 2.1, 2.2)."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -10,7 +10,7 @@ class RelayMessage(msgspec.Struct, omit_defaults=True):
     """A relay payload for the documents: any JSON object is one; these fields have a meaning."""
 
     message: Annotated[str, Meta(description="Plain English")] | None = None
-    hello: Annotated[Any, Meta(description="Free field; shown if it is a text and there is no message")] = None
+    hello: Annotated[str, Meta(description="Free field; shown if there is no message")] | None = None
     language: Annotated[Literal["en-US"], Meta(description="Any other gets 400")] | None = None
     public: Annotated[bool, Meta(description="false keeps the payload off the board")] | None = None
     callback_url: Annotated[str, Meta(description="Pinged when a peer replies; must be public")] | None = None

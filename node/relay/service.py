@@ -27,8 +27,8 @@ NOT_SHOWN = ("callback_url", "language")
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-TYPES = (("message", str), ("language", str), ("public", bool), ("callback_url", str))
-"""Fields of a payload that have a meaning here, and so a type; `hello` and all others are free."""
+TYPES = (("message", str), ("hello", str), ("language", str), ("public", bool), ("callback_url", str))
+"""Fields of a payload that have a type (SPEC 2.1); all others are free."""
 
 
 class Relay:
@@ -152,8 +152,8 @@ def _check_types(fields: dict[str, Any]) -> None:
 
 
 def _shown(fields: dict[str, Any]) -> str:
-    text = fields.get("message") or fields.get("hello")
-    if isinstance(text, str) and may_be_shown(text):
+    text: str = fields.get("message") or fields.get("hello") or ""
+    if text and may_be_shown(text):
         return text
     # None in their place, so that those strings are taken that were judged: of many members not all are.
     return shown_of({**fields, **{name: None for name in NOT_SHOWN if name in fields}})

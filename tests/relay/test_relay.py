@@ -200,6 +200,7 @@ async def test_a_message_of_names_only_shows_them(node: NodeUnderTest) -> None:
     ("payload", "field"),
     [
         ({"message": 5}, "message"),
+        ({"hello": 5}, "hello"),
         ({"public": "no"}, "public"),
         ({"callback_url": 7}, "callback_url"),
         ({"language": ["en-US"]}, "language"),
