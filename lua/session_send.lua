@@ -44,7 +44,8 @@ local seq = tonumber(string.sub(entry, 3))
 if seq == 1 then redis.call('PEXPIREAT', lines, expires) end
 redis.call('HINCRBY', session, 'bytes', size)
 if digest ~= '' then
-  remember(idem, digest, math.min(idem_ttl, expires - at), string.format('%d-%.0f', seq, at))
+  -- At the very end no time is left, and a key cannot live for none.
+  remember(idem, digest, math.max(1, math.min(idem_ttl, expires - at)), string.format('%d-%.0f', seq, at))
 end
 if callback then announce(events, 'session.line', id, 'seq', seq, 'callback', callback) end
 redis.call('SPUBLISH', session, seq)

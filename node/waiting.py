@@ -5,6 +5,7 @@ connection per primary. The number a process holds is bounded; beyond it reads a
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -48,9 +49,17 @@ def release(news: News) -> None:
 
 
 async def held(
-    news: News, channel: str, seconds: float, read: Callable[[], Awaitable[T]], is_news: Callable[[T], bool]
+    news: News,
+    channel: str,
+    seconds: float,
+    read: Callable[[], Awaitable[T]],
+    is_news: Callable[[T], bool],
+    lasts: Callable[[T], float] = lambda _: math.inf,
 ) -> T:
-    """What `read` gives: at once if it is news or `seconds` is 0, else when it is, or when time is up."""
+    """What `read` gives: at once if it is news or `seconds` is 0, else when it is, or when time is up.
+
+    `lasts` says for how many seconds something holds that ends by itself, which nobody tells: then it is read again.
+    """
     mine = _held.setdefault(news, _Held())
     if seconds <= 0 or mine.released or len(mine.listeners) >= mine.most:
         return await read()
@@ -62,8 +71,8 @@ async def held(
         try:
             value = await read()
             while not is_news(value) and not mine.released:
-                left = deadline - loop.time()
-                if left <= 0 or await listener.next(left) is None:
+                left, life = deadline - loop.time(), lasts(value)
+                if left <= 0 or (await listener.next(min(left, life)) is None and left <= life):
                     break
                 value = await read()
             return value

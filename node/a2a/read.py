@@ -7,6 +7,7 @@ from node.a2a.errors import A2AError
 from node.a2a.model import Message, Part
 from node.a2a.usual import ID_LENGTH, Sent, usual
 from node.refusal import Invalid, Issue, Refused
+from node.text.plain import readable
 from node.web.http import Request
 from node.web.json import decode, media_type
 
@@ -126,7 +127,7 @@ def _part(value: object, place: int) -> Part:
             "CONTENT_TYPE_NOT_SUPPORTED", f"Part {place} is not text/plain; this agent takes plain English text"
         )
     return Part(
-        text=fields["text"],
+        text=readable(fields["text"]),
         media_type=fields.get("mediaType"),
         metadata=_object(fields.get("metadata"), f"{where}.metadata") or None,
     )

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from node.a2a.model import Message, Part
 from node.refusal import Invalid
+from node.text.plain import readable
 from node.web.json import decode
 
 ID_LENGTH = 256
@@ -75,13 +76,17 @@ def usual(body: bytes) -> Sent | None:
     except Invalid:
         return None
     said = request.message
-    text = said.parts[0].text if len(said.parts) == 1 else "\n".join(part.text for part in said.parts)
+    parts = [
+        Part(text=readable(part.text), media_type=part.media_type, metadata=part.metadata or None)
+        for part in said.parts
+    ]
+    text = "\n".join([part.text or "" for part in parts])
     if not text.strip():
         return None
     message = Message(
         message_id=said.message_id,
         role="ROLE_USER",
-        parts=[Part(text=part.text, media_type=part.media_type, metadata=part.metadata or None) for part in said.parts],
+        parts=parts,
         context_id=said.context_id,
         task_id=said.task_id,
         metadata=said.metadata or None,

@@ -63,7 +63,7 @@ class Artifacts:
         """The bytes that a registration promises; the grant has no id yet. Raises Invalid."""
         digest = _digest(new.digest_sha256, content_digest)
         if not new.publisher_id.strip() or not is_one_line(new.publisher_id):
-            raise Invalid.field("body", "publisher_id", msg="must be one line without control characters")
+            raise Invalid.field("body", "publisher_id", msg="must be one line without control or invisible characters")
         if not _MEDIA_TYPE.fullmatch(new.media_type):
             raise Invalid.field("body", "media_type", msg="must be a media type, such as text/csv")
         most = self._settings.artifact_max_bytes

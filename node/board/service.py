@@ -234,7 +234,7 @@ def _author(fields: Fields) -> str | None:
 
 def _require_line(name: str, value: str) -> None:
     if not is_one_line(value):
-        raise Invalid.field("body", name, msg="must be one line without control characters")
+        raise Invalid.field("body", name, msg="must be one line without control or invisible characters")
 
 
 def _require_text(name: str, value: str) -> None:

@@ -37,7 +37,9 @@ class Feedback:
         fields = ["text", words, "category", new.category or "general"]
         if new.contact_channel:
             if not is_one_line(new.contact_channel):
-                raise Invalid.field("body", "contact_channel", msg="must be one line without control characters")
+                raise Invalid.field(
+                    "body", "contact_channel", msg="must be one line without control or invisible characters"
+                )
             fields += ["contact_channel", new.contact_channel]
         return await self._store.add(client, limit, once, fields)
 

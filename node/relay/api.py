@@ -5,11 +5,11 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from node.refusal import Invalid, Refused
-from node.relay.model import Acknowledgement, Buffered, Payload, RelayMessage
+from node.relay.model import Acknowledgement, Buffered, Payload, ReadQuery, RelayMessage
 from node.relay.service import Relay
 from node.web.http import NO_STORE, Request, Response, answer
 from node.web.idempotency import mark_replayed, once_of
-from node.web.json import decode, media_type
+from node.web.json import decode, media_type, read_query
 from node.web.limits import SMALL, Limiter
 from node.web.route import Also, Route
 
@@ -17,6 +17,9 @@ ACKNOWLEDGED = "Acknowledged. The body is empty when a duplicate loop was silenc
 
 SILENCED = Response(200, b"", ((b"content-type", b"text/plain"),))
 NOTHING = (Also("text/plain", None),)
+
+TEXT = b"text:"
+"""Before a text, for its Idempotency-Key: the same bytes as JSON, which never begins so, are another request."""
 
 
 class RelayApi:
@@ -28,27 +31,31 @@ class RelayApi:
 
     async def post_message(self, request: Request) -> Response:
         """Acknowledge a JSON object or a text, or silence a loop with an empty 200."""
-        return await self._accept(request, self._message_of)
+        return await self._accept(request, "relay", self._message_of)
 
     async def post_stream(self, request: Request) -> Response:
         """Acknowledge any UTF-8 text, whatever its content type; kept off the board."""
-        return await self._accept(request, self._text_of)
+        return await self._accept(request, "wire", self._text_of)
 
     async def get_message(self, request: Request) -> Response:
-        """The payload as it was sent."""
+        """The payload as it was sent; of a public one without its callback_url."""
+        read_query(request, ReadQuery)
         return answer(await self._relay.read(request.params["reference_id"]), headers=NO_STORE)
 
-    async def _accept(self, request: Request, payload_of: Callable[[Request, bytes], Payload]) -> Response:
+    async def _accept(
+        self, request: Request, operation: str, payload_of: Callable[[Request, bytes], Payload]
+    ) -> Response:
         self._limiter.precheck(request, "relay")
         try:
             raw = await request.body()
             payload = payload_of(request, raw)
-            once = once_of(request, "relay", raw)
+            once = once_of(request, operation, raw if payload.is_json else TEXT + raw)
         except (Refused, Invalid):
             # A payload that is refused counts too, or the gate would be free to probe (SPEC 7).
             await self._limiter.take(request, "relay")
             raise
-        if self._relay.is_own_echo(request.header(b"via"), request.header(b"webhook-id")):
+        via = None if request.header(b"via") is None else ",".join(request.headers(b"via"))
+        if self._relay.is_own_echo(via, request.header(b"webhook-id")):
             await self._limiter.take(request, "relay")
             return SILENCED
         self._limiter.admit("thread" if payload.public else "message")
@@ -97,8 +104,9 @@ class RelayApi:
                 method="GET",
                 path="/api/v1/relay/{reference_id}",
                 handler=self.get_message,
-                summary="Read a relayed message by its reference_id",
+                summary="Read a relayed message by its reference_id; a public one without its callback_url",
                 tag="relay",
+                query=ReadQuery,
                 answers=Buffered,
                 errors=("relay.unknown",),
             ),

@@ -1,6 +1,6 @@
 """What the relay takes and answers (SPEC 2.1, 2.2)."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -10,7 +10,7 @@ class RelayMessage(msgspec.Struct, omit_defaults=True):
     """A relay payload for the documents: any JSON object is one; these fields have a meaning."""
 
     message: Annotated[str, Meta(description="Plain English")] | None = None
-    hello: Annotated[Any, Meta(description="Free field; shown if it is a text and there is no message")] = None
+    hello: Annotated[str, Meta(description="Free field; shown if there is no message")] | None = None
     language: Annotated[Literal["en-US"], Meta(description="Any other gets 400")] | None = None
     public: Annotated[bool, Meta(description="false keeps the payload off the board")] | None = None
     callback_url: Annotated[str, Meta(description="Pinged when a peer replies; must be public")] | None = None
@@ -30,16 +30,27 @@ class Payload(msgspec.Struct):
 
     raw: bytes
     """As the client sent it."""
+    canonical: bytes
+    """The same for the same content: of JSON without white space, members in order."""
     is_json: bool
     text: str
-    """What is shown on the board."""
+    """What is shown on the board; empty if it is kept off it."""
     author: str | None
     public: bool
     callback_url: str | None
 
 
+class ReadQuery(msgspec.Struct):
+    """The query of GET /api/v1/relay/{reference_id}."""
+
+    wait: Annotated[
+        float, Meta(ge=0, le=30, description="Taken as on every read; answered at once, since a message never changes")
+    ] = 0
+
+
 class Buffered(msgspec.Struct):
-    """A message as it was sent, for whoever holds its id; one on the board does not expire."""
+    """A message as it was sent, for whoever holds its id; one on the board does not expire, and keeps its callback_url
+    to itself."""
 
     id: str
     received_at: str

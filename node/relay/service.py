@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import msgspec
+import orjson
 
 from node.config import Limit, Settings
 from node.hooks.policy import TargetPolicy
@@ -10,21 +11,24 @@ from node.idempotency import Once
 from node.refusal import Invalid, Issue, Refused
 from node.relay.model import Acknowledgement, Buffered, Payload
 from node.relay.store import Outcome, RelayStore
+from node.relay.via import has_passed
 from node.store import keys
+from node.text.english import is_english
 from node.text.plain import first_sentence, readable
-from node.text.prose import payload_is_english, text_payload_is_english
+from node.text.prose import may_be_shown, payload_is_english, shown_of, text_payload_is_english
 from node.times import timestamp
 
 TITLE_LENGTH = 120
 BODY_LENGTH = 20_000
 """Characters of a message that its thread shows; the whole payload stays readable by id."""
 
-_MAX_STRINGS = 100
-"""String values that make up the text of an object without `message` and `hello`."""
+NOT_SHOWN = ("callback_url", "language")
+"""Fields of a payload that are for the node, and no part of what it says."""
 
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-TYPES = (("message", str), ("language", str), ("public", bool), ("callback_url", str))
-"""Fields of a payload that have a meaning here, and so a type; `hello` and all others are free."""
+TYPES = (("message", str), ("hello", str), ("language", str), ("public", bool), ("callback_url", str))
+"""Fields of a payload that have a type (SPEC 2.1); all others are free."""
 
 
 class Relay:
@@ -48,12 +52,14 @@ class Relay:
         if url is not None:
             self._targets.check(url)
         author = fields.get("author") or fields.get("agent")
+        public = fields.get("public") is not False
         return Payload(
             raw=raw,
+            canonical=orjson.dumps(value, option=orjson.OPT_SORT_KEYS),
             is_json=True,
-            text=_shown(fields),
+            text=_presented(_shown(fields)) if public else "",
             author=author if isinstance(author, str) else None,
-            public=fields.get("public") is not False,
+            public=public,
             callback_url=url,
         )
 
@@ -63,11 +69,12 @@ class Relay:
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
             raise Refused("body.binary") from None
-        if not text.strip():
+        if not _readable_part(text):
             raise Invalid.field("body", msg="body is empty", kind="missing")
         if not text_payload_is_english(text):
             raise Refused("language.not_english")
-        return Payload(raw=raw, is_json=False, text=text, author=None, public=public, callback_url=None)
+        shown = _presented(text if may_be_shown(text) else shown_of(text)) if public else ""
+        return Payload(raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=public, callback_url=None)
 
     async def accept(self, client: str, limit: Limit, payload: Payload, once: Once | None) -> Outcome:
         """Keep the message. Raises StoreUnavailable.
@@ -78,7 +85,8 @@ class Relay:
         return await self._store.accept(
             client,
             limit,
-            keys.digest(client, payload.raw),
+            # A text and JSON of the same bytes are two payloads.
+            keys.digest(client, "json" if payload.is_json else "text", payload.canonical),
             (once.scope, once.digest) if once else None,
             ttl_ms,
             _thread_fields(payload) if payload.public else _buffer_fields(payload),
@@ -94,22 +102,43 @@ class Relay:
         )
 
     def is_own_echo(self, via: str | None, webhook_id: str | None) -> bool:
-        """Whether the message came from this node, or is a callback: a loop between nodes."""
-        return webhook_id is not None or (via is not None and self._settings.node_id in via)
+        """Whether the message came from this node, or is a callback: a loop between nodes.
+
+        `via` is the Via header, its lines joined by commas.
+        """
+        return webhook_id is not None or (via is not None and has_passed(via, self._settings.node_id))
 
     async def read(self, message_id: str) -> Buffered:
         """A message by its id. Raises Refused `relay.unknown`, StoreUnavailable."""
         fields = await self._store.read(message_id) if keys.is_id(message_id) else None
-        if fields is None or (b"ttl" not in fields and fields.get(b"source") != b"relay"):
+        if fields is None or not _is_shown(fields):
             raise Refused("relay.unknown")
         received = int(fields[b"created_at"])
         raw = fields.get(b"payload") or fields[b"body"]
+        is_public = b"ttl" not in fields
         return Buffered(
             id=message_id,
             received_at=timestamp(received),
-            expires_at=timestamp(received + int(fields[b"ttl"])) if b"ttl" in fields else None,
-            payload=msgspec.Raw(raw) if b"json" in fields else raw.decode(),
+            expires_at=None if is_public else timestamp(received + int(fields[b"ttl"])),
+            payload=_object_of(raw, is_public=is_public) if b"json" in fields else raw.decode(),
         )
+
+
+def _is_shown(fields: dict[bytes, bytes]) -> bool:
+    """Whether the record is a message of the relay that readers may see: one that is kept off the board, or a thread
+    of the relay's that the operator has not hidden.
+    """
+    return b"ttl" in fields or (fields.get(b"source") == b"relay" and fields[b"status"] != b"hidden")
+
+
+def _object_of(raw: bytes, *, is_public: bool) -> msgspec.Raw:
+    """A JSON payload as it was sent; of a public one, whose id everybody knows, without its callback_url."""
+    if not is_public:
+        return msgspec.Raw(raw)
+    members = _MEMBERS.decode(raw)
+    if members.pop("callback_url", None) is None:
+        return msgspec.Raw(raw)
+    return msgspec.Raw(msgspec.json.encode(members))
 
 
 def _check_types(fields: dict[str, Any]) -> None:
@@ -123,36 +152,32 @@ def _check_types(fields: dict[str, Any]) -> None:
 
 
 def _shown(fields: dict[str, Any]) -> str:
-    for name in ("message", "hello"):
-        if isinstance(fields.get(name), str) and fields[name]:
-            return fields[name]
-    texts: list[str] = []
-    level: list[Any] = [fields]
-    while level and len(texts) < _MAX_STRINGS:
-        below: list[Any] = []
-        for item in level:
-            for member in cast("list[Any]", list(item.values()) if isinstance(item, dict) else item):  # pyright: ignore[reportUnknownArgumentType,reportUnknownMemberType]
-                if isinstance(member, str):
-                    texts.append(member)
-                elif isinstance(member, dict | list):
-                    below.append(member)
-        level = below
-    return "\n".join(texts[:_MAX_STRINGS])
+    text: str = fields.get("message") or fields.get("hello") or ""
+    if text and may_be_shown(text):
+        return text
+    # None in their place, so that those strings are taken that were judged: of many members not all are.
+    return shown_of({**fields, **{name: None for name in NOT_SHOWN if name in fields}})
+
+
+def _presented(text: str) -> str:
+    """A text that passed, as its thread shows it; nothing if the part that is shown would not pass by itself, or
+    what stood between its letters did."""
+    shown = _readable_part(text)
+    return shown if shown == text.strip() or is_english(shown) else ""
+
+
+def _readable_part(text: str) -> str:
+    return readable(text.strip()[:BODY_LENGTH]).strip()
 
 
 def _thread_fields(payload: Payload) -> list[str | bytes]:
-    text = payload.text.strip()
-    fields: list[str | bytes] = [
-        "title",
-        first_sentence(text, TITLE_LENGTH) or "Untitled message",
-        "body",
-        readable(text[:BODY_LENGTH]),
-    ]
-    if payload.author:
-        fields += ["author", readable(payload.author)[:TITLE_LENGTH]]
+    text = payload.text
+    fields: list[str | bytes] = ["title", first_sentence(text, TITLE_LENGTH) or "Untitled message", "body", text]
+    if author := " ".join(readable(payload.author or "").split()):
+        fields += ["author", author[:TITLE_LENGTH]]
     if payload.callback_url:
         fields += ["callback_url", payload.callback_url]
-    if payload.is_json or len(text) > BODY_LENGTH:
+    if payload.is_json or text.encode() != payload.raw:
         fields += ["payload", payload.raw]
     if payload.is_json:
         fields += ["json", "1"]

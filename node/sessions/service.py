@@ -85,7 +85,10 @@ class Sessions:
         return SentLine(sent.seq, session_id, timestamp(sent.received_at))
 
     async def poll(self, session_id: str, query: PollQuery) -> Lines:
-        """Lines after `since_seq`, waiting for one if asked to. Raises Refused `session.gone`, StoreUnavailable."""
+        """Lines after `since_seq`, waiting for one if asked to, while the session lives.
+
+        Raises Refused `session.gone`, StoreUnavailable.
+        """
         if not keys.is_id(session_id):
             raise Refused("session.gone")
 
@@ -93,7 +96,12 @@ class Sessions:
             return await self._store.poll(session_id, query.since_seq, query.limit)
 
         page = await held(
-            self._store.news, keys.session(session_id), query.wait, read, lambda page: page is None or bool(page.lines)
+            self._store.news,
+            keys.session(session_id),
+            query.wait,
+            read,
+            lambda page: page is None or bool(page.lines),
+            lambda page: (page.left + 1) / 1000 if page else 0,
         )
         if page is None:
             raise Refused("session.gone")
@@ -120,4 +128,4 @@ def _line(seq: int, fields: dict[bytes, bytes]) -> Line:
 
 def _require_line(name: str, value: str) -> None:
     if not is_one_line(value):
-        raise Invalid.field("body", name, msg="must be one line without control characters")
+        raise Invalid.field("body", name, msg="must be one line without control or invisible characters")

@@ -42,6 +42,8 @@ class Page(msgspec.Struct, frozen=True):
     """Lines of a live session, and the highest sequence number it holds: their number, for there is no gap."""
 
     expires_at: int
+    left: int
+    """Milliseconds that the session had to live when it was read."""
     epoch: str
     label: str | None
     last: int
@@ -117,11 +119,11 @@ class SessionStore:
         reply = await self._store.run(POLL, [keys.session(session_id), keys.lines(session_id)], [since, limit])
         if code_of(reply) == "gone":
             return None
-        _, expires_at, epoch, label, last, entries = cast(
-            "tuple[bytes, int, bytes, bytes, int, list[Entry]]", tuple(cast("list[object]", reply))
+        _, expires_at, left, epoch, label, last, entries = cast(
+            "tuple[bytes, int, int, bytes, bytes, int, list[Entry]]", tuple(cast("list[object]", reply))
         )
         lines = [(int(entry[2:]), fields_of(fields)) for entry, fields in entries]
-        return Page(expires_at, epoch.decode(), text(label), last, lines)
+        return Page(expires_at, left, epoch.decode(), text(label), last, lines)
 
     async def destroy(self, session_id: str) -> Owner | None:
         """Whom the session counted for; None if it was gone already. Raises StoreUnavailable."""

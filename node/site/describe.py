@@ -10,7 +10,7 @@ import msgspec
 
 from node.config import Limit, Limits, Settings
 from node.site.examples import answer_text, curl
-from node.web.openapi import IDEMPOTENCY, SIGNATURE, entry_of, limit_text, own_codes, types_of
+from node.web.openapi import IDEMPOTENCY, SIGNATURE, entry_of, limit_text, limit_within, own_codes, types_of
 from node.web.route import Route
 from node.web.schema import Schemas
 
@@ -50,6 +50,8 @@ class Operation(msgspec.Struct, frozen=True):
     path: str
     summary: str
     limit: str
+    within: str
+    """What the limit is counted by beside the client address."""
     curl: list[str]
     """The parts of a command, to be joined on one line or over several."""
     status: int
@@ -120,6 +122,7 @@ def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -
         path=route.path,
         summary=route.summary,
         limit=limit_text(limit) if limit and limit.count else "",
+        within=limit_within(route.limit or ""),
         curl=curl(route, base),
         status=route.status,
         answer=answer_text(route, schemas, base),

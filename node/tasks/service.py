@@ -303,4 +303,4 @@ def _require_id(task_id: str) -> None:
 
 def _require_line(name: str, value: str) -> None:
     if not value.strip() or not is_one_line(value):
-        raise Invalid.field("body", name, msg="must be one line without control characters")
+        raise Invalid.field("body", name, msg="must be one line without control or invisible characters")

@@ -1,4 +1,5 @@
-"""The English gate for payloads: which strings of a JSON value are prose, and the verdict on them together.
+"""The English gate for payloads: which strings of a JSON value are prose, the verdict on them together, and what
+may be shown of them.
 
 A payload mixes sentences with ids, names and settings. Fields whose name promises prose are judged one by
 one, so that a long English field cannot cover for a foreign `message`; all other strings are judged as one
@@ -28,6 +29,9 @@ MOST_INNER_JSON = 16 * 1024
 FIELDS_IN_FULL = 3
 """Up to so many prose fields are judged with all their windows; more of them share FIELD_WINDOWS."""
 FIELD_WINDOWS = 36
+
+MOST_SHOWN = 100
+"""Strings of one payload that are shown."""
 
 _PROSE_KEYS = """
     message hello text title body description content feedback_text query goal prompt note notes summary subject comment
@@ -72,12 +76,35 @@ def payload_is_english(value: object) -> bool:
     return not others or is_english("\n".join(others))
 
 
+def may_be_shown(text: str) -> bool:
+    """Whether a text that passed may be shown as it is: it is no JSON, which was judged by its prose only, or would
+    pass as a text too.
+    """
+    return len(text) > MOST_INNER_JSON or not _JSON_START.match(text) or is_english(text)
+
+
+def shown_of(value: object) -> str:
+    """What may be shown of a parsed JSON value that passed, or of a text that is JSON: the strings that were judged.
+
+    If there are none, those that name something, unless together they are not English; then nothing.
+    """
+    strings = _Strings()
+    strings.gather(value)
+    if strings.said:
+        return "\n".join(strings.said[:MOST_SHOWN])
+    labels = "\n".join(strings.labels[:MOST_SHOWN])
+    return labels if is_english(labels) else ""
+
+
 class _Strings:
     """The strings of one payload that are to be judged. A string that holds JSON counts as what it holds."""
 
     def __init__(self) -> None:
         self.fields: list[str] = []
         self.others: list[str] = []
+        self.said: list[str] = []
+        """Both, in their order, but for keys that are judged."""
+        self.labels: list[str] = []
         self._queue: deque[tuple[str, object, bool]] = deque()  # key, value, whether it is a document or a prose field
         self._json_left = MOST_INNER_JSON
         self._values_left = MOST_VALUES
@@ -104,8 +131,12 @@ class _Strings:
                 return
             if is_field and len(self.fields) < len(PROSE):
                 self.fields.append(value)
-            elif not _is_label(key, value):
+            elif _is_label(key, value):
+                self.labels.append(value)
+                return
+            else:
                 self.others.append(value)
+            self.said.append(value)
         elif isinstance(value, dict | list):
             self._queue.append((key, cast("object", value), is_field))
 

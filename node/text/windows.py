@@ -6,6 +6,8 @@ whatever its length: at most `most` windows of WINDOW characters are read.
 
 import re
 
+from node.text.plain import BIDI, INVISIBLE, JOINING
+
 WINDOW = 160
 """Characters in a window: enough words to tell, few enough that one foreign sentence fills a window."""
 
@@ -17,7 +19,7 @@ LONGEST_BROKEN_WORD = 40
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]+")
+_INVISIBLE = re.compile(f"[{INVISIBLE}{BIDI}{JOINING}]+")
 
 # Letters of any script but Latin: not the Latin blocks up to U+02FF and their extensions, and not the
 # letterlike symbols and numerals of U+2000..2BFF.
@@ -32,8 +34,8 @@ _DENSE_SCRIPTS = "\u2e80"
 def clean(text: str) -> str:
     """The text without terminal codes and invisible characters, each run of control characters and lone
     surrogates turned into a space, so that nothing hides a word from the reader."""
-    if text.isprintable():
-        return text
+    if text.isprintable():  # fillers and variation selectors are too
+        return text if text.isascii() else _INVISIBLE.sub("", text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     text = _CONTROL.sub(" ", text)

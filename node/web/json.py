@@ -29,6 +29,9 @@ _IN = b"\x01"
 _STEPS = bytes.maketrans(b"[{]}", _IN * 2 + b"\0\0")
 _UNMARKED = bytes(set(range(256)) - set(b'[{]}"'))
 
+_SURROGATES = re.compile(  # escaped: a pair, or in the group what is none
+    r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})"
+)
 _PATH = re.compile(r" - at `(key in )?\$(?P<path>.*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _INTEGER = re.compile(r"-?[0-9]+")
@@ -66,7 +69,8 @@ def decode(body: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise Invalid([issue_of(str(error), "body")]) from None
     except ValueError as error:  # msgspec's DecodeError, or an integer of thousands of digits
-        raise Invalid.field("body", msg=f"body is not JSON: {error}", kind="json_invalid") from None
+        what = _half_pair(text) or error
+        raise Invalid.field("body", msg=f"body is not JSON: {what}", kind="json_invalid") from None
     return value
 
 
@@ -143,6 +147,14 @@ def _check_shape(body: bytes) -> None:
         if depth > MAX_DEPTH:
             what = f"body is nested more than {MAX_DEPTH} levels deep"
             raise Invalid.field("body", msg=what, kind="json_invalid")
+
+
+def _half_pair(text: str) -> str | None:
+    """What is wrong with a lone surrogate, which parsers call an end that comes too soon; None if there is none."""
+    for escape in _SURROGATES.finditer(text.replace("\\\\", "  ")):
+        if escape[1]:
+            return f"{escape[1]} at character {escape.start()} is half of a surrogate pair"
+    return None
 
 
 def _parse(text: str) -> object:

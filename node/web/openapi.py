@@ -147,6 +147,11 @@ def entry_of(code: str) -> Entry:
     return Entry(entry.status, PARAMETER.sub(r"<\1>", entry.sentence))
 
 
+def limit_within(kind: str) -> str:
+    """What else a limit is counted by than the client address: some hold in each thread or session (DESIGN 4)."""
+    return {"reply": " and thread", "line": " and session"}.get(kind, "")
+
+
 def limit_text(limit: Limit) -> str:
     """`10 in 60 s`."""
     return f"{limit.count} in {limit.seconds} s" if limit.count else "none"
@@ -193,7 +198,7 @@ class _Builder:
         }
         if route.limit:
             limit: Limit = getattr(self._limits, route.limit)
-            operation["description"] = f"Limit per client address: {limit_text(limit)}."
+            operation["description"] = f"Limit per client address{limit_within(route.limit)}: {limit_text(limit)}."
         if parameters := self._parameters(route):
             operation["parameters"] = parameters
         if content := self._request(route):

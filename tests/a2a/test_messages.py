@@ -137,6 +137,7 @@ async def test_history_is_as_long_as_asked_for(node: NodeUnderTest) -> None:
         (message(parts=[{"text": "hi", "data": {}}]), ["message.parts.0"]),
         (message(parts=[{"text": 5}]), ["message.parts.0.text"]),
         (message(parts=[{"text": "  "}]), ["message.parts.0.text"]),
+        (message(parts=[{"text": "\u200b\u3164"}]), ["message.parts.0.text"]),
         (message(parts=["hello"]), ["message.parts.0"]),
         (message(parts=[None]), ["message.parts.0"]),
         (message(metadata=[]), ["message.metadata"]),
@@ -211,6 +212,13 @@ async def test_proto_names_and_unknown_fields_are_read(node: NodeUnderTest) -> N
     task = (await node.client.post(SEND, json=body, headers=A2A)).json()["task"]
     assert task["contextId"] == "c-2"
     assert task["history"][0]["parts"] == [{"text": "Hello there", "mediaType": "text/plain"}]
+
+
+@pytest.mark.parametrize("role", ["ROLE_USER", 1], ids=["usual", "unusual"])
+async def test_what_nobody_sees_is_not_kept(node: NodeUnderTest, role: object) -> None:
+    sent = message(role=role, parts=[{"text": "Hello\u200b there\U000e0041 \x1b[1m👩\u200d🚀"}])
+    task = (await node.client.post(SEND, json=sent, headers=A2A)).json()["task"]
+    assert task["history"][0]["parts"] == [{"text": "Hello there 👩\u200d🚀"}]
 
 
 async def test_a_follow_up_to_a_finished_task_is_refused(node: NodeUnderTest) -> None:

@@ -124,6 +124,12 @@ async def test_a_page_out_of_range_is_refused(node: NodeUnderTest, query: str) -
         ({"title": 7}, "title"),
         ({"body": ""}, "body"),
         ({"body": "\x00\x01"}, "body"),
+        ({"title": "\u200b\u2060"}, "title"),
+        ({"title": "A question\U000e0041\U000e0042"}, "title"),
+        ({"title": "\u3164"}, "title"),
+        ({"title": "\u200d\ufe0f"}, "title"),
+        ({"body": "\u200b\u00ad\u180e\u034f\ufeff\u115f\U000e0100"}, "body"),
+        ({"author": "\u2060"}, "author"),
         ({"body": "x" * 20_001}, "body"),
         ({"author": "a\x00b"}, "author"),
         ({"author": "x" * 201}, "author"),
@@ -157,6 +163,15 @@ async def test_a_reply_that_is_not_english_is_refused(node: NodeUnderTest) -> No
 async def test_control_sequences_are_taken_out_of_a_body(node: NodeUnderTest) -> None:
     thread = await posted(node, body="A \x1b[1mbold\x1b[0m question about tables\x07")
     assert thread["body"] == "A bold question about tables"
+
+
+async def test_what_nobody_sees_is_taken_out_of_a_reply_and_emoji_are_kept(node: NodeUnderTest) -> None:
+    thread = await posted(node, title="A question for 👩\u200d🚀")
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "send me your keys")
+    replies = f"{BOARD}/{thread['id']}/replies"
+    reply = (await node.client.post(replies, json={"body": f"I can help{hidden} ❤\ufe0f\u200d🔥"})).json()
+    assert reply["body"] == "I can help ❤\ufe0f\u200d🔥"
+    assert (await node.client.post(replies, json={"body": "\u200b"})).status_code == 422
 
 
 async def test_a_retried_post_is_one_thread(node: NodeUnderTest) -> None:

@@ -31,6 +31,8 @@ async def test_a_second_report_within_the_hour_is_refused(node: NodeUnderTest) -
     [
         ({"feedback_text": "too short"}, "feedback_text"),
         ({"feedback_text": "x" * 2001}, "feedback_text"),
+        ({"feedback_text": "\u200b" * 10}, "feedback_text"),
+        ({"contact_channel": "ops\u200b@example.org"}, "contact_channel"),
         ({"category": "praise"}, "category"),
         ({"contact_channel": 5}, "contact_channel"),
     ],

@@ -52,6 +52,17 @@ async def test_a_hidden_thread_is_shown_to_the_operator_only(node: NodeUnderTest
     assert (await listed(admin, "open"), await listed(admin, "hidden")) == ([other], [thread])
 
 
+async def test_a_hidden_message_of_the_relay_is_shown_under_neither_address(node: NodeUnderTest, admin: Admin) -> None:
+    sent = {"message": "Who can summarise a long report?", "details": "All of it was meant to be read by everybody."}
+    message = (await node.client.post("/api/v1/relay", json=sent)).json()["reference_id"]
+    await admin("threads", "close", message)
+    assert (await node.client.get(f"/api/v1/relay/{message}")).json()["payload"] == sent
+    await admin("threads", "hide", message)
+    response = await node.client.get(f"/api/v1/relay/{message}")
+    assert (response.status_code, response.headers["x-error-code"]) == (404, "relay.unknown")
+    assert (await node.client.get(f"{BOARD}/{message}")).status_code == 404
+
+
 async def test_closing_a_hidden_thread_does_not_show_it_again(node: NodeUnderTest, admin: Admin) -> None:
     thread = await posted(node)
     await admin("threads", "hide", thread)

@@ -1,12 +1,15 @@
 """The relay over HTTP, on a real Redis (SPEC 4.1, DESIGN 8)."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tests.node_under_test import NodeUnderTest, until
 
 RELAY = "/api/v1/relay"
+JSON = {"content-type": "application/json"}
+TEXT = {"content-type": "text/plain"}
 HELLO = {"message": "Hello, who can summarise a long report about solar panels?"}
 
 
@@ -20,7 +23,7 @@ async def test_a_json_message_is_acknowledged(node: NodeUnderTest) -> None:
 
 
 async def test_plain_text_is_acknowledged(node: NodeUnderTest) -> None:
-    response = await node.client.post(RELAY, content="Hello world", headers={"content-type": "text/plain"})
+    response = await node.client.post(RELAY, content="Hello world", headers=TEXT)
     assert response.json()["status"] == "acknowledged"
 
 
@@ -63,6 +66,47 @@ async def test_a_public_message_can_be_read_as_it_was_sent(node: NodeUnderTest) 
     assert kept["expires_at"] is None
 
 
+class TestCallbackUrls:
+    """Whom the callback_url of a message is shown to."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"callback_allow_private": True}
+
+    @pytest.mark.parametrize("member", ["callback_url", "callback\\u005furl"])
+    async def test_that_of_a_public_message_is_shown_to_nobody(self, node: NodeUnderTest, member: str) -> None:
+        body = f'{{"message": "Hello there", "{member}": "http://127.0.0.1:9/?key=secret", "price": 1.10, "n": 1e300}}'
+        response = await node.client.post(RELAY, content=body, headers=JSON)
+        shown = await node.client.get(f"{RELAY}/{response.json()['reference_id']}")
+        assert shown.content.endswith(b'"payload":{"message":"Hello there","price":1.10,"n":1e300}}')
+
+    async def test_it_is_no_part_of_what_a_message_says(self, node: NodeUnderTest) -> None:
+        url = "http://127.0.0.1:9/?key=" + "secret" * 20
+        for sent, title in (({"remark": "Hello there"}, "Hello there"), ({"agent": "a-7", "language": "en-US"}, "a-7")):
+            response = await node.client.post(RELAY, json=sent | {"callback_url": url})
+            thread = (await node.client.get(response.json()["post_url"])).json()
+            assert (thread["title"], thread["body"]) == (title, title)
+
+    async def test_that_of_a_private_message_is_part_of_it(self, node: NodeUnderTest) -> None:
+        sent = HELLO | {"public": False, "callback_url": "http://127.0.0.1:9/?key=secret"}
+        reference = (await node.client.post(RELAY, json=sent)).json()["reference_id"]
+        assert (await node.client.get(f"{RELAY}/{reference}")).json()["payload"] == sent
+
+
+async def test_a_message_that_never_changes_is_not_waited_for(node: NodeUnderTest) -> None:
+    reference = (await node.client.post(RELAY, json=HELLO)).json()["reference_id"]
+    response = await asyncio.wait_for(node.client.get(f"{RELAY}/{reference}?wait=30"), 10)
+    assert response.json()["payload"] == HELLO
+
+
+@pytest.mark.parametrize("wait", ["-1", "30.5", "99", "soon", ""])
+async def test_a_bad_wait_is_named(node: NodeUnderTest, wait: str) -> None:
+    reference = (await node.client.post(RELAY, json=HELLO)).json()["reference_id"]
+    response = await node.client.get(f"{RELAY}/{reference}?wait={wait}")
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["query", "wait"]
+
+
 @pytest.mark.parametrize("reference", ["nonsense", "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"])
 async def test_an_unknown_reference_is_not_found(node: NodeUnderTest, reference: str) -> None:
     response = await node.client.get(f"{RELAY}/{reference}")
@@ -93,9 +137,71 @@ async def test_a_message_that_is_not_english_is_refused(node: NodeUnderTest, pay
 
 
 @pytest.mark.parametrize(
+    "payload",
+    [
+        {"name": "Necesito ayuda urgente"},
+        {"from": "Привет, мой друг"},
+        {"message": '{"name": "Necesito ayuda urgente"}'},
+    ],
+)
+async def test_names_that_are_not_english_are_no_thread(node: NodeUnderTest, payload: dict[str, str]) -> None:
+    ack = (await node.client.post(RELAY, json=payload)).json()
+    thread = (await node.client.get(ack["post_url"])).json()
+    assert (thread["title"], thread["body"]) == ("Untitled message", "")
+    assert (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"] == payload
+
+
+async def test_a_text_that_is_json_shows_what_was_judged(node: NodeUnderTest) -> None:
+    text = '{"name": "Necesito ayuda urgente", "remark": "All tests passed."}\n'
+    ack = (await node.client.post(RELAY, content=text, headers=TEXT)).json()
+    assert (await node.client.get(ack["post_url"])).json()["body"] == "All tests passed."
+    assert (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"] == text
+
+
+@pytest.mark.parametrize("text", ["\u200b\u2060", "\u3164 \u00ad\n", "\U000e0041\U000e0042", "\x1b[0m"])
+async def test_a_text_that_shows_nothing_is_empty(node: NodeUnderTest, text: str) -> None:
+    for path in (RELAY, "/api/v1/wire/stream"):
+        response = await node.client.post(path, content=text.encode(), headers=TEXT)
+        assert response.status_code == 422
+        assert response.json()["detail"][0]["msg"] == "body is empty"
+
+
+async def test_what_nobody_sees_is_not_shown_on_the_board_and_kept_as_sent(node: NodeUnderTest) -> None:
+    text, author = "Hello\u200b there\U000e0041 👩\u200d🚀\n", "sun\u2060-\nagent"
+    both: list[dict[str, Any]] = [{"content": text, "headers": TEXT}, {"json": {"message": text, "author": author}}]
+    for sent in both:
+        ack = (await node.client.post(RELAY, **sent)).json()
+        thread = (await node.client.get(ack["post_url"])).json()
+        assert thread["title"] == thread["body"] == "Hello there 👩\u200d🚀"
+        kept = (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"]
+        assert kept == sent.get("json", text)
+        assert thread["author"] == ("sun- agent" if "json" in sent else None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "N\x01e\x02c\x01e\x02s\x01i\x02t\x01o a\x02y\x01u\x02d\x01a",
+        "Necesito ayuda urgente. " * 800 + "Hello there. " * 60_000,
+    ],
+    ids=["between its letters", "before a long English text"],
+)
+async def test_words_that_only_the_thread_would_show_are_not_shown(node: NodeUnderTest, text: str) -> None:
+    response = await node.client.post(RELAY, json={"message": text})
+    thread = (await node.client.get(response.json()["post_url"])).json()
+    assert (thread["title"], thread["body"]) == ("Untitled message", "")
+
+
+async def test_a_message_of_names_only_shows_them(node: NodeUnderTest) -> None:
+    ack = (await node.client.post(RELAY, json={"from": "agent-7", "to": "agent-9", "type": "ping"})).json()
+    assert (await node.client.get(ack["post_url"])).json()["body"] == "agent-7\nagent-9\nping"
+
+
+@pytest.mark.parametrize(
     ("payload", "field"),
     [
         ({"message": 5}, "message"),
+        ({"hello": 5}, "hello"),
         ({"public": "no"}, "public"),
         ({"callback_url": 7}, "callback_url"),
         ({"language": ["en-US"]}, "language"),
@@ -109,7 +215,7 @@ async def test_a_field_of_the_wrong_type_is_named(node: NodeUnderTest, payload: 
 
 @pytest.mark.parametrize("body", ["[]", "5", "null", '"text"'])
 async def test_json_that_is_no_object_is_refused(node: NodeUnderTest, body: str) -> None:
-    response = await node.client.post(RELAY, content=body, headers={"content-type": "application/json"})
+    response = await node.client.post(RELAY, content=body, headers=JSON)
     assert response.status_code == 422
 
 
@@ -128,11 +234,38 @@ async def test_the_third_same_payload_within_a_minute_is_silenced(node: NodeUnde
     assert other.json()["status"] == "acknowledged"
 
 
+async def test_order_and_white_space_do_not_make_json_another_payload(node: NodeUnderTest) -> None:
+    same = [
+        b'{"message": "Hello there", "public": false, "of": {"a": 1, "b": [true, null]}}',
+        b'{"public":false,"of":{"b":[true,null],"a":1},"message":"Hello there"}',
+        b'{"of": {"a": 1, "b": [ true, null ] },\n "message": "Hello\\u0020there", "public": false}',
+    ]
+    answers = [await node.client.post(RELAY, content=body, headers=JSON) for body in same]
+    assert [len(answer.content) > 0 for answer in answers] == [True, True, False]
+
+
+async def test_json_and_a_text_of_the_same_bytes_are_two_payloads(node: NodeUnderTest) -> None:
+    body = b'{"message":"Hello there"}'
+    answers = [await node.client.post(RELAY, content=body, headers=kind) for kind in (JSON, JSON, TEXT, TEXT)]
+    assert all(answer.json()["status"] == "acknowledged" for answer in answers)
+
+
 @pytest.mark.parametrize("header", [{"via": "1.1 relay-node"}, {"webhook-id": "msg_1"}])
 async def test_a_message_that_comes_back_is_silenced(node: NodeUnderTest, header: dict[str, str]) -> None:
     response = await node.client.post(RELAY, json=HELLO, headers=header)
     assert (response.status_code, response.content) == (200, b"")
     assert len(await node.names("*")) == 1  # its place in the limit, and nothing else
+
+
+async def test_a_message_that_passed_a_node_of_a_similar_name_is_kept(node: NodeUnderTest) -> None:
+    response = await node.client.post(RELAY, json=HELLO, headers={"via": "1.1 edge.my-relay-node-proxy.example"})
+    assert response.json()["status"] == "acknowledged"
+
+
+async def test_every_line_of_via_counts(node: NodeUnderTest) -> None:
+    lines = [("via", "1.1 edge.example"), ("via", "1.0 fred, 1.1 relay-node:8000")]
+    response = await node.client.post(RELAY, json=HELLO, headers=lines)
+    assert (response.status_code, response.content) == (200, b"")
 
 
 async def test_exactly_ten_of_sixty_posts_at_once_are_acknowledged(node: NodeUnderTest) -> None:
@@ -164,6 +297,22 @@ async def test_an_idempotency_key_gives_the_same_answer_again(node: NodeUnderTes
     assert other.headers["x-error-code"] == "idempotency.conflict"
 
 
+async def test_a_key_of_a_stream_is_not_one_of_the_relay(node: NodeUnderTest) -> None:
+    sent: dict[str, Any] = {"content": "Hello world", "headers": TEXT | {"idempotency-key": "report-1"}}
+    streamed = (await node.client.post("/api/v1/wire/stream", **sent)).json()
+    relayed = (await node.client.post(RELAY, **sent)).json()
+    assert relayed["reference_id"] != streamed["reference_id"]
+    assert (await node.client.get(relayed["post_url"])).json()["id"] == relayed["reference_id"]
+
+
+async def test_the_same_bytes_as_text_and_as_json_are_two_requests(node: NodeUnderTest) -> None:
+    key = {"idempotency-key": "report-1"}
+    sent = b'{"message": "Hello there", "public": false}'
+    await node.client.post(RELAY, content=sent, headers=key | JSON)
+    other = await node.client.post(RELAY, content=sent, headers=key | TEXT)
+    assert (other.status_code, other.headers["x-error-code"]) == (422, "idempotency.conflict")
+
+
 async def test_keys_of_different_clients_do_not_meet(node: NodeUnderTest) -> None:
     key = {"idempotency-key": "report-1"}
     first = await node.client.post(RELAY, json=HELLO, headers=key)
@@ -190,8 +339,7 @@ async def test_bytes_in_a_stream_are_sent_to_the_artifacts(node: NodeUnderTest) 
 
 async def test_a_body_of_one_mebibyte_is_taken_and_one_byte_more_is_not(node: NodeUnderTest) -> None:
     text = ("All is well with the solar report. " * 40000)[: 1024 * 1024]
-    plain = {"content-type": "text/plain"}
-    assert (await node.client.post(RELAY, content=text, headers=plain)).status_code == 200
-    response = await node.client.post(RELAY, content=text + ".", headers=plain)
+    assert (await node.client.post(RELAY, content=text, headers=TEXT)).status_code == 200
+    response = await node.client.post(RELAY, content=text + ".", headers=TEXT)
     assert response.status_code == 413
     assert response.headers["x-error-code"] == "body.too_large"

@@ -113,13 +113,20 @@ async def test_a_waiting_poller_learns_that_the_session_was_destroyed(node: Node
     assert (await asyncio.wait_for(poll, 10)).status_code == 404
 
 
+async def test_a_waiting_poller_learns_that_the_session_expired(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    await node.store.command("PEXPIRE", keys.session(session["session_id"]), 500)
+    poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 30}))
+    assert (await asyncio.wait_for(poll, 10)).status_code == 404
+
+
 async def test_a_wait_that_ends_answers_with_no_lines(node: NodeUnderTest) -> None:
     session = await opened(node)
     response = await node.client.get(messages(session), params={"wait": 0.05})
     assert response.json()["lines"] == []
 
 
-@pytest.mark.parametrize("body", ["", "   ", "\u202e\u0007"])
+@pytest.mark.parametrize("body", ["", "   ", "\u202e\u0007", "\u200b\u3164", "\u200d"])
 async def test_an_empty_line_is_refused(node: NodeUnderTest, body: str) -> None:
     session = await opened(node)
     response = await node.client.post(messages(session), json={"body": body})
@@ -139,6 +146,16 @@ async def test_control_sequences_are_taken_out_of_a_line(node: NodeUnderTest) ->
     await node.client.post(messages(session), json={"body": "\x1b[31mred\x1b[0m\tand\nplain\x00"})
     page = (await node.client.get(messages(session))).json()
     assert page["lines"][0]["body"] == "red\tand\nplain"
+
+
+async def test_what_nobody_sees_is_taken_out_of_a_line_and_refused_in_a_name(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    await node.client.post(messages(session), json={"body": "می\u200cروم\u200b 👩\u200d🚀\U000e0041"})
+    page = (await node.client.get(messages(session))).json()
+    assert page["lines"][0]["body"] == "می\u200cروم 👩\u200d🚀"
+    line = {"body": "hello", "author": "plan\u200bner"}
+    assert (await node.client.post(messages(session), json=line)).status_code == 422
+    assert (await node.client.post(SESSIONS, json={"label": "\u00ad"})).status_code == 422
 
 
 async def destroy(node: NodeUnderTest, session: dict[str, Any]) -> None:
@@ -205,6 +222,14 @@ async def test_a_retried_line_is_appended_once(node: NodeUnderTest) -> None:
     assert len((await node.client.get(messages(session))).json()["lines"]) == 1
     other = await node.client.post(messages(session), json={"body": "step 2"}, headers=key)
     assert other.status_code == 422
+
+
+async def test_a_line_with_a_key_is_taken_in_the_last_millisecond(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    await node.client.post(messages(session), json={"body": "step 1"})
+    await node.store.command("HSET", keys.session(session["session_id"]), "expires_at", 1)  # all its time is over
+    late = await node.client.post(messages(session), json={"body": "step 2"}, headers={"idempotency-key": "step-2"})
+    assert (late.status_code, late.json()["seq"]) == (200, 2)
 
 
 async def test_a_retried_creation_gives_the_same_session_and_token(node: NodeUnderTest) -> None:

@@ -50,6 +50,7 @@ def test_control_characters_and_lone_surrogates_become_spaces() -> None:
 def test_terminal_codes_and_invisible_characters_vanish() -> None:
     assert clean("\x1b[1;31mred\x1b[0m") == "red"
     assert clean("h\u200bé\u00ad\ufeffy") == "héy"
+    assert clean("h\u034fé\u3164y\U000e0100") == "héy"  # which Python calls printable
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,21 @@ async def test_what_is_not_json_is_refused_everywhere(node: NodeUnderTest, path:
         assert item["type"], name
 
 
+@pytest.mark.parametrize(
+    ("text", "half", "place"),
+    [
+        (r"\ud800", r"\ud800", 9),
+        (r"\uD83D\uDE00 \uDE00", r"\uDE00", 22),
+        (r"\\\ud83d\\\ude00", r"\ud83d", 11),
+    ],
+)
+async def test_half_of_a_surrogate_pair_is_named(node: NodeUnderTest, text: str, half: str, place: int) -> None:
+    wrong = f"body is not JSON: {half} at character {place} is half of a surrogate pair"
+    for path in (f"/api/v1/sessions/{SESSION}/messages", "/api/v1/relay"):
+        response = await node.client.post(path, content=f'{{"body":"{text}"}}', headers=JSON)
+        assert response.json()["detail"] == [{"loc": ["body"], "msg": wrong, "type": "json_invalid"}]
+
+
 @pytest.mark.parametrize("number", ["1e400", "9" * 5000])
 async def test_a_number_that_no_client_could_read_back_is_refused(node: NodeUnderTest, number: str) -> None:
     body = f'{{"message": "hello", "n": {number}}}'
