@@ -1,101 +1,20 @@
 """Outboxes and consumer groups on a real server: at least once, whatever dies (DESIGN 4)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
 from node.store import Store, StoreUnavailable, keys
-from node.store.events import BATCH, DELIVERIES, Consumer, Event, Handler, Janitor
-from node.store.scripts import Script
+from node.store.events import BATCH, DELIVERIES, Consumer, Event
 from tests.node_under_test import until
 from tests.servers import RedisServer, eventually
-from tests.store.conftest import step
-
-GROUP = "readers"
-STREAM = keys.events(7)
-
-ANNOUNCE = """
-local id = redis.call('XADD', key1, '*', 'type', 'thread.posted', 'id', arg1)
-redis.call('SPUBLISH', key1, 'thread.posted')
-return id
-"""
-WRITE: Script = step("write", ANNOUNCE, args=1)
-
-
-class Seen:
-    """A handler that notes what it is given, and fails on what the test names."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[str]] = []
-        self.bad: set[str] = set()
-        self.error: type[Exception] = ValueError
-
-    async def __call__(self, events: Sequence[Event]) -> None:
-        self.batches.append([event.entity for event in events])
-        if any(event.entity in self.bad for event in events):
-            raise self.error("no")
-
-    @property
-    def entities(self) -> set[str]:
-        return {entity for batch in self.batches for entity in batch}
+from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, move, pending, raw, reading, write
 
 
 @pytest.fixture
 def seen() -> Seen:
     return Seen()
-
-
-async def write(store: Store, *entities: str, stream: str = STREAM) -> list[bytes]:
-    """Ids of new events."""
-    ids: list[bytes] = []
-    for entity in entities:
-        written = await store.run(WRITE, [stream], [entity])
-        assert isinstance(written, bytes)
-        ids.append(written)
-    return ids
-
-
-@asynccontextmanager
-async def reading(store: Store, handle: Handler, group: str = GROUP, at_once: int = 1) -> AsyncGenerator[None]:
-    """A consumer for as long as the context lasts."""
-    stop = asyncio.Event()
-    running = asyncio.create_task(Consumer(store, group, handle, at_once=at_once).run(stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await asyncio.wait_for(running, 5)
-
-
-def raw(server: RedisServer, *command: str | bytes | int) -> Any:
-    """The answer as Redis gives it: redis-py makes its own of those about streams."""
-    return server.do("EVAL", "return redis.call(unpack(ARGV))", 0, *command)
-
-
-def pending(server: RedisServer, group: str = GROUP) -> int:
-    """Events that somebody holds; -1 before anybody has joined."""
-    if not server.do("EXISTS", STREAM) or group.encode() not in {
-        row[1] for row in raw(server, "XINFO", "GROUPS", STREAM)
-    }:
-        return -1
-    return raw(server, "XPENDING", STREAM, group)[0]
-
-
-def held_by_the_dead(server: RedisServer, count: int, minutes: float = 1) -> None:
-    """As if a worker had read so many events that long ago, and died."""
-    server.do("XGROUP", "CREATE", STREAM, GROUP, "0")
-    server.do("XREADGROUP", "GROUP", GROUP, "the dead", "COUNT", count, "STREAMS", STREAM, ">")
-    move(server, minutes)
-
-
-def move(server: RedisServer, minutes: float, deliveries: int = 1) -> None:
-    """Let what is pending have been delivered that long ago."""
-    for entry, owner, _, _ in raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1000):
-        age = ("IDLE", int(minutes * 60_000), "RETRYCOUNT", deliveries, "JUSTID")
-        raw(server, "XCLAIM", STREAM, GROUP, owner, 0, entry, *age)
 
 
 async def test_events_are_handled_in_order_and_acknowledged(
@@ -389,66 +308,3 @@ async def test_what_is_being_handled_is_renewed(
 def idle(server: RedisServer) -> int:
     ((_, _, milliseconds, _),) = raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1)
     return milliseconds
-
-
-class TestJanitor:
-    """An outbox keeps what some group has not acknowledged."""
-
-    async def lengths(self, store: Store, server: RedisServer, groups: Sequence[str]) -> tuple[int, bytes]:
-        """Length of the outbox after tidying, and the id of its oldest event."""
-        await Janitor(store, groups).tidy(STREAM)
-        return server.do("XLEN", STREAM), raw(server, "XRANGE", STREAM, "-", "+", "COUNT", 1)[0][0]
-
-    async def acknowledge(self, server: RedisServer, group: str, ids: Sequence[bytes]) -> None:
-        server.do("XGROUP", "CREATE", STREAM, group, "0")
-        server.do("XREADGROUP", "GROUP", group, "reader", "COUNT", len(ids), "STREAMS", STREAM, ">")
-        server.do("XACK", STREAM, group, *ids)
-
-    async def test_only_what_all_groups_acknowledged_is_forgotten(
-        self, store: Store, redis_server: RedisServer
-    ) -> None:
-        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
-        ids = await write(store, *map(str, range(10)))
-        await self.acknowledge(redis_server, "fast", ids)
-        await self.acknowledge(redis_server, "slow", ids[:6])
-        assert await self.lengths(store, redis_server, ["fast", "slow"]) == (4, ids[6])
-
-    async def test_an_event_that_somebody_holds_is_kept_with_all_that_follow(
-        self, store: Store, redis_server: RedisServer
-    ) -> None:
-        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
-        ids = await write(store, *map(str, range(10)))
-        redis_server.do("XGROUP", "CREATE", STREAM, "one", "0")
-        redis_server.do("XREADGROUP", "GROUP", "one", "reader", "STREAMS", STREAM, ">")
-        redis_server.do("XACK", STREAM, "one", *ids[:3], *ids[4:])
-        assert await self.lengths(store, redis_server, ["one"]) == (7, ids[3])
-
-    async def test_nothing_is_forgotten_before_every_group_has_joined(
-        self, store: Store, redis_server: RedisServer
-    ) -> None:
-        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
-        ids = await write(store, *map(str, range(10)))
-        await self.acknowledge(redis_server, "early", ids)
-        assert await self.lengths(store, redis_server, ["early", "late"]) == (10, ids[0])
-
-    async def test_an_outbox_that_does_not_exist_is_not_made(self, store: Store, redis_server: RedisServer) -> None:
-        await Janitor(store, [GROUP]).tidy(STREAM)
-        assert redis_server.do("EXISTS", STREAM) == 0
-
-    async def test_readers_long_silent_are_forgotten_unless_they_hold_something(
-        self, store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        ids = await write(store, "a", "b")
-        redis_server.do("XGROUP", "CREATE", STREAM, GROUP, "0")
-        for reader in ("idle", "holding"):
-            redis_server.do("XREADGROUP", "GROUP", GROUP, reader, "COUNT", 1, "STREAMS", STREAM, ">")
-        redis_server.do("XACK", STREAM, GROUP, ids[0])
-        await Janitor(store, [GROUP]).tidy(STREAM)
-        assert names(redis_server) == {b"idle", b"holding"}
-        monkeypatch.setattr("node.store.events.GONE_MS", -1)
-        await Janitor(store, [GROUP]).tidy(STREAM)
-        assert names(redis_server) == {b"holding"}
-
-
-def names(server: RedisServer) -> set[bytes]:
-    return {row[1] for row in raw(server, "XINFO", "CONSUMERS", STREAM, GROUP)}

@@ -9,8 +9,9 @@ import pytest
 from node.store import Store, keys
 from node.store.events import Consumer, Event
 from node.store.workers import Presence
+from tests.node_under_test import until
 from tests.servers import RedisServer, eventually
-from tests.store.test_events import GROUP, STREAM, Seen, move, pending, raw, until, write
+from tests.store.outbox import GROUP, STREAM, Seen, move, pending, raw, write
 
 
 @pytest.fixture(autouse=True)

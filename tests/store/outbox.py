@@ -1,0 +1,90 @@
+"""An outbox on a real server, as the tests of its readers use it: writing, reading, and what a dead reader leaves."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from node.store import Store, keys
+from node.store.events import Consumer, Event, Handler
+from node.store.scripts import Script
+from tests.servers import RedisServer
+from tests.store.conftest import step
+
+GROUP = "readers"
+STREAM = keys.events(7)
+
+ANNOUNCE = """
+local id = redis.call('XADD', key1, '*', 'type', 'thread.posted', 'id', arg1)
+redis.call('SPUBLISH', key1, 'thread.posted')
+return id
+"""
+WRITE: Script = step("write", ANNOUNCE, args=1)
+
+
+class Seen:
+    """A handler that notes what it is given, and fails on what the test names."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.bad: set[str] = set()
+        self.error: type[Exception] = ValueError
+
+    async def __call__(self, events: Sequence[Event]) -> None:
+        self.batches.append([event.entity for event in events])
+        if any(event.entity in self.bad for event in events):
+            raise self.error("no")
+
+    @property
+    def entities(self) -> set[str]:
+        return {entity for batch in self.batches for entity in batch}
+
+
+async def write(store: Store, *entities: str, stream: str = STREAM) -> list[bytes]:
+    """Ids of new events."""
+    ids: list[bytes] = []
+    for entity in entities:
+        written = await store.run(WRITE, [stream], [entity])
+        assert isinstance(written, bytes)
+        ids.append(written)
+    return ids
+
+
+@asynccontextmanager
+async def reading(store: Store, handle: Handler, group: str = GROUP, at_once: int = 1) -> AsyncGenerator[None]:
+    """A consumer for as long as the context lasts."""
+    stop = asyncio.Event()
+    running = asyncio.create_task(Consumer(store, group, handle, at_once=at_once).run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait_for(running, 5)
+
+
+def raw(server: RedisServer, *command: str | bytes | int) -> Any:
+    """The answer as Redis gives it: redis-py makes its own of those about streams."""
+    return server.do("EVAL", "return redis.call(unpack(ARGV))", 0, *command)
+
+
+def pending(server: RedisServer, group: str = GROUP) -> int:
+    """Events that somebody holds; -1 before anybody has joined."""
+    if not server.do("EXISTS", STREAM) or group.encode() not in {
+        row[1] for row in raw(server, "XINFO", "GROUPS", STREAM)
+    }:
+        return -1
+    return raw(server, "XPENDING", STREAM, group)[0]
+
+
+def held_by_the_dead(server: RedisServer, count: int, minutes: float = 1) -> None:
+    """As if a worker had read so many events that long ago, and died."""
+    server.do("XGROUP", "CREATE", STREAM, GROUP, "0")
+    server.do("XREADGROUP", "GROUP", GROUP, "the dead", "COUNT", count, "STREAMS", STREAM, ">")
+    move(server, minutes)
+
+
+def move(server: RedisServer, minutes: float, deliveries: int = 1) -> None:
+    """Let what is pending have been delivered that long ago."""
+    for entry, owner, _, _ in raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1000):
+        age = ("IDLE", int(minutes * 60_000), "RETRYCOUNT", deliveries, "JUSTID")
+        raw(server, "XCLAIM", STREAM, GROUP, owner, 0, entry, *age)

@@ -1,0 +1,73 @@
+"""What becomes of events that all have seen, and of readers that are no more, on a real server (DESIGN 4)."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from node.store import Store
+from node.store.events import Janitor
+from tests.servers import RedisServer
+from tests.store.outbox import GROUP, STREAM, raw, write
+
+
+class TestJanitor:
+    """An outbox keeps what some group has not acknowledged."""
+
+    async def lengths(self, store: Store, server: RedisServer, groups: Sequence[str]) -> tuple[int, bytes]:
+        """Length of the outbox after tidying, and the id of its oldest event."""
+        await Janitor(store, groups).tidy(STREAM)
+        return server.do("XLEN", STREAM), raw(server, "XRANGE", STREAM, "-", "+", "COUNT", 1)[0][0]
+
+    async def acknowledge(self, server: RedisServer, group: str, ids: Sequence[bytes]) -> None:
+        server.do("XGROUP", "CREATE", STREAM, group, "0")
+        server.do("XREADGROUP", "GROUP", group, "reader", "COUNT", len(ids), "STREAMS", STREAM, ">")
+        server.do("XACK", STREAM, group, *ids)
+
+    async def test_only_what_all_groups_acknowledged_is_forgotten(
+        self, store: Store, redis_server: RedisServer
+    ) -> None:
+        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
+        ids = await write(store, *map(str, range(10)))
+        await self.acknowledge(redis_server, "fast", ids)
+        await self.acknowledge(redis_server, "slow", ids[:6])
+        assert await self.lengths(store, redis_server, ["fast", "slow"]) == (4, ids[6])
+
+    async def test_an_event_that_somebody_holds_is_kept_with_all_that_follow(
+        self, store: Store, redis_server: RedisServer
+    ) -> None:
+        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
+        ids = await write(store, *map(str, range(10)))
+        redis_server.do("XGROUP", "CREATE", STREAM, "one", "0")
+        redis_server.do("XREADGROUP", "GROUP", "one", "reader", "STREAMS", STREAM, ">")
+        redis_server.do("XACK", STREAM, "one", *ids[:3], *ids[4:])
+        assert await self.lengths(store, redis_server, ["one"]) == (7, ids[3])
+
+    async def test_nothing_is_forgotten_before_every_group_has_joined(
+        self, store: Store, redis_server: RedisServer
+    ) -> None:
+        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
+        ids = await write(store, *map(str, range(10)))
+        await self.acknowledge(redis_server, "early", ids)
+        assert await self.lengths(store, redis_server, ["early", "late"]) == (10, ids[0])
+
+    async def test_an_outbox_that_does_not_exist_is_not_made(self, store: Store, redis_server: RedisServer) -> None:
+        await Janitor(store, [GROUP]).tidy(STREAM)
+        assert redis_server.do("EXISTS", STREAM) == 0
+
+    async def test_readers_long_silent_are_forgotten_unless_they_hold_something(
+        self, store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ids = await write(store, "a", "b")
+        redis_server.do("XGROUP", "CREATE", STREAM, GROUP, "0")
+        for reader in ("idle", "holding"):
+            redis_server.do("XREADGROUP", "GROUP", GROUP, reader, "COUNT", 1, "STREAMS", STREAM, ">")
+        redis_server.do("XACK", STREAM, GROUP, ids[0])
+        await Janitor(store, [GROUP]).tidy(STREAM)
+        assert names(redis_server) == {b"idle", b"holding"}
+        monkeypatch.setattr("node.store.events.GONE_MS", -1)
+        await Janitor(store, [GROUP]).tidy(STREAM)
+        assert names(redis_server) == {b"holding"}
+
+
+def names(server: RedisServer) -> set[bytes]:
+    return {row[1] for row in raw(server, "XINFO", "CONSUMERS", STREAM, GROUP)}
