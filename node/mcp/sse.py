@@ -60,7 +60,7 @@ class SseApi:
     async def open(self, request: Request) -> Response:
         """Open a stream; its first event says where to POST messages."""
         cors = self._origin(request)
-        if self._ending or len(self._open) >= MAX_STREAMS or self._clients[request.client] >= MAX_STREAMS_A_CLIENT:
+        if self._is_full(request.client):
             raise Refused("store.busy", retry_after=5)
         stream_id = secrets.token_hex(16)
         await self._streams.keep(stream_id)
@@ -93,6 +93,8 @@ class SseApi:
             listener.hear(b"")
 
     async def _run(self, stream_id: str, request: Request, send: Piece) -> None:
+        if self._is_full(request.client):  # meanwhile, with those that were opened at the same time
+            return
         self._clients[request.client] += 1
         try:
             with await self._streams.listen(stream_id) as listener:
@@ -112,6 +114,11 @@ class SseApi:
                 del self._clients[request.client]
             with suppress(StoreUnavailable):
                 await self._streams.close(stream_id)
+
+    def _is_full(self, client: str) -> bool:
+        """Whether that client gets no stream now."""
+        total, own = self._clients.total(), self._clients[client]
+        return self._ending or total >= MAX_STREAMS or own >= MAX_STREAMS_A_CLIENT
 
     async def _pass_on(self, stream_id: str, listener: Listener, send: Piece) -> None:
         """Until the client is gone, the process stops, or a message may have been lost."""

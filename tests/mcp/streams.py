@@ -45,7 +45,12 @@ class EventStream:
         async with asyncio.timeout(PATIENCE):
             await self._started.wait()
         if self.status == 200 and self._method == "GET":
-            event, self.endpoint = await self.event()
+            opening = asyncio.create_task(self.event())
+            await asyncio.wait((opening, self._task), return_when=asyncio.FIRST_COMPLETED)
+            if not opening.done() and self._pieces.empty():  # it has ended before it began
+                opening.cancel()
+                return self
+            event, self.endpoint = await opening
             assert event == "endpoint"
         return self
 

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -175,6 +176,15 @@ async def test_a_client_may_hold_only_so_many_streams(node: NodeUnderTest, monke
             assert other.status == 200
     async with EventStream(node) as again:
         assert again.status == 200
+
+
+async def test_streams_that_are_opened_at_once_are_no_more_than_a_client_may_hold(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "MAX_STREAMS_A_CLIENT", 2)
+    async with AsyncExitStack() as stack:
+        streams = await asyncio.gather(*(stack.enter_async_context(EventStream(node)) for _ in range(6)))
+        assert sum(stream.endpoint != "" for stream in streams) == 2
 
 
 async def test_a_process_holds_only_so_many_streams(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
