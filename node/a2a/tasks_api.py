@@ -1,7 +1,9 @@
 """The paths under /api/v1/tasks that A2A clients and readers of work contracts share (DESIGN 8).
 
-An A2A client says so with `A2A-Version` or by asking for application/a2a+json, and never sees a
-contract record; everyone else gets the contract as it is. A message task is a Task for everybody.
+An A2A client says so with `A2A-Version` or by asking for application/a2a+json, as all of the official
+ones do; everyone else gets contracts as they are. Whatever is asked for with a word that only one of the
+two has, such as `contextId` or `status=offered`, is answered in that one's form. A message task is a Task
+for everybody.
 """
 
 from typing import Any
@@ -11,6 +13,7 @@ import msgspec
 from node.a2a.api import A2A_MEDIA, negotiated, no_streams
 from node.a2a.errors import A2AError, fault
 from node.a2a.model import SendMessageResponse, Task, TaskList
+from node.a2a.parameters import ListParameters, ReadParameters
 from node.a2a.read import check_version, is_a2a, read_message
 from node.a2a.service import ListQuery, Messages
 from node.a2a.usual import Sent
@@ -75,12 +78,11 @@ class SharedTasksApi:
         self._limiter = limiter
 
     async def list_tasks(self, request: Request) -> Response:
-        """Contracts for a contract status or page; else the A2A tasks of a context."""
+        """Contracts, offered ones if nothing is asked for; for an A2A client or query the A2A tasks of a context."""
         request.notes.append(VARY)
         query = request.query()
         status = query.get("status", "")
-        paged = ("limit" in query or "offset" in query) and not A2A_QUERY & query.keys()
-        if status in STATUSES or (not status and paged and not is_a2a(request)):
+        if status in STATUSES or not (status or is_a2a(request) or A2A_QUERY & query.keys()):
             return await self._contracts.list_tasks(request)
         if status and status not in A2A_STATES:
             both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(A2A_STATES))}"
@@ -163,8 +165,8 @@ class SharedTasksApi:
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.2 and 4.3, the shared paths."""
         shared = {
-            ("GET", "/api/v1/tasks"): (self.list_tasks, TaskList),
-            ("GET", "/api/v1/tasks/{id}"): (self.get_task, Task),
+            ("GET", "/api/v1/tasks"): (self.list_tasks, TaskList, ListParameters),
+            ("GET", "/api/v1/tasks/{id}"): (self.get_task, Task, ReadParameters),
         }
         contracts = [
             _shared(route, *shared[route.method, route.path]) if (route.method, route.path) in shared else route
@@ -213,10 +215,10 @@ class SharedTasksApi:
         )
 
 
-def _shared(route: Route, handler: Handler, view: Any) -> Route:
-    """An operation on contracts that answers an A2A client with `view`, and others where they ask for nothing else."""
+def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struct]) -> Route:
+    """An operation on contracts that answers an A2A client with `view`; `query` has the words of both readers."""
     also = (Also("application/json", view), Also(A2A_MEDIA, view))
-    return msgspec.structs.replace(route, handler=handler, also=also, fault=shared_fault)
+    return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
 
 
 def _offer(sent: Sent) -> NewTask:
