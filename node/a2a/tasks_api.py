@@ -21,7 +21,7 @@ from node.a2a.view import contract_as_task
 from node.refusal import Invalid, Refused
 from node.store.keys import digest
 from node.tasks.api import TasksApi
-from node.tasks.model import STATUSES, Cancellation, NewTask, TaskQuery
+from node.tasks.model import STATUSES, Cancellation, NewTask, OfferedTask, TaskQuery
 from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
 from node.text.plain import first_sentence, is_one_line
@@ -119,17 +119,27 @@ class SharedTasksApi:
 
     async def offer(self, request: Request) -> Response:
         """An A2A message becomes an offered contract."""
-        await self._limiter.hold(request, "task")
-        sent = await read_message(request)
-        once = once_of(request, "a2a-task", await request.body())
+        held = await self._limiter.hold(request, "task")
         try:
-            contract, replayed = await self._tasks.create(_offer(sent), None, once)
-        except Invalid as invalid:
-            raise _in_message(invalid) from None
+            contract, replayed = await self._offer(request)
+        except (A2AError, Refused, Invalid):
+            await self._limiter.let_go(request.client, "task", held)
+            raise
         if replayed:
+            await self._limiter.let_go(request.client, "task", held)
             mark_replayed(request)
         task = contract_as_task(contract, publisher_token=contract.publisher_token)
         return negotiated(request, SendMessageResponse(task=task))
+
+    async def _offer(self, request: Request) -> tuple[OfferedTask, bool]:
+        sent = await read_message(request)
+        body = await request.body()
+        await self._limiter.weigh(request, len(body))
+        once = once_of(request, "a2a-task", body)
+        try:
+            return await self._tasks.create(_offer(sent), None, once)
+        except Invalid as invalid:
+            raise _in_message(invalid) from None
 
     async def _task(self, task_id: str, history_length: int | None) -> Task:
         task = await self._messages.get(task_id, history_length)

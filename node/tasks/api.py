@@ -1,5 +1,6 @@
 """/api/v1/tasks for readers of work contracts (SPEC 4.3); the A2A view of the same paths is `node.a2a`."""
 
+from node.refusal import Invalid, Refused
 from node.tasks.model import (
     Cancellation,
     ClaimedTask,
@@ -37,15 +38,24 @@ class TasksApi:
 
     async def create(self, request: Request) -> Response:
         """Offer a contract."""
-        await self._limiter.hold(request, "task")
-        new = await read_json(request, NewTask)
-        await self._limiter.weigh(request, len(await request.body()))
-        signed = await self._signatures.of(request, SHOWN)
-        once = once_of(request, "task", await request.body(), who=new.publisher_id, key=new.idempotency_key)
-        task, replayed = await self._tasks.create(new, signed, once)
+        held = await self._limiter.hold(request, "task")
+        try:
+            task, replayed = await self._offer(request)
+        except (Refused, Invalid):
+            await self._limiter.let_go(request.client, "task", held)
+            raise
         if replayed:
+            await self._limiter.let_go(request.client, "task", held)
             mark_replayed(request)
         return created(task, task.url)
+
+    async def _offer(self, request: Request) -> tuple[OfferedTask, bool]:
+        new = await read_json(request, NewTask)
+        body = await request.body()
+        await self._limiter.weigh(request, len(body))
+        signed = await self._signatures.of(request, SHOWN)
+        once = once_of(request, "task", body, who=new.publisher_id, key=new.idempotency_key)
+        return await self._tasks.create(new, signed, once)
 
     async def list_tasks(self, request: Request) -> Response:
         """Contracts of one status, newest first."""
