@@ -94,8 +94,6 @@ class SharedTasksApi:
         """A message task as a Task; a contract in its reader's form."""
         request.notes.append(VARY)
         task_id = request.params["id"]
-        if task_id.endswith(":subscribe"):  # the proto's annotation says GET, the text says POST
-            raise no_streams()
         length = _history_length(request)
         if is_a2a(request):
             check_version(request)
@@ -194,13 +192,17 @@ class SharedTasksApi:
                 also=(Also(A2A_MEDIA, Task),),
                 fault=fault,
             ),
-            Route(
-                method="POST",
-                path="/api/v1/tasks/{id}:subscribe",
-                handler=self.refuse_subscription,
-                summary="Streaming is reported as unsupported",
-                tag="a2a",
-                fault=fault,
+            *(
+                Route(
+                    method=method,
+                    path="/api/v1/tasks/{id}:subscribe",
+                    handler=self.refuse_subscription,
+                    summary="Streaming is reported as unsupported",
+                    tag="a2a",
+                    fault=fault,
+                    hidden=method == "GET",
+                )
+                for method in ("POST", "GET")  # the protocol's text says POST, its proto's annotation GET
             ),
             Route(
                 method="POST",

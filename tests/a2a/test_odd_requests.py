@@ -88,10 +88,39 @@ async def test_a_step_that_the_protocol_does_not_have_is_named_so(node: NodeUnde
 async def test_a_task_takes_no_post_without_a_verb(node: NodeUnderTest) -> None:
     response = await node.client.post("/api/v1/tasks/some-task", headers=A2A)
     assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
-    response = await node.client.get("/api/v1/tasks/some-task:cancel", headers=A2A)
-    assert response.status_code == 404
     response = await node.client.delete("/api/v1/tasks/some-task:cancel", headers=A2A)
     assert (response.status_code, response.headers["allow"]) == (405, "OPTIONS, POST")
+
+
+@pytest.mark.parametrize("headers", [A2A, {}])
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/api/v1/message:send", "OPTIONS, POST"),
+        ("DELETE", "/api/v1/message:stream", "OPTIONS, POST"),
+        ("GET", "/api/v1/a2a/tasks", "OPTIONS, POST"),
+        ("GET", "/api/v1/tasks/some-task:cancel", "OPTIONS, POST"),
+        ("DELETE", "/api/v1/tasks/some-task:subscribe", "GET, HEAD, OPTIONS, POST"),
+        ("POST", "/api/v1/extendedAgentCard", "GET, HEAD, OPTIONS"),
+    ],
+)
+async def test_a_method_that_a_path_does_not_take_is_refused_in_the_protocols_form(
+    node: NodeUnderTest, method: str, path: str, allowed: str, headers: dict[str, str]
+) -> None:
+    response = await node.client.request(method, path, headers=headers)
+    assert (response.status_code, response.headers["allow"]) == (405, allowed)
+    assert (response.json()["error"]["code"], reason(response.json())) == (405, "METHOD_NOT_ALLOWED")
+
+
+async def test_a_host_that_is_none_is_refused_in_the_protocols_form(node: NodeUnderTest) -> None:
+    response = await node.client.post(SEND, json=message(), headers=A2A | {"host": "two words"})
+    assert (response.status_code, reason(response.json())) == (400, "INVALID_REQUEST")
+
+
+async def test_a_shared_path_refuses_a_method_in_its_readers_form(node: NodeUnderTest) -> None:
+    for path in ("/api/v1/tasks", "/api/v1/tasks/some-task"):
+        spoken = (await node.client.delete(path, headers=A2A)).json()["error"]
+        assert (await node.client.delete(path)).json() == {"error": spoken["message"]}
 
 
 @pytest.mark.parametrize("headers", [JSON, {}, {"content-type": "application/a2a+json"}])
