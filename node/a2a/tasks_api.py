@@ -12,7 +12,7 @@ import msgspec
 
 from node.a2a.api import A2A_MEDIA, negotiated, no_streams
 from node.a2a.errors import A2AError, fault
-from node.a2a.model import SendMessageResponse, Task, TaskList
+from node.a2a.model import Message, SendMessageResponse, Task, TaskList
 from node.a2a.parameters import ListParameters, ReadParameters
 from node.a2a.read import check_version, is_a2a, read_message
 from node.a2a.service import ListQuery, Messages
@@ -51,7 +51,7 @@ A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
 TITLE_LENGTH = 120
 
 NAMED_LENGTH = 128
-"""Characters of a context's or message's id that may be part of a publisher_id."""
+"""Characters of a message's id that may be part of a publisher_id."""
 
 PLACES = {
     "publisher_id": ("body", "message", "metadata", "publisherId"),
@@ -133,11 +133,23 @@ class SharedTasksApi:
         sent = await read_message(request)
         body = await request.body()
         await self._limiter.weigh(request, len(body))
+        await self._check_place(sent.message)
         once = once_of(request, "a2a-task", body)
         try:
             return await self._tasks.create(_offer(sent), None, once)
         except Invalid as invalid:
             raise _in_message(invalid) from None
+
+    async def _check_place(self, message: Message) -> None:
+        """Refuse an offer that shall be part of something: a contract is always new.
+
+        Everybody can read a contract and its context, and who knows a contextId may read what was said there.
+        """
+        if message.task_id is not None:
+            await self._messages.check_task(message.task_id, message.context_id)
+        if message.context_id is not None:
+            why = "a contract is public and has a context of its own; leave contextId out"
+            raise Invalid.field("body", "message", "contextId", msg=why)
 
     async def _task(self, task_id: str, history_length: int | None) -> Task:
         task = await self._messages.get(task_id, history_length)
@@ -236,7 +248,7 @@ def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struc
 def _offer(sent: Sent) -> NewTask:
     """The contract that a message offers. Its metadata may say publisherId and title."""
     asked = {**sent.metadata, **(sent.message.metadata or {})}
-    named = sent.message.context_id or sent.message.message_id
+    named = sent.message.message_id
     if len(named) > NAMED_LENGTH or not is_one_line(named):
         named = digest(named)
     offer = {

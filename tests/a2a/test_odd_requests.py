@@ -273,12 +273,27 @@ async def test_an_offer_that_makes_no_contract_names_the_place_in_the_message(
     assert fields(response.json()) == [field]
 
 
-@pytest.mark.parametrize("context", ["c" * 256, "two\nlines", "agent-7"])
-async def test_an_offer_without_a_publisher_is_that_of_its_context(node: NodeUnderTest, context: str) -> None:
-    tasks = [await made(node, OFFER, contextId=context) for _ in range(2)]
+@pytest.mark.parametrize("message_id", ["m" * 256, "two\nlines", "message-7"])
+async def test_an_offer_without_a_publisher_is_that_of_its_message(node: NodeUnderTest, message_id: str) -> None:
+    tasks = [await made(node, OFFER, messageId=message_id) for _ in range(2)]
     publishers = {task["metadata"]["publisherId"] for task in tasks}
     assert len(publishers) == 1
     assert publishers.pop().startswith("a2a:")
+
+
+async def test_an_offer_is_part_of_no_context_and_no_task(node: NodeUnderTest) -> None:
+    """A contextId used to be replaced, and was part of the publisher_id that everybody can read."""
+    task = await made(node, SEND, contextId="c")
+    contract = await made(node, OFFER)
+    for said, status, why in (
+        ({"contextId": "c"}, 400, "INVALID_PARAMS"),
+        ({"taskId": "no-such-task"}, 404, "TASK_NOT_FOUND"),
+        ({"taskId": task["id"]}, 400, "UNSUPPORTED_OPERATION"),
+        ({"taskId": task["id"], "contextId": "d"}, 400, "INVALID_PARAMS"),
+        ({"taskId": contract["id"]}, 400, "UNSUPPORTED_OPERATION"),
+    ):
+        response = await node.client.post(OFFER, json=message(**said), headers=A2A)
+        assert (response.status_code, reason(response.json())) == (status, why), said
 
 
 async def test_an_offer_in_another_language_is_refused(node: NodeUnderTest) -> None:
