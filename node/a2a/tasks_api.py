@@ -12,6 +12,7 @@ import msgspec
 
 from node.a2a.api import A2A_MEDIA, negotiated, no_streams
 from node.a2a.errors import A2AError, fault
+from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import Message, SendMessageResponse, Task, TaskList
 from node.a2a.parameters import ListParameters, ReadParameters
 from node.a2a.read import check_version, is_a2a, read_message
@@ -201,6 +202,7 @@ class SharedTasksApi:
                 summary="Cancel a task",
                 tag="a2a",
                 answers=Task,
+                shows=CANCELED,
                 also=(Also(A2A_MEDIA, Task),),
                 fault=fault,
             ),
@@ -224,7 +226,8 @@ class SharedTasksApi:
                 tag="a2a",
                 answers=SendMessageResponse,
                 also=(Also(A2A_MEDIA, SendMessageResponse),),
-                errors=("language.not_english",),
+                shows=OFFERED,
+                errors=("language.not_english", "idempotency.conflict"),
                 limit="task",
                 example={
                     "message": {

@@ -10,7 +10,7 @@ import msgspec
 
 from node.config import Limit, Limits, Settings
 from node.site.examples import answer_text, curl
-from node.web.openapi import IDEMPOTENCY, SIGNATURE, entry_of, limit_text, own_codes, types_of
+from node.web.openapi import SIGNATURE, entry_of, limit_text, own_codes, takes_key, types_of
 from node.web.route import Route
 from node.web.schema import Schemas
 
@@ -57,6 +57,8 @@ class Operation(msgspec.Struct, frozen=True):
     errors: list[tuple[int, str]]
     fields: list[Field]
     parameters: list[Field]
+    headers: list[Field]
+    """Those that mean something particular here."""
     is_idempotent: bool
     can_be_signed: bool
     same_as: str | None
@@ -125,7 +127,8 @@ def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -
         errors=sorted((entry_of(code).status, code) for code in own_codes(route)),
         fields=_fields(schemas.whole(schemas.use(route.body))) if route.body is not None else [],
         parameters=_fields(_query_schema(route.query)) if route.query else [],
-        is_idempotent=IDEMPOTENCY in route.errors,
+        headers=[Field(name, "string", False, meaning) for name, meaning in route.headers],
+        is_idempotent=takes_key(route),
         can_be_signed=SIGNATURE in route.errors,
         same_as=f"{route.method} {first}" if first != route.path else None,
     )

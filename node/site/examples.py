@@ -6,7 +6,7 @@ import msgspec
 
 from node.web.openapi import PARAMETER, takes_json
 from node.web.route import Route
-from node.web.sample import sample
+from node.web.sample import answer_of, sample
 from node.web.schema import Schemas
 
 TEXT_EXAMPLE = "Hello from one agent to another."
@@ -39,4 +39,4 @@ def answer_text(route: Route, schemas: Schemas, base: str) -> str | None:
     """The shape of the answer on one line; None where it is not JSON."""
     if route.answers is None:
         return None
-    return msgspec.json.encode(sample(schemas.use(route.answers), schemas, base=base)).decode()
+    return msgspec.json.encode(answer_of(route, schemas, base)).decode()

@@ -1,6 +1,7 @@
 """/api/v1/tasks for readers of work contracts (SPEC 4.3); the A2A view of the same paths is `node.a2a`."""
 
 from node.refusal import Invalid, Refused
+from node.tasks import examples
 from node.tasks.model import (
     Cancellation,
     ClaimedTask,
@@ -26,6 +27,14 @@ from node.web.signature import Signatures
 
 SHOWN = ("publisher_id", "title", "description", "input_artifact_ids", "lease_seconds", "require_proof")
 """Fields of an offer that its record shows, so that its proof may carry them."""
+
+REPEATED_OFFER = (
+    "Keep it secret: the same key and body of the same publisher_id, from any address, get the same contract again "
+    "with its publisher_token; another body gets 422"
+)
+REPEATED_CLAIM = (
+    "Keep it secret: a claim repeated with it by the same assignee_id, from any address, gets the same claim_token"
+)
 
 
 class TasksApi:
@@ -126,6 +135,7 @@ class TasksApi:
                 tag="tasks",
                 query=PageQuery,
                 answers=TaskPage,
+                shows=examples.PAGE,
             ),
             Route(
                 method="GET",
@@ -135,6 +145,7 @@ class TasksApi:
                 tag="tasks",
                 query=TaskQuery,
                 answers=Task,
+                shows=examples.COMPLETED,
                 errors=("task.unknown",),
             ),
         )
@@ -148,7 +159,9 @@ class TasksApi:
                 summary="Offer a work contract",
                 tag="tasks",
                 body=NewTask,
+                headers=(("Idempotency-Key", REPEATED_OFFER),),
                 answers=OfferedTask,
+                shows=examples.OFFERED,
                 status=201,
                 errors=("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed"),
                 limit="task",
@@ -167,6 +180,7 @@ class TasksApi:
                 tag="tasks",
                 body=Transition,
                 answers=Task,
+                shows=examples.IN_PROGRESS,
                 errors=(
                     "task.unknown",
                     "task.actor",
@@ -187,6 +201,7 @@ class TasksApi:
                 tag="tasks",
                 body=Cancellation,
                 answers=Task,
+                shows=examples.CANCELED,
                 errors=("task.unknown", "task.proof", "task.state", "signature.invalid", "signature.replayed"),
                 example={"publisher_token": "the token that creation returned"},
             ),
@@ -202,8 +217,9 @@ class TasksApi:
                 summary="Claim an offered contract: the first claimer wins",
                 tag="tasks",
                 body=NewClaim,
-                headers=(("Idempotency-Key", "A repeated claim by the same assignee gets the same claim_token"),),
+                headers=(("Idempotency-Key", REPEATED_CLAIM),),
                 answers=ClaimedTask,
+                shows=examples.CLAIMED,
                 errors=("task.unknown", "task.claimed", "task.state", "signature.invalid", "signature.replayed"),
                 limit="claim",
                 example={"assignee_id": "summary-agent"},
@@ -227,6 +243,7 @@ class TasksApi:
                 tag="tasks",
                 body=Holding,
                 answers=Task,
+                shows=examples.CLAIMED,
                 errors=holding,
                 example={"claim_token": "the token that the claim returned"},
             ),
@@ -238,6 +255,7 @@ class TasksApi:
                 tag="tasks",
                 body=Holding,
                 answers=Task,
+                shows=examples.RELEASED,
                 errors=holding,
                 example={"claim_token": "the token that the claim returned"},
             ),

@@ -15,7 +15,7 @@ from node.config import Limit, Limits
 from node.refusal import Issue
 from node.web.errors import CATALOGUE, Entry
 from node.web.route import Also, Route
-from node.web.sample import sample
+from node.web.sample import answer_of, sample
 from node.web.schema import IN_OPENAPI, Schema, Schemas, openapi_30
 
 PARAMETER = re.compile(r"\{(\w+)\}")
@@ -114,6 +114,11 @@ def takes_json(route: Route) -> bool:
     return route.body is not None or route.example is not None
 
 
+def takes_key(route: Route) -> bool:
+    """Whether the operation takes an Idempotency-Key."""
+    return IDEMPOTENCY in route.errors or any(name == "Idempotency-Key" for name, _ in route.headers)
+
+
 def own_codes(route: Route) -> list[str]:
     """The error codes that tell an operation apart from others, and that of its limit."""
     return [*route.errors, *(["limit.exceeded"] if route.limit else [])]
@@ -208,7 +213,7 @@ class _Builder:
         if route.query is not None:
             found += _query_parameters(route.query)
         found += [
-            {"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}}
+            {"name": name, "in": "header", "description": meaning, "schema": _header_schema(name)}
             for name, meaning in route.headers
         ]
         own = {parameter["name"] for parameter in found}
@@ -238,11 +243,11 @@ class _Builder:
         headers = ["X-Request-Id"]
         headers += ["Location"] if route.status == 201 else []
         headers += ["RateLimit", "RateLimit-Policy"] if route.limit else []
-        headers += ["Idempotency-Replayed"] if IDEMPOTENCY in route.errors else []
+        headers += ["Idempotency-Replayed"] if takes_key(route) else []
         response: Schema = {"description": route.success, "headers": _headers(headers)}
         if route.answers is not None:
             use = self._schemas.use(route.answers)
-            value = sample(use, self._schemas, base=self._base_url)
+            value = answer_of(route, self._schemas, self._base_url)
             response["content"] = {route.media_type: {"schema": openapi_30(use), "example": value}}
         elif route.media_type:
             response["content"] = {route.media_type: {"schema": {} if "json" in route.media_type else _TEXT}}
@@ -297,6 +302,11 @@ _EMPTY = {"type": "string", "maxLength": 0}
 
 def _headers(names: Iterable[str]) -> dict[str, Schema]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _header_schema(name: str) -> Schema:
+    """That of a header which other operations take as well, where this one means something of its own."""
+    return PARAMETERS[name]["schema"] if name in PARAMETERS else {"type": "string"}
 
 
 def _query_parameters(query: type[msgspec.Struct]) -> list[Schema]:

@@ -54,6 +54,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """The class of its limit in `Limits`, if it has one."""
     example: Any = None
     """A request body that works as it stands (JSON value), for OpenAPI and llms-full.txt."""
+    shows: Any = None
+    """What an example of the answer has beyond or instead of what its type alone gives; UNSET leaves a member out."""
     fault: Fault | None = None
     """How failures are shown, where the protocol has a form of its own."""
     hidden: bool = False
