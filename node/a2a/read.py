@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from node.a2a.errors import A2AError
 from node.a2a.model import Message, Part
-from node.a2a.usual import ID_LENGTH, Sent, usual
+from node.a2a.usual import ID_LENGTH, Sent, is_blank, usual
 from node.refusal import Invalid, Issue, Refused
 from node.web.http import Request
 from node.web.json import decode, media_type
@@ -91,7 +91,7 @@ def _message(value: object) -> tuple[Message, str]:
         raise _wrong("message.parts", "Must be a list.")
     parts = [_part(part, n) for n, part in enumerate(cast("list[object]", fields["parts"]))]
     text = "\n".join(part.text or "" for part in parts)
-    if not text.strip():
+    if is_blank(text):
         raise _wrong("message.parts.0.text", "Must hold text.")
     message = Message(
         message_id=fields["messageId"],

@@ -4,16 +4,21 @@ Whatever else a request may hold, or get wrong, is read field by field in `node.
 """
 
 from typing import Annotated, Any, Literal
+from unicodedata import category
 
 import msgspec
 from msgspec import Meta
 
 from node.a2a.model import Message, Part
 from node.refusal import Invalid
+from node.text.plain import readable
 from node.web.json import decode
 
 ID_LENGTH = 256
 """Characters of an id that a client chooses."""
+
+FORMAT = "Cf"
+"""Unicode's category of characters that say how others are shown."""
 
 Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH)]
 
@@ -68,6 +73,14 @@ class Sent(msgspec.Struct):
     metadata: dict[str, Any]
 
 
+def is_blank(text: str) -> bool:
+    """Whether a reader would see nothing of `text`: it holds spaces, control, bidi and format characters only."""
+    if text.isprintable():
+        return not text.strip()
+    shown = readable(text) if "\x1b" in text else text
+    return all(char.isspace() or category(char) == FORMAT or not readable(char) for char in shown)
+
+
 def usual(body: bytes) -> Sent | None:
     """The message of an ordinary request, or None."""
     try:
@@ -76,7 +89,7 @@ def usual(body: bytes) -> Sent | None:
         return None
     said = request.message
     text = said.parts[0].text if len(said.parts) == 1 else "\n".join(part.text for part in said.parts)
-    if not text.strip():
+    if is_blank(text):
         return None
     message = Message(
         message_id=said.message_id,

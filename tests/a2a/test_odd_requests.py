@@ -247,6 +247,18 @@ async def test_several_parts_are_one_text_and_come_back_as_they_were(node: NodeU
     assert task["history"][0]["parts"] == parts
 
 
+BLANK = ["", " ", "\n\t", "\u0000", "\u202e", "\u200b\ufeff", "\u00ad", "\u2066 \u2069", "\x1b[31m\x1b[0m", "\uffff"]
+
+
+@pytest.mark.parametrize("path", [SEND, OFFER])
+@pytest.mark.parametrize("text", BLANK)
+async def test_a_text_of_which_nothing_can_be_seen_is_none(node: NodeUnderTest, text: str, path: str) -> None:
+    response = await node.client.post(path, json=message(text), headers=A2A)
+    assert (response.status_code, fields(response.json())) == (400, ["message.parts.0.text"])
+    seen = await node.client.post(path, json=message(f"{text}\nHello from agent A."), headers=A2A)
+    assert seen.status_code == 200
+
+
 async def test_nesting_without_end_is_refused(node: NodeUnderTest) -> None:
     body = '{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"Hi"}],"metadata":{"x":%s}}}'
     for depth in (100, 100_000):
