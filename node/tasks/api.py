@@ -28,6 +28,8 @@ from node.web.signature import Signatures
 SHOWN = ("publisher_id", "title", "description", "input_artifact_ids", "lease_seconds", "require_proof")
 """Fields of an offer that its record shows, so that its proof may carry them."""
 
+CONFLICT = "idempotency.conflict"
+
 REPEATED_OFFER = (
     "Keep it secret: the same key and body of the same publisher_id, from any address, get the same contract again "
     "with its publisher_token; another body gets 422"
@@ -64,7 +66,12 @@ class TasksApi:
         await self._limiter.weigh(request, len(body))
         signed = await self._signatures.of(request, SHOWN)
         once = once_of(request, "task", body, who=new.publisher_id, key=new.idempotency_key)
-        return await self._tasks.create(new, signed, once)
+        try:
+            return await self._tasks.create(new, signed, once)
+        except Refused as refused:
+            if refused.code == CONFLICT and new.idempotency_key is not None:
+                raise Refused(CONFLICT, loc=("body", "idempotency_key")) from None
+            raise
 
     async def list_tasks(self, request: Request) -> Response:
         """Contracts of one status, newest first."""
@@ -163,7 +170,7 @@ class TasksApi:
                 answers=OfferedTask,
                 shows=examples.OFFERED,
                 status=201,
-                errors=("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed"),
+                errors=("language.not_english", CONFLICT, "signature.invalid", "signature.replayed"),
                 limit="task",
                 example={
                     "publisher_id": "report-desk",
@@ -187,7 +194,7 @@ class TasksApi:
                     "task.token",
                     "task.proof",
                     "task.state",
-                    "idempotency.conflict",
+                    CONFLICT,
                     "signature.invalid",
                     "signature.replayed",
                 ),
