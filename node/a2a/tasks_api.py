@@ -214,7 +214,6 @@ class SharedTasksApi:
                     summary="Streaming is reported as unsupported",
                     tag="a2a",
                     fault=fault,
-                    hidden=method == "GET",
                 )
                 for method in ("POST", "GET")  # the protocol's text says POST, its proto's annotation GET
             ),

@@ -9,7 +9,6 @@ from node.ops.health import HealthApi
 from node.relay.api import RelayApi
 from node.sessions.api import SessionsApi
 from node.tasks.api import TasksApi
-from node.web.openapi import described
 from node.web.route import Route
 
 NOBODY = cast("Any", None)
@@ -17,8 +16,8 @@ NOBODY = cast("Any", None)
 
 
 def room_routes() -> list[Route]:
-    """The operations of the rooms that the documents show."""
-    rooms = [
+    """The operations of the rooms."""
+    return [
         *RelayApi(NOBODY, NOBODY).routes(),
         *BoardApi(NOBODY, NOBODY, NOBODY).routes(),
         *SharedTasksApi(NOBODY, NOBODY, TasksApi(NOBODY, NOBODY, NOBODY), NOBODY).routes(),
@@ -26,4 +25,3 @@ def room_routes() -> list[Route]:
         *FeedbackApi(NOBODY, NOBODY).routes(),
         *HealthApi(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY).routes(),
     ]
-    return described(rooms)
