@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Says how an attempt ended: over, or once more. A callback that has got something newer to tell since it
--- was taken is sent again in any case. Safe to repeat, and when memory is full: what was delivered and cannot
--- be settled would be sent again and again.
+-- was taken is sent again once this is delivered; dropped or dead, it ends with all that it had to tell, and a
+-- dead letter holds the newest. Safe to repeat, and when memory is full: what was delivered and cannot be
+-- settled would be sent again and again.
 -- KEYS[1] callback  callback:{p}:<name>
 -- KEYS[2] due       callbacks:{p}
 -- KEYS[3] dead      callbacks-dead:{p}

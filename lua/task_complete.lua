@@ -1,6 +1,7 @@
 #!lua
--- Completes a claimed contract with its result, for whoever holds the claim. The same result again gets the
--- same answer; what was completed by a transition has the result null.
+-- Completes a claimed contract with its result, for whoever holds the claim. The same bytes again get the
+-- same answer (whether others are the same JSON is for the caller to see); what was completed by a transition
+-- has the result null.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] events   events:{p}

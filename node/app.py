@@ -45,8 +45,9 @@ from node.tasks.api import TasksApi
 from node.text import english
 from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
-from node.web.http import Message, Receive, Request, Response, Scope, Send
+from node.web.http import Fault, Message, Receive, Request, Response, Scope, Send
 from node.web.limits import Limiter, Quotas
+from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import router
 from node.web.signature import Signatures
@@ -108,6 +109,7 @@ class WebNode:
         self.mounted = mounted_of(self._rooms.blobs)
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes
         self.hot = [route for route in served if (route.method, route.path) in HOT]
+        self._paths = Paths(self.routes)
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
         self._router = router(routed, counted, Pages(settings, ASSETS).missing)
@@ -136,6 +138,10 @@ class WebNode:
     def refuses(self, client: str) -> bool:
         """Whether the operator has blocked a client."""
         return client in self._blocked
+
+    def fault(self, method: str, path: str) -> Fault:
+        """How the operation there shows its failures."""
+        return self._paths.fault(method, path)
 
     def drain(self) -> None:
         """Tell load balancers to turn away."""

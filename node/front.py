@@ -23,9 +23,10 @@ from node.parts import DRAIN, RELEASE_WAITERS
 from node.refusal import Refused
 from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
-from node.web.errors import code_of, refusal, response_to
+from node.web.errors import code_of, response_to
 from node.web.http import (
     Disconnected,
+    Fault,
     Header,
     Message,
     Receive,
@@ -71,8 +72,6 @@ CLOSE: Header = (b"connection", b"close")
 _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
 """A host and perhaps a port (RFC 9110 §7.2)."""
 
-BLOCKED = refusal(Refused("client.blocked"))
-
 
 class Node(Protocol):
     """What the composition root hands over once a process is ready to serve."""
@@ -86,6 +85,8 @@ class Node(Protocol):
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def refuses(self, client: str) -> bool: ...
+
+    def fault(self, method: str, path: str) -> Fault: ...
 
     def drain(self) -> None: ...
 
@@ -107,6 +108,7 @@ class Front:
         self._router: ASGIApp | None = None
         self._answer: ASGIApp = self._serve
         self._refuses: Callable[[str], bool] = _refuses_nobody
+        self._fault: Callable[[str, str], Fault] = _plainly
         self._deadlines = Deadlines()
         # Unique over processes and restarts, and cheaper than a random one for each request.
         self._request_prefix = os.urandom(5).hex()
@@ -123,8 +125,8 @@ class Front:
         REQUEST.set(request_id)
         request = Request(scope, receive, self._addresses.of(scope), request_id, self._deadlines)
         if self._refuses(request.client) and request.path not in HEALTH:
-            tally.UNROUTED.add(BLOCKED.status)
-            return await respond(request, BLOCKED, _without_body(send) if request.method == "HEAD" else send)
+            await self._refuse(request, "client.blocked", _without_body(send) if request.method == "HEAD" else send)
+            return None
         if request.path.startswith(self._mounts):
             return await self._mount(request)(scope, receive_all(scope, receive), _with_request_id(request, send))
         is_head = request.method == "HEAD"
@@ -133,8 +135,7 @@ class Front:
             scope["method"] = request.method = "GET"
             send = _without_body(send)
         if not _is_host(request.header(b"host")) or request.repeats(b"host"):
-            tally.UNROUTED.add(400)
-            await respond(request, refusal(Refused("host.invalid")), send)
+            await self._refuse(request, "host.invalid", send)
         elif (route := self._hot(request)) is not None:
             response = await counted(route, request)
             if isinstance(response, Streaming):
@@ -153,6 +154,12 @@ class Front:
                 # Granian closes such a connection only when its last reader is gone.
                 del scope["relay.request"]
         return None
+
+    async def _refuse(self, request: Request, code: str, send: Send) -> None:
+        """Refuse what gets to no handler, in the form of its path: protocols have errors of their own."""
+        response = self._fault(request.method, request.path)(request, Refused(code))
+        tally.UNROUTED.add(response.status)
+        await respond(request, response, send)
 
     def _mount(self, request: Request) -> ASGIApp:
         """The app that answers for all methods below a path by itself, headers and errors included."""
@@ -186,6 +193,7 @@ class Front:
         self._mounts = tuple(node.mounted)
         self._router = node.router
         self._refuses = node.refuses
+        self._fault = node.fault
         with suppress(NotImplementedError, ValueError):  # not in the main thread: a test
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(DRAIN, self._drain, node)
@@ -295,6 +303,10 @@ def _closing(send: Send) -> Send:
         await send(message)
 
     return send_on
+
+
+def _plainly(_method: str, _path: str) -> Fault:
+    return response_to
 
 
 def _refuses_nobody(_client: str) -> bool:

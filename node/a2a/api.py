@@ -1,6 +1,7 @@
 """A2A operations on messages, and those the node does not support (SPEC 4.2)."""
 
 from node.a2a.errors import A2AError, fault
+from node.a2a.examples import ACKNOWLEDGED
 from node.a2a.model import SendMessageResponse
 from node.a2a.read import check_version, read_message
 from node.a2a.service import Messages
@@ -92,7 +93,8 @@ class A2AApi:
                 tag="a2a",
                 answers=SendMessageResponse,
                 also=(Also(A2A_MEDIA, SendMessageResponse),),
-                errors=("language.not_english", "body.media_type", "body.too_large"),
+                shows=ACKNOWLEDGED,
+                errors=("language.not_english", "body.media_type", "body.too_large", "idempotency.conflict"),
                 limit="message",
                 example={
                     "message": {

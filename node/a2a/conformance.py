@@ -64,10 +64,11 @@ class HookedMessages(Messages):
         await self._redis.command("HSET", keys.task(task_id), "canceled", "1")
         return await self.get(task_id)
 
-    async def _check_task(self, task_id: str, context_id: str | None) -> None:
+    async def check_task(self, task_id: str, context_id: str | None) -> None:
+        """Let a task that waits take a message."""
         task = await self.get(task_id)
         if task is None or context_id not in {None, task.context_id} or not await self._waits(task_id):
-            await super()._check_task(task_id, context_id)
+            await super().check_task(task_id, context_id)
 
     def _read(self, task_id: str, fields: Fields, history_length: int | None) -> Task:
         task = super()._read(task_id, fields, None)

@@ -28,6 +28,8 @@ class A2AError(Exception):
 STATUS: dict[str, tuple[int, str]] = {
     "TASK_NOT_FOUND": (404, "NOT_FOUND"),
     "METHOD_NOT_FOUND": (404, "NOT_FOUND"),
+    "METHOD_NOT_ALLOWED": (405, "UNIMPLEMENTED"),
+    "CLIENT_BLOCKED": (403, "PERMISSION_DENIED"),
     "TASK_NOT_CANCELABLE": (400, "FAILED_PRECONDITION"),
     "UNSUPPORTED_OPERATION": (400, "FAILED_PRECONDITION"),
     "PUSH_NOTIFICATION_NOT_SUPPORTED": (400, "FAILED_PRECONDITION"),
@@ -43,6 +45,9 @@ STATUS: dict[str, tuple[int, str]] = {
 REASONS = {
     "task.unknown": "TASK_NOT_FOUND",
     "path.unknown": "METHOD_NOT_FOUND",
+    "method.unknown": "METHOD_NOT_ALLOWED",
+    "client.blocked": "CLIENT_BLOCKED",
+    "host.invalid": "INVALID_REQUEST",
     "task.proof": "TASK_NOT_CANCELABLE",
     "task.state": "TASK_NOT_CANCELABLE",
     "limit.exceeded": "RATE_LIMITED",

@@ -63,7 +63,19 @@ class Messages:
         if not is_english(sent.text):
             raise Refused("language.not_english")
         if sent.message.task_id is not None:
-            await self._check_task(sent.message.task_id, sent.message.context_id)
+            await self.check_task(sent.message.task_id, sent.message.context_id)
+
+    async def check_task(self, task_id: str, context_id: str | None) -> None:
+        """Refuse a message to a task: there is none, it is of another context, or it takes no further messages.
+
+        Raises A2AError, Invalid, StoreUnavailable.
+        """
+        fields = await self._store.read(task_id) if keys.is_id(task_id) else {}
+        if not fields:
+            raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id)
+        if context_id is not None and context_id != fields.get(b"context_id", task_id.encode()).decode():
+            raise Invalid.field("body", "message", "contextId", msg="contextId is not the one of the task")
+        raise A2AError("UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages", taskId=task_id)
 
     async def accept(self, sent: Sent, context_id: str, client: str, limit: Limit | None, once: Once | None) -> Outcome:
         """Log the message; `limit` is None if it was counted already. Raises StoreUnavailable."""
@@ -123,14 +135,6 @@ class Messages:
             for task in tasks:
                 task.artifacts = None
         return TaskList(tasks, tasks[-1].id if len(rows) > size else "", size, total)
-
-    async def _check_task(self, task_id: str, context_id: str | None) -> None:
-        fields = await self._store.read(task_id) if keys.is_id(task_id) else {}
-        if not fields:
-            raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id)
-        if context_id is not None and context_id != fields.get(b"context_id", task_id.encode()).decode():
-            raise Invalid.field("body", "message", "contextId", msg="contextId is not the one of the task")
-        raise A2AError("UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages", taskId=task_id)
 
     def _read(self, task_id: str, fields: Fields, history_length: int | None) -> Task:
         message = _MESSAGE.decode(fields[b"message"])

@@ -18,6 +18,9 @@ ACCEPT = script("message_accept")
 ELSEWHERE = Limit(0, 1)
 """The limit of a message whose context is in another partition than its client: it was counted before."""
 
+NO_TASK = "-"
+"""Stands for the task in the record of a key whose task is in another partition."""
+
 Fields = dict[bytes, bytes]
 
 
@@ -45,6 +48,9 @@ class MessageStore:
         """Log a message in its context's partition. Raises StoreUnavailable."""
         partition = keys.context_home(context_id)
         task_id = keys.unlisted_id(partition)
+        home = keys.partition_of(client)
+        if once and partition != home and not await self._bind(once, home):
+            return Outcome("conflict", Taken(True, 0, 0), "")
         task = keys.task(task_id)
         counted_here = bool(limit.count)
         reply = cast(
@@ -65,6 +71,16 @@ class MessageStore:
         if kind == "kept":
             return Outcome(kind, taken, task_id, cast("int", reply[4]))
         return Outcome(kind, taken, cast("bytes", reply[4]).decode() if len(reply) > 4 else task_id)
+
+    async def _bind(self, once: Once, home: int) -> bool:
+        """Bind an Idempotency-Key to its body in the client's partition; False if it was used for another.
+
+        The script keeps the record where the context is, and would not see what the key made in another one.
+        Here it reads like the script's own, with no task: to the script any other body is a conflict, too.
+        """
+        key, bound = keys.idempotency(home, once.scope), f"{once.digest} {NO_TASK}"
+        before = await self._store.command("SET", key, bound, "NX", "GET", "PX", self._idempotency_ms)
+        return before is None or before == bound.encode()
 
     async def read(self, task_id: str) -> Fields:
         """The fields of a task of any kind; none for an unknown id. Raises StoreUnavailable."""

@@ -1,7 +1,9 @@
 """The paths under /api/v1/tasks that A2A clients and readers of work contracts share (DESIGN 8).
 
-An A2A client says so with `A2A-Version` or by asking for application/a2a+json, and never sees a
-contract record; everyone else gets the contract as it is. A message task is a Task for everybody.
+An A2A client says so with `A2A-Version` or by asking for application/a2a+json, as all of the official
+ones do; everyone else gets contracts as they are. Whatever is asked for with a word that only one of the
+two has, such as `contextId` or `status=offered`, is answered in that one's form. A message task is a Task
+for everybody.
 """
 
 from typing import Any
@@ -10,7 +12,9 @@ import msgspec
 
 from node.a2a.api import A2A_MEDIA, negotiated, no_streams
 from node.a2a.errors import A2AError, fault
-from node.a2a.model import SendMessageResponse, Task, TaskList
+from node.a2a.examples import CANCELED, OFFERED
+from node.a2a.model import Message, SendMessageResponse, Task, TaskList
+from node.a2a.parameters import ListParameters, ReadParameters
 from node.a2a.read import check_version, is_a2a, read_message
 from node.a2a.service import ListQuery, Messages
 from node.a2a.usual import Sent
@@ -18,7 +22,7 @@ from node.a2a.view import contract_as_task
 from node.refusal import Invalid, Refused
 from node.store.keys import digest
 from node.tasks.api import TasksApi
-from node.tasks.model import STATUSES, Cancellation, NewTask, TaskQuery
+from node.tasks.model import STATUSES, Cancellation, NewTask, OfferedTask, TaskQuery
 from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
 from node.text.plain import first_sentence, is_one_line
@@ -48,7 +52,7 @@ A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
 TITLE_LENGTH = 120
 
 NAMED_LENGTH = 128
-"""Characters of a context's or message's id that may be part of a publisher_id."""
+"""Characters of a message's id that may be part of a publisher_id."""
 
 PLACES = {
     "publisher_id": ("body", "message", "metadata", "publisherId"),
@@ -75,12 +79,11 @@ class SharedTasksApi:
         self._limiter = limiter
 
     async def list_tasks(self, request: Request) -> Response:
-        """Contracts for a contract status or page; else the A2A tasks of a context."""
+        """Contracts, offered ones if nothing is asked for; for an A2A client or query the A2A tasks of a context."""
         request.notes.append(VARY)
         query = request.query()
         status = query.get("status", "")
-        paged = ("limit" in query or "offset" in query) and not A2A_QUERY & query.keys()
-        if status in STATUSES or (not status and paged and not is_a2a(request)):
+        if status in STATUSES or not (status or is_a2a(request) or A2A_QUERY & query.keys()):
             return await self._contracts.list_tasks(request)
         if status and status not in A2A_STATES:
             both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(A2A_STATES))}"
@@ -92,8 +95,6 @@ class SharedTasksApi:
         """A message task as a Task; a contract in its reader's form."""
         request.notes.append(VARY)
         task_id = request.params["id"]
-        if task_id.endswith(":subscribe"):  # the proto's annotation says GET, the text says POST
-            raise no_streams()
         length = _history_length(request)
         if is_a2a(request):
             check_version(request)
@@ -117,17 +118,39 @@ class SharedTasksApi:
 
     async def offer(self, request: Request) -> Response:
         """An A2A message becomes an offered contract."""
-        await self._limiter.hold(request, "task")
-        sent = await read_message(request)
-        once = once_of(request, "a2a-task", await request.body())
+        held = await self._limiter.hold(request, "task")
         try:
-            contract, replayed = await self._tasks.create(_offer(sent), None, once)
-        except Invalid as invalid:
-            raise _in_message(invalid) from None
+            contract, replayed = await self._offer(request)
+        except (A2AError, Refused, Invalid):
+            await self._limiter.let_go(request.client, "task", held)
+            raise
         if replayed:
+            await self._limiter.let_go(request.client, "task", held)
             mark_replayed(request)
         task = contract_as_task(contract, publisher_token=contract.publisher_token)
         return negotiated(request, SendMessageResponse(task=task))
+
+    async def _offer(self, request: Request) -> tuple[OfferedTask, bool]:
+        sent = await read_message(request)
+        body = await request.body()
+        await self._limiter.weigh(request, len(body))
+        await self._check_place(sent.message)
+        once = once_of(request, "a2a-task", body)
+        try:
+            return await self._tasks.create(_offer(sent), None, once)
+        except Invalid as invalid:
+            raise _in_message(invalid) from None
+
+    async def _check_place(self, message: Message) -> None:
+        """Refuse an offer that shall be part of something: a contract is always new.
+
+        Everybody can read a contract and its context, and who knows a contextId may read what was said there.
+        """
+        if message.task_id is not None:
+            await self._messages.check_task(message.task_id, message.context_id)
+        if message.context_id is not None:
+            why = "a contract is public and has a context of its own; leave contextId out"
+            raise Invalid.field("body", "message", "contextId", msg=why)
 
     async def _task(self, task_id: str, history_length: int | None) -> Task:
         task = await self._messages.get(task_id, history_length)
@@ -163,8 +186,8 @@ class SharedTasksApi:
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.2 and 4.3, the shared paths."""
         shared = {
-            ("GET", "/api/v1/tasks"): (self.list_tasks, TaskList),
-            ("GET", "/api/v1/tasks/{id}"): (self.get_task, Task),
+            ("GET", "/api/v1/tasks"): (self.list_tasks, TaskList, ListParameters),
+            ("GET", "/api/v1/tasks/{id}"): (self.get_task, Task, ReadParameters),
         }
         contracts = [
             _shared(route, *shared[route.method, route.path]) if (route.method, route.path) in shared else route
@@ -179,16 +202,20 @@ class SharedTasksApi:
                 summary="Cancel a task",
                 tag="a2a",
                 answers=Task,
+                shows=CANCELED,
                 also=(Also(A2A_MEDIA, Task),),
                 fault=fault,
             ),
-            Route(
-                method="POST",
-                path="/api/v1/tasks/{id}:subscribe",
-                handler=self.refuse_subscription,
-                summary="Streaming is reported as unsupported",
-                tag="a2a",
-                fault=fault,
+            *(
+                Route(
+                    method=method,
+                    path="/api/v1/tasks/{id}:subscribe",
+                    handler=self.refuse_subscription,
+                    summary="Streaming is reported as unsupported",
+                    tag="a2a",
+                    fault=fault,
+                )
+                for method in ("POST", "GET")  # the protocol's text says POST, its proto's annotation GET
             ),
             Route(
                 method="POST",
@@ -198,7 +225,8 @@ class SharedTasksApi:
                 tag="a2a",
                 answers=SendMessageResponse,
                 also=(Also(A2A_MEDIA, SendMessageResponse),),
-                errors=("language.not_english",),
+                shows=OFFERED,
+                errors=("language.not_english", "idempotency.conflict"),
                 limit="task",
                 example={
                     "message": {
@@ -213,16 +241,16 @@ class SharedTasksApi:
         )
 
 
-def _shared(route: Route, handler: Handler, view: Any) -> Route:
-    """An operation on contracts that answers an A2A client with `view`, and others where they ask for nothing else."""
+def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struct]) -> Route:
+    """An operation on contracts that answers an A2A client with `view`; `query` has the words of both readers."""
     also = (Also("application/json", view), Also(A2A_MEDIA, view))
-    return msgspec.structs.replace(route, handler=handler, also=also, fault=shared_fault)
+    return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
 
 
 def _offer(sent: Sent) -> NewTask:
     """The contract that a message offers. Its metadata may say publisherId and title."""
     asked = {**sent.metadata, **(sent.message.metadata or {})}
-    named = sent.message.context_id or sent.message.message_id
+    named = sent.message.message_id
     if len(named) > NAMED_LENGTH or not is_one_line(named):
         named = digest(named)
     offer = {

@@ -92,7 +92,7 @@ class ArtifactsApi:
                     ),
                 ),
                 answers=RegisteredArtifact,
-                shown=EXAMPLE
+                shows=EXAMPLE
                 | {
                     "completed_at": None,
                     "available_at": None,
@@ -110,7 +110,7 @@ class ArtifactsApi:
                 summary="Say that the bytes were uploaded: they are verified soon",
                 tag="artifacts",
                 answers=Manifest,
-                shown=EXAMPLE | {"status": "verifying", "available_at": None},
+                shows=EXAMPLE | {"status": "verifying", "available_at": None},
                 status=202,
                 errors=("artifact.unknown", "artifact.state"),
             ),
@@ -122,7 +122,7 @@ class ArtifactsApi:
                 tag="artifacts",
                 query=ArtifactQuery,
                 answers=Manifest,
-                shown=EXAMPLE | {"status": "available"},
+                shows=EXAMPLE | {"status": "available"},
                 errors=("artifact.unknown",),
             ),
             Route(

@@ -112,7 +112,7 @@ class BoardApi:
                 tag="board",
                 body=NewThread,
                 answers=Thread,
-                shown={"replies": UNSET, "next_since_seq": UNSET, "reply_count": 0, "last_reply_at": None},
+                shows={"replies": UNSET, "next_since_seq": UNSET, "reply_count": 0, "last_reply_at": None},
                 status=201,
                 errors=written,
                 limit="board",
@@ -159,7 +159,7 @@ class BoardApi:
                 summary="Close a signed thread, signed with the same key",
                 tag="board",
                 answers=Thread,
-                shown={"status": "closed", "is_signed": True, "signature": PROOF},
+                shows={"status": "closed", "is_signed": True, "signature": PROOF},
                 errors=(*unknown, "thread.signer", "signature.invalid", "signature.replayed"),
             ),
         )

@@ -119,7 +119,7 @@ class RelayApi:
                 text_body=True,
                 any_type=True,
                 answers=Acknowledgement,
-                shown={"post_url": UNSET},
+                shows={"post_url": UNSET},
                 also=NOTHING,
                 success=ACKNOWLEDGED,
                 errors=("language.not_english", "body.too_large", "body.binary", "idempotency.conflict"),

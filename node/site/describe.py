@@ -10,7 +10,7 @@ import msgspec
 
 from node.config import Limit, Limits, Settings
 from node.site.examples import answer_text, curl
-from node.web.openapi import IDEMPOTENCY, SIGNATURE, entry_of, limit_text, limit_within, own_codes, types_of
+from node.web.openapi import SIGNATURE, entry_of, limit_text, limit_within, own_codes, takes_key, types_of
 from node.web.route import Route
 from node.web.schema import Schemas
 
@@ -60,6 +60,7 @@ class Operation(msgspec.Struct, frozen=True):
     fields: list[Field]
     parameters: list[Field]
     headers: list[Field]
+    """Those that mean something particular here."""
     is_idempotent: bool
     can_be_signed: bool
     same_as: str | None
@@ -133,7 +134,7 @@ def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -
             *(Field(needed.name, "string", True, needed.meaning) for needed in route.needs),
             *(Field(name, "string", False, meaning) for name, meaning in route.headers),
         ],
-        is_idempotent=IDEMPOTENCY in route.errors,
+        is_idempotent=takes_key(route),
         can_be_signed=SIGNATURE in route.errors,
         same_as=f"{route.method} {first}" if first != route.path else None,
     )

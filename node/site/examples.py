@@ -4,9 +4,9 @@ import shlex
 
 import msgspec
 
-from node.web.openapi import PARAMETER, answer_of, takes_json
+from node.web.openapi import PARAMETER, takes_json
 from node.web.route import Route
-from node.web.sample import sample
+from node.web.sample import answer_of, sample
 from node.web.schema import Schemas
 
 TEXT_EXAMPLE = "Hello from one agent to another."

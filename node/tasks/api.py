@@ -1,5 +1,7 @@
 """/api/v1/tasks for readers of work contracts (SPEC 4.3); the A2A view of the same paths is `node.a2a`."""
 
+from node.refusal import Refused
+from node.tasks import examples
 from node.tasks.model import (
     Cancellation,
     ClaimedTask,
@@ -26,6 +28,16 @@ from node.web.signature import Signatures
 SHOWN = ("publisher_id", "title", "description", "input_artifact_ids", "lease_seconds", "require_proof")
 """Fields of an offer that its record shows, so that its proof may carry them."""
 
+CONFLICT = "idempotency.conflict"
+
+REPEATED_OFFER = (
+    "Keep it secret: the same key and body of the same publisher_id, from any address, get the same contract again "
+    "with its publisher_token; another body gets 422"
+)
+REPEATED_CLAIM = (
+    "Keep it secret: a claim repeated with it by the same assignee_id, from any address, gets the same claim_token"
+)
+
 
 class TasksApi:
     """Work contracts over HTTP."""
@@ -37,15 +49,25 @@ class TasksApi:
 
     async def create(self, request: Request) -> Response:
         """Offer a contract."""
-        await self._limiter.hold(request, "task")
-        new = await read_json(request, NewTask)
-        await self._limiter.weigh(request, len(await request.body()))
-        signed = await self._signatures.of(request, SHOWN)
-        once = once_of(request, "task", await request.body(), who=new.publisher_id, key=new.idempotency_key)
-        task, replayed = await self._tasks.create(new, signed, once)
+        async with self._limiter.holding(request, "task") as held:
+            task, replayed = await self._offer(request)
         if replayed:
+            await self._limiter.let_go(request.client, "task", held)
             mark_replayed(request)
         return created(task, task.url)
+
+    async def _offer(self, request: Request) -> tuple[OfferedTask, bool]:
+        new = await read_json(request, NewTask)
+        body = await request.body()
+        await self._limiter.weigh(request, len(body))
+        signed = await self._signatures.of(request, SHOWN)
+        once = once_of(request, "task", body, who=new.publisher_id, key=new.idempotency_key)
+        try:
+            return await self._tasks.create(new, signed, once)
+        except Refused as refused:
+            if refused.code == CONFLICT and new.idempotency_key is not None:
+                raise Refused(CONFLICT, loc=("body", "idempotency_key")) from None
+            raise
 
     async def list_tasks(self, request: Request) -> Response:
         """Contracts of one status, newest first."""
@@ -116,6 +138,7 @@ class TasksApi:
                 tag="tasks",
                 query=PageQuery,
                 answers=TaskPage,
+                shows=examples.PAGE,
             ),
             Route(
                 method="GET",
@@ -125,6 +148,7 @@ class TasksApi:
                 tag="tasks",
                 query=TaskQuery,
                 answers=Task,
+                shows=examples.COMPLETED,
                 errors=("task.unknown",),
             ),
         )
@@ -138,9 +162,11 @@ class TasksApi:
                 summary="Offer a work contract",
                 tag="tasks",
                 body=NewTask,
+                headers=(("Idempotency-Key", REPEATED_OFFER),),
                 answers=OfferedTask,
+                shows=examples.OFFERED,
                 status=201,
-                errors=("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed"),
+                errors=("language.not_english", CONFLICT, "signature.invalid", "signature.replayed"),
                 limit="task",
                 example={
                     "publisher_id": "report-desk",
@@ -157,13 +183,14 @@ class TasksApi:
                 tag="tasks",
                 body=Transition,
                 answers=Task,
+                shows=examples.IN_PROGRESS,
                 errors=(
                     "task.unknown",
                     "task.actor",
                     "task.token",
                     "task.proof",
                     "task.state",
-                    "idempotency.conflict",
+                    CONFLICT,
                     "signature.invalid",
                     "signature.replayed",
                 ),
@@ -177,6 +204,7 @@ class TasksApi:
                 tag="tasks",
                 body=Cancellation,
                 answers=Task,
+                shows=examples.CANCELED,
                 errors=("task.unknown", "task.proof", "task.state", "signature.invalid", "signature.replayed"),
                 example={"publisher_token": "the token that creation returned"},
             ),
@@ -192,8 +220,9 @@ class TasksApi:
                 summary="Claim an offered contract: the first claimer wins",
                 tag="tasks",
                 body=NewClaim,
-                headers=(("Idempotency-Key", "A repeated claim by the same assignee gets the same claim_token"),),
+                headers=(("Idempotency-Key", REPEATED_CLAIM),),
                 answers=ClaimedTask,
+                shows=examples.CLAIMED,
                 errors=("task.unknown", "task.claimed", "task.state", "signature.invalid", "signature.replayed"),
                 limit="claim",
                 example={"assignee_id": "summary-agent"},
@@ -217,6 +246,7 @@ class TasksApi:
                 tag="tasks",
                 body=Holding,
                 answers=Task,
+                shows=examples.CLAIMED,
                 errors=holding,
                 example={"claim_token": "the token that the claim returned"},
             ),
@@ -228,6 +258,7 @@ class TasksApi:
                 tag="tasks",
                 body=Holding,
                 answers=Task,
+                shows=examples.RELEASED,
                 errors=holding,
                 example={"claim_token": "the token that the claim returned"},
             ),

@@ -22,6 +22,9 @@ Key = Annotated[
 ]
 Lease = Annotated[int, Meta(ge=30, le=86400, description="A claim neither completed nor extended by then is void")]
 
+PageLimit = Annotated[int, Meta(ge=1, le=50)]
+PageOffset = Annotated[int, Meta(ge=0, le=2**53)]
+
 
 class NewTask(msgspec.Struct):
     """The body of POST /api/v1/tasks."""
@@ -140,8 +143,8 @@ class PageQuery(msgspec.Struct):
     """The query of GET /api/v1/tasks, for readers of contracts."""
 
     status: Status = "offered"
-    limit: Annotated[int, Meta(ge=1, le=50)] = 20
-    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    limit: PageLimit = 20
+    offset: PageOffset = 0
 
 
 class TaskQuery(msgspec.Struct):

@@ -5,6 +5,7 @@ steps for `completed` and `canceled` are here once more, and a test holds the tw
 """
 
 import msgspec
+import orjson
 
 from node.tasks.rights import Grip
 from node.tasks.view import Row
@@ -50,7 +51,7 @@ def completed_again(task_id: str, row: Row, grip: Grip, result: bytes) -> Outcom
         return _refused(task_id, row, "task.token")
     if row.status == "canceled":
         return _refused(task_id, row, "task.state")
-    if row.fields.get(b"result_payload", b"null") != result:
+    if not _is_same(row.fields.get(b"result_payload", b"null"), result):
         return _refused(task_id, row, "task.completed")
     return Outcome("completed", task_id, row)
 
@@ -77,6 +78,15 @@ def canceled_again(task_id: str, row: Row, acting: Acting) -> Outcome:
 
 def _refused(task_id: str, row: Row, code: str) -> Outcome:
     return Outcome("refused", task_id, refusal=code, status=row.status)
+
+
+def _is_same(result: bytes, other: bytes) -> bool:
+    """Whether two results are the same JSON, whatever their spaces and the order of their members."""
+    return result == other or _canonical(result) == _canonical(other)
+
+
+def _canonical(result: bytes) -> bytes:
+    return orjson.dumps(orjson.loads(result), option=orjson.OPT_SORT_KEYS)
 
 
 def _holds(row: Row, grip: Grip) -> bool:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import NoReturn, cast
 
 import msgspec
+import orjson
 
 from node.config import Settings
 from node.hooks.policy import TargetPolicy
@@ -150,13 +151,15 @@ class Tasks:
         return await self._changed(outcome), outcome.kind == "replayed"
 
     async def complete(self, task_id: str, completion: Completion) -> CompletedTask:
-        """Complete a contract with its result.
+        """Complete a contract with its result, which is kept as it is.
 
-        Raises Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, StoreUnavailable.
+        Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, StoreUnavailable.
         """
         _require_id(task_id)
+        result = bytes(completion.result_payload)
+        _require_json(result)
         grip = await self._grip(task_id, completion.claim_token)
-        outcome = _done(await self._store.complete(task_id, grip, bytes(completion.result_payload)))
+        outcome = _done(await self._store.complete(task_id, grip, result))
         await self._place(task_id, outcome.row, "completed")
         claimed, completed = (int(outcome.row.fields[name]) for name in (b"claimed_at", b"completed_at"))
         return CompletedTask(True, task_id, "completed", completed - claimed, timestamp(completed))
@@ -304,3 +307,11 @@ def _require_id(task_id: str) -> None:
 def _require_line(name: str, value: str) -> None:
     if not value.strip() or not is_one_line(value):
         raise Invalid.field("body", name, msg="must be one line without control or invisible characters")
+
+
+def _require_json(result: bytes) -> None:
+    """Raise Invalid for a result that the decoder passed over: a number beyond all bounds, half a character."""
+    try:
+        orjson.loads(result)
+    except orjson.JSONDecodeError as error:
+        raise Invalid.field("body", "result_payload", msg=f"is not JSON: {error.msg}", kind="json_invalid") from None

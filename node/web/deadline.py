@@ -44,6 +44,7 @@ class Deadlines:
             raise TimeoutError from None
         finally:
             del self._due[task]
+            self._overdue.discard(task)  # also of one that ended by itself just then
 
     def _look(self) -> None:
         now = monotonic()

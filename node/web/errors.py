@@ -4,6 +4,7 @@ Every error body is `{"error": "<what to do>"}`, except 422, which lists the fie
 """
 
 import math
+from typing import cast
 
 import msgspec
 import structlog
@@ -32,6 +33,10 @@ INVALID = "request.invalid"
 
 OF_PROTOCOL = "request.protocol"
 """Of what A2A or MCP refuse in their own words."""
+
+
+KEY_HEADER = ("header", "Idempotency-Key")
+"""Where a key is that was used for another body, unless `loc` of the refusal says otherwise."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -145,7 +150,8 @@ def refusal(refused: Refused) -> Response:
     if entry.status in {408, 413}:
         headers.append((b"connection", b"close"))
     if entry.status == 422:
-        detail = [Issue(("header", "Idempotency-Key"), sentence(refused), "value_error")]
+        where = cast("tuple[str, ...]", refused.facts.get("loc", KEY_HEADER))
+        detail = [Issue(where, sentence(refused), "value_error")]
         return Response(422, msgspec.json.encode({"detail": detail}), headers)
     return Response(entry.status, msgspec.json.encode({"error": sentence(refused)}), headers)
 

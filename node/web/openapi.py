@@ -15,7 +15,7 @@ from node.config import Limit, Limits
 from node.refusal import Issue
 from node.web.errors import CATALOGUE, Entry
 from node.web.route import Also, Route
-from node.web.sample import sample
+from node.web.sample import answer_of, sample
 from node.web.schema import IN_OPENAPI, Schema, Schemas, openapi_30
 
 PARAMETER = re.compile(r"\{(\w+)\}")
@@ -114,6 +114,11 @@ def takes_json(route: Route) -> bool:
     return route.body is not None or route.example is not None
 
 
+def takes_key(route: Route) -> bool:
+    """Whether the operation takes an Idempotency-Key."""
+    return IDEMPOTENCY in route.errors or any(name == "Idempotency-Key" for name, _ in route.headers)
+
+
 def own_codes(route: Route) -> list[str]:
     """The error codes that tell an operation apart from others, and that of its limit."""
     return [*route.errors, *(["limit.exceeded"] if route.limit else [])]
@@ -131,14 +136,6 @@ def codes_of(route: Route) -> list[str]:
     codes.append(OVERLOADED)
     told_otherwise = {other.status for other in route.also}
     return [code for code in dict.fromkeys(codes) if entry_of(code).status not in told_otherwise]
-
-
-def answer_of(route: Route, schemas: Schemas, base: str) -> Any:
-    """An example of the answer; the route has a type for it. `base` begins every URL."""
-    value = sample(schemas.use(route.answers), schemas, base=base)
-    if route.shown:
-        value = {name: shown for name, shown in {**value, **route.shown}.items() if shown is not msgspec.UNSET}
-    return value
 
 
 def entry_of(code: str) -> Entry:
@@ -221,7 +218,7 @@ class _Builder:
         if route.query is not None:
             found += _query_parameters(route.query)
         found += [
-            {"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}}
+            {"name": name, "in": "header", "description": meaning, "schema": _header_schema(name)}
             for name, meaning in route.headers
         ]
         found += [
@@ -264,7 +261,7 @@ class _Builder:
         headers = ["X-Request-Id"]
         headers += ["Location"] if route.status == 201 else []
         headers += ["RateLimit", "RateLimit-Policy"] if route.limit else []
-        headers += ["Idempotency-Replayed"] if IDEMPOTENCY in route.errors else []
+        headers += ["Idempotency-Replayed"] if takes_key(route) else []
         response: Schema = {"description": route.success, "headers": _headers(headers)}
         if route.answers is not None:
             use = self._schemas.use(route.answers)
@@ -323,6 +320,11 @@ _EMPTY = {"type": "string", "maxLength": 0}
 
 def _headers(names: Iterable[str]) -> dict[str, Schema]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _header_schema(name: str) -> Schema:
+    """That of a header which other operations take as well, where this one means something of its own."""
+    return PARAMETERS[name]["schema"] if name in PARAMETERS else {"type": "string"}
 
 
 def _query_parameters(query: type[msgspec.Struct]) -> list[Schema]:

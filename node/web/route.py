@@ -4,7 +4,6 @@ The route tables of the rooms are the single source for the router, the OpenAPI 
 operations in llms-full.txt.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -56,8 +55,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """Request headers that it cannot do without."""
     answers: Any = None
     """The type of the success body; None where it is not JSON."""
-    shown: Mapping[str, object] = msgspec.field(default_factory=dict[str, object])
-    """What the example answer has in members whose type does not tell it; UNSET for those it never has here."""
+    shows: Any = None
+    """What the example answer has beyond or instead of what its type alone gives; UNSET leaves a member out."""
     status: int = 200
     success: str = "Done."
     """What that status means."""

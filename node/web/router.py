@@ -1,7 +1,7 @@
 """The route tables as Litestar handlers, and Litestar's own refusals in our form."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, cast
 
@@ -15,15 +15,16 @@ from litestar.response.base import ASGIResponse
 from node import tally
 from node.refusal import Refused
 from node.web import http
-from node.web.errors import refusal, response_to
+from node.web.errors import response_to
+from node.web.paths import Paths
 from node.web.route import Route
 
 AnyRequest = LitestarRequest[Any, Any, Any]
 ASGIApp = Callable[[http.Scope, http.Receive, http.Send], Awaitable[None]]
 Handle = Callable[[Route, http.Request], Awaitable[http.Response | None]]
 
-VERB = re.compile(r"(?P<pattern>.*\{(?P<name>\w+)\}):(?P<verb>\w+)")
-"""A path that ends in a parameter and what is done to it: Litestar's patterns have no colon."""
+THING = re.compile(r"(?P<pattern>.*\{(?P<name>\w+)\})(:(?P<verb>\w+))?")
+"""A path that ends in a parameter, and perhaps what is done to it: Litestar's patterns have no colon."""
 
 CLIENT_GONE = http.Response(tally.CLIENT_GONE, b"")
 """Nobody reads it."""
@@ -51,9 +52,7 @@ def router(routes: Iterable[Route], handle: Handle, missing: http.Fault = respon
     OPTIONS is answered here: Litestar names the methods of one handler of a path only, and never HEAD.
     """
     table = list(routes)
-    methods: dict[str, set[str]] = {}
-    for each in table:
-        methods.setdefault(each.path, set()).add(each.method)
+    paths = Paths(table)
 
     def refuse(litestar_request: AnyRequest, failure: Exception) -> Answer:
         request = _ours(litestar_request)
@@ -62,20 +61,20 @@ def router(routes: Iterable[Route], handle: Handle, missing: http.Fault = respon
             return Answer(request, missing(request, Refused("path.unknown")))
         if isinstance(failure, MethodNotAllowedException):
             tally.UNROUTED.add(405)
-            response = refusal(Refused("method.unknown"))
-            response.headers = [*response.headers, (b"allow", _allowed(methods, request.path).encode())]
+            response = paths.fault(request.method, request.path)(request, Refused("method.unknown"))
+            response.headers = [*response.headers, (b"allow", paths.allowed(request.path).encode())]
             return Answer(request, response)
         return Answer(request, response_to(request, failure))
 
     litestar = Litestar(
-        route_handlers=[*_plain(table, handle), *_verbs(table, handle)],
+        route_handlers=_endpoints(table, handle),
         exception_handlers={HTTPException: refuse, Exception: refuse},
         openapi_config=None,
         logging_config=None,
     )
 
     async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
-        if scope["method"] == "OPTIONS" and (allowed := _allowed(methods, scope["path"])) != "OPTIONS":
+        if scope["method"] == "OPTIONS" and (allowed := paths.allowed(scope["path"])) != "OPTIONS":
             tally.UNROUTED.add(204)
             headers = [(b"allow", allowed.encode())]
             await send({"type": "http.response.start", "status": 204, "headers": headers})
@@ -86,23 +85,28 @@ def router(routes: Iterable[Route], handle: Handle, missing: http.Fault = respon
     return app
 
 
-def _plain(table: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler]:
-    return [
-        _endpoint(each.path, each.method, each.status, partial(_at, each, handle))
-        for each in table
-        if VERB.fullmatch(each.path) is None
-    ]
-
-
-def _verbs(table: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler]:
-    """One handler for all that can be done to the same thing."""
-    found: dict[tuple[str, str, str], dict[str, Route]] = {}
+def _endpoints(table: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler]:
+    """A handler for each pattern and method, with all the verbs that it has."""
+    found: dict[tuple[str, str], dict[str, Route]] = {}
+    names: dict[str, str] = {}
     for each in table:
-        if (match := VERB.fullmatch(each.path)) is not None:
-            found.setdefault((match["pattern"], each.method, match["name"]), {})[match["verb"]] = each
+        thing = THING.fullmatch(each.path)
+        pattern = thing["pattern"] if thing else each.path
+        names[pattern] = thing["name"] if thing else ""
+        found.setdefault((pattern, each.method), {})[thing["verb"] or "" if thing else ""] = each
+    verbs = {
+        pattern: {verb for (at, _), those in found.items() if at == pattern for verb in those} for pattern in names
+    }
     return [
-        _endpoint(pattern, method, 200, partial(_by_verb, name, verbs, handle))
-        for (pattern, method, name), verbs in found.items()
+        _endpoint(
+            pattern,
+            method,
+            next(iter(those.values())).status,
+            partial(_at, those[""], handle)
+            if verbs[pattern] == {""}
+            else partial(_by_verb, names[pattern], those, verbs[pattern], handle),
+        )
+        for (pattern, method), those in found.items()
     ]
 
 
@@ -110,16 +114,21 @@ async def _at(described: Route, handle: Handle, ours: http.Request) -> http.Resp
     return await handle(described, ours)
 
 
-async def _by_verb(name: str, verbs: Mapping[str, Route], handle: Handle, ours: http.Request) -> http.Response | None:
-    of, colon, verb = ours.params[name].rpartition(":")
-    if not colon:
+async def _by_verb(
+    name: str, those: Mapping[str, Route], verbs: Collection[str], handle: Handle, ours: http.Request
+) -> http.Response | None:
+    """Run what is done to a thing, or what is asked of the thing itself. `verbs` are those of other methods too."""
+    of, colon, last = ours.params[name].rpartition(":")
+    verb = last if colon else ""
+    if verb and verb in those:
+        ours.params = {**ours.params, name: of}  # Litestar keeps the parameters of a path and hands them out again
+        return await handle(those[verb], ours)
+    if (verb and verb in verbs) or not (colon or "" in those):
         raise MethodNotAllowedException
-    ours.params = {**ours.params, name: of}  # Litestar keeps the parameters of a path and hands them out again
-    described = verbs.get(verb)
-    if described is not None:
-        return await handle(described, ours)
+    if "" in those:
+        return await handle(those[""], ours)
     tally.UNROUTED.add(404)
-    fault = next(iter(verbs.values())).fault or response_to
+    fault = next(iter(those.values())).fault or response_to
     return fault(ours, Refused("path.unknown"))
 
 
@@ -138,26 +147,3 @@ def _endpoint(
 
 def _ours(request: AnyRequest) -> http.Request:
     return cast("http.Scope", request.scope)["relay.request"]
-
-
-def _allowed(methods: Mapping[str, set[str]], path: str) -> str:
-    """The methods of the pattern that the router takes for `path`: the one with the most steps spelled out."""
-    steps = _steps(path)
-    matching = [pattern for pattern in methods if _matches(_steps(pattern), steps)]
-    found = {"OPTIONS"}
-    if matching:
-        found |= methods[min(matching, key=lambda pattern: (pattern.count("{"), -len(pattern)))]
-    if "GET" in found:
-        found.add("HEAD")
-    return ", ".join(sorted(found))
-
-
-def _steps(path: str) -> list[str]:
-    return [step for step in path.split("/") if step]
-
-
-def _matches(pattern: list[str], steps: list[str]) -> bool:
-    return len(pattern) == len(steps) and all(
-        part == step or (part.startswith("{") and step.endswith(part.partition("}")[2]))
-        for part, step in zip(pattern, steps, strict=True)
-    )

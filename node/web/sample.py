@@ -7,6 +7,9 @@ and is never data of the node.
 from collections.abc import Mapping
 from typing import Any, cast
 
+import msgspec
+
+from node.web.route import Route
 from node.web.schema import Schema, Schemas
 
 ID = "019a8f5e-7c1d-7a3b-9c52-4e1f6d2b8a07"
@@ -25,12 +28,13 @@ BY_NAME: Mapping[str, object] = {
     "contextId": PEER_ID,
     "description": "One page of plain English.",
     "digest_sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-    "elapsed_ms": 840123,
+    "elapsed_ms": 900_000,
     "epoch": "1",
     "expires_at": LATER,
     "filename": "readings.csv",
     "label": "planning",
     "lease_expires_at": LATER,
+    "lease_seconds": 900,
     "media_type": "text/csv",
     "messageId": ID,
     "next_since_seq": 1,
@@ -61,6 +65,23 @@ def sample(schema: Schema, schemas: Schemas, *, base: str = "", full: bool = Tru
     Members that may be missing are shown at the top, and only if `full`.
     """
     return _value("", schema, _Maker(schemas, base, full), _DEEPEST)
+
+
+def answer_of(route: Route, schemas: Schemas, base: str) -> Any:
+    """An example of the operation's answer: a sample of its type, with what the route says that it shows."""
+    value = sample(schemas.use(route.answers), schemas, base=base)
+    return value if route.shows is None else _laid_over(value, route.shows)
+
+
+def _laid_over(value: Any, shown: Any) -> Any:
+    if isinstance(value, dict) and isinstance(shown, dict):
+        below, above = cast("dict[str, Any]", value), cast("dict[str, Any]", shown)
+        merged = {name: _laid_over(below.get(name), above[name]) for name in above}
+        return {name: member for name, member in (below | merged).items() if member is not msgspec.UNSET}
+    if isinstance(value, list) and isinstance(shown, list):
+        first = next(iter(cast("list[Any]", value)), None)
+        return [_laid_over(first, each) for each in cast("list[Any]", shown)]
+    return shown
 
 
 class _Maker:

@@ -242,6 +242,26 @@ async def test_the_same_message_twice_is_two_tasks_and_with_a_key_one(node: Node
     assert (other.status_code, reason(other.json())) == (422, "INVALID_PARAMS")
 
 
+async def test_a_key_is_good_for_one_body_whatever_its_context(node: NodeUnderTest) -> None:
+    """The record of a key used to be looked for in the message's context only: another context was another task."""
+    contexts = [None, *(f"c-{n}" for n in range(8))]  # of the client's partition, and of others
+    for number, mine in enumerate(contexts):
+        key = A2A | {"idempotency-key": f"k-{number}"}
+        first = await node.client.post(SEND, json=message(contextId=mine), headers=key)
+        again = await node.client.post(SEND, json=message(contextId=mine), headers=key)
+        assert (again.json(), again.headers["idempotency-replayed"]) == (first.json(), "true")
+        other = contexts[(number + 1) % len(contexts)]
+        refused = await node.client.post(SEND, json=message(contextId=other), headers=key)
+        assert (refused.status_code, reason(refused.json())) == (422, "INVALID_PARAMS")
+
+
+async def test_a_message_that_was_refused_leaves_its_key_free(node: NodeUnderTest) -> None:
+    key = A2A | {"idempotency-key": "k"}
+    foreign = message("Hola mundo amigo, necesito tu ayuda", contextId="c")
+    assert (await node.client.post(SEND, json=foreign, headers=key)).status_code == 400
+    assert (await node.client.post(SEND, json=message(contextId="c"), headers=key)).status_code == 200
+
+
 async def test_the_sixty_first_message_in_a_minute_is_refused(node: NodeUnderTest) -> None:
     answers = await asyncio.gather(
         *(

@@ -88,10 +88,39 @@ async def test_a_step_that_the_protocol_does_not_have_is_named_so(node: NodeUnde
 async def test_a_task_takes_no_post_without_a_verb(node: NodeUnderTest) -> None:
     response = await node.client.post("/api/v1/tasks/some-task", headers=A2A)
     assert (response.status_code, response.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
-    response = await node.client.get("/api/v1/tasks/some-task:cancel", headers=A2A)
-    assert response.status_code == 404
     response = await node.client.delete("/api/v1/tasks/some-task:cancel", headers=A2A)
     assert (response.status_code, response.headers["allow"]) == (405, "OPTIONS, POST")
+
+
+@pytest.mark.parametrize("headers", [A2A, {}])
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/api/v1/message:send", "OPTIONS, POST"),
+        ("DELETE", "/api/v1/message:stream", "OPTIONS, POST"),
+        ("GET", "/api/v1/a2a/tasks", "OPTIONS, POST"),
+        ("GET", "/api/v1/tasks/some-task:cancel", "OPTIONS, POST"),
+        ("DELETE", "/api/v1/tasks/some-task:subscribe", "GET, HEAD, OPTIONS, POST"),
+        ("POST", "/api/v1/extendedAgentCard", "GET, HEAD, OPTIONS"),
+    ],
+)
+async def test_a_method_that_a_path_does_not_take_is_refused_in_the_protocols_form(
+    node: NodeUnderTest, method: str, path: str, allowed: str, headers: dict[str, str]
+) -> None:
+    response = await node.client.request(method, path, headers=headers)
+    assert (response.status_code, response.headers["allow"]) == (405, allowed)
+    assert (response.json()["error"]["code"], reason(response.json())) == (405, "METHOD_NOT_ALLOWED")
+
+
+async def test_a_host_that_is_none_is_refused_in_the_protocols_form(node: NodeUnderTest) -> None:
+    response = await node.client.post(SEND, json=message(), headers=A2A | {"host": "two words"})
+    assert (response.status_code, reason(response.json())) == (400, "INVALID_REQUEST")
+
+
+async def test_a_shared_path_refuses_a_method_in_its_readers_form(node: NodeUnderTest) -> None:
+    for path in ("/api/v1/tasks", "/api/v1/tasks/some-task"):
+        spoken = (await node.client.delete(path, headers=A2A)).json()["error"]
+        assert (await node.client.delete(path)).json() == {"error": spoken["message"]}
 
 
 @pytest.mark.parametrize("headers", [JSON, {}, {"content-type": "application/a2a+json"}])
@@ -218,6 +247,18 @@ async def test_several_parts_are_one_text_and_come_back_as_they_were(node: NodeU
     assert task["history"][0]["parts"] == parts
 
 
+BLANK = ["", " ", "\n\t", "\u0000", "\u202e", "\u200b\ufeff", "\u00ad", "\u2066 \u2069", "\x1b[31m\x1b[0m", "\uffff"]
+
+
+@pytest.mark.parametrize("path", [SEND, OFFER])
+@pytest.mark.parametrize("text", BLANK)
+async def test_a_text_of_which_nothing_can_be_seen_is_none(node: NodeUnderTest, text: str, path: str) -> None:
+    response = await node.client.post(path, json=message(text), headers=A2A)
+    assert (response.status_code, fields(response.json())) == (400, ["message.parts.0.text"])
+    seen = await node.client.post(path, json=message(f"{text}\nHello from agent A."), headers=A2A)
+    assert seen.status_code == 200
+
+
 async def test_nesting_without_end_is_refused(node: NodeUnderTest) -> None:
     body = '{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"Hi"}],"metadata":{"x":%s}}}'
     for depth in (100, 100_000):
@@ -244,12 +285,27 @@ async def test_an_offer_that_makes_no_contract_names_the_place_in_the_message(
     assert fields(response.json()) == [field]
 
 
-@pytest.mark.parametrize("context", ["c" * 256, "two\nlines", "agent-7"])
-async def test_an_offer_without_a_publisher_is_that_of_its_context(node: NodeUnderTest, context: str) -> None:
-    tasks = [await made(node, OFFER, contextId=context) for _ in range(2)]
+@pytest.mark.parametrize("message_id", ["m" * 256, "two\nlines", "message-7"])
+async def test_an_offer_without_a_publisher_is_that_of_its_message(node: NodeUnderTest, message_id: str) -> None:
+    tasks = [await made(node, OFFER, messageId=message_id) for _ in range(2)]
     publishers = {task["metadata"]["publisherId"] for task in tasks}
     assert len(publishers) == 1
     assert publishers.pop().startswith("a2a:")
+
+
+async def test_an_offer_is_part_of_no_context_and_no_task(node: NodeUnderTest) -> None:
+    """A contextId used to be replaced, and was part of the publisher_id that everybody can read."""
+    task = await made(node, SEND, contextId="c")
+    contract = await made(node, OFFER)
+    for said, status, why in (
+        ({"contextId": "c"}, 400, "INVALID_PARAMS"),
+        ({"taskId": "no-such-task"}, 404, "TASK_NOT_FOUND"),
+        ({"taskId": task["id"]}, 400, "UNSUPPORTED_OPERATION"),
+        ({"taskId": task["id"], "contextId": "d"}, 400, "INVALID_PARAMS"),
+        ({"taskId": contract["id"]}, 400, "UNSUPPORTED_OPERATION"),
+    ):
+        response = await node.client.post(OFFER, json=message(**said), headers=A2A)
+        assert (response.status_code, reason(response.json())) == (status, why), said
 
 
 async def test_an_offer_in_another_language_is_refused(node: NodeUnderTest) -> None:

@@ -36,9 +36,6 @@ PROTOCOLS = ("/api/v1/message:", "/api/v1/a2a/", "/api/v1/mcp", "/mcp/")
 OTHER_LANGUAGE = "language.not_english"
 """SPEC 7 has 400 for it, whether the text or its `language` says so."""
 
-SHARED: dict[str, dict[str, str]] = {"/api/v1/tasks": {"status": "offered"}}
-"""The query that asks for the documented answer where A2A clients get another (DESIGN 8)."""
-
 
 @pytest.fixture
 def overrides() -> dict[str, Any]:
@@ -95,7 +92,7 @@ async def document(node: NodeUnderTest) -> AsyncIterator[Document]:
 async def test_every_operation_answers_as_documented(node: NodeUnderTest, document: Document) -> None:
     breaches: list[str] = []
     for method, path, operation in document.operations():
-        answer = await call(node, method, path, operation, example(operation), SHARED.get(path))
+        answer = await call(node, method, path, operation, example(operation))
         breach = document.breach(operation, answer)
         if breach or answer.status_code >= 500:
             breaches.append(f"{method} {path}: {breach or answer.status_code}")

@@ -49,6 +49,31 @@ async def test_a_blocked_client_is_refused_everything_but_health(node: NodeUnder
     assert not await is_refused(node, "203.0.113.8")
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [
+        ("POST", "/api/v1/message:send", {}),
+        ("POST", "/api/v1/a2a/tasks", {}),
+        ("GET", "/api/v1/tasks/any", {"a2a-version": "1.0"}),
+        ("POST", "/api/v1/tasks/any:cancel", {}),
+        ("DELETE", "/api/v1/tasks/any/pushNotificationConfigs/c", {}),
+    ],
+)
+async def test_a_blocked_client_is_told_so_as_its_protocol_says_it(
+    node: NodeUnderTest, admin: Admin, method: str, path: str, headers: dict[str, str]
+) -> None:
+    await admin("clients", "block", ADDRESS)
+    await until(lambda: is_refused(node, ADDRESS))
+    a2a = await node.client.request(method, path, headers=headers)
+    error = a2a.json()["error"]
+    assert (a2a.status_code, error["code"], error["status"]) == (403, 403, "PERMISSION_DENIED")
+    assert error["details"][0]["reason"] == "CLIENT_BLOCKED"
+    mcp = (await node.client.post("/api/v1/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})).json()
+    assert (mcp["jsonrpc"], mcp["error"]["message"]) == ("2.0", error["message"])
+    contracts = await node.client.get("/api/v1/tasks/any")
+    assert contracts.json() == {"error": error["message"]}
+
+
 async def test_an_unblocked_client_is_served_again(node: NodeUnderTest, admin: Admin) -> None:
     await admin("clients", "block", ADDRESS)
     await until(lambda: is_refused(node, ADDRESS))

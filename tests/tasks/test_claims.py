@@ -185,10 +185,7 @@ async def test_a_contract_is_completed_with_its_result(node: NodeUnderTest, star
 @pytest.mark.parametrize("result", [b"null", b'{"b" : 1, "a":12345678901234567890123}', b'"text"', b"[ ]", b"1.50"])
 async def test_a_result_is_kept_to_the_byte(node: NodeUnderTest, result: bytes) -> None:
     task = await claimed(node)
-    body = b'{"claim_token":"' + task["claim_token"].encode() + b'","result_payload":' + result + b"}"
-    headers = {"content-type": "application/json"}
-    response = await node.client.post(f"{TASKS}/{task['id']}/complete", content=body, headers=headers)
-    assert response.status_code == 200
+    assert (await complete_with(node, task, result)).status_code == 200
     assert b'"result_payload":' + result in (await node.client.get(f"{TASKS}/{task['id']}")).content
 
 
@@ -204,6 +201,36 @@ async def test_a_repeated_completion_gets_the_same_answer(node: NodeUnderTest) -
     answers = [await act(node, task, "complete", **body) for _ in range(2)]
     assert answers[0].json() == answers[1].json()
     assert [event["type"] for event in await told(node.store, task["id"])].count("task.completed") == 1
+
+
+async def complete_with(node: NodeUnderTest, task: dict[str, Any], result: bytes) -> Any:
+    """The response to a completion whose result is these bytes."""
+    body = b'{"claim_token":"' + task["claim_token"].encode() + b'","result_payload":' + result + b"}"
+    headers = {"content-type": "application/json"}
+    return await node.client.post(f"{TASKS}/{task['id']}/complete", content=body, headers=headers)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+async def test_the_same_result_written_otherwise_is_the_same_and_stays_as_it_was(
+    node: NodeUnderTest, compacted: bool
+) -> None:
+    task = await claimed(node)
+    first = await complete_with(node, task, b'{"b":[1,2.50],"a":"caf\xc3\xa9"}')
+    if compacted:
+        assert await tasks_on(node.store).compact(task["id"])
+    again = await complete_with(node, task, b'{\n  "a": "caf\\u00e9",\n  "b": [1, 2.5]\n}')
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert b'"result_payload":{"b":[1,2.50],' in (await node.client.get(f"{TASKS}/{task['id']}")).content
+    for other in (b'{"b":[2,2.50],"a":"caf\xc3\xa9"}', b'{"b":[true,2.5],"a":"caf\xc3\xa9"}', b"null"):
+        assert refused(await complete_with(node, task, other)) == (409, "task.completed")
+
+
+@pytest.mark.parametrize("result", [b"1e400", b"[-1e999]", b'{"a":' + b"9" * 400 + b"}"])
+async def test_a_number_that_no_reader_can_hold_is_no_result(node: NodeUnderTest, result: bytes) -> None:
+    task = await claimed(node)
+    response = await complete_with(node, task, result)
+    assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["body", "result_payload"])
+    assert (await read(node, task))["status"] == "claimed"
 
 
 async def test_a_result_is_not_replaced(node: NodeUnderTest) -> None:

@@ -140,10 +140,17 @@ async def test_the_header_counts_as_the_key(node: NodeUnderTest) -> None:
     assert again.json() == first.json()
 
 
-async def test_a_key_is_good_for_one_body(node: NodeUnderTest) -> None:
-    await node.client.post(TASKS, json=OFFER | {"idempotency_key": "k1"})
-    other = await node.client.post(TASKS, json=OFFER | {"idempotency_key": "k1", "title": "Count the panels"})
-    assert refused(other) == (422, "idempotency.conflict")
+async def test_a_key_is_good_for_one_body_and_named_where_it_was_given(node: NodeUnderTest) -> None:
+    other = OFFER | {"title": "Count the panels"}
+    for field, header, loc in (
+        ({"idempotency_key": "k1"}, {}, ["body", "idempotency_key"]),
+        ({}, {"idempotency-key": "k2"}, ["header", "Idempotency-Key"]),
+        ({"idempotency_key": "k3"}, {"idempotency-key": "k2"}, ["body", "idempotency_key"]),
+    ):
+        await node.client.post(TASKS, json=OFFER | field, headers=header)
+        conflict = await node.client.post(TASKS, json=other | field, headers=header)
+        assert refused(conflict) == (422, "idempotency.conflict")
+        assert conflict.json()["detail"][0]["loc"] == loc
 
 
 async def test_a_key_belongs_to_its_publisher(node: NodeUnderTest) -> None:

@@ -10,7 +10,9 @@ from openapi_spec_validator import OpenAPIV30SpecValidator
 from referencing import Registry
 from referencing.jsonschema import DRAFT4
 
+from node.a2a.service import ListQuery
 from node.config import Limit, Limits
+from node.tasks.model import PageQuery
 from node.web.errors import CATALOGUE
 from node.web.openapi import codes_of, document
 from node.web.route import Route
@@ -205,6 +207,19 @@ def test_a_shared_path_shows_both_of_its_views() -> None:
     assert valid(shown["application/json"], task_list)
     assert valid(shown["application/a2a+json"], task_list)
     assert not valid(shown["application/a2a+json"], page)
+
+
+def test_a_shared_path_tells_the_parameters_of_both_its_readers() -> None:
+    queries = {
+        path: {one["name"]: one["schema"] for one in operation("GET", path)["parameters"] if one["in"] == "query"}
+        for path in ("/api/v1/tasks", "/api/v1/tasks/{id}")
+    }
+    assert set(queries["/api/v1/tasks/{id}"]) == {"wait", "status", "historyLength"}
+    listing = queries["/api/v1/tasks"]
+    read_by_a2a = set(ListQuery.__struct_encode_fields__) - {"lastUpdatedAfter"}  # an alias of an old client's
+    assert set(listing) == set(PageQuery.__struct_fields__) | read_by_a2a
+    assert {"offered", "TASK_STATE_COMPLETED"} <= set(listing["status"]["enum"])
+    assert [name for name, schema in listing.items() if "default" in schema] == ["limit", "offset"]
 
 
 def test_a_node_without_its_store_is_described_too() -> None:

@@ -1,0 +1,52 @@
+"""A2A answers as the documents show them: what the node says, laid over the sample of their type."""
+
+from msgspec import UNSET
+
+from node.web.sample import ID, PEER_ID, TOKEN
+
+ACKNOWLEDGED: dict[str, object] = {
+    "task": {
+        "artifacts": [
+            {
+                "artifactId": ID,
+                "parts": [{"text": f"acknowledged {ID}", "mediaType": "text/plain"}],
+                "name": "acknowledgement",
+            }
+        ],
+        "history": [
+            {
+                "messageId": "6dbc13b5-bd57-4c2b-b503-24e381b6c8d6",
+                "role": "ROLE_USER",
+                "parts": [{"text": "Hello from agent A."}],
+                "contextId": PEER_ID,
+                "taskId": ID,
+            }
+        ],
+        "metadata": {"referenceId": ID, "nodeId": "relay-node"},
+    },
+    "message": UNSET,
+}
+
+_CONTRACT: dict[str, object] = {
+    "kind": "workContract",
+    "title": "Translate this memo into plain words.",
+    "publisherId": "agent-1",
+    "isSigned": False,
+}
+
+OFFERED: dict[str, object] = {
+    "task": {
+        "contextId": ID,
+        "status": {"state": "TASK_STATE_SUBMITTED"},
+        "metadata": {**_CONTRACT, "contractStatus": "offered", "publisherToken": TOKEN},
+    },
+    "message": UNSET,
+}
+
+CANCELED: dict[str, object] = {
+    "contextId": ID,
+    "status": {"state": "TASK_STATE_CANCELED"},
+    "artifacts": UNSET,
+    "history": UNSET,
+    "metadata": {**_CONTRACT, "contractStatus": "canceled"},
+}

@@ -1,0 +1,46 @@
+"""What the documents tell of the queries of the paths that A2A clients and readers of contracts share.
+
+The words of one reader are read by `node.tasks.model`, those of the other by `ListQuery` and `HistoryQuery`.
+No A2A word has a default here: who sent one unasked would get the A2A list.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from node.a2a.model import State
+from node.a2a.service import DEFAULT_PAGE, LARGEST_PAGE
+from node.tasks.model import PageLimit, PageOffset, Status, TaskQuery
+
+HistoryLength = Annotated[int, Meta(ge=0, description="A2A: messages of a task's history, all if left out")]
+
+
+class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
+    """The query of GET /api/v1/tasks."""
+
+    status: (
+        Annotated[
+            Literal[Status, State],
+            Meta(description="Contracts of that status, offered if left out; with TASK_STATE_… A2A tasks are listed"),
+        ]
+        | None
+    ) = None
+    limit: PageLimit = 20
+    offset: PageOffset = 0
+    context_id: Annotated[str, Meta(description="A2A: tasks of this context; without it none are listed")] | None = None
+    page_size: (
+        Annotated[int, Meta(ge=1, le=LARGEST_PAGE, description=f"A2A: tasks a page, {DEFAULT_PAGE} if left out")] | None
+    ) = None
+    page_token: Annotated[str, Meta(description="A2A: nextPageToken of the page before")] | None = None
+    history_length: HistoryLength | None = None
+    include_artifacts: Annotated[bool, Meta(description="A2A: shows artifacts, which are left out else")] | None = None
+    status_timestamp_after: Annotated[str, Meta(description="A2A: tasks of this time (RFC 3339) or later")] | None = (
+        None
+    )
+
+
+class ReadParameters(TaskQuery, rename="camel", kw_only=True):
+    """The query of GET /api/v1/tasks/{id}."""
+
+    history_length: HistoryLength | None = None

@@ -1,0 +1,74 @@
+"""Which operations there are at a path, and how it refuses."""
+
+from typing import cast
+
+import pytest
+
+from node.web.errors import response_to
+from node.web.http import Fault, Handler, Request, Response
+from node.web.paths import Paths
+from node.web.route import Route
+
+NOBODY = cast("Handler", None)
+
+
+def own(_request: Request, _failure: Exception) -> Response:
+    raise AssertionError
+
+
+def other(_request: Request, _failure: Exception) -> Response:
+    raise AssertionError
+
+
+def route(method: str, path: str, fault: Fault | None = None, media_type: str = "application/json") -> Route:
+    return Route(method=method, path=path, handler=NOBODY, summary="", tag="", fault=fault, media_type=media_type)
+
+
+PATHS = Paths(
+    [
+        route("GET", "/things"),
+        route("POST", "/things", own),
+        route("GET", "/things/{id}", own),
+        route("POST", "/things/{id}:stop", other),
+        route("GET", "/things/all"),
+        route("GET", "/things/{id}/parts/{part}"),
+        route("GET", "/page", own, "text/html"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/things", "GET, HEAD, OPTIONS, POST"),
+        ("/things/", "GET, HEAD, OPTIONS, POST"),
+        ("/things/7", "GET, HEAD, OPTIONS"),
+        ("/things/7:stop", "OPTIONS, POST"),
+        ("/things/7:start", "GET, HEAD, OPTIONS"),
+        ("/things/7/parts/8", "GET, HEAD, OPTIONS"),
+        ("/nothing", "OPTIONS"),
+        ("", "OPTIONS"),
+    ],
+)
+def test_a_path_takes_the_methods_of_its_operations(path: str, allowed: str) -> None:
+    assert PATHS.allowed(path) == allowed
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "fault"),
+    [
+        ("GET", "/things", response_to),
+        ("HEAD", "/things", response_to),
+        ("POST", "/things", own),
+        ("DELETE", "/things", own),
+        ("POST", "/things/7", own),
+        ("GET", "/things/7:stop", other),
+        ("DELETE", "/things/all", response_to),
+        ("GET", "/page", response_to),
+        ("GET", "/nothing", response_to),
+    ],
+)
+def test_a_path_refuses_as_the_operation_does_that_was_asked_for_or_is_beside_it(
+    method: str, path: str, fault: Fault
+) -> None:
+    assert PATHS.fault(method, path) is fault
