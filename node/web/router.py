@@ -91,9 +91,9 @@ def _endpoints(table: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler]
     names: dict[str, str] = {}
     for each in table:
         thing = THING.fullmatch(each.path)
-        pattern = thing["pattern"] if thing else each.path
-        names[pattern] = thing["name"] if thing else ""
-        found.setdefault((pattern, each.method), {})[thing["verb"] or "" if thing else ""] = each
+        pattern, name, verb = (thing["pattern"], thing["name"], thing["verb"] or "") if thing else (each.path, "", "")
+        names[pattern] = name
+        found.setdefault((pattern, each.method), {})[verb] = each
     verbs = {
         pattern: {verb for (at, _), those in found.items() if at == pattern for verb in those} for pattern in names
     }
