@@ -22,7 +22,7 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
     status: (
         Annotated[
             Literal[Status, State],
-            Meta(description="Contracts of that status, offered if left out; with TASK_STATE_… A2A tasks are listed"),
+            Meta(description="Contracts of that status, offered with limit or offset only; else A2A tasks are listed"),
         ]
         | None
     ) = None

@@ -1,9 +1,8 @@
 """The paths under /api/v1/tasks that A2A clients and readers of work contracts share (DESIGN 8).
 
 An A2A client says so with `A2A-Version` or by asking for application/a2a+json, as all of the official
-ones do; everyone else gets contracts as they are. Whatever is asked for with a word that only one of the
-two has, such as `contextId` or `status=offered`, is answered in that one's form. A message task is a Task
-for everybody.
+ones do, and is shown a contract as a Task; everyone else gets the contract as it is. A list is of contracts
+only for who asks for theirs, by `status` or page. A message task is a Task for everybody.
 """
 
 from typing import Any
@@ -79,11 +78,12 @@ class SharedTasksApi:
         self._limiter = limiter
 
     async def list_tasks(self, request: Request) -> Response:
-        """Contracts, offered ones if nothing is asked for; for an A2A client or query the A2A tasks of a context."""
+        """Contracts for a contract status or page; else the A2A tasks of a context."""
         request.notes.append(VARY)
         query = request.query()
         status = query.get("status", "")
-        if status in STATUSES or not (status or is_a2a(request) or A2A_QUERY & query.keys()):
+        paged = ("limit" in query or "offset" in query) and not A2A_QUERY & query.keys()
+        if status in STATUSES or (not status and paged and not is_a2a(request)):
             return await self._contracts.list_tasks(request)
         if status and status not in A2A_STATES:
             both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(A2A_STATES))}"
@@ -118,12 +118,8 @@ class SharedTasksApi:
 
     async def offer(self, request: Request) -> Response:
         """An A2A message becomes an offered contract."""
-        held = await self._limiter.hold(request, "task")
-        try:
+        async with self._limiter.holding(request, "task") as held:
             contract, replayed = await self._offer(request)
-        except (A2AError, Refused, Invalid):
-            await self._limiter.let_go(request.client, "task", held)
-            raise
         if replayed:
             await self._limiter.let_go(request.client, "task", held)
             mark_replayed(request)

@@ -15,14 +15,9 @@ from node.mcp.inner import Operations
 from node.mcp.outcome import SILENCED, failure, invalid, success
 from node.mcp.rpc import INVALID_PARAMS, UNSET, Raw, RpcError, Unset, object_of
 from node.mcp.tools import Tool
-from node.refusal import Refused
-from node.store import StoreUnavailable
-from node.web.errors import response_to
 from node.web.http import Header, Request
-from node.web.limits import Limiter
 from node.web.route import Route
 
-LIMIT = "mcp"
 QUOTE = b'"'
 
 SHOWN = 60
@@ -64,12 +59,11 @@ class Bound:
 
 
 class ToolCalls:
-    """Calls tools; each call counts in the client's `mcp` limit, as any MCP request, beside the operation's own."""
+    """Calls tools; each call counts in the limit of its operation, too."""
 
-    def __init__(self, tools: Sequence[Tool], operations: Operations, limiter: Limiter) -> None:
+    def __init__(self, tools: Sequence[Tool], operations: Operations) -> None:
         """Tools whose operation this node does not have are left out."""
         self._operations = operations
-        self._limiter = limiter
         self._bound: dict[str, Bound] = {}
         for tool in tools:
             if (route := operations.find(tool.method, tool.path)) is not None:
@@ -79,12 +73,6 @@ class ToolCalls:
     async def call(self, params: Raw, request: Request) -> bytes:
         """The members of a CallToolResult. Raises RpcError if there is no such tool, or no object of arguments."""
         bound, arguments = self._read(params)
-        # Of the calls in a batch the last one tells where the client stands.
-        request.notes.clear()
-        try:
-            await self._limiter.take(request, LIMIT)
-        except (Refused, StoreUnavailable) as refused:
-            return failure(response_to(request, refused))
         try:
             path, query, body, headers = _request(bound, arguments)
         except BadArguments as wrong:

@@ -25,7 +25,7 @@ class Mcp:
     def __init__(self, rooms: Sequence[Route], handle: Handle, limiter: Limiter, store: Store, public_url: str) -> None:
         """`rooms` are the operations that tools and resources call."""
         operations = Operations(rooms, handle)
-        tools = ToolCalls(TOOLS, operations, limiter)
+        tools = ToolCalls(TOOLS, operations)
         prompts = Prompts(public_url)
         resources = Resources(public_url, operations)
         server = Server(tools, prompts, resources, limiter)

@@ -42,7 +42,7 @@ def check(message: Message, headers: dict[bytes, bytes]) -> None:
         params = _params.decode(message.params if isinstance(message.params, Raw) else b"{}")
     except msgspec.ValidationError as error:
         named = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
-        if named != MODERN:  # nor any other that we speak: what that revision asks of a request is not ours to miss
+        if named != MODERN:  # a revision that is not served here explains what is missing
             raise _not_served(named) from None
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
     _agree(headers, b"mcp-protocol-version", params.meta.version)

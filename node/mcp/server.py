@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from node.mcp import room
-from node.mcp.call import LIMIT, ToolCalls
+from node.mcp.call import ToolCalls
 from node.mcp.modern import Envelope, check
-from node.mcp.outcome import Failure, told
+from node.mcp.outcome import Failure, failure, told
 from node.mcp.prompts import Prompts
 from node.mcp.resources import STABLE_MS, TEMPLATES, Resources
 from node.mcp.room import Room
@@ -43,9 +43,12 @@ from node.web.limits import Limiter
 MAX_BATCH = 50
 """Messages in one batch. What their answers may be in all says `node.mcp.room`."""
 
-UNCOUNTED = frozenset({"initialize", "ping", "server/discover", "tools/call"})
-"""Methods that are not counted here: a client's first words and its signs of life cost nothing; a call counts itself,
-since its refusal is a result."""
+LIMIT = "mcp"
+
+UNCOUNTED = frozenset({"initialize", "ping", "server/discover"})
+"""Methods that do not count in the limit: a client's first words and its signs of life cost nothing."""
+
+CALL = "tools/call"
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
@@ -98,7 +101,7 @@ class Server:
         self._prompts = prompts
         self._resources = resources
         shared: dict[str, Method | Result] = {
-            "tools/call": self._call,
+            CALL: self._call,
             "tools/list": _listing("tools", [tool.listed() for tool in tools.tools]),
             "prompts/get": self._get_prompt,
             "prompts/list": _listing("prompts", prompts.listed()),
@@ -168,24 +171,30 @@ class Server:
         method = methods.get(str(message.method))
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-        if message.method not in UNCOUNTED:
-            await self._count(request)
+        if message.method not in UNCOUNTED and (refused := await self._count(message.method, request)) is not None:
+            return refused
         params = object_of(message.params, "params")
         if isinstance(method, Result):
             _one_page(params)
             return method
         return await method(params, request)
 
-    async def _count(self, request: Request) -> None:
-        """Take the client's `mcp` limit. Raises RpcError."""
+    async def _count(self, method: object, request: Request) -> Result | None:
+        """Take the client's `mcp` limit. A call beyond it has a result that says so; for all else raises RpcError."""
         # Of the members of a batch the last one tells where the client stands.
         request.notes.clear()
         try:
             await self._limiter.take(request, LIMIT)
-        except (Refused, StoreUnavailable) as refused:
-            failure = told(response_to(request, refused))
-            code = LIMIT_EXCEEDED if failure.status == 429 else INTERNAL_ERROR
-            raise RpcError(code, failure.error, failure) from None
+        except StoreUnavailable as away:
+            # What calls nothing is answered as long as this process can.
+            return Result(failure(response_to(request, away))) if method == CALL else None
+        except Refused as refused:
+            response = response_to(request, refused)
+            if method == CALL:
+                return Result(failure(response))
+            over = told(response)
+            raise RpcError(LIMIT_EXCEEDED, over.error, over) from None
+        return None
 
     async def _greet(self, params: Raw, request: Request) -> Result:
         """The handshake: the revision that was asked for if we speak it."""

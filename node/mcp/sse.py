@@ -94,6 +94,8 @@ class SseApi:
 
     async def _run(self, stream_id: str, request: Request, send: Piece) -> None:
         if self._is_full(request.client):  # meanwhile, with those that were opened at the same time
+            with suppress(StoreUnavailable):
+                await self._streams.close(stream_id)
             return
         self._clients[request.client] += 1
         try:

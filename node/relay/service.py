@@ -3,8 +3,8 @@
 from typing import Any, cast
 
 import msgspec
-import orjson
 
+from node.canonical import canonical
 from node.config import Limit, Settings
 from node.hooks.policy import TargetPolicy
 from node.idempotency import Once
@@ -55,7 +55,7 @@ class Relay:
         public = fields.get("public") is not False
         return Payload(
             raw=raw,
-            canonical=orjson.dumps(value, option=orjson.OPT_SORT_KEYS),
+            canonical=canonical(raw, fields),
             is_json=True,
             text=_presented(_shown(fields)) if public else "",
             author=author if isinstance(author, str) else None,
@@ -152,9 +152,12 @@ def _check_types(fields: dict[str, Any]) -> None:
 
 
 def _shown(fields: dict[str, Any]) -> str:
-    text: str = fields.get("message") or fields.get("hello") or ""
-    if text and may_be_shown(text):
-        return text
+    for name in ("message", "hello"):
+        text: str = fields.get(name) or ""
+        if _readable_part(text):
+            if may_be_shown(text):
+                return text
+            break
     # None in their place, so that those strings are taken that were judged: of many members not all are.
     return shown_of({**fields, **{name: None for name in NOT_SHOWN if name in fields}})
 
@@ -167,7 +170,8 @@ def _presented(text: str) -> str:
 
 
 def _readable_part(text: str) -> str:
-    return readable(text.strip()[:BODY_LENGTH]).strip()
+    """What a thread shows of a text. All of it is looked through only where its beginning shows nothing."""
+    return readable(text.strip()[:BODY_LENGTH]).strip() or readable(text).strip()[:BODY_LENGTH].strip()
 
 
 def _thread_fields(payload: Payload) -> list[str | bytes]:

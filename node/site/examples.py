@@ -18,7 +18,8 @@ def curl(route: Route, base: str) -> list[str]:
     takes_body = takes_json(route) or route.text_body
     if route.method not in {"GET", "POST"} or (route.method == "POST" and not takes_body):
         words[0] += f"-X {route.method} "
-    words[0] += base + PARAMETER.sub(lambda match: "$" + match[1].upper(), route.path)
+    url = base + PARAMETER.sub(lambda match: "$" + match[1].upper(), route.path)
+    words[0] += f'"{url}?{route.asks}"' if route.asks else url
     words += [f"-H {shlex.quote(f'{needed.name}: {needed.example}')}" for needed in route.needs]
     if takes_json(route):
         words += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(body_text(route))}"]

@@ -53,7 +53,7 @@ class ClusterStore(Store):
         under_way = [link.submit(call) for link, call in zip(self._primaries.values(), calls, strict=True)]
         return replies(await asyncio.gather(*under_way), calls[0])
 
-    async def read(self) -> list[tuple[range, Server]]:
+    async def slot_map(self) -> list[tuple[range, Server]]:
         """The map as the first member tells it that answers; empty if none does."""
         connected = [server for server, connection in self._primaries.items() if connection.connected]
         known = [*connected, *(server for server in self._seeds if server not in connected)]
@@ -160,7 +160,7 @@ class ClusterStore(Store):
         while True:
             await self._stale.wait()
             self._stale.clear()
-            self._adopt(await self.read())
+            self._adopt(await self.slot_map())
             self._read_once.set()
             await asyncio.sleep(REREAD)
             if not self._whole():

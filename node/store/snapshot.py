@@ -38,7 +38,7 @@ async def primaries(store: Store, location: Location) -> list[Primary]:
     if not isinstance(store, ClusterStore):
         return [Primary(location.servers[0], [])]
     found: dict[Server, list[str]] = {}
-    for slots, server in await store.read():
+    for slots, server in await store.slot_map():
         found.setdefault(server, []).append(f"{slots.start}-{slots.stop - 1}")
     if not found:
         raise StoreUnavailable("no member of the Redis cluster could be reached")

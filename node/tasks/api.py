@@ -137,6 +137,7 @@ class TasksApi:
                 summary="List contracts of one status, newest first",
                 tag="tasks",
                 query=PageQuery,
+                asks="status=offered",
                 answers=TaskPage,
                 shows=examples.PAGE,
             ),

@@ -7,6 +7,7 @@ steps for `completed` and `canceled` are here once more, and a test holds the tw
 import msgspec
 import orjson
 
+from node.canonical import canonical
 from node.tasks.rights import Grip
 from node.tasks.view import Row
 
@@ -82,11 +83,7 @@ def _refused(task_id: str, row: Row, code: str) -> Outcome:
 
 def _is_same(result: bytes, other: bytes) -> bool:
     """Whether two results are the same JSON, whatever their spaces and the order of their members."""
-    return result == other or _canonical(result) == _canonical(other)
-
-
-def _canonical(result: bytes) -> bytes:
-    return orjson.dumps(orjson.loads(result), option=orjson.OPT_SORT_KEYS)
+    return result == other or canonical(result, orjson.loads(result)) == canonical(other, orjson.loads(other))
 
 
 def _holds(row: Row, grip: Grip) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from node import tally
 from node.capacity import Capacity, Kind
 from node.config import Limit, Limits, Settings
-from node.refusal import Invalid, Refused
+from node.refusal import Refused
 from node.store import StoreUnavailable
 from node.store.limits import LimitStore, Taken
 from node.web.http import Request
@@ -100,14 +100,17 @@ class Limiter:
     async def holding(
         self, request: Request, kind: Literal["session", "board", "task"], seconds: float = DAY
     ) -> AsyncGenerator[str]:
-        """`hold` around the making of the thing; given back if the block refuses to make it. The request stays counted.
+        """`hold` around the making of the thing; given back if it is not made. The request stays counted. A block that
+        ends in StoreUnavailable may have made it, and gives nothing back.
 
         A block that makes nothing new and refuses nothing, as for a replay, gives it back with `let_go`.
         """
         name = await self.hold(request, kind, seconds)
         try:
             yield name
-        except (Refused, Invalid):
+        except StoreUnavailable:
+            raise
+        except Exception:
             await self.let_go(request.client, kind, name)
             raise
 

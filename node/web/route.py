@@ -49,6 +49,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     any_type: bool = False
     """Whether that text may come under any other content type too."""
     query: type[msgspec.Struct] | None = None
+    asks: str = ""
+    """The query string of the example request."""
     headers: tuple[tuple[str, str], ...] = ()
     """Request headers with a meaning of their own, and that meaning."""
     needs: tuple[Needed, ...] = ()

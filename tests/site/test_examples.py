@@ -47,7 +47,7 @@ async def test_contracts_are_shown_as_they_are_answered(node: NodeUnderTest) -> 
 
     task = await post("/api/v1/tasks", OFFER)
     same("POST /api/v1/tasks", task)
-    same("GET /api/v1/tasks", (await node.client.get("/api/v1/tasks")).json())
+    same("GET /api/v1/tasks", (await node.client.get("/api/v1/tasks?status=offered")).json())
     path = f"/api/v1/tasks/{task['id']}"
     claim = await post(f"{path}/claim", {"assignee_id": "summary-agent"})
     same("POST /api/v1/tasks/{id}/claim", claim)
