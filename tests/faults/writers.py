@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from node.config import Limit, Limits, Settings
 from tests.node_under_test import NodeUnderTest, settings_for, until
+from tests.servers import eventually
 
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 UNBOUNDED = dict.fromkeys(["client_sessions", "client_threads", "client_tasks", "client_bytes"], 0)
@@ -153,6 +154,7 @@ class Kept:
 
 async def kept(node: NodeUnderTest, writers: Writers) -> Kept:
     """Read everything there is."""
+    await eventually(lambda: node.store.connected)  # it is not the node's own, and may come back later
     result = Kept()
 
     async def found(room: str, path: str, text: Callable[[Any], str]) -> Made:
