@@ -214,6 +214,16 @@ async def test_every_request_counts_but_the_first_words_and_signs_of_life(node: 
     assert (await modern(node, "server/discover")).status_code == 200
 
 
+@pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(2, 60))}])
+async def test_a_call_of_an_unknown_tool_counts_and_beyond_the_limit_is_a_result(node: NodeUnderTest) -> None:
+    unknown = request("tools/call", {"name": "no_such_tool"})
+    for _ in range(2):
+        assert (await post(node, unknown)).json()["error"]["code"] == -32602
+    refused = (await post(node, unknown)).json()["result"]
+    assert refused["isError"]
+    assert "limit.exceeded" in refused["content"][0]["text"]
+
+
 async def test_calls_of_a_batch_run_one_after_the_other(node: NodeUnderTest) -> None:
     created = await result(node, "tools/call", {"name": "create_session"})
     session = created["structuredContent"]["session_id"]

@@ -343,3 +343,9 @@ async def test_a_body_of_one_mebibyte_is_taken_and_one_byte_more_is_not(node: No
     response = await node.client.post(RELAY, content=text + ".", headers=TEXT)
     assert response.status_code == 413
     assert response.headers["x-error-code"] == "body.too_large"
+
+
+async def test_a_message_of_which_nothing_can_be_seen_gives_way_to_hello(node: NodeUnderTest) -> None:
+    said = await node.client.post(RELAY, json={"message": "\u200b", "hello": "Hello there, my friend."})
+    thread = await node.client.get(f"/api/v1/board/threads/{said.json()['reference_id']}")
+    assert thread.json()["body"] == "Hello there, my friend."
