@@ -112,7 +112,7 @@ class WebNode:
         self._paths = Paths(self.routes)
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
-        self._router = router(routed, counted, Pages(settings, ASSETS).missing)
+        self._router = router(routed, counted, self._paths, Pages(settings, ASSETS).missing)
         self._stopping = asyncio.Event()
         sources = (of_operations(self.routes), of_artifacts, of_store(store, "web"))
         self._metering = asyncio.create_task(metered(settings, "web", sources, self._stopping))

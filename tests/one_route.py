@@ -22,8 +22,8 @@ class Routes:
 
     def __init__(self, hot: Sequence[Route], others: Sequence[Route]) -> None:
         self.hot = hot
-        self._router = router(others, counted)
         self._paths = Paths([*hot, *others])
+        self._router = router(others, counted, self._paths)
 
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._router(scope, receive, send)

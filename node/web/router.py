@@ -44,15 +44,13 @@ class Answer(LitestarResponse[bytes]):
         return ASGIResponse(body=self.content, status_code=self.status_code, headers=self._lines)
 
 
-def router(routes: Iterable[Route], handle: Handle, missing: http.Fault = response_to) -> ASGIApp:
+def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.Fault = response_to) -> ASGIApp:
     """An application of the routes, by Litestar; `handle` runs one and turns failures into answers.
 
-    `missing` shows that a path is unknown.
+    `paths` says what is taken where, `missing` shows that a path is unknown.
 
     OPTIONS is answered here: Litestar names the methods of one handler of a path only, and never HEAD.
     """
-    table = list(routes)
-    paths = Paths(table)
 
     def refuse(litestar_request: AnyRequest, failure: Exception) -> Answer:
         request = _ours(litestar_request)
@@ -67,7 +65,7 @@ def router(routes: Iterable[Route], handle: Handle, missing: http.Fault = respon
         return Answer(request, response_to(request, failure))
 
     litestar = Litestar(
-        route_handlers=_endpoints(table, handle),
+        route_handlers=_endpoints(routes, handle),
         exception_handlers={HTTPException: refuse, Exception: refuse},
         openapi_config=None,
         logging_config=None,
