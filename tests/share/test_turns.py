@@ -1,0 +1,155 @@
+"""Places that many share are given to each of them in turn."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from node.share.turns import Crowded, Turns
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the other tasks go on until it holds; nothing here waits for the clock."""
+    for _ in range(100):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it did not come to hold")
+
+
+async def test_one_key_waits_for_itself_and_another_is_next() -> None:
+    turns, order, gate = Turns(1), list[str](), asyncio.Event()
+
+    async def work(key: str) -> None:
+        async with turns.of(key):
+            await gate.wait()
+            order.append(key)
+
+    async with asyncio.TaskGroup() as group:
+        for key in ("greedy", "greedy", "greedy", "modest"):
+            group.create_task(work(key))
+        await asyncio.sleep(0)
+        gate.set()
+
+    assert order == ["greedy", "greedy", "modest", "greedy"]
+
+
+async def test_a_key_has_no_more_than_its_share_even_if_places_are_free() -> None:
+    turns, entered, gate = Turns(4, each=2), Counter[str](), asyncio.Event()
+
+    async def work(key: str) -> None:
+        async with turns.of(key):
+            entered[key] += 1
+            await gate.wait()
+
+    tasks = [asyncio.create_task(work(key)) for key in ("a", "a", "a", "a", "b")]
+    await until(lambda: entered.total() == 3)
+    assert entered == {"a": 2, "b": 1}
+    assert turns.waiting("a") == 2
+
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert entered == {"a": 4, "b": 1}
+
+
+async def test_who_gives_up_frees_its_place_in_the_queue() -> None:
+    turns, gate = Turns(1, waiting=1), asyncio.Event()
+
+    async def work() -> None:
+        async with turns.of("a"):
+            await gate.wait()
+
+    first, second = asyncio.create_task(work()), asyncio.create_task(work())
+    await until(lambda: turns.waiting("a") == 1)
+    with pytest.raises(Crowded):
+        await work()
+
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    third = asyncio.create_task(work())
+    gate.set()
+    await asyncio.gather(first, third)
+
+
+async def test_a_place_given_to_who_was_just_cancelled_goes_on_to_the_next() -> None:
+    turns, gate, done = Turns(1), asyncio.Event(), list[str]()
+
+    async def work(key: str) -> None:
+        async with turns.of(key):
+            await gate.wait()
+            done.append(key)
+
+    first, second, third = (asyncio.create_task(work(key)) for key in ("a", "b", "c"))
+    await until(lambda: turns.waiting("c"))
+    gate.set()
+    await until(first.done)
+    second.cancel()  # it has been given the place and has not run since, or is about to be
+    await asyncio.gather(first, second, third, return_exceptions=True)
+    assert done[-1] == "c"
+
+
+class Machine(RuleBasedStateMachine):
+    """Tasks that enter, leave and give up at random: no place is lost and none is given twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.turns = Turns(3, each=2)
+        self.tasks: list[tuple[asyncio.Task[None], asyncio.Event]] = []
+        self.inside: Counter[str] = Counter()
+
+    @rule(key=st.sampled_from("abcd"))
+    def enter(self, key: str) -> None:
+        leave = asyncio.Event()
+
+        async def work() -> None:
+            async with self.turns.of(key):
+                self.inside[key] += 1
+                try:
+                    await leave.wait()
+                finally:
+                    self.inside[key] -= 1
+
+        self.tasks.append((self.runner.get_loop().create_task(work()), leave))
+        self.settle()
+
+    @precondition(lambda self: self.tasks)
+    @rule(which=st.integers(0, 1000), patient=st.booleans())
+    def end(self, which: int, patient: bool) -> None:
+        task, leave = self.tasks.pop(which % len(self.tasks))
+        if patient:
+            leave.set()
+        else:
+            task.cancel()
+        self.settle()
+
+    def settle(self) -> None:
+        async def turns_of_the_loop() -> None:
+            for _ in range(6):
+                await asyncio.sleep(0)
+
+        self.runner.run(turns_of_the_loop())
+
+    @invariant()
+    def all_places_are_used_and_none_twice(self) -> None:
+        assert self.inside.total() <= 3
+        assert all(count <= 2 for count in self.inside.values())
+        waiting = {key: self.turns.waiting(key) for key in "abcd"}
+        could_enter = [key for key, count in waiting.items() if count and self.inside[key] < 2]
+        assert self.inside.total() == 3 or not could_enter
+
+    def teardown(self) -> None:
+        async def end_all() -> None:
+            for _, leave in self.tasks:
+                leave.set()
+            await asyncio.gather(*(task for task, _ in self.tasks), return_exceptions=True)
+
+        self.runner.run(end_all())
+        self.runner.close()
+
+
+TestTurnsMachine = Machine.TestCase
