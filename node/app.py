@@ -6,6 +6,7 @@ that the store's connections belong to its event loop.
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from node import intake, process, waiting
@@ -20,7 +21,6 @@ from node.artifacts.disk import PREFIX, DiskStore
 from node.artifacts.disk_app import DiskApp
 from node.board.api import BoardApi
 from node.board.search_api import SearchApi
-from node.capacity import Capacity
 from node.config import Settings, load
 from node.feedback.api import FeedbackApi
 from node.front import ASGIApp, Front, counted, handle
@@ -34,6 +34,7 @@ from node.ops.tracing import tracing_of
 from node.relay.api import RelayApi
 from node.rooms import Rooms, Stores
 from node.sessions.api import SessionsApi
+from node.share.capacity import Capacity
 from node.site.assets import ASSETS
 from node.site.discovery import discovery_routes
 from node.site.identity import IdentityApi, card_extensions
@@ -94,9 +95,10 @@ class WebNode:
         self._stores = stores
         self._tracing = tracing
         self._rooms = Rooms(settings, stores)
-        capacity = Capacity()
+        capacity = Capacity(settings.client_bytes)
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
         self._watching = asyncio.create_task(Watch(store, settings, capacity).run())
+        self._settling = asyncio.create_task(self._limiter.usage.run())
         self._blocked = Blocked(store)
         self._following = asyncio.create_task(self._blocked.run())
         self._readiness = Readiness(store)
@@ -156,6 +158,9 @@ class WebNode:
         """Let go of the stores."""
         self._following.cancel()
         self._watching.cancel()
+        self._settling.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._settling  # which tells Redis of what is not told yet
         self._stopping.set()
         await self._metering
         await self._rooms.close()

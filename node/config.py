@@ -105,7 +105,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 0
     memory_alarm: Annotated[
-        int, says("percent of Redis' memory from which new sessions and threads are refused; 0 = never", 0, 99)
+        int,
+        says(
+            "percent of Redis' memory from which new sessions and threads are refused, other writes later; 0 = never",
+            0,
+            99,
+        ),
     ] = 80
     max_sessions: Annotated[int, says("live sessions the node may hold; 0 = any number", 0)] = 100_000
     max_threads: Annotated[int, says("threads the node may hold; 0 = any number", 0)] = 10_000_000
@@ -118,8 +123,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         10_000
     )
     client_bytes: Annotated[
-        int, says("bytes one client address may send in bodies of over 4 KiB, in 24 hours; 0 = any number", 0)
+        int, says("bytes one client address may have kept in 24 hours, records around them included; 0 = any number", 0)
     ] = 256 * 1024 * 1024
+    client_share: Annotated[
+        float,
+        says("percent of Redis' free memory below the alarm that it may fill in that time; 0 = no such bound", 0, 100),
+    ] = 2
     durability: Annotated[
         Literal["always", "everysec", "replicated"],
         says(

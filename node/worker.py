@@ -13,7 +13,6 @@ import structlog
 from node.artifacts.upkeep import Upkeep
 from node.artifacts.verify import AT_ONCE
 from node.board.search_worker import SearchWorker
-from node.capacity import Capacity
 from node.config import Settings
 from node.hooks.breaker import Breaker
 from node.hooks.policy import policy_of
@@ -26,6 +25,7 @@ from node.ops.metrics import metered, of_artifacts, of_callbacks, of_store
 from node.ops.rules import retention_of
 from node.ops.tracing import tracing_of
 from node.rooms import Rooms, Stores
+from node.share.capacity import Capacity
 from node.sign.node import webhook_key
 from node.store import Store, StoreUnavailable, durability
 from node.store.events import Consumer, Event, Handler, Janitor

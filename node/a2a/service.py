@@ -53,7 +53,7 @@ class Messages:
 
         A new context is made there, so that limit and log are one step.
         """
-        home = keys.partition_of(client)
+        home = keys.home_of(client)
         if message.context_id is None:
             return keys.unlisted_id(home), True
         return message.context_id, keys.context_home(message.context_id) == home

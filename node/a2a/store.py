@@ -48,7 +48,7 @@ class MessageStore:
         """Log a message in its context's partition. Raises StoreUnavailable."""
         partition = keys.context_home(context_id)
         task_id = keys.unlisted_id(partition)
-        home = keys.partition_of(client)
+        home = keys.home_of(client)
         if once and partition != home and not await self._bind(once, home):
             return Outcome("conflict", Taken(True, 0, 0), "")
         task = keys.task(task_id)

@@ -129,7 +129,7 @@ class SharedTasksApi:
     async def _offer(self, request: Request) -> tuple[OfferedTask, bool]:
         sent = await read_message(request)
         body = await request.body()
-        await self._limiter.weigh(request, len(body))
+        await self._limiter.charge(request, "task", len(body))
         await self._check_place(sent.message)
         once = once_of(request, "a2a-task", body)
         try:

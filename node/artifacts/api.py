@@ -37,7 +37,9 @@ class ArtifactsApi:
         new = await read_json(request, NewArtifact)
         content_digest = ", ".join(request.headers(b"content-digest")) or None
         grant = self._artifacts.check(new, content_digest)
-        once = once_of(request, "artifact", await request.body())
+        body = await request.body()
+        once = once_of(request, "artifact", body)
+        await self._limiter.charge(request, "artifact", len(body))
         registered = await self._artifacts.register(request.client, self._limiter.of("artifact"), new, grant, once)
         self._limiter.settle(request, "artifact", registered.taken)
         if registered.kind in REFUSALS:

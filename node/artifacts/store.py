@@ -95,7 +95,7 @@ class ArtifactStore:
         fields: Sequence[str],
     ) -> Registered:
         """Keep a manifest in the client's partition, if there is room for its bytes. Raises StoreUnavailable."""
-        partition = keys.partition_of(client)
+        partition = keys.home_of(client)
         artifact_id = keys.unlisted_id(partition)
         artifact = keys.artifact(artifact_id)
         counts = await self._counts()

@@ -13,6 +13,8 @@ from zlib import crc32
 
 import uuid_utils
 
+from node.share.site import site_of
+
 PARTITIONS = 64
 _MASK = PARTITIONS - 1
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -22,6 +24,11 @@ _TAGS = tuple(f"{{{p:02x}}}" for p in range(PARTITIONS))
 def partition_of(*parts: str) -> int:
     """The partition that things named by `parts` share."""
     return crc32("\0".join(parts).encode("utf-8", "surrogatepass")) & _MASK
+
+
+def home_of(client: str) -> int:
+    """The partition where a client is counted. Clients of one site share it, so that a script sees both totals."""
+    return partition_of(site_of(client))
 
 
 def new_id(partition: int | None = None) -> str:
@@ -89,7 +96,7 @@ def held_by_all(partition: int, kind: str) -> str:
 
 
 def byte_count(partition: int, client: str) -> str:
-    """Bytes of large bodies that one client sent. TTL: 24 h from the first."""
+    """Bytes that one client, or all of a site, had kept. TTL: 24 h from the first."""
     return f"bytes:{_TAGS[partition]}:{client}"
 
 

@@ -59,7 +59,7 @@ class TasksApi:
     async def _offer(self, request: Request) -> tuple[OfferedTask, bool]:
         new = await read_json(request, NewTask)
         body = await request.body()
-        await self._limiter.weigh(request, len(body))
+        await self._limiter.charge(request, "task", len(body))
         signed = await self._signatures.of(request, SHOWN)
         once = once_of(request, "task", body, who=new.publisher_id, key=new.idempotency_key)
         try:
@@ -82,6 +82,7 @@ class TasksApi:
         """Claim an offered contract; the first claimer wins."""
         await self._limiter.take(request, "claim")
         new = await read_json(request, NewClaim)
+        await self._limiter.charge(request, "claim", len(await request.body()))
         signed = await self._signatures.of(request, ())
         # Only who and key make a claim the same one, so the digest of the body does not matter.
         once = once_of(request, "claim", b"", who=new.assignee_id, key=new.idempotency_key)
@@ -95,7 +96,9 @@ class TasksApi:
         task_id = request.params["id"]
         move = await read_json(request, Transition)
         signed = await self._signatures.of(request, ())
-        once = once_of(request, f"transition:{task_id}", await request.body())
+        body = await request.body()
+        once = once_of(request, f"transition:{task_id}", body)
+        await self._limiter.charge(request, "step", len(body))
         task, replayed = await self._tasks.transition(task_id, move, signed, once)
         if replayed:
             mark_replayed(request)
@@ -104,7 +107,7 @@ class TasksApi:
     async def complete(self, request: Request) -> Response:
         """Complete a claimed contract with its result."""
         completion = await read_json(request, Completion)
-        await self._limiter.weigh(request, len(await request.body()))
+        await self._limiter.charge(request, "result", len(await request.body()))
         return answer(await self._tasks.complete(request.params["id"], completion))
 
     async def cancel(self, request: Request) -> Response:

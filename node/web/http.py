@@ -6,6 +6,7 @@ A handler is `async def handler(request: Request) -> Response`. Hot routes are c
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, MutableMapping, Sequence
 from time import monotonic
 from typing import Any, Protocol, TypeVar
@@ -41,6 +42,12 @@ BODY_RATE = 16 * 1024
 
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is undone: a small body could become a large one."""
+
+CLIENT_WAITING = 2048
+"""Requests of one client that a process holds for `wait=`: a quarter of all that it holds (RELAY_MAX_WAITING)."""
+
+WAITING: Counter[str] = Counter()
+"""How many each client has waiting in this process."""
 
 JSON_TYPE = (b"content-type", b"application/json")
 
@@ -146,9 +153,16 @@ class Request:
         return self._body
 
     async def held(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` gives, which may take `seconds`; given up when the client goes away. Raises Disconnected."""
+        """What `work` gives, which may take `seconds`; given up when the client goes away.
+
+        Raises Disconnected, and Refused `quota.waiting` if the client has too many such requests waiting here.
+        """
         if not seconds:
             return await work
+        if WAITING[self.client] >= CLIENT_WAITING:
+            work.close()
+            raise Refused("quota.waiting", retry_after=seconds, most=CLIENT_WAITING)
+        WAITING[self.client] += 1
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(self._gone())
         self._rests(1)
@@ -159,6 +173,9 @@ class Request:
             return task.result()
         finally:
             self._rests(-1)
+            WAITING[self.client] -= 1
+            if not WAITING[self.client]:
+                del WAITING[self.client]
             for each in (task, gone):
                 each.cancel()
 
