@@ -4,9 +4,7 @@ Granian calls `create` in each web process. The rooms are put together once the 
 that the store's connections belong to its event loop.
 """
 
-import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from node import intake, process, waiting
@@ -19,6 +17,7 @@ from node.artifacts.api import ArtifactsApi
 from node.artifacts.blob import BlobStore
 from node.artifacts.disk import PREFIX, DiskStore
 from node.artifacts.disk_app import DiskApp
+from node.background import Background
 from node.board.api import BoardApi
 from node.board.search_api import SearchApi
 from node.config import Settings, load
@@ -29,7 +28,7 @@ from node.mcp.compose import Mcp
 from node.ops.blocklist import Blocked
 from node.ops.health import Capabilities, HealthApi, Readiness
 from node.ops.memory import Watch
-from node.ops.metrics import metered, of_artifacts, of_operations, of_store
+from node.ops.metrics import Meter, of_artifacts, of_operations, of_store
 from node.ops.tracing import tracing_of
 from node.relay.api import RelayApi
 from node.rooms import Rooms, Stores
@@ -97,10 +96,11 @@ class WebNode:
         self._rooms = Rooms(settings, stores)
         capacity = Capacity(settings.client_bytes)
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
-        self._watching = asyncio.create_task(Watch(store, settings, capacity).run())
-        self._settling = asyncio.create_task(self._limiter.usage.run())
         self._blocked = Blocked(store)
-        self._following = asyncio.create_task(self._blocked.run())
+        self._background = Background()
+        self._background.start("memory", Watch(store, settings, capacity).run)
+        self._background.start("usage", self._limiter.usage.run)
+        self._background.start("blocklist", self._blocked.run)
         self._readiness = Readiness(store)
         health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
         operations = operations_of(settings, store, self._rooms, self._limiter, health)
@@ -115,9 +115,9 @@ class WebNode:
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
         self._router = router(routed, counted, self._paths, Pages(settings, ASSETS).missing)
-        self._stopping = asyncio.Event()
         sources = (of_operations(self.routes), of_artifacts, of_store(store, "web"))
-        self._metering = asyncio.create_task(metered(settings, "web", sources, self._stopping))
+        if settings.metrics_dir:
+            self._background.start("metrics", Meter(settings, "web", sources).run)
         self.intake = intake.Intake(Admission(), store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight))
         self.intake.answer_as(refusals_of(self.routes))
 
@@ -156,13 +156,7 @@ class WebNode:
 
     async def close(self) -> None:
         """Let go of the stores."""
-        self._following.cancel()
-        self._watching.cancel()
-        self._settling.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._settling  # which tells Redis of what is not told yet
-        self._stopping.set()
-        await self._metering
+        await self._background.close()
         await self._rooms.close()
         await self._stores.close()
         if self._tracing:
