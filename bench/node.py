@@ -8,7 +8,7 @@ import base64
 import contextlib
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,18 @@ UNLIMITED = tuple(f"RELAY_CLIENT_{kind}" for kind in ("SESSIONS", "THREADS", "TA
     f"RELAY_MAX_{kind}" for kind in ("SESSIONS", "THREADS", "TASKS")
 )
 
+AS_DELIVERED = dict.fromkeys((*(f"RELAY_LIMIT_{name.upper()}" for name in Limits.__struct_fields__), *UNLIMITED), "")
+"""Settings of a node that refuses whom it would refuse in earnest: an empty one has its default."""
+
+Prefix = Callable[[Path], Sequence[str]]
+"""Words before the command of a node, such as those that give it another resolver; told the node's directory."""
+
 HEALTH = request("GET", "/health")
+
+
+def no_prefix(_home: Path) -> Sequence[str]:
+    """No words before the command."""
+    return ()
 
 
 def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
@@ -45,7 +56,9 @@ def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def running(home: Path, own: Mapping[str, str], part: Part = "serve") -> AsyncGenerator[Server]:
+async def running(
+    home: Path, own: Mapping[str, str], part: Part = "serve", prefix: Prefix = no_prefix
+) -> AsyncGenerator[Server]:
     """A node on a free port, stopped at the end. Raises Unfit if there is none or it does not start."""
     if not (ROOT / "node" / "app.py").exists():
         raise Unfit("this tree has no node to start; name a running one with --url")
@@ -62,7 +75,8 @@ async def running(home: Path, own: Mapping[str, str], part: Part = "serve") -> A
                 "RELAY_SECRET": base64.b64encode(bytes(32)).decode(),
             }
         start = time.monotonic()
-        root = await stack.enter_async_context(started([sys.executable, "-m", "node", part], home, environment))
+        command = [*prefix(home), sys.executable, "-m", "node", part]
+        root = await stack.enter_async_context(started(command, home, environment))
         server = Server(
             name="relay-node",
             port=port,
@@ -87,6 +101,7 @@ def redis(directory: Path, durability: str = "always") -> Generator[tuple[Path, 
 def _told(environment: Mapping[str, str]) -> dict[str, str]:
     """What a reader needs to know: no paths, no ports, no secrets."""
     hidden = {"RELAY_PORT", "RELAY_DATA_DIR", "RELAY_REDIS_URL", "RELAY_SECRET", "RELAY_HOST"}
-    shown = {name: value for name, value in environment.items() if name not in hidden and "_LIMIT_" not in name}
-    changed = {name: value for name, value in environment.items() if "_LIMIT_" in name and value != NEVER_REACHED}
-    return shown | changed | {"RELAY_LIMIT_*": NEVER_REACHED}
+    given = {name: value for name, value in environment.items() if name not in hidden and value}
+    usual = {name for name, value in given.items() if "_LIMIT_" in name and value == NEVER_REACHED}
+    shown = {name: value for name, value in given.items() if name not in usual}
+    return shown | ({"RELAY_LIMIT_*": NEVER_REACHED} if usual else {})
