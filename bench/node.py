@@ -14,7 +14,7 @@ from typing import Literal
 
 from bench.client import request
 from bench.server import ROOT, Server, Unfit, free_port, started, until_it_answers
-from node.config import Limits
+from node.config import Limits, Settings
 from node.store.embedded import Embedded, socket_path
 
 Part = Literal["serve", "web"]
@@ -22,9 +22,11 @@ Part = Literal["serve", "web"]
 # Limits do their work on every request and refuse none: the load comes from few addresses.
 NEVER_REACHED = "100000/60"
 
-# Totals of one address, which a load from few of them would reach.
-UNLIMITED = tuple(f"RELAY_CLIENT_{kind}" for kind in ("SESSIONS", "THREADS", "TASKS", "BYTES")) + tuple(
-    f"RELAY_MAX_{kind}" for kind in ("SESSIONS", "THREADS", "TASKS")
+# Totals of one address, which a load from few of them would reach, and of the node.
+UNLIMITED = tuple(
+    f"RELAY_{name.upper()}"
+    for name in Settings.__struct_fields__
+    if name.startswith("client_") or name in {"max_sessions", "max_threads", "max_tasks"}
 )
 
 AS_DELIVERED = dict.fromkeys((*(f"RELAY_LIMIT_{name.upper()}" for name in Limits.__struct_fields__), *UNLIMITED), "")
