@@ -5,6 +5,7 @@ that README shows. Nothing else in the program reads the environment.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -15,6 +16,11 @@ PREFIX = "RELAY_"
 AWS_PREFIX = "AWS_"
 TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # as every program that makes traces knows it
 LONGEST_PAUSE = 86400.0  # seconds between two attempts at the same callback
+
+# What Kubernetes puts into the environment of every container of a namespace, for a Service whose name begins with
+# `relay` there. `enableServiceLinks: false` keeps it out.
+_SERVICE_LINK = re.compile(r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?")
+_SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -226,7 +232,11 @@ class Row(msgspec.Struct, frozen=True):
 def load(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings from the environment. Raises ConfigError."""
     known = {row.name for row in table()}
-    given = {name: text for name, text in environ.items() if name.startswith(PREFIX) and text != ""}
+    given = {
+        name: text
+        for name, text in environ.items()
+        if name.startswith(PREFIX) and text != "" and not _is_service_link(name, text)
+    }
     for name in given:
         if name not in known:
             raise ConfigError(f"{name} is not a setting; `relay-node config` lists them")
@@ -250,6 +260,11 @@ def table() -> list[Row]:
     """Every setting with its default and meaning, in the order of this file."""
     rows = _rows(Settings, Settings(), [])
     return rows + _rows(Limits, Limits(), ["limit"])
+
+
+def _is_service_link(name: str, text: str) -> bool:
+    """Whether a variable is none of ours: RELAY_PORT=tcp://10.0.0.1:8000 of Kubernetes is in the way of the port."""
+    return bool(_SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _SERVICE_ADDRESS.match(text)))
 
 
 def _rows(kind: type[msgspec.Struct], defaults: msgspec.Struct, prefix: list[str]) -> list[Row]:

@@ -47,7 +47,7 @@ OVERLOADED = "node.overloaded"
 BODIED = frozenset({"POST", "PUT"})
 """Methods whose body is asked for at once."""
 ALWAYS = frozenset({"/health", "/ready"})
-"""Paths that are answered whatever happens."""
+"""Paths that are answered whatever happens: they never wait at the door."""
 RETRY_AFTER = 1.0
 """Seconds after which a refused client may come again."""
 
@@ -116,15 +116,14 @@ class Intake:
             limit = admission.limit
             generation = self.generation
             scope = watcher.scope
-            if limit is not None:
-                if scope["path"] in ALWAYS:
-                    generation.entered += 1
-                    call_soon_threadsafe(start, watcher, generation, context=context)
-                    return
-                if self.working >= limit:
-                    admission.refused_early += 1
-                    self._refuse(watcher)
-                    return
+            if scope["path"] in ALWAYS:
+                generation.entered += 1
+                call_soon_threadsafe(start, watcher, generation, context=context)
+                return
+            if limit is not None and self.working >= limit:
+                admission.refused_early += 1
+                self._refuse(watcher)
+                return
             generation.entered += 1
             if scope.get("method") in BODIED and b"expect" not in map(_name_of, scope["headers"]):
                 # Granian fetches it on its other thread meanwhile: when the request begins, the body is mostly there.
@@ -170,10 +169,7 @@ class Intake:
         """Refuse what came before `late`: its answer would come late, and others are turned away for it."""
         queue = self._queue
         while queue and queue[0][0] < late:
-            came, watcher, generation = queue.popleft()
-            if watcher.scope["path"] in ALWAYS:
-                queue.append((came, watcher, generation))  # from this end they are taken now
-                return
+            _, watcher, generation = queue.popleft()
             generation.left += 1
             self.admission.refused_late += 1
             self._refuse(watcher)

@@ -222,6 +222,15 @@ async def test_while_the_store_is_busy_requests_wait_at_the_door(door: Door) -> 
     await eventually(lambda: len(door.begun) == 3)
 
 
+async def test_health_does_not_wait_for_a_store_that_stalls(door: Door) -> None:
+    """Who asks whether the node is well got no answer just then, unless requests were refused already."""
+    door.store = (STORE_CALLS, 0)
+    door.come(3)
+    watchers = [*door.come(1, "/health"), *door.come(1, "/ready")]
+    await eventually(lambda: len(door.begun) == 2)
+    assert door.begun == watchers
+
+
 async def test_what_is_old_is_no_work(door: Door) -> None:
     door.come(5)
     await eventually(lambda: len(door.begun) == 5)

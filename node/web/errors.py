@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from node.refusal import Invalid, Issue, Refused
-from node.store.errors import OutcomeUnknown, StoreUnavailable
+from node.store.errors import OutcomeUnknown, StoreBusy, StoreUnavailable
 from node.web.http import JSON_TYPE, Header, Request, Response
 
 log = structlog.get_logger()
@@ -117,8 +117,12 @@ def code_of(failure: Exception, status: int = 500) -> str:
             return failure.code
         case Invalid():
             return INVALID
+        case OutcomeUnknown():
+            return "store.unknown"
+        case StoreBusy():
+            return "store.busy"
         case StoreUnavailable():
-            return "store.unknown" if isinstance(failure, OutcomeUnknown) else "store.unavailable"
+            return "store.unavailable"
         case _:
             return "server.bug" if status >= 500 else OF_PROTOCOL
 
