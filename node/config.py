@@ -22,6 +22,9 @@ LONGEST_PAUSE = 86400.0  # seconds between two attempts at the same callback
 _SERVICE_LINK = re.compile(r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?")
 _SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
 
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,]+")
+"""A scheme, a host and perhaps a port (RFC 6454 §6.2)."""
+
 
 class Limit(msgspec.Struct, frozen=True):
     """At most `count` accepted requests in any `seconds`; a count of 0 means no limit."""
@@ -59,6 +62,29 @@ class Schedule(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return ",".join(f"{pause:g}" for pause in self.seconds)
+
+
+class AllowedOrigins(msgspec.Struct, frozen=True):
+    """Pages of which other origins may call the node from a browser."""
+
+    listed: tuple[str, ...] = ()
+    everyone: bool = False
+    given: bool = True
+    """Whether an operator said so; else it depends on who can reach the node."""
+
+    @classmethod
+    def parse(cls, text: str) -> "AllowedOrigins":
+        """Read `*`, `none`, or `https://app.example,https://other.example:8443`. Raises ValueError."""
+        if text == "*":
+            return cls(everyone=True)
+        listed = () if text == "none" else tuple(origin.strip().lower() for origin in text.split(","))
+        for origin in listed:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin!r} is no origin, such as https://app.example; write those, or * or none")
+        return cls(listed)
+
+    def __str__(self) -> str:
+        return "*" if self.everyone else ",".join(self.listed) or ("none" if self.given else "")
 
 
 def says(meaning: str, least: float | None = None, most: float | None = None) -> msgspec.Meta:
@@ -147,6 +173,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     forwarded_header: Annotated[
         Literal["x-forwarded-for", "forwarded"], says("the header in which they say it; the other one is not read")
     ] = "x-forwarded-for"
+    allowed_origins: Annotated[
+        AllowedOrigins,
+        says(
+            "whose pages may call beside its own and this machine's: *, none, or origins, comma separated; "
+            "default *, but none on a loopback address without trusted proxies and another base URL"
+        ),
+    ] = AllowedOrigins(given=False)
     buffer_ttl: Annotated[int, says("seconds a public=false relay message can be read", 1)] = 3600
     idempotency_ttl: Annotated[int, says("seconds an Idempotency-Key is remembered", 1)] = 86400
     session_max_lines: Annotated[int, says("lines one session may hold", 1)] = 5000
@@ -289,7 +322,7 @@ def _shown(value: object) -> str:
 def _value(name: str, hint: Any, text: str) -> Any:
     try:
         kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if kind is Limit or kind is Schedule:
+        if kind in (Limit, Schedule, AllowedOrigins):
             return kind.parse(text)
         if kind is Path:
             return Path(text)

@@ -31,6 +31,7 @@ SIGNATURE = "signature.invalid"
 
 BODY_CODES = (
     "body.incomplete",
+    "body.coding",
     "body.stalled",
     "body.too_large",
     "body.media_type",
