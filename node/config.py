@@ -227,6 +227,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     callback_allow_private: Annotated[bool, says("let callbacks reach private addresses; tests only")] = False
     admin_port: Annotated[int, says("port for /metrics, /live and /ready; 0 = off", 0, 65535)] = 0
     admin_host: Annotated[str, says("that port's address; keep it where only your own machines reach it")] = "127.0.0.1"
+    admin_names: Annotated[
+        str,
+        says("names with a dot in them under which that port is asked, comma separated; other names get 421"),
+    ] = ""
     metrics_dir: Annotated[
         str, says("where the processes of one instance keep what they count; empty = a folder made for the run")
     ] = ""

@@ -131,6 +131,20 @@ async def test_beyond_the_limit_it_is_refused_before_anything_is_begun(door: Doo
     assert (door.admission.refused_early, door.admission.refused_late) == (1, 0)
 
 
+async def test_a_refusal_tells_pages_only_what_the_node_tells_them() -> None:
+    door = Intake(Admission(), lambda: (0, 0), cors=((b"vary", b"Origin"),))
+    door.admission.limit = 0
+    watcher = Watcher()
+
+    async def serve(_: Any) -> None:
+        pytest.fail("it was let in")
+
+    door.scheduler(asyncio.get_running_loop(), copy_context(), serve)(watcher)
+    assert watcher.refused
+    assert watcher.proto.headers[b"vary"] == b"Origin"
+    assert b"access-control-allow-origin" not in watcher.proto.headers
+
+
 async def test_each_refusal_has_an_id_of_its_own(door: Door) -> None:
     door.overload(limit=0)
     watchers = door.come(3)

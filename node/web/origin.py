@@ -58,7 +58,7 @@ class Origins:
     def _judged(self, host: bytes, origin: bytes | None) -> str:
         asked = host_of("//" + host.decode("latin-1"))
         # An address in figures is what it is: only a name can be made to point here.
-        if asked not in self._own and not _is_address(asked):
+        if asked not in self._own and not is_address(asked):
             return "host.foreign"
         if origin is None or origin in self._listed:
             return ""
@@ -80,10 +80,11 @@ def _is_for_this_machine(settings: Settings) -> bool:
 
 
 def _is_loopback(host: str) -> bool:
-    return host in LOOPBACK or (_is_address(host) and ip_address(host).is_loopback)
+    return host in LOOPBACK or (is_address(host) and ip_address(host).is_loopback)
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address in figures."""
     try:
         ip_address(host)
     except ValueError:

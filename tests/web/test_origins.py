@@ -109,6 +109,13 @@ async def test_an_origin_is_listed_as_a_whole(empty_redis: RedisServer | Cluster
         assert (response.status_code, cors(response)) == (403, [])
 
 
+async def test_its_documents_do_not_promise_what_is_refused(empty_redis: RedisServer | Cluster) -> None:
+    async with reached_by(empty_redis, "none") as node:
+        text = (await node.client.get("/llms-full.txt")).text
+        assert "Of pages in a browser, those of this node" in text
+        assert "allowed from everywhere" not in text
+
+
 async def test_a_protocol_says_so_in_its_own_form(empty_redis: RedisServer | Cluster) -> None:
     async with reached_by(empty_redis, "none") as node:
         a2a = await node.client.post("/api/v1/message:send", json={}, headers=FOREIGN)
