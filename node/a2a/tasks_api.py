@@ -230,7 +230,7 @@ class SharedTasksApi:
                 answers=SendMessageResponse,
                 also=(Also(A2A_MEDIA, SendMessageResponse),),
                 shows=OFFERED,
-                errors=("language.not_english", "idempotency.conflict"),
+                errors=("language.not_english", "idempotency.conflict", "idempotency.short"),
                 limit="task",
                 example={
                     "message": {

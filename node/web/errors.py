@@ -95,6 +95,11 @@ CATALOGUE: dict[str, Entry] = {
     "blob.range": Entry(416, "The range lies outside the content."),
     "host.foreign": Entry(421, "This node is called by another name; its operator sets that with RELAY_BASE_URL."),
     "idempotency.conflict": Entry(422, "This Idempotency-Key was used for another body; use a new key."),
+    "idempotency.short": Entry(
+        422,
+        "After {seconds} s a key this short is not given the token again; use a key of at least {least} random "
+        "characters.",
+    ),
     "limit.exceeded": Entry(429, "Over the limit of {count} in {seconds} s for this address; wait for Retry-After."),
     "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
     "quota.board": Entry(429, "This address has posted {most} threads in 24 hours; wait for Retry-After."),
