@@ -45,8 +45,9 @@ from node.tasks.api import TasksApi
 from node.text import english
 from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
-from node.web.http import Fault, Message, Receive, Request, Response, Scope, Send
+from node.web.http import Message, Receive, Request, Response, Scope, Send
 from node.web.limits import Limiter, Quotas
+from node.web.origin import CORS_OPEN, VARY, Origins
 from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import router
@@ -105,20 +106,25 @@ class WebNode:
         health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
         operations = operations_of(settings, store, self._rooms, self._limiter, health)
         # MCP's tools are these operations; the documents are of all of them.
-        self._mcp = Mcp(operations, handle, self._limiter, store, settings.public_url)
+        self.origins = Origins(settings)
+        self._mcp = Mcp(operations, handle, self._limiter, store, self.origins, settings.public_url)
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, settings)]
         self.mounted = mounted_of(self._rooms.blobs)
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes
         self.hot = [route for route in served if (route.method, route.path) in HOT]
-        self._paths = Paths(self.routes)
+        self.paths = Paths(self.routes)
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
-        self._router = router(routed, counted, self._paths, Pages(settings, ASSETS).missing)
+        self._router = router(routed, counted, self.paths, Pages(settings, ASSETS).missing)
         sources = (of_operations(self.routes), of_artifacts, of_store(store, "web"))
         if settings.metrics_dir:
             self._background.start("metrics", Meter(settings, "web", sources).run)
-        self.intake = intake.Intake(Admission(), store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight))
+        self.intake = intake.Intake(
+            Admission(),
+            store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight),
+            cors=(CORS_OPEN,) if self.origins.is_open else (VARY,),
+        )
         self.intake.answer_as(refusals_of(self.routes))
 
     @classmethod
@@ -140,10 +146,6 @@ class WebNode:
     def refuses(self, client: str) -> bool:
         """Whether the operator has blocked a client."""
         return client in self._blocked
-
-    def fault(self, method: str, path: str) -> Fault:
-        """How the operation there shows its failures."""
-        return self._paths.fault(method, path)
 
     def drain(self) -> None:
         """Tell load balancers to turn away."""

@@ -5,6 +5,7 @@ that README shows. Nothing else in the program reads the environment.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -15,6 +16,14 @@ PREFIX = "RELAY_"
 AWS_PREFIX = "AWS_"
 TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # as every program that makes traces knows it
 LONGEST_PAUSE = 86400.0  # seconds between two attempts at the same callback
+
+# What Kubernetes puts into the environment of every container of a namespace, for a Service whose name begins with
+# `relay` there. `enableServiceLinks: false` keeps it out.
+_SERVICE_LINK = re.compile(r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?")
+_SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,]+")
+"""A scheme, a host and perhaps a port (RFC 6454 §6.2)."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -53,6 +62,29 @@ class Schedule(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return ",".join(f"{pause:g}" for pause in self.seconds)
+
+
+class AllowedOrigins(msgspec.Struct, frozen=True):
+    """Pages of which other origins may call the node from a browser."""
+
+    listed: tuple[str, ...] = ()
+    everyone: bool = False
+    given: bool = True
+    """Whether an operator said so; else it depends on who can reach the node."""
+
+    @classmethod
+    def parse(cls, text: str) -> "AllowedOrigins":
+        """Read `*`, `none`, or `https://app.example,https://other.example:8443`. Raises ValueError."""
+        if text == "*":
+            return cls(everyone=True)
+        listed = () if text == "none" else tuple(origin.strip().lower() for origin in text.split(","))
+        for origin in listed:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin!r} is no origin, such as https://app.example; write those, or * or none")
+        return cls(listed)
+
+    def __str__(self) -> str:
+        return "*" if self.everyone else ",".join(self.listed) or ("none" if self.given else "")
 
 
 def says(meaning: str, least: float | None = None, most: float | None = None) -> msgspec.Meta:
@@ -150,6 +182,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     forwarded_header: Annotated[
         Literal["x-forwarded-for", "forwarded"], says("the header in which they say it; the other one is not read")
     ] = "x-forwarded-for"
+    allowed_origins: Annotated[
+        AllowedOrigins,
+        says(
+            "whose pages may call beside its own and this machine's: *, none, or origins, comma separated; "
+            "default *, but none on a loopback address without trusted proxies and another base URL"
+        ),
+    ] = AllowedOrigins(given=False)
     buffer_ttl: Annotated[int, says("seconds a public=false relay message can be read", 1)] = 3600
     idempotency_ttl: Annotated[int, says("seconds an Idempotency-Key is remembered", 1)] = 86400
     session_max_lines: Annotated[int, says("lines one session may hold", 1)] = 5000
@@ -197,6 +236,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     callback_allow_private: Annotated[bool, says("let callbacks reach private addresses; tests only")] = False
     admin_port: Annotated[int, says("port for /metrics, /live and /ready; 0 = off", 0, 65535)] = 0
     admin_host: Annotated[str, says("that port's address; keep it where only your own machines reach it")] = "127.0.0.1"
+    admin_names: Annotated[
+        str,
+        says("names with a dot in them under which that port is asked, comma separated; other names get 421"),
+    ] = ""
     metrics_dir: Annotated[
         str, says("where the processes of one instance keep what they count; empty = a folder made for the run")
     ] = ""
@@ -235,7 +278,11 @@ class Row(msgspec.Struct, frozen=True):
 def load(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings from the environment. Raises ConfigError."""
     known = {row.name for row in table()}
-    given = {name: text for name, text in environ.items() if name.startswith(PREFIX) and text != ""}
+    given = {
+        name: text
+        for name, text in environ.items()
+        if name.startswith(PREFIX) and text != "" and not _is_service_link(name, text)
+    }
     for name in given:
         if name not in known:
             raise ConfigError(f"{name} is not a setting; `relay-node config` lists them")
@@ -261,6 +308,11 @@ def table() -> list[Row]:
     return rows + _rows(Limits, Limits(), ["limit"])
 
 
+def _is_service_link(name: str, text: str) -> bool:
+    """Whether a variable is none of ours: RELAY_PORT=tcp://10.0.0.1:8000 of Kubernetes is in the way of the port."""
+    return bool(_SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _SERVICE_ADDRESS.match(text)))
+
+
 def _rows(kind: type[msgspec.Struct], defaults: msgspec.Struct, prefix: list[str]) -> list[Row]:
     rows: list[Row] = []
     for field, hint in get_type_hints(kind, include_extras=True).items():
@@ -283,7 +335,7 @@ def _shown(value: object) -> str:
 def _value(name: str, hint: Any, text: str) -> Any:
     try:
         kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if kind is Limit or kind is Schedule:
+        if kind in (Limit, Schedule, AllowedOrigins):
             return kind.parse(text)
         if kind is Path:
             return Path(text)

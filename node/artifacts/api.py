@@ -46,7 +46,7 @@ class ArtifactsApi:
             raise Refused(REFUSALS[registered.kind], held=registered.held)
         if registered.kind == "replayed":
             mark_replayed(request)
-        artifact = await self._artifacts.welcome(registered)
+        artifact = await self._artifacts.welcome(registered, once)
         return created(artifact, artifact.url)
 
     async def complete(self, request: Request) -> Response:
@@ -101,7 +101,13 @@ class ArtifactsApi:
                     "upload_headers": {"Content-Type": EXAMPLE["media_type"]},
                 },
                 status=201,
-                errors=("artifact.quota", "store.full", "blob.unavailable", "idempotency.conflict"),
+                errors=(
+                    "artifact.quota",
+                    "store.full",
+                    "blob.unavailable",
+                    "idempotency.conflict",
+                    "idempotency.short",
+                ),
                 limit="artifact",
                 example=EXAMPLE,
             ),

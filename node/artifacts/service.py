@@ -89,12 +89,14 @@ class Artifacts:
         fields += [grant.digest_sha256, *(["filename", new.filename] if new.filename else [])]
         return await self._store.register(client, limit, once, grant.byte_size, quotas, fields)
 
-    async def welcome(self, registered: Registered) -> RegisteredArtifact:
+    async def welcome(self, registered: Registered, once: Once | None) -> RegisteredArtifact:
         """The manifest with its upload URL, which lives from the registration on.
 
-        Raises Refused `artifact.unknown`, StoreUnavailable.
+        Raises Refused `artifact.unknown`, `idempotency.short`, StoreUnavailable.
         """
         row = registered.row if registered.row.is_known else await self._read(registered.id)
+        if registered.kind == "replayed" and once:
+            once.check_token(row.created_at, row.now)
         grant = grant_of(registered.id, row)
         ends = row.created_at + UPLOAD_SECONDS * 1000
         left = (ends - row.now) // 1000

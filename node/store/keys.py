@@ -147,14 +147,24 @@ def packed(task_id: str) -> str:
     return _of("packed", task_id)
 
 
-def context_home(context_id: str) -> int:
-    """The partition of an A2A context: one of ours says it in its last byte, a client's own is hashed."""
-    return partition_of_id(context_id) if is_id(context_id) else partition_of(context_id)
+def may_be_ours(context_id: str) -> bool:
+    """Whether the id of an A2A context has the form of `unlisted_id`: the node may have made it, or a client."""
+    return is_id(context_id) and context_id[14] == "7"
 
 
-def context(context_id: str) -> str:
-    """The A2A message tasks of a context by time (ms). TTL: that of its newest task."""
-    return f"context:{_TAGS[context_home(context_id)]}:{digest(context_id)}"
+def context_home(context_id: str, client: str) -> int:
+    """The partition of an A2A context: what may be ours says it in its last byte, all else is the client's."""
+    return partition_of_id(context_id) if may_be_ours(context_id) else partition_of(client)
+
+
+def shared_context(context_id: str) -> str:
+    """The A2A message tasks of a context that the node named, by time (ms). TTL: that of its newest task."""
+    return f"context:{_TAGS[partition_of_id(context_id)]}:{digest(context_id)}"
+
+
+def context(context_id: str, client: str) -> str:
+    """The same of a context that a client named: another client's of that name is another one."""
+    return f"context:{_TAGS[context_home(context_id, client)]}:{digest(context_id, client)}"
 
 
 def session(session_id: str) -> str:

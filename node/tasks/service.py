@@ -68,8 +68,8 @@ class Tasks:
     async def create(self, new: NewTask, signed: Signed | None, once: Once | None) -> tuple[OfferedTask, bool]:
         """Offer a contract; the second value says whether it is an earlier one, answered again.
 
-        Raises Invalid, Refused `language.not_english`, `idempotency.conflict`, `signature.replayed`,
-        StoreUnavailable.
+        Raises Invalid, Refused `language.not_english`, `idempotency.conflict`, `idempotency.short`,
+        `signature.replayed`, StoreUnavailable.
         """
         fields = await self._fields(new)
         if new.input_artifact_ids:
@@ -80,8 +80,8 @@ class Tasks:
             fields["bound"] = "1"
         flat = [part for pair in fields.items() for part in pair]
         outcome = await self._store.create(once, signed.replay_id if signed else "", flat)
-        if outcome.kind == "replayed":
-            task = await self.get(outcome.id)
+        if outcome.kind == "replayed" and once:
+            task = await self._offered_before(outcome.id, once)
         else:
             task = await self._changed(outcome)
         token = self._rights.publisher_token(task.id)
@@ -119,14 +119,16 @@ class Tasks:
     ) -> tuple[ClaimedTask, bool]:
         """Claim a contract; the second value says whether the claim is an earlier one, answered again.
 
-        Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.state`, `signature.replayed`,
-        StoreUnavailable.
+        Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.state`, `idempotency.short`,
+        `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
         _require_line("assignee_id", new.assignee_id)
         request = once.scope if once else secrets.token_hex(16)
         replay_id = signed.replay_id if signed else ""
         outcome = await self._store.claim(task_id, new.assignee_id, request, replay_id)
+        if outcome.kind == "replayed" and once:
+            once.check_token(int(outcome.row.fields[b"claimed_at"]), outcome.row.now)
         task = await self._changed(outcome)
         token = self._rights.claim_token(task_id, str(task.attempt), request)
         return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), outcome.kind == "replayed"
@@ -238,6 +240,13 @@ class Tasks:
         if new.lease_seconds is not None:
             fields["lease_ms"] = str(new.lease_seconds * 1000)
         return fields
+
+    async def _offered_before(self, task_id: str, once: Once) -> Task:
+        row = await self._store.read(task_id)
+        if not row.is_contract:
+            raise Refused("task.unknown")
+        once.check_token(row.created_at, row.now)
+        return self._task(task_id, row)
 
     async def _check_inputs(self, ids: Sequence[str]) -> None:
         unknown = set(await self._unknown_artifacts(ids))

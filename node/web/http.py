@@ -145,8 +145,8 @@ class Request:
         """The whole body.
 
         Raises Refused `body.too_large` from Content-Length or while reading, `body.encoded` for one that
-        is compressed, `body.stalled` after BODY_STALL seconds without progress or below BODY_RATE,
-        `body.incomplete` when a client stops half-way.
+        is compressed, `body.coding` for another Transfer-Encoding than chunked, `body.stalled` after BODY_STALL
+        seconds without progress or below BODY_RATE, `body.incomplete` when a client stops half-way.
         """
         if self._body is None:
             self._body = await self._read()
@@ -191,7 +191,7 @@ class Request:
 
     async def _read(self) -> bytes:
         named = self._named.get(b"content-length", b"")
-        announced = int(named) if named.isdigit() else math.inf
+        announced = int(named) if named.isdigit() else self._unannounced()
         if BODY_LIMIT < announced < math.inf:
             raise Refused("body.too_large")
         if self._named.get(b"content-encoding", b"").lower() not in PLAIN:
@@ -207,6 +207,17 @@ class Request:
         if len(chunk) == announced:  # the usual body; that this was all would be a further message
             return chunk
         return await self._rest(message, announced)
+
+    def _unannounced(self) -> float:
+        """The length of a body that says none. Raises Refused `body.coding`.
+
+        The parser undoes `chunked` where it comes last, and drops a Content-Length beside it; whatever else a body is
+        said to be coded with is still on it.
+        """
+        codings = [value.lower() for name, value in self.scope["headers"] if name == b"transfer-encoding"]
+        if codings not in ([], [b"chunked"]):
+            raise Refused("body.coding")
+        return math.inf
 
     async def _rest(self, message: Message, announced: float) -> bytes:
         """The whole body, of which `message` brought the first piece."""
