@@ -128,7 +128,8 @@ class Front:
             await self._refuse(request, "client.blocked", _without_body(send) if request.method == "HEAD" else send)
             return None
         if request.path.startswith(self._mounts):
-            return await self._mount(request)(scope, receive_all(scope, receive), _with_request_id(request, send))
+            whole = request.end_of(receive_all(scope, receive))
+            return await self._mount(request)(scope, whole, _with_request_id(request, send))
         is_head = request.method == "HEAD"
         if is_head:
             scope["relay.head"] = True
@@ -156,9 +157,14 @@ class Front:
         return None
 
     async def _refuse(self, request: Request, code: str, send: Send) -> None:
-        """Refuse what gets to no handler, in the form of its path: protocols have errors of their own."""
+        """Refuse what gets to no handler, in the form of its path: protocols have errors of their own.
+
+        Its body is not waited for.
+        """
         response = self._fault(request.method, request.path)(request, Refused(code))
         tally.UNROUTED.add(response.status)
+        if request.is_unread:
+            response.headers = [*response.headers, CLOSE]
         await respond(request, response, send)
 
     def _mount(self, request: Request) -> ASGIApp:
@@ -241,6 +247,8 @@ async def respond(request: Request, response: Response, send: Send) -> None:
         *_common(request, response.headers),
         (b"content-length", b"%d" % len(response.body)),
     ]
+    if request.is_unread:
+        await _end_body(request, headers)
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})
 
@@ -248,14 +256,19 @@ async def respond(request: Request, response: Response, send: Send) -> None:
 async def stream(request: Request, response: Streaming, send: Send, *, wanted: bool) -> None:
     """Send an answer that is made while it is sent; of one whose body is not wanted, the headers."""
     headers = [*response.headers, *request.notes, *_common(request, response.headers)]
+    if request.is_unread:
+        await _end_body(request, headers)
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await response.send_body(send, wanted=wanted)
 
-    async def send_piece(piece: bytes) -> None:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
 
-    if wanted:
-        await response.run(send_piece)
-    await send({"type": "http.response.body", "body": b""})
+async def _end_body(request: Request, headers: list[Header]) -> None:
+    """Read off a body that no handler wanted, before its answer is sent; else the answer says `Connection: close`.
+
+    Granian closes a connection whose body was not read, unsaid, and the client's next request on it would be lost.
+    """
+    if CLOSE not in headers and not await request.read_off():
+        headers.append(CLOSE)
 
 
 def _common(request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
@@ -271,7 +284,10 @@ def _with_headers(request: Request, send: Send) -> Send:
     async def send_on(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers: list[Header] = [(bytes(name), bytes(value)) for name, value in message["headers"]]
-            message["headers"] = [*headers, *_common(request, headers)]
+            headers += _common(request, headers)
+            if request.is_unread:
+                await _end_body(request, headers)
+            message["headers"] = headers
         await send(message)
 
     return send_on
@@ -281,7 +297,10 @@ def _with_request_id(request: Request, send: Send) -> Send:
     async def send_on(message: Message) -> None:
         if message["type"] == "http.response.start":
             tally.MOUNTED.add(message["status"])
-            message["headers"] = [*message["headers"], (b"x-request-id", request.id.encode())]
+            headers: list[Header] = [*message["headers"], (b"x-request-id", request.id.encode())]
+            if request.is_unread:
+                await _end_body(request, headers)
+            message["headers"] = headers
         await send(message)
 
     return send_on

@@ -26,7 +26,7 @@ class McpApi:
 
     async def post(self, request: Request) -> Response:
         """Answer a JSON-RPC message or batch."""
-        headers = dict(request.scope["headers"])
+        headers = request.named
         cors = self._origins.check(headers[b"host"], headers.get(b"origin"))
         only_json(request.header(b"content-type"))
         as_events = _wants_events(headers.get(b"accept", b""))

@@ -138,7 +138,7 @@ class SseApi:
                 due = loop.time() + KEEP_ALIVE
 
     def _origin(self, request: Request) -> tuple[Header, ...]:
-        headers = dict(request.scope["headers"])
+        headers = request.named
         return self._origins.check(headers[b"host"], headers.get(b"origin"))
 
     def routes(self) -> tuple[Route, ...]:
