@@ -167,7 +167,13 @@ class TasksApi:
                 answers=OfferedTask,
                 shows=examples.OFFERED,
                 status=201,
-                errors=("language.not_english", CONFLICT, "signature.invalid", "signature.replayed"),
+                errors=(
+                    "language.not_english",
+                    "artifact.unusable",
+                    CONFLICT,
+                    "signature.invalid",
+                    "signature.replayed",
+                ),
                 limit="task",
                 example={
                     "publisher_id": "report-desk",

@@ -91,6 +91,7 @@ CATALOGUE: dict[str, Entry] = {
     "body.encoded": Entry(415, "Bodies are read without a Content-Encoding; send it uncompressed."),
     "body.binary": Entry(415, "The body is not UTF-8 text; offload bytes with POST /api/v1/artifacts."),
     "blob.range": Entry(416, "The range lies outside the content."),
+    "artifact.unusable": Entry(422, "This artifact is {status}, so nobody can read it; register its bytes anew."),
     "idempotency.conflict": Entry(422, "This Idempotency-Key was used for another body; use a new key."),
     "limit.exceeded": Entry(429, "Over the limit of {count} in {seconds} s for this address; wait for Retry-After."),
     "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
@@ -150,7 +151,7 @@ def refusal(refused: Refused) -> Response:
     if entry.status in {408, 413}:
         headers.append((b"connection", b"close"))
     if entry.status == 422:
-        where = cast("tuple[str, ...]", refused.facts.get("loc", KEY_HEADER))
+        where = cast("tuple[str | int, ...]", refused.facts.get("loc", KEY_HEADER))
         detail = [Issue(where, sentence(refused), "value_error")]
         return Response(422, msgspec.json.encode({"detail": detail}), headers)
     return Response(entry.status, msgspec.json.encode({"error": sentence(refused)}), headers)
