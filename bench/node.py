@@ -6,6 +6,7 @@ worker: that is what is compared with peers, whose machine would otherwise be sh
 
 import base64
 import contextlib
+import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
@@ -74,7 +75,7 @@ async def running(
             socket, redis_pid = stack.enter_context(redis(home / "data", own.get("RELAY_DURABILITY", "always")))
             environment |= {
                 "RELAY_REDIS_URL": f"unix://{socket}",
-                "RELAY_SECRET": base64.b64encode(bytes(32)).decode(),
+                "RELAY_SECRET": base64.b64encode(os.urandom(32)).decode(),
             }
         start = time.monotonic()
         command = [*prefix(home), sys.executable, "-m", "node", part]

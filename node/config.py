@@ -172,7 +172,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_waiting: Annotated[
         int, says("requests one web process may hold for wait=; beyond it they answer at once", 0)
     ] = 8192
-    secret: Annotated[str, says("key that capability tokens derive from; default: made once, kept in data_dir")] = ""
+    secret: Annotated[
+        str,
+        says(
+            "key that capability tokens derive from, 32 random characters or more; default: made once, kept in data_dir"
+        ),
+    ] = ""
     signing_key: Annotated[
         str, says("the node's ed25519 seed, base64 (whsk_…); default: made once, kept in data_dir")
     ] = ""

@@ -138,7 +138,8 @@ class Front:
         # As it was sent: what another spelling decodes to is not asked for here.
         raw: bytes = scope["raw_path"]
         if raw.startswith(self._mounts):
-            return await self._mount(request)(scope, receive_all(scope, receive), self._with_request_id(request, send))
+            whole = request.end_of(receive_all(scope, receive))
+            return await self._mount(request)(scope, whole, self._with_request_id(request, send))
         is_head = request.method == "HEAD"
         if is_head:
             scope["relay.head"] = True
@@ -168,9 +169,14 @@ class Front:
         return None
 
     async def _refuse(self, request: Request, code: str, send: Send) -> None:
-        """Refuse what gets to no handler, in the form of its path: protocols have errors of their own."""
+        """Refuse what gets to no handler, in the form of its path: protocols have errors of their own.
+
+        Its body is not waited for.
+        """
         response = self._paths.fault(request.method, request.path)(request, Refused(code))
         tally.UNROUTED.add(response.status)
+        if request.is_unread:
+            response.headers = [*response.headers, CLOSE]
         await self._respond(request, response, _without_body(send) if request.method == "HEAD" else send)
 
     async def _refuse_spelling(self, request: Request, raw: bytes, send: Send) -> None:
@@ -206,20 +212,18 @@ class Front:
             *self._common(request, response.headers),
             (b"content-length", b"%d" % len(response.body)),
         ]
+        if request.is_unread:
+            await _end_body(request, headers)
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": response.body})
 
     async def _stream(self, request: Request, response: Streaming, send: Send, *, wanted: bool) -> None:
         """Send an answer that is made while it is sent; of one whose body is not wanted, the headers."""
         headers = [*response.headers, *request.notes, *self._common(request, response.headers)]
+        if request.is_unread:
+            await _end_body(request, headers)
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
-
-        async def send_piece(piece: bytes) -> None:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-
-        if wanted:
-            await response.run(send_piece)
-        await send({"type": "http.response.body", "body": b""})
+        await response.send_body(send, wanted=wanted)
 
     def _common(self, request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
         common = ((b"x-request-id", request.id.encode()), NOSNIFF)
@@ -235,7 +239,10 @@ class Front:
         async def send_on(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers: list[Header] = [(bytes(name), bytes(value)) for name, value in message["headers"]]
-                message["headers"] = [*headers, *self._common(request, headers)]
+                headers += self._common(request, headers)
+                if request.is_unread:
+                    await _end_body(request, headers)
+                message["headers"] = headers
             await send(message)
 
         return send_on
@@ -247,6 +254,8 @@ class Front:
                 headers: list[Header] = [*message["headers"], (b"x-request-id", request.id.encode())]
                 if self._closed:
                     headers = [each for each in headers if each != CORS_OPEN] + [*self._closed.headers(request)]
+                if request.is_unread:
+                    await _end_body(request, headers)
                 message["headers"] = headers
             await send(message)
 
@@ -309,6 +318,15 @@ async def handle(route: Route, request: Request) -> Response | None:
         response = (route.fault or response_to)(request, failure)
         tally.REFUSALS[code_of(failure, response.status)] += 1
         return response
+
+
+async def _end_body(request: Request, headers: list[Header]) -> None:
+    """Read off a body that no handler wanted, before its answer is sent; else the answer says `Connection: close`.
+
+    Granian closes a connection whose body was not read, unsaid, and the client's next request on it would be lost.
+    """
+    if CLOSE not in headers and not await request.read_off():
+        headers.append(CLOSE)
 
 
 def _without_body(send: Send) -> Send:

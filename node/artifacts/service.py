@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from node.artifacts.blob import BlobStore, BlobUnavailable, Grant
-from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
+from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact, Status
 from node.artifacts.store import ArtifactStore, Quotas, Registered
 from node.artifacts.view import Row, grant_of, manifest_of
 from node.config import Limit, Settings
@@ -139,13 +139,11 @@ class Artifacts:
         url = await self._blobs.content_url(grant, row.filename, min(CONTENT_SECONDS, left))
         return Download(url, grant, row.filename or artifact_id)
 
-    async def unknown(self, ids: Sequence[str]) -> list[str]:
-        """Which of these are not ids of artifacts, or of such as have no bytes any more. Raises StoreUnavailable."""
+    async def statuses(self, ids: Sequence[str]) -> dict[str, Status]:
+        """The status of each of these that is the id of an artifact. Raises StoreUnavailable."""
         possible = [artifact_id for artifact_id in dict.fromkeys(ids) if keys.is_id(artifact_id)]
         rows = await gather(*map(self._store.read, possible))
-        lost = {"rejected", "expired"}
-        known = {each for each, row in zip(possible, rows, strict=True) if row.is_known and row.status not in lost}
-        return [artifact_id for artifact_id in ids if artifact_id not in known]
+        return {each: row.status for each, row in zip(possible, rows, strict=True) if row.is_known}
 
     async def sweep(self) -> int:
         """End the artifacts whose time is over, and say how many did; the worker does so all the time.

@@ -177,7 +177,14 @@ class TasksApi:
                 answers=OfferedTask,
                 shows=examples.OFFERED,
                 status=201,
-                errors=("language.not_english", CONFLICT, SHORT, "signature.invalid", "signature.replayed"),
+                errors=(
+                    "language.not_english",
+                    "artifact.unusable",
+                    CONFLICT,
+                    SHORT,
+                    "signature.invalid",
+                    "signature.replayed",
+                ),
                 limit="task",
                 example={
                     "publisher_id": "report-desk",

@@ -2,7 +2,7 @@
 
 import secrets
 from asyncio import gather
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn, cast
 
@@ -41,8 +41,11 @@ from node.times import timestamp
 from node.tokens import Tokens
 from node.waiting import held
 
-UnknownArtifacts = Callable[[Sequence[str]], Awaitable[list[str]]]
-"""Which of these are not ids of artifacts."""
+ArtifactStatuses = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+"""The status of each of these that is the id of an artifact."""
+
+WITHOUT_BYTES = ("rejected", "expired")
+"""Statuses of artifacts that no worker could read."""
 
 SWEEP_LIMIT = 100
 """Leases that one sweep ends in a partition; the next sweep takes the rest."""
@@ -57,19 +60,19 @@ class Tasks:
         settings: Settings,
         tokens: Tokens,
         targets: TargetPolicy,
-        unknown_artifacts: UnknownArtifacts,
+        artifact_statuses: ArtifactStatuses,
     ) -> None:
         self._store = store
         self._rights = Rights(tokens)
         self._targets = targets
-        self._unknown_artifacts = unknown_artifacts
+        self._artifact_statuses = artifact_statuses
         self._base = f"{settings.public_url}/api/v1/tasks/"
 
     async def create(self, new: NewTask, signed: Signed | None, once: Once | None) -> tuple[OfferedTask, bool]:
         """Offer a contract; the second value says whether it is an earlier one, answered again.
 
-        Raises Invalid, Refused `language.not_english`, `idempotency.conflict`, `idempotency.short`,
-        `signature.replayed`, StoreUnavailable.
+        Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
+        `idempotency.short`, `signature.replayed`, StoreUnavailable.
         """
         fields = await self._fields(new)
         if new.input_artifact_ids:
@@ -249,14 +252,17 @@ class Tasks:
         return self._task(task_id, row)
 
     async def _check_inputs(self, ids: Sequence[str]) -> None:
-        unknown = set(await self._unknown_artifacts(ids))
+        statuses = await self._artifact_statuses(ids)
         issues = [
             Issue(("body", "input_artifact_ids", place), "no artifact has this id", "value_error", input=artifact_id)
             for place, artifact_id in enumerate(ids)
-            if artifact_id in unknown
+            if artifact_id not in statuses
         ]
         if issues:
             raise Invalid(issues)
+        for place, artifact_id in enumerate(ids):
+            if (status := statuses[artifact_id]) in WITHOUT_BYTES:
+                raise Refused("artifact.unusable", loc=("body", "input_artifact_ids", place), status=status)
 
     async def _shows(self, task_id: str, publisher_token: str | None) -> bool:
         """Whether the publisher_token was shown; a wrong one is never taken for none."""

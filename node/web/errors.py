@@ -94,6 +94,7 @@ CATALOGUE: dict[str, Entry] = {
     "body.binary": Entry(415, "The body is not UTF-8 text; offload bytes with POST /api/v1/artifacts."),
     "blob.range": Entry(416, "The range lies outside the content."),
     "host.foreign": Entry(421, "This node is called by another name; its operator sets that with RELAY_BASE_URL."),
+    "artifact.unusable": Entry(422, "This artifact is {status}, so nobody can read it; register its bytes anew."),
     "idempotency.conflict": Entry(422, "This Idempotency-Key was used for another body; use a new key."),
     "idempotency.short": Entry(
         422,
@@ -163,7 +164,7 @@ def refusal(refused: Refused) -> Response:
     if entry.status in {408, 413} or refused.code == "body.coding":
         headers.append((b"connection", b"close"))  # what is left of the body is nobody's next request
     if entry.status == 422:
-        where = cast("tuple[str, ...]", refused.facts.get("loc", KEY_HEADER))
+        where = cast("tuple[str | int, ...]", refused.facts.get("loc", KEY_HEADER))
         detail = [Issue(where, sentence(refused), "value_error")]
         return Response(422, msgspec.json.encode({"detail": detail}), headers)
     return Response(entry.status, msgspec.json.encode({"error": sentence(refused)}), headers)
