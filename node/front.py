@@ -39,6 +39,7 @@ from node.web.http import (
 from node.web.origin import CORS_OPEN, CORS_READABLE, Origins
 from node.web.paths import Paths
 from node.web.route import Route
+from node.web.throughput import BODY_WEIGHT, FREE, Throughput
 
 log = structlog.get_logger()
 
@@ -115,6 +116,7 @@ class Front:
         self._closed: Origins | None = None
         """Which pages may call, where not all may."""
         self._deadlines = Deadlines()
+        self._throughput = Throughput()
         # Unique over processes and restarts, and cheaper than a random one for each request.
         self._request_prefix = os.urandom(5).hex()
         self._request_numbers = count()
@@ -129,11 +131,8 @@ class Front:
         request_id = f"{self._request_prefix}{next(self._request_numbers):08x}"
         REQUEST.set(request_id)
         request = Request(scope, receive, self._addresses.of(scope), request_id, self._deadlines)
-        if self._refuses(request.client) and request.path not in HEALTH:
-            await self._refuse(request, "client.blocked", send)
-            return None
-        if self._closed and request.path not in HEALTH and (code := self._closed.refusal(request)):
-            await self._refuse(request, code, send)
+        if (refused := self._refusal(request)) is not None and request.path not in HEALTH:
+            await self._refuse(request, refused, send)
             return None
         # As it was sent: what another spelling decodes to is not asked for here.
         raw: bytes = scope["raw_path"]
@@ -146,7 +145,7 @@ class Front:
             scope["method"] = request.method = "GET"
             send = _without_body(send)
         if not _is_host(request.header(b"host")) or request.repeats(b"host"):
-            await self._refuse(request, "host.invalid", send)
+            await self._refuse(request, Refused("host.invalid"), send)
         elif (route := self._hot(request, raw)) is not None:
             response = await counted(route, request)
             if isinstance(response, Streaming):
@@ -168,12 +167,20 @@ class Front:
                 del scope["relay.request"]
         return None
 
-    async def _refuse(self, request: Request, code: str, send: Send) -> None:
+    def _refusal(self, request: Request) -> Refused | None:
+        """Why nothing of this client, or from this page, is looked at now, if it is not."""
+        if self._refuses(request.client):
+            return Refused("client.blocked")
+        if self._closed and (code := self._closed.refusal(request)):
+            return Refused(code)
+        return self._throughput.refusal(request.client)
+
+    async def _refuse(self, request: Request, refused: Refused, send: Send) -> None:
         """Refuse what gets to no handler, in the form of its path: protocols have errors of their own.
 
         Its body is not waited for.
         """
-        response = self._paths.fault(request.method, request.path)(request, Refused(code))
+        response = self._paths.fault(request.method, request.path)(request, refused)
         tally.UNROUTED.add(response.status)
         if request.is_unread:
             response.headers = [*response.headers, CLOSE]
@@ -188,7 +195,7 @@ class Front:
             location = (b"location", meant + b"?" + query if query else meant)
             await self._respond(request, Response(308, b"", (location,)), send)
         else:
-            await self._refuse(request, "path.spelling", send)
+            await self._refuse(request, Refused("path.spelling"), send)
 
     def _mount(self, request: Request) -> ASGIApp:
         """The app that answers for all methods below a path by itself, headers and errors included."""
@@ -206,6 +213,8 @@ class Front:
 
     async def _respond(self, request: Request, response: Response, send: Send) -> None:
         """Send an answer with the headers that every answer has."""
+        if len(response.body) >= FREE or request.size >= FREE:
+            self._count(request, len(response.body))
         headers = [
             *response.headers,
             *request.notes,
@@ -225,6 +234,11 @@ class Front:
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await response.send_body(send, wanted=wanted)
 
+    def _count(self, request: Request, size: int) -> None:
+        """Count the bytes of a request that is answered with `size` bytes."""
+        self._throughput.add(request.client, request.size, BODY_WEIGHT)
+        self._throughput.add(request.client, size)
+
     def _common(self, request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
         common = ((b"x-request-id", request.id.encode()), NOSNIFF)
         for name, _ in headers:
@@ -243,6 +257,8 @@ class Front:
                 if request.is_unread:
                     await _end_body(request, headers)
                 message["headers"] = headers
+            else:
+                self._count(request, len(message.get("body", b"")))
             await send(message)
 
         return send_on

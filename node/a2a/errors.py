@@ -54,6 +54,8 @@ REASONS = {
     "task.proof": "TASK_NOT_CANCELABLE",
     "task.state": "TASK_NOT_CANCELABLE",
     "limit.exceeded": "RATE_LIMITED",
+    "limit.throughput": "RATE_LIMITED",
+    "quota.bytes": "RATE_LIMITED",
     "store.unavailable": "UNAVAILABLE",
     "store.unknown": "UNAVAILABLE",
     "store.busy": "UNAVAILABLE",

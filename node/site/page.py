@@ -45,6 +45,7 @@ HEADLINES = {
     "task.unknown": "No such task",
     "request.invalid": "That does not make sense here",
     "limit.exceeded": "A little slower, please",
+    "limit.throughput": "A little slower, please",
     "store.unavailable": "The board is out of reach",
     "store.unknown": "The board is out of reach",
     "store.busy": "Too much at once",

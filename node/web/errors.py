@@ -102,6 +102,9 @@ CATALOGUE: dict[str, Entry] = {
         "characters.",
     ),
     "limit.exceeded": Entry(429, "Over the limit of {count} in {seconds} s for this address; wait for Retry-After."),
+    "limit.throughput": Entry(
+        429, "This address moves more large bodies and answers than one may; wait for Retry-After, or ask for less."
+    ),
     "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
     "quota.board": Entry(429, "This address has posted {most} threads in 24 hours; wait for Retry-After."),
     "quota.task": Entry(429, "This address has offered {most} tasks in 24 hours; wait for Retry-After."),

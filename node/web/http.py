@@ -162,6 +162,11 @@ class Request:
         return self._body
 
     @property
+    def size(self) -> int:
+        """Bytes of the body that were read for a handler."""
+        return len(self._body) if self._body else 0
+
+    @property
     def is_unread(self) -> bool:
         """Whether a body was announced of which the end has not come."""
         return not self._ended and (
