@@ -203,7 +203,7 @@ class Front:
 
     def _hot(self, request: Request, raw: bytes) -> Route | None:
         route = self._exact.get((request.method, raw))
-        if route is None and raw.startswith(b"/api/v1/") and b"%" not in raw:
+        if route is None and raw.startswith(b"/api/v1/") and len(raw) == len(request.path):  # no escape in it
             parts = request.path.split("/")
             if len(parts) == 6:  # "", api, v1, sessions, {id}, messages; or tasks, {id}, claim
                 route = self._nested.get((request.method, parts[3], parts[5]))
@@ -240,14 +240,16 @@ class Front:
         self._throughput.add(request.client, size)
 
     def _common(self, request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
-        common = ((b"x-request-id", request.id.encode()), NOSNIFF)
+        named: Header = (b"x-request-id", request.id.encode())
         for name, _ in headers:
-            if name == CORS_OPEN[0]:
-                return common
+            if name == b"access-control-allow-origin":
+                return named, NOSNIFF
         if self._closed:
-            return (*common, *self._closed.headers(request))
+            return named, NOSNIFF, *self._closed.headers(request)
         # Which headers a script may read is told to browsers only: it is as long as all the others together.
-        return (*common, *CORS_READABLE) if request.header(b"origin") is not None else (*common, CORS_OPEN)
+        if request.header(b"origin") is not None:
+            return named, NOSNIFF, *CORS_READABLE
+        return named, NOSNIFF, CORS_OPEN
 
     def _with_headers(self, request: Request, send: Send) -> Send:
         async def send_on(message: Message) -> None:
