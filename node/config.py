@@ -209,7 +209,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     blob_reserve: Annotated[int, says("bytes of the local disk that artifacts leave free", 0)] = 256 * 1024 * 1024
     artifact_max_bytes: Annotated[int, says("largest artifact, in bytes", 1)] = 100 * 1024 * 1024
-    artifact_client_bytes: Annotated[int, says("bytes of artifacts one client address may hold", 1)] = 1024**3
+    artifact_client_bytes: Annotated[
+        int, says("bytes of artifacts one client address may hold; an IPv6 /48, eight times as many", 1)
+    ] = 1024**3
+    client_artifacts: Annotated[
+        int, says("artifacts one client address may hold, an IPv6 /48 eight times as many; 0 = any number", 0)
+    ] = 10_000
+    artifact_reserved_percent: Annotated[
+        int,
+        says(
+            "percent of the room left for artifacts that one client address may have registered and not uploaded; "
+            "an IPv6 /48, four times as many",
+            1,
+            100,
+        ),
+    ] = 12
     artifact_total_bytes: Annotated[int, says("bytes of artifacts the node may hold", 1)] = 20 * 1024**3
     # At least an hour: before that, an upload URL could still bring back what was removed.
     artifact_ttl: Annotated[int, says("seconds an available artifact is kept", 3600)] = 7 * 86400

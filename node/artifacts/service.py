@@ -9,7 +9,7 @@ import structlog
 
 from node.artifacts.blob import BlobStore, BlobUnavailable, Grant
 from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact, Status
-from node.artifacts.store import ArtifactStore, Quotas, Registered
+from node.artifacts.store import ALWAYS_RESERVED, ArtifactStore, Quotas, Registered
 from node.artifacts.view import Row, grant_of, manifest_of
 from node.config import Limit, Settings
 from node.idempotency import Once
@@ -78,13 +78,21 @@ class Artifacts:
     ) -> Registered:
         """Keep a manifest. Raises Refused `blob.unavailable`, StoreUnavailable.
 
-        The caller acts on the outcome: `limited`, `conflict`, `full` and `quota` are refused.
+        The caller acts on the outcome: `limited`, `conflict`, `full`, `reserved` and `quota` are refused.
         """
         try:
             free = await self._blobs.free_bytes()
         except BlobUnavailable as unavailable:
             raise _out_of_reach(unavailable) from unavailable
-        quotas = Quotas(self._settings.artifact_client_bytes, self._settings.artifact_total_bytes, free)
+        settings = self._settings
+        quotas = Quotas(
+            client=settings.artifact_client_bytes,
+            number=settings.client_artifacts,
+            share=settings.artifact_reserved_percent,
+            always=max(settings.artifact_max_bytes, ALWAYS_RESERVED),
+            total=settings.artifact_total_bytes,
+            free=free,
+        )
         fields = ["publisher_id", new.publisher_id, "media_type", grant.media_type, "digest_sha256"]
         fields += [grant.digest_sha256, *(["filename", new.filename] if new.filename else [])]
         return await self._store.register(client, limit, once, grant.byte_size, quotas, fields)

@@ -236,7 +236,9 @@ def artifacts(partition: int) -> str:
 
 
 def artifact_bytes(partition: int) -> str:
-    """Bytes of the artifacts of the partition: of each client, and of `all`. A client's goes with its artifacts."""
+    """What is held in artifacts of the partition: bytes of `all`; of each client and IPv6 /48 bytes, and with
+    `number:` and `reserved:` before its name, how many and what is not uploaded yet. Goes with the artifacts.
+    """
     return f"artifact-bytes:{_TAGS[partition]}"
 
 

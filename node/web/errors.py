@@ -83,7 +83,16 @@ CATALOGUE: dict[str, Entry] = {
     "session.full": Entry(409, "The session holds all the lines or bytes it may; create another."),
     "signature.replayed": Entry(409, "This signature or its nonce has been used already; sign again with a new nonce."),
     "artifact.state": Entry(409, "The artifact is {status}; that does not allow this step."),
-    "artifact.quota": Entry(409, "This address holds {held} bytes of artifacts; wait until some of them expire."),
+    "artifact.quota": Entry(
+        409,
+        "This address, or its IPv6 /48, holds all it may (artifacts: {number}, bytes: {held}); "
+        "wait until some of them expire.",
+    ),
+    "artifact.reserved": Entry(
+        409,
+        "This address, or its IPv6 /48, has registered all it may before it is uploaded; "
+        "upload and complete what is registered, or wait until it expires.",
+    ),
     "blob.uploaded": Entry(409, "This URL has done its one upload; register a new artifact to upload again."),
     "blob.busy": Entry(409, "Another upload to this URL is under way; wait for it to end."),
     "blob.gone": Entry(410, "The artifact was deleted."),
