@@ -93,6 +93,8 @@ CATALOGUE: dict[str, Entry] = {
     "blob.range": Entry(416, "The range lies outside the content."),
     "idempotency.conflict": Entry(422, "This Idempotency-Key was used for another body; use a new key."),
     "limit.exceeded": Entry(429, "Over the limit of {count} in {seconds} s for this address; wait for Retry-After."),
+    "limit.work": Entry(429, "Over {count} {unit} in {seconds} s for this address; ask for less and wait."),
+    "limit.waiting": Entry(429, "This address has {most} such requests waiting; wait for their answers first."),
     "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
     "quota.board": Entry(429, "This address has posted {most} threads in 24 hours; wait for Retry-After."),
     "quota.task": Entry(429, "This address has offered {most} tasks in 24 hours; wait for Retry-After."),
