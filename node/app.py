@@ -19,7 +19,7 @@ from node.artifacts.disk import PREFIX, DiskStore
 from node.artifacts.disk_app import DiskApp
 from node.background import Background
 from node.board.api import BoardApi
-from node.board.search_api import SearchApi
+from node.board.search_api import LimitedSearch, SearchApi
 from node.config import Settings, load
 from node.feedback.api import FeedbackApi
 from node.front import ASGIApp, Front, counted, handle
@@ -41,6 +41,7 @@ from node.site.page import Pages
 from node.site.pages import SiteApi
 from node.store import Store
 from node.store.limits import LimitStore
+from node.store.work import WorkStore
 from node.tasks.api import TasksApi
 from node.text import english
 from node.web.address import ClientAddress
@@ -52,6 +53,7 @@ from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import router
 from node.web.signature import Signatures
+from node.web.work import Work
 
 if TYPE_CHECKING:
     from node.ops.tracing_otel import Tracing
@@ -104,7 +106,10 @@ class WebNode:
         self._background.start("blocklist", self._blocked.run)
         self._readiness = Readiness(store)
         health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
-        operations = operations_of(settings, store, self._rooms, self._limiter, health)
+        characters = settings.limits.search_characters
+        self._search_work = Work("search_characters", characters, "characters searched", WorkStore(store))
+        search = LimitedSearch(self._rooms.search, self._limiter, self._search_work)
+        operations = operations_of(settings, store, self._rooms, self._limiter, health, search)
         # MCP's tools are these operations; the documents are of all of them.
         self.origins = Origins(settings)
         self._mcp = Mcp(operations, handle, self._limiter, store, self.origins, settings.public_url)
@@ -159,6 +164,7 @@ class WebNode:
     async def close(self) -> None:
         """Let go of the stores."""
         await self._background.close()
+        await self._search_work.settled()
         await self._rooms.close()
         await self._stores.close()
         if self._tracing:
@@ -202,7 +208,9 @@ def capabilities_of() -> Capabilities:
     )
 
 
-def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limiter, health: HealthApi) -> list[Route]:
+def operations_of(
+    settings: Settings, store: Store, rooms: Rooms, limiter: Limiter, health: HealthApi, search: LimitedSearch
+) -> list[Route]:
     """Every operation of the rooms, and the pages."""
     messages = messages_of(settings, store, rooms)
     signatures = Signatures(settings.public_url)
@@ -210,7 +218,7 @@ def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limit
     return [
         *RelayApi(rooms.relay, limiter).routes(),
         *BoardApi(rooms.board, limiter, signatures).routes(),
-        *SearchApi(rooms.search, limiter).routes(),
+        *SearchApi(search, limiter).routes(),
         *SharedTasksApi(messages, rooms.tasks, contracts, limiter).routes(),
         *A2AApi(messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
@@ -219,7 +227,7 @@ def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limit
         *ArtifactsApi(rooms.artifacts, limiter).routes(),
         *FeedbackApi(rooms.feedback, limiter).routes(),
         *health.routes(),
-        *SiteApi(settings, rooms.board, rooms.tasks, limiter, search=rooms.search).routes(),
+        *SiteApi(settings, rooms.board, rooms.tasks, limiter, search).routes(),
     ]
 
 

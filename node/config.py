@@ -106,6 +106,9 @@ class Limits(msgspec.Struct, frozen=True):
     artifact: Annotated[Limit, says("new artifacts")] = Limit(10, 60)
     message: Annotated[Limit, says("A2A message:send")] = Limit(60, 60)
     search: Annotated[Limit, says("board searches")] = Limit(60, 60)
+    search_characters: Annotated[Limit, says("characters that board searches look at, counted when they are over")] = (
+        Limit(20_000_000, 60)
+    )
     callback: Annotated[Limit, says("callbacks sent, per receiving host")] = Limit(60, 60)
     mcp: Annotated[Limit, says("MCP requests")] = Limit(120, 60)
 

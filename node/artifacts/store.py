@@ -1,8 +1,8 @@
 """Artifacts in Redis: a hash for each, in the partition of its client's site, where its bytes are counted too.
 
 A site is an IPv6 /48, or any other address (`node.share.site`): so one script sees all that it holds. A partition's
-count of bytes is exact. The node's total is the sum of 64 of them, read at one time: registrations that race each other on
-different partitions may go over it by what they bring.
+count of bytes is exact. The node's total is the sum of 64 of them, read at one time: registrations that race each
+other on different partitions may go over it by what they bring.
 """
 
 from collections.abc import Sequence

@@ -100,6 +100,11 @@ def byte_count(partition: int, client: str) -> str:
     return f"bytes:{_TAGS[partition]}:{client}"
 
 
+def work(partition: int, kind: str, client: str) -> str:
+    """What one client's operations have cost and it has not worked off yet, and when that was so. TTL: until it has."""
+    return f"work:{_TAGS[partition]}:{kind}:{client}"
+
+
 def loop(partition: int, payload: str) -> str:
     """How often one client sent one relay payload. TTL: 60 s."""
     return f"loop:{_TAGS[partition]}:{payload}"
@@ -183,8 +188,30 @@ def artifact(artifact_id: str) -> str:
 
 
 def doc(thread_id: str) -> str:
-    """The terms of a thread, for search by text. A projection of the thread; gone when it is closed."""
+    """The terms of a thread's own text, for search by text. A projection of the thread; gone when it is closed."""
     return _of("doc", thread_id)
+
+
+DOCS = "doc:"
+"""How the keys of all `doc` begin."""
+
+REPLY_DOCS = "search:reply:"
+"""How the keys of all `reply_doc` begin."""
+
+
+def reply_doc(thread_id: str, seq: int) -> str:
+    """The terms of one reply. A projection, like `doc`."""
+    return f"{REPLY_DOCS}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{seq}"
+
+
+def reply_docs(thread_id: str) -> str:
+    """Numbers of the replies that have a `reply_doc`, a set. Kept with them."""
+    return f"search:replies:{_TAGS[partition_of_id(thread_id)]}:{thread_id}"
+
+
+def reply_marks(thread_id: str) -> str:
+    """Marks of the terms in the newest replies of a thread, in order of their coming. Kept with the `reply_doc`s."""
+    return f"search:marks:{_TAGS[partition_of_id(thread_id)]}:{thread_id}"
 
 
 def vector(generation: str, thread_id: str, passage: str) -> str:
@@ -283,7 +310,8 @@ WORKERS = "workers:{workers}"
 # Search, all in one slot: what web processes and workers tell each other, and which index is in use.
 
 SEARCH_PENDING = "search:pending:{search}"
-"""Threads whose vectors are to be made, by the time (ms) until which a worker has them; 0 = nobody has."""
+"""Posts whose vectors are to be made, as `<thread>:<seq>`, by the time (ms) until which a worker has them; 0 = nobody
+has."""
 
 SEARCH_BACKLOG = "search:backlog:{search}"
 """The same for threads that are indexed anew: after all that are pending."""
@@ -301,7 +329,7 @@ SEARCH_EPOCH = "search:epoch:{search}"
 """How often an operator asked for everything to be indexed anew."""
 
 SEARCH_CHANGES = "search:changes:{search}"
-"""Threads whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
+"""Threads and replies whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
 
 
 def search_asks(service: str) -> str:

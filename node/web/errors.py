@@ -114,11 +114,12 @@ CATALOGUE: dict[str, Entry] = {
     "limit.throughput": Entry(
         429, "This address moves more large bodies and answers than one may; wait for Retry-After, or ask for less."
     ),
+    "limit.work": Entry(429, "Over {count} {unit} in {seconds} s for this address; ask for less and wait."),
+    "limit.waiting": Entry(429, "This address has {most} such requests waiting; wait for their answers first."),
     "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
     "quota.board": Entry(429, "This address has posted {most} threads in 24 hours; wait for Retry-After."),
     "quota.task": Entry(429, "This address has offered {most} tasks in 24 hours; wait for Retry-After."),
     "quota.bytes": Entry(429, "This address had {most} bytes kept in 24 hours, all it may; wait for Retry-After."),
-    "quota.waiting": Entry(429, "This address has {most} requests waiting here; let some end before it sends others."),
     "server.bug": Entry(500, "The node failed; tell its operator the X-Request-Id of this answer."),
     "store.unavailable": Entry(503, "The store is out of reach and nothing was written; try again."),
     "store.unknown": Entry(503, "The store did not answer in time; repeat with the same Idempotency-Key."),

@@ -200,13 +200,13 @@ class Request:
     async def held(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
         """What `work` gives, which may take `seconds`; given up when the client goes away.
 
-        Raises Disconnected, and Refused `quota.waiting` if the client has too many such requests waiting here.
+        Raises Disconnected, and Refused `limit.waiting` if the client has too many such requests waiting here.
         """
         if not seconds:
             return await work
         if WAITING[self.client] >= CLIENT_WAITING:
             work.close()
-            raise Refused("quota.waiting", retry_after=seconds, most=CLIENT_WAITING)
+            raise Refused("limit.waiting", retry_after=seconds, most=CLIENT_WAITING)
         WAITING[self.client] += 1
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(self._gone())

@@ -5,16 +5,25 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.board import passage, snippet
+from node.board import passage
 from node.board.passage import Passage, passages_of, pieces, place_of
+from node.board.snippet import LENGTH, Excerpt
 from node.text.terms import QueryTerms, words_of
 
 WORDS = st.lists(st.from_regex(r"[a-z]{1,9}[.,!]?", fullmatch=True), max_size=200).map(" ".join)
 ANY_TEXT = st.one_of(st.text(), WORDS)
 
 
-def shown(text: str, query: str) -> str:
-    return snippet.snippet([text], QueryTerms(query).terms)
+def shown(text: str, query: str, most: int = 10**6) -> str:
+    return best([text], query, most)
+
+
+def best(texts: list[str], query: str, most: int = 10**6) -> str:
+    excerpt = Excerpt(QueryTerms(query).terms)
+    for text in texts:
+        if not excerpt.complete:
+            sum(excerpt.look(text, most))
+    return excerpt.text
 
 
 def test_a_short_thread_is_one_passage_that_begins_with_the_title() -> None:
@@ -76,7 +85,7 @@ def test_a_snippet_begins_with_the_sentence_if_it_can() -> None:
 
 def test_of_several_texts_the_one_with_most_words_is_shown() -> None:
     texts = ["Bread and butter.", "Bread, butter and jam.", "Jam and bread."]
-    assert snippet.snippet(texts, QueryTerms("bread butter jam").terms) == texts[1]
+    assert best(texts, "bread butter jam") == texts[1]
 
 
 def test_a_snippet_without_any_of_the_words_is_the_beginning() -> None:
@@ -87,9 +96,9 @@ def test_a_snippet_without_any_of_the_words_is_the_beginning() -> None:
 @given(ANY_TEXT, ANY_TEXT)
 def test_a_snippet_is_short_and_of_whole_words(text: str, query: str) -> None:
     found = shown(text, query)
-    assert len(found) <= snippet.LENGTH
+    assert len(found) <= LENGTH
     tokens = text.split()
-    if all(len(token) < snippet.LENGTH / 2 for token in tokens):
+    if all(len(token) < LENGTH / 2 for token in tokens):
         inner = found.removeprefix("…") if found[:1] == "…" != text.strip()[:1] else found
         inner = inner.removesuffix("…") if found[-1:] == "…" != text.strip()[-1:] else inner
         assert inner in " ".join(tokens)
