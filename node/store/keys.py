@@ -31,6 +31,11 @@ def home_of(client: str) -> int:
     return partition_of(site_of(client))
 
 
+def site_name(client: str) -> str:
+    """A short name for the site of a client, from which its address cannot be read: 16 hex digits."""
+    return digest(site_of(client))[:16]
+
+
 def new_id(partition: int | None = None) -> str:
     """A UUIDv7 whose last byte says the partition; a random one if None."""
     text = str(uuid_utils.uuid7())
@@ -310,8 +315,10 @@ WORKERS = "workers:{workers}"
 # Search, all in one slot: what web processes and workers tell each other, and which index is in use.
 
 SEARCH_PENDING = "search:pending:{search}"
-"""Posts whose vectors are to be made, as `<thread>:<seq>`, by the time (ms) until which a worker has them; 0 = nobody
-has."""
+"""Posts whose vectors are to be made: by their turn (below 0), or by the time (ms) until which a worker has them."""
+
+SEARCH_TURNS = "search:turns:{search}"
+"""Where in that queue the last post of each site ends, a hash. TTL: a day; gone sooner when nothing waits."""
 
 SEARCH_BACKLOG = "search:backlog:{search}"
 """The same for threads that are indexed anew: after all that are pending."""
