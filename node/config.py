@@ -107,7 +107,7 @@ class Limits(msgspec.Struct, frozen=True):
     message: Annotated[Limit, says("A2A message:send")] = Limit(60, 60)
     search: Annotated[Limit, says("board searches")] = Limit(60, 60)
     search_characters: Annotated[Limit, says("characters that board searches look at, counted when they are over")] = (
-        Limit(20_000_000, 60)
+        Limit(25_000_000, 60)
     )
     callback: Annotated[Limit, says("callbacks sent, per receiving host")] = Limit(60, 60)
     mcp: Annotated[Limit, says("MCP requests")] = Limit(120, 60)

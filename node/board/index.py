@@ -14,7 +14,7 @@ from node.board.engine import EngineChoice
 from node.board.generation import Generation
 from node.board.search_source import EVERY, OWN, REPLIES, Place, Post
 from node.store import Arg, Reply, Store, keys
-from node.store.bulk import bulk
+from node.store.bulk import bulk, bulk_runs
 from node.store.scripts import script
 from node.text.terms import MARK, marks_of, terms_of
 
@@ -62,7 +62,9 @@ class Index:
             else:
                 replies.append(_reply_step(post, forced=forced))
             await asyncio.sleep(0)  # a long one takes some milliseconds, and queries wait meanwhile
-        _, counted = await asyncio.gather(self._documents.runs(PUT, own), self._documents.runs(PUT_REPLY, replies))
+        _, counted = await asyncio.gather(
+            bulk_runs(self._documents, PUT, own), bulk_runs(self._documents, PUT_REPLY, replies)
+        )
         many = {
             post.thread_id
             for post, answer in zip((post for post in posts if post.seq != OWN), counted, strict=True)
@@ -91,6 +93,12 @@ class Index:
         )
         return [{name.decode() for name in cast("Sequence[bytes]", names)} for names in found]
 
+    async def there(self, generation: str, thread_id: str, names: Collection[str]) -> set[str]:
+        """Which of these passages really have one: a worker may have died between a name and its vector. Raises
+        StoreUnavailable."""
+        found = await bulk(self._documents, [("EXISTS", keys.vector(generation, thread_id, name)) for name in names])
+        return {name for name, exists in zip(names, found, strict=True) if exists}
+
     async def vector(self, generation: str, thread_id: str, passage: str) -> bytes | None:
         """The vector of a passage. Raises StoreUnavailable."""
         key = keys.vector(generation, thread_id, passage)
@@ -99,9 +107,8 @@ class Index:
     async def put_vectors(self, generation: Generation, vectors: Mapping[str, Mapping[str, bytes]]) -> None:
         """Add vectors of passages, by thread and name. Raises StoreUnavailable."""
         # The names first: what is written is always named, so it can be removed whatever happens.
-        await self._documents.commands(
-            ("SADD", keys.passages(generation.name, thread), *named) for thread, named in vectors.items() if named
-        )
+        names = [("SADD", keys.passages(generation.name, thread), *named) for thread, named in vectors.items() if named]
+        await bulk(self._documents, names)
         commands = [
             ("HSET", keys.vector(generation.name, thread, name), "thread", thread, "vector", vector)
             for thread, named in vectors.items()
@@ -109,7 +116,7 @@ class Index:
         ]
         together = WRITES[generation.algorithm]
         for start in range(0, len(commands), together):
-            await self._documents.commands(commands[start : start + together])
+            await bulk(self._documents, commands[start : start + together])
 
     async def remove_vectors(self, generation: str, thread_id: str, names: Collection[str]) -> None:
         """Remove the vectors of some passages. Raises StoreUnavailable."""

@@ -171,8 +171,9 @@ class Indexing:
         vectors: dict[str, dict[str, bytes]] = {work.thread_id: {} for work in works}
         for work, names in zip(works, had, strict=True):
             wanted = kept(work.passages if work.whole else {*names, *work.passages})
+            there = await self._index.there(generation.name, work.thread_id, names & work.passages.keys())
             for passage in work.passages.values():
-                if passage.name in names or passage.name not in wanted:
+                if passage.name in there or passage.name not in wanted:
                     continue
                 known = await self._known(generation, other, work.thread_id, passage.name)
                 if known is None:

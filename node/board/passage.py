@@ -7,7 +7,6 @@ is about as long as the default model can read (256 tokens) of dense text.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 FORMAT = 1
@@ -68,15 +67,11 @@ def place_of(name: str) -> tuple[int, int]:
 
 def pieces(text: str) -> list[str]:
     """The text in pieces of at most LENGTH characters, cut between sentences, else between words."""
-    return list(_pieces(text))
+    return list(each_piece(text))
 
 
-def piece(text: str, number: int) -> str | None:
-    """One of its pieces, without looking any further; None if there are not so many."""
-    return next(islice(_pieces(text), number, None), None)
-
-
-def _pieces(text: str) -> Iterator[str]:
+def each_piece(text: str) -> Iterator[str]:
+    """The same one after the other, for who wants no more than the first ones."""
     found = ""
     for sentence in _short(text):
         if found and len(found) + 1 + len(sentence) <= LENGTH:

@@ -14,8 +14,7 @@ from node.board.engine import EngineChoice
 from node.board.finders import EngineFinder, Finder, MemoryFinder
 from node.board.index import Index
 from node.board.model import Hit, Hits, SearchQuery
-from node.board.passage import LENGTH as PASSAGE
-from node.board.passage import piece, place_of
+from node.board.passage import each_piece, place_of
 from node.board.ranking import Found, Match, Question
 from node.board.search_source import Head, Place, read_heads, read_replies
 from node.board.snippet import Excerpt
@@ -137,8 +136,7 @@ class Search:
         if match.passage and match.mode != "text":
             seq, number = place_of(match.passage)
             whole = replies.get(Place(match.thread_id, seq), "") if seq else head.body
-            passage = piece(whole[:most], number)
-            await effort.spend(min(len(whole), most, (number + 1) * PASSAGE))
+            passage = await _piece(whole[:most], number, effort)
         for text in _texts(match, head, replies, passage):
             for cost in excerpt.look(text, most):
                 most -= cost
@@ -160,6 +158,16 @@ def _replies_of(match: Match) -> set[Place]:
     nearest = place_of(match.passage)[0] if match.passage and match.mode != "text" else 0
     best = match.reply if match.mode != "meaning" else 0
     return {Place(match.thread_id, seq) for seq in (nearest, best) if seq}
+
+
+async def _piece(text: str, number: int, effort: Effort) -> str | None:
+    """One piece of a text, None if there are not so many."""
+    for found in each_piece(text):
+        await effort.spend(len(found))
+        if not number:
+            return found
+        number -= 1
+    return None
 
 
 def _texts(match: Match, head: Head, replies: Mapping[Place, str], passage: str | None) -> Iterator[str]:

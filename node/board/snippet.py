@@ -15,10 +15,13 @@ LENGTH = 240
 """Characters of a snippet, at most (DESIGN 8)."""
 
 PIECE = 4_000
-"""Characters looked at in one go: a quarter of a millisecond, half of one if every word must be looked up."""
+"""Characters looked at in one go: half a millisecond at most."""
 
-WORD = 20
-"""Characters that a word counts as which begins like one of those wanted, and so has to be looked up."""
+WORD = 5
+"""Characters that a word counts as, however short it is."""
+
+LOOKED_UP = 20
+"""More of them that it counts as if it begins like one of those wanted, and so has to be looked up."""
 
 HEAD = 3
 """Letters that a word has in common with its term, if that is longer, since stemming changes the end of a word; else it
@@ -50,22 +53,24 @@ class Excerpt:
         return self._most == len(self._wanted)
 
     def look(self, text: str, most: int) -> Iterator[int]:
-        """Look at a text, for at most `most` characters; gives after each piece how many it counts as."""
+        """Look at a text, for about `most` characters; gives after each piece how many it counts as."""
         line = " ".join(text[:most].split())
         window = _Window()
         stop = 0 if self._wanted else len(line)
         while stop < len(line) and most > 0:
-            start, stop = stop, _end_of_piece(line, stop)
-            cost = stop - start + WORD * self._look_at(line, start, stop, window)
+            start, room = stop, min(PIECE, most)
+            words, looked_up, stop = self._look_at(line, start, _end_of_piece(line, start, room), room, window)
+            cost = max(stop - start, WORD * words) + LOOKED_UP * looked_up
             most -= cost
             yield cost
         self._take(line, window)
 
-    def _look_at(self, line: str, start: int, stop: int, window: "_Window") -> int:
-        """Find the wanted words of one piece; how many words had to be looked up."""
+    def _look_at(self, line: str, start: int, stop: int, room: int, window: "_Window") -> tuple[int, int, int]:
+        """Find the wanted words of one piece: how many words were met, how many had to be looked up, and where it
+        ended: before `stop` if these were too many."""
         wanted, heads, ascii_only = self._wanted, self._heads, line.isascii()
-        looked_up = 0
-        for match in _WORD.finditer(line, start, stop):
+        words = looked_up = 0
+        for words, match in enumerate(_WORD.finditer(line, start, stop), 1):
             word = match[0]
             head = word[:HEAD].lower()
             if head not in heads and head[:1] not in heads and (ascii_only or word.isascii()):
@@ -74,7 +79,9 @@ class Excerpt:
             term = stem(word)
             if term in wanted:
                 window.add(match.start(), match.end(), term)
-        return looked_up
+            if looked_up * LOOKED_UP >= room:
+                return words, looked_up, match.end()
+        return words, looked_up, stop
 
     def _take(self, line: str, window: "_Window") -> None:
         count, start, end = window.best
@@ -106,12 +113,12 @@ class _Window:
             self.best = (len(counts), inside[0][0], end)
 
 
-def _end_of_piece(line: str, start: int) -> int:
-    """Where the piece that begins at `start` ends: between two words, unless there is no end of one."""
-    if len(line) - start <= PIECE:
+def _end_of_piece(line: str, start: int, room: int) -> int:
+    """Where a piece that begins at `start` ends: between two words, unless there is no end of one."""
+    if len(line) - start <= room:
         return len(line)
-    space = line.rfind(" ", start, start + PIECE)
-    return space if space > start else start + PIECE
+    space = line.rfind(" ", start, start + room)
+    return space if space > start else start + room
 
 
 def _shown(line: str, start: int, end: int) -> str:

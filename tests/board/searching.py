@@ -183,10 +183,11 @@ class SearchableBoard:
 
 @asynccontextmanager
 async def searchable(
-    redis_url: str, search_url: str = "", timeout: float = 5.0, **settings: Any
+    redis_url: str, search_url: str = "", timeout: float = 5.0, max_in_flight: int = 4096, **settings: Any
 ) -> AsyncGenerator[SearchableBoard]:
-    store = await connect(redis_url, timeout=timeout, max_in_flight=4096, required=True)
-    documents = await connect(search_url, timeout=timeout, max_in_flight=4096, required=True) if search_url else store
+    options: dict[str, Any] = {"timeout": timeout, "max_in_flight": max_in_flight, "required": True}
+    store = await connect(redis_url, **options)
+    documents = await connect(search_url, **options) if search_url else store
     try:
         yield SearchableBoard(store, documents, settings_for(redis_url, search_url=search_url, **settings))
     finally:

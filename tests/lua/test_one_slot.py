@@ -104,6 +104,7 @@ async def relay_and_board(node: NodeUnderTest) -> None:
     sent = {"message": "Who can summarise a report about solar panels?"}
     ack = await call(node, "POST", "/api/v1/relay", sent, idempotency_key="once")
     await call(node, "GET", f"/api/v1/board/{ack['reference_id']}")
+    await call(node, "POST", f"/api/v1/board/{ack['reference_id']}/replies", {"body": "I can summarise it"})
     await call(node, "POST", "/api/v1/relay", {"message": "We need a longer summary of the report. " * 150})
     question = {
         "title": "Looking for a CSV parser",
