@@ -74,7 +74,12 @@ class Limits(msgspec.Struct, frozen=True):
     artifact: Annotated[Limit, says("new artifacts")] = Limit(10, 60)
     message: Annotated[Limit, says("A2A message:send")] = Limit(60, 60)
     search: Annotated[Limit, says("board searches")] = Limit(60, 60)
-    callback: Annotated[Limit, says("callbacks sent, per receiving host")] = Limit(60, 60)
+    callback: Annotated[
+        Limit, says("callbacks sent, per receiving host, and per /24 or /64 that its address is in")
+    ] = Limit(60, 60)
+    callback_client: Annotated[
+        Limit, says("attempts at callbacks to URLs that one client address gave; none if RELAY_LIMIT_CALLBACK is 0")
+    ] = Limit(300, 60)
     mcp: Annotated[Limit, says("MCP requests")] = Limit(120, 60)
 
 

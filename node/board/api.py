@@ -51,7 +51,7 @@ class BoardApi:
         async with self._limiter.holding(request, "board") as held:
             await self._limiter.charge(request, "thread", len(body))
             signed = await self._signatures.of(request, SHOWN)
-            thread, replayed = await self._board.post(new, signed, once_of(request, "board", body))
+            thread, replayed = await self._board.post(new, signed, once_of(request, "board", body), request.client)
         if replayed:
             await self._limiter.let_go(request.client, "board", held)
             mark_replayed(request)

@@ -63,7 +63,7 @@ class TasksApi:
         signed = await self._signatures.of(request, SHOWN)
         once = once_of(request, "task", body, who=new.publisher_id, key=new.idempotency_key)
         try:
-            return await self._tasks.create(new, signed, once)
+            return await self._tasks.create(new, signed, once, request.client)
         except Refused as refused:
             if refused.code == CONFLICT and new.idempotency_key is not None:
                 raise Refused(CONFLICT, loc=("body", "idempotency_key")) from None
