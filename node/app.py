@@ -4,9 +4,7 @@ Granian calls `create` in each web process. The rooms are put together once the 
 that the store's connections belong to its event loop.
 """
 
-import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from node import intake, process, waiting
@@ -19,8 +17,9 @@ from node.artifacts.api import ArtifactsApi
 from node.artifacts.blob import BlobStore
 from node.artifacts.disk import PREFIX, DiskStore
 from node.artifacts.disk_app import DiskApp
+from node.background import Background
 from node.board.api import BoardApi
-from node.board.search_api import SearchApi
+from node.board.search_api import LimitedSearch, SearchApi
 from node.config import Settings, load
 from node.feedback.api import FeedbackApi
 from node.front import ASGIApp, Front, counted, handle
@@ -29,7 +28,7 @@ from node.mcp.compose import Mcp
 from node.ops.blocklist import Blocked
 from node.ops.health import Capabilities, HealthApi, Readiness
 from node.ops.memory import Watch
-from node.ops.metrics import metered, of_artifacts, of_operations, of_store
+from node.ops.metrics import Meter, of_artifacts, of_operations, of_store
 from node.ops.tracing import tracing_of
 from node.relay.api import RelayApi
 from node.rooms import Rooms, Stores
@@ -42,16 +41,19 @@ from node.site.page import Pages
 from node.site.pages import SiteApi
 from node.store import Store
 from node.store.limits import LimitStore
+from node.store.work import WorkStore
 from node.tasks.api import TasksApi
 from node.text import english
 from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
-from node.web.http import Fault, Message, Receive, Request, Response, Scope, Send
+from node.web.http import Message, Receive, Request, Response, Scope, Send
 from node.web.limits import Limiter, Quotas
+from node.web.origin import CORS_OPEN, VARY, Origins
 from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import router
 from node.web.signature import Signatures
+from node.web.work import Work
 
 if TYPE_CHECKING:
     from node.ops.tracing_otel import Tracing
@@ -97,28 +99,37 @@ class WebNode:
         self._rooms = Rooms(settings, stores)
         capacity = Capacity(settings.client_bytes)
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
-        self._watching = asyncio.create_task(Watch(store, settings, capacity).run())
-        self._settling = asyncio.create_task(self._limiter.usage.run())
         self._blocked = Blocked(store)
-        self._following = asyncio.create_task(self._blocked.run())
+        self._background = Background()
+        self._background.start("memory", Watch(store, settings, capacity).run)
+        self._background.start("usage", self._limiter.usage.run)
+        self._background.start("blocklist", self._blocked.run)
         self._readiness = Readiness(store)
         health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
-        operations = operations_of(settings, store, self._rooms, self._limiter, health)
+        characters = settings.limits.search_characters
+        self._search_work = Work("search_characters", characters, "characters searched", WorkStore(store))
+        search = LimitedSearch(self._rooms.search, self._limiter, self._search_work)
+        operations = operations_of(settings, store, self._rooms, self._limiter, health, search)
         # MCP's tools are these operations; the documents are of all of them.
-        self._mcp = Mcp(operations, handle, self._limiter, store, settings.public_url)
+        self.origins = Origins(settings)
+        self._mcp = Mcp(operations, handle, self._limiter, store, self.origins, settings.public_url)
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, settings)]
         self.mounted = mounted_of(self._rooms.blobs)
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes
         self.hot = [route for route in served if (route.method, route.path) in HOT]
-        self._paths = Paths(self.routes)
+        self.paths = Paths(self.routes)
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
-        self._router = router(routed, counted, self._paths, Pages(settings, ASSETS).missing)
-        self._stopping = asyncio.Event()
+        self._router = router(routed, counted, self.paths, Pages(settings, ASSETS).missing)
         sources = (of_operations(self.routes), of_artifacts, of_store(store, "web"))
-        self._metering = asyncio.create_task(metered(settings, "web", sources, self._stopping))
-        self.intake = intake.Intake(Admission(), store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight))
+        if settings.metrics_dir:
+            self._background.start("metrics", Meter(settings, "web", sources).run)
+        self.intake = intake.Intake(
+            Admission(),
+            store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight),
+            cors=(CORS_OPEN,) if self.origins.is_open else (VARY,),
+        )
         self.intake.answer_as(refusals_of(self.routes))
 
     @classmethod
@@ -141,10 +152,6 @@ class WebNode:
         """Whether the operator has blocked a client."""
         return client in self._blocked
 
-    def fault(self, method: str, path: str) -> Fault:
-        """How the operation there shows its failures."""
-        return self._paths.fault(method, path)
-
     def drain(self) -> None:
         """Tell load balancers to turn away."""
         self._readiness.draining = True
@@ -156,13 +163,8 @@ class WebNode:
 
     async def close(self) -> None:
         """Let go of the stores."""
-        self._following.cancel()
-        self._watching.cancel()
-        self._settling.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._settling  # which tells Redis of what is not told yet
-        self._stopping.set()
-        await self._metering
+        await self._background.close()
+        await self._search_work.settled()
         await self._rooms.close()
         await self._stores.close()
         if self._tracing:
@@ -206,7 +208,9 @@ def capabilities_of() -> Capabilities:
     )
 
 
-def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limiter, health: HealthApi) -> list[Route]:
+def operations_of(
+    settings: Settings, store: Store, rooms: Rooms, limiter: Limiter, health: HealthApi, search: LimitedSearch
+) -> list[Route]:
     """Every operation of the rooms, and the pages."""
     messages = messages_of(settings, store, rooms)
     signatures = Signatures(settings.public_url)
@@ -214,7 +218,7 @@ def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limit
     return [
         *RelayApi(rooms.relay, limiter).routes(),
         *BoardApi(rooms.board, limiter, signatures).routes(),
-        *SearchApi(rooms.search, limiter).routes(),
+        *SearchApi(search, limiter).routes(),
         *SharedTasksApi(messages, rooms.tasks, contracts, limiter).routes(),
         *A2AApi(messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
@@ -223,7 +227,7 @@ def operations_of(settings: Settings, store: Store, rooms: Rooms, limiter: Limit
         *ArtifactsApi(rooms.artifacts, limiter).routes(),
         *FeedbackApi(rooms.feedback, limiter).routes(),
         *health.routes(),
-        *SiteApi(settings, rooms.board, rooms.tasks, limiter, search=rooms.search).routes(),
+        *SiteApi(settings, rooms.board, rooms.tasks, limiter, search).routes(),
     ]
 
 

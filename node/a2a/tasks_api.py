@@ -26,7 +26,7 @@ from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
 from node.text.plain import first_sentence, is_one_line
 from node.web.errors import response_to
-from node.web.http import Handler, Request, Response
+from node.web.http import NO_STORE, Handler, Request, Response
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import convert_query, decode, issue_of
 from node.web.limits import Limiter
@@ -89,7 +89,8 @@ class SharedTasksApi:
             both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(A2A_STATES))}"
             raise Invalid.field("query", "status", msg=f"Must be one of {both}")
         check_version(request)
-        return negotiated(request, await self._messages.page(convert_query(query, ListQuery)))
+        request.notes += NO_STORE
+        return negotiated(request, await self._messages.page(convert_query(query, ListQuery), request.client))
 
     async def get_task(self, request: Request) -> Response:
         """A message task as a Task; a contract in its reader's form."""
@@ -98,11 +99,11 @@ class SharedTasksApi:
         length = _history_length(request)
         if is_a2a(request):
             check_version(request)
-            return negotiated(request, await self._task(task_id, length))
+            return negotiated(request, await self._task(request, task_id, length))
         try:
             return await self._contracts.get_task(request)
         except Refused as refused:
-            task = await self._messages.get(task_id, length) if refused.code == "task.unknown" else None
+            task = await self._message(request, task_id, length) if refused.code == "task.unknown" else None
             if task is None:
                 raise
             return negotiated(request, task)
@@ -148,9 +149,16 @@ class SharedTasksApi:
             why = "a contract is public and has a context of its own; leave contextId out"
             raise Invalid.field("body", "message", "contextId", msg=why)
 
-    async def _task(self, task_id: str, history_length: int | None) -> Task:
-        task = await self._messages.get(task_id, history_length)
+    async def _task(self, request: Request, task_id: str, history_length: int | None) -> Task:
+        task = await self._message(request, task_id, history_length)
         return task or contract_as_task(await self._contract(task_id))
+
+    async def _message(self, request: Request, task_id: str, history_length: int | None) -> Task | None:
+        """A message task, which is unlisted, so no cache keeps it; a contract is public."""
+        task = await self._messages.get(task_id, history_length)
+        if task:
+            request.notes += NO_STORE
+        return task
 
     async def _contract(self, task_id: str) -> Contract:
         try:
@@ -222,7 +230,7 @@ class SharedTasksApi:
                 answers=SendMessageResponse,
                 also=(Also(A2A_MEDIA, SendMessageResponse),),
                 shows=OFFERED,
-                errors=("language.not_english", "idempotency.conflict"),
+                errors=("language.not_english", "idempotency.conflict", "idempotency.short"),
                 limit="task",
                 example={
                     "message": {

@@ -1,23 +1,29 @@
-"""The query engine of Redis (`FT.*`): two indexes over the documents, and the queries on them.
+"""The query engine of Redis (`FT.*`): its indexes over the documents, and the queries on them.
 
-One index holds the terms of threads, one per generation the vectors of passages. Terms are made of
-a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothing a client writes is ever
-syntax. In a cluster the engine must be cluster-wide: asked at one primary, it answers for all.
+One index holds the terms of threads, one those of replies, one per generation the vectors of passages. Threads and
+replies have an index each, so that no number of replies keeps a thread from being found by its own text. Terms are
+made of a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothing a client writes is ever syntax. In a
+cluster the engine must be cluster-wide: asked at one primary, it answers for all.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from node.board.generation import Generation
-from node.board.ranking import CANDIDATES, Near, meaning_of
+from node.board.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, Near, meaning_of
 from node.store import CommandFailed, Reply, Store, keys
 from node.store.reply import fields_of
 
 TERMS = "relay-terms-1"
-"""The index of terms. The number is that of their format: another one makes another index."""
+"""The index of threads' terms. The number is that of their format: another one makes another index."""
 
-PATIENCE_MS = 50
-"""What Redis may spend on one query by text; then it answers with what it has. Everybody else waits meanwhile."""
+REPLY_TERMS = "relay-replies-1"
+"""That of replies' terms."""
+
+PATIENCE_MS = 25
+"""What Redis may spend on each of the two queries by text; then it answers with what it has. Everybody else waits
+meanwhile."""
 
 PASSAGES = 1000
 """Passages looked at when the meaning of given threads is asked for."""
@@ -34,10 +40,11 @@ class QueryEngine:
         self._documents = documents
 
     async def ensure_terms(self) -> None:
-        """Make the index of terms, unless it is there. Documents that are there are indexed by Redis. Raises
+        """Make the indexes of terms, unless they are there. Documents that are there are indexed by Redis. Raises
         StoreUnavailable."""
         schema = ("SCHEMA", "terms", "TEXT", "NOSTEM")
-        await self._create(TERMS, "ON", "HASH", "PREFIX", 1, "doc:", "STOPWORDS", 0, *_BARE, *schema)
+        for name, prefix in ((TERMS, keys.DOCS), (REPLY_TERMS, keys.REPLY_DOCS)):
+            await self._create(name, "ON", "HASH", "PREFIX", 1, prefix, "STOPWORDS", 0, *_BARE, *schema)
 
     async def ensure_vectors(self, generation: Generation) -> None:
         """Make the index of a generation's vectors, unless it is there. Raises StoreUnavailable."""
@@ -59,19 +66,13 @@ class QueryEngine:
         """Passages that can be found by meaning. Raises StoreUnavailable, CommandFailed without the index."""
         return await self._count(_vectors(generation))
 
-    async def by_text(self, terms: Sequence[str]) -> list[tuple[str, bytes]]:
-        """Threads with any of the terms, best first by BM25, each with its marks. Raises StoreUnavailable,
-        CommandFailed without the index."""
-        rows = await self._search(
-            TERMS,
-            f"@terms:({'|'.join(terms)})",
-            *("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", PATIENCE_MS),
-            *("LIMIT", 0, CANDIDATES, "RETURN", 1, "marks"),
-            width=3,
+    async def by_text(self, terms: Sequence[str]) -> tuple[list[Candidate], list[Candidate]]:
+        """The threads and the replies that match best with any of the terms. Raises StoreUnavailable, CommandFailed
+        without the indexes."""
+        own, replies = await asyncio.gather(
+            self._matching(TERMS, terms, CANDIDATES), self._matching(REPLY_TERMS, terms, REPLY_CANDIDATES)
         )
-        found = [(round(float(score), 6), _thread(key), fields) for key, score, fields in rows]
-        best = sorted(found, key=lambda row: row[:2], reverse=True)
-        return [(thread, fields_of(fields).get(b"marks", b"")) for _, thread, fields in best[:CANDIDATES]]
+        return own, replies
 
     async def by_meaning(self, generation: str, vector: bytes) -> list[Near]:
         """Threads nearest to a vector, best first. Raises StoreUnavailable, CommandFailed without the index."""
@@ -81,6 +82,15 @@ class QueryEngine:
         """How near these threads are. Raises StoreUnavailable, CommandFailed without the index."""
         tags = "|".join(thread.replace("-", "\\-") for thread in threads)
         return await self._nearest(generation, f"(@thread:{{{tags}}})", vector, PASSAGES) if tags else []
+
+    async def _matching(self, index: str, terms: Sequence[str], most: int) -> list[Candidate]:
+        rows = await self._search(
+            index,
+            f"@terms:({'|'.join(terms)})",
+            *("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", PATIENCE_MS, "NOCONTENT", "LIMIT", 0, most),
+            width=2,
+        )
+        return [Candidate(round(float(score), 6), *_post(key)) for key, score in rows]
 
     async def _nearest(self, generation: str, among: str, vector: bytes, most: int) -> list[Near]:
         rows = await self._search(
@@ -132,5 +142,7 @@ def _vectors(generation: str) -> str:
     return f"relay-vectors-{generation}"
 
 
-def _thread(key: bytes) -> str:
-    return key.decode().rpartition(":")[2]
+def _post(key: bytes) -> tuple[str, int]:
+    """The thread and the number of the post that a document is of (`keys.doc`, `keys.reply_doc`)."""
+    *_, last, seq = key.decode().split(":")
+    return (last, int(seq)) if seq.isdigit() else (seq, 0)

@@ -4,31 +4,42 @@ Each takes a question and gives matches in order; texts and links are added by `
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, cast
 
 from node.board.asking import Vector, Workers
+from node.board.effort import Effort
 from node.board.engine_redisearch import QueryEngine
 from node.board.index import NOTED, marks_of_threads
-from node.board.ranking import Found, Match, Near, Question, ranked
-from node.board.search_source import read_head
+from node.board.ranking import ByText, Found, Match, Near, Question, by_text, candidates, ranked
+from node.board.search_source import read_heads
 from node.store import CommandFailed, Store, keys
-from node.text.terms import QueryTerms, marks_of, terms_of
+from node.text.terms import MARK, QueryTerms, marks_of, terms_of
+
+MARKS = 262_144
+"""Marks of candidates that one search looks at: those of a hundred long threads. Threads beyond, which rank lower, are
+known by what the engine says of them."""
+
+MARKS_A_CHARACTER = 2
+"""So many marks take as long to look at as one character of a text."""
+
+TOGETHER = 32
+"""Threads whose marks are read at a time."""
 
 SCANNED = 2000
 """Open threads that a web process looks through when nobody else can: the newest."""
 
-SCANNED_AT_ONCE = 100
-"""Of them between two turns for other requests, about a millisecond."""
-
 UNINDEXED = 100
 """Of them that have no document yet and are read themselves."""
+
+UNINDEXED_CHARACTERS = 100_000
+"""Of those, altogether."""
 
 
 class Finder(Protocol):
     """Finds threads."""
 
-    async def find(self, question: Question) -> Found:
+    async def find(self, question: Question, effort: Effort) -> Found:
         """The matches. Raises StoreUnavailable, CommandFailed if the engine is not what it was."""
         ...
 
@@ -49,24 +60,27 @@ class EngineFinder:
         self._documents = documents
         self._workers = workers
 
-    async def find(self, question: Question) -> Found:
+    async def find(self, question: Question, effort: Effort) -> Found:
         asked = QueryTerms(question.text)
-        by_text, (vector, by_meaning) = await asyncio.gather(self._by_text(asked), self._by_meaning(question.text))
-        shares = {thread: asked.share(marks) for thread, marks in by_text}
-        near = {each.thread_id: each for each in by_meaning}
-        unread = [thread for thread in near if thread not in shares] if asked.terms else []
-        marks, others = await asyncio.gather(
-            marks_of_threads(self._documents, unread),
-            self._meanings(vector, [thread for thread in shares if thread not in near]),
-        )
-        shares |= {thread: asked.share(held) for thread, held in zip(unread, marks, strict=True)}
-        by_meaning_only = list(near)
-        near |= {each.thread_id: each for each in others}
-        matches = ranked(question, by_meaning_only, [thread for thread, _ in by_text], near, shares)
+        text, (vector, by_meaning) = await asyncio.gather(self._by_text(asked), self._by_meaning(question.text))
+        async with effort.reading():
+            near = {each.thread_id: each for each in by_meaning}
+            shares, others = await asyncio.gather(
+                self._shares(asked, text, near, effort),
+                self._meanings(vector, [thread for thread in text.threads if thread not in near]),
+            )
+            by_meaning_only = list(near)
+            near |= {each.thread_id: each for each in others}
+            matches = ranked(question, by_meaning_only, text.threads, near, shares, text.replies)
         return Found(matches, "both" if vector else "text")
 
-    async def _by_text(self, asked: QueryTerms) -> list[tuple[str, bytes]]:
-        return await self._engine.by_text(asked.terms) if asked.terms else []
+    async def _by_text(self, asked: QueryTerms) -> ByText:
+        return by_text(*await self._engine.by_text(asked.terms)) if asked.terms else by_text([], [])
+
+    async def _shares(self, asked: QueryTerms, text: ByText, near: Iterable[str], effort: Effort) -> dict[str, float]:
+        """The shares of all candidates; 0 is left out."""
+        shares = await shares_of(self._documents, asked, candidates(text, near), effort, MARKS)
+        return shares | {thread: max(shares.get(thread, 0.0), asked.least) for thread in text.threads}
 
     async def _by_meaning(self, query: str) -> tuple[Vector | None, list[Near]]:
         for _ in range(2):
@@ -96,24 +110,62 @@ class MemoryFinder:
         self._documents = documents
         self._workers = workers
 
-    async def find(self, question: Question) -> Found:
-        return await self._workers.find(question) or Found(await self._scan(question), "text")
+    async def find(self, question: Question, effort: Effort) -> Found:
+        found = await self._workers.find(question)
+        if found is not None:
+            return found
+        async with effort.reading():
+            return Found(await self._scan(question, effort), "text")
 
-    async def _scan(self, question: Question) -> list[Match]:
+    async def _scan(self, question: Question, effort: Effort) -> list[Match]:
         """By text, in the order of shares, then of activity."""
         asked = QueryTerms(question.text)
+        if not asked.terms:
+            return []
         newest = await self._store.command("ZREVRANGE", keys.OPEN_THREADS, 0, SCANNED - 1)
         threads = [name.decode() for name in cast("Sequence[bytes]", newest)]
-        shares: dict[str, float] = {}
-        unindexed = UNINDEXED
-        for start in range(0, len(threads) if asked.terms else 0, SCANNED_AT_ONCE):
-            some = threads[start : start + SCANNED_AT_ONCE]
-            held = dict(zip(some, await marks_of_threads(self._documents, some), strict=True))
-            missing = [thread for thread in some if not held[thread]][:unindexed]
-            unindexed -= len(missing)
-            heads = await asyncio.gather(*(read_head(self._store, thread) for thread in missing))
-            for thread, head in zip(missing, heads, strict=True):
-                held[thread] = marks_of(terms_of(f"{head.title}\n{head.body[:NOTED]}")) if head else b""
-            shares |= {thread: share for thread in some if (share := asked.share(held[thread]))}
-        by_text = sorted(shares, key=lambda thread: shares[thread], reverse=True)
-        return ranked(question, [], by_text, {}, shares)
+        missing: list[str] = []
+        shares = await shares_of(self._documents, asked, threads, effort, MARKS, missing)
+        await self._read(asked, missing[:UNINDEXED], shares, effort)
+        found = [thread for thread in threads if shares.get(thread)]
+        found.sort(key=lambda thread: shares[thread], reverse=True)
+        return ranked(question, [], found, {}, shares)
+
+    async def _read(self, asked: QueryTerms, threads: Sequence[str], shares: dict[str, float], effort: Effort) -> None:
+        """Add the shares of threads that have no document."""
+        left = UNINDEXED_CHARACTERS
+        for start in range(0, len(threads), TOGETHER):
+            some = threads[start : start + TOGETHER]
+            for thread, head in zip(some, await read_heads(self._store, some), strict=True):
+                if head and left > 0:
+                    text = f"{head.title}\n{head.body[:NOTED]}"
+                    shares[thread] = asked.share(marks_of(terms_of(text)))
+                    left -= len(text)
+                    await effort.spend(len(text))
+
+
+async def shares_of(
+    documents: Store,
+    asked: QueryTerms,
+    threads: Sequence[str],
+    effort: Effort,
+    most: int,
+    missing: list[str] | None = None,
+) -> dict[str, float]:
+    """The shares of the terms that threads contain, until `most` marks were looked at; the most likely threads first.
+
+    Those that have no document are added to `missing`. Raises StoreUnavailable.
+    """
+    shares: dict[str, float] = {}
+    for start in range(0, len(threads), TOGETHER):
+        if most <= 0:
+            break
+        some = threads[start : start + TOGETHER]
+        for thread, (own, replies) in zip(some, await marks_of_threads(documents, some), strict=True):
+            shares[thread] = asked.share(own, replies)
+            if missing is not None and not own:
+                missing.append(thread)
+            marks = (len(own) + len(replies)) // MARK
+            most -= marks
+            await effort.spend(marks // MARKS_A_CHARACTER)
+    return shares

@@ -1,20 +1,21 @@
-"""Makes the documents of search: terms as soon as a thread changes, vectors as the model gets to it.
+"""Makes the documents of search: terms as soon as a post is there, vectors as the model gets to it.
 
-Events put a thread's terms in place and the thread into the queue; a loop takes threads from the queue
-and adds the vectors that are missing. Both derive everything from the thread as it is, so doing it
-again, or in another order, comes to the same.
+Events put a post's terms in place and the post into the queue; a loop takes posts from the queue and adds the vectors
+that are missing. Both read the post and nothing else of its thread. Doing it again, or in another order, comes to the
+same. A thread that is indexed anew is in the queue as a whole, and everything is derived from the thread as it is.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import structlog
 
 from node.board.generation import Generation, Generations, kind_of
 from node.board.index import Index
+from node.board.passage import LENGTH, Passage, kept, passages_of, place_of
 from node.board.queue import Leased, Queue
-from node.board.search_source import Source, is_open, read_sources
+from node.board.search_source import EVERY, OWN, Place, Post, open_ones, read_posts, read_thread
 from node.board.workloop import unless, until_news
 from node.store import Store, StoreUnavailable, keys
 from node.store.events import Event
@@ -22,14 +23,42 @@ from node.text.embed import Embedder
 
 log = structlog.get_logger()
 
-THREADS = 16
-"""Taken from the queue at a time."""
+TOGETHER = 32
+"""Posts or threads taken from the queue at a time."""
 
 PASSAGES = 64
-"""Of them in one round, about five seconds of work; at least one thread."""
+"""Of them in one round, about five seconds of work; at least one post or thread."""
 
 LOOK = 5.0
 """Seconds between looks at the queue without news of it."""
+
+
+class Work:
+    """What is to be done for one thread in one round."""
+
+    def __init__(self, thread_id: str) -> None:
+        self.thread_id = thread_id
+        self.passages: dict[str, Passage] = {}
+        """Those that the vectors are wanted of, by name."""
+        self.whole = False
+        """Whether the thread is to have no others."""
+        self.changed: set[int] = set()
+        """Numbers of the posts whose vectors came or went."""
+
+    def add(self, posts: Sequence[Post]) -> None:
+        """Single posts."""
+        for post in posts:
+            self.changed.add(post.seq)
+            self.passages |= {passage.name: passage for passage in post.passages()}
+
+    def add_whole(self, posts: Sequence[Post]) -> None:
+        """All posts of the thread, its own text first; none if it is not open."""
+        self.whole = True
+        self.changed.add(EVERY)
+        if posts:
+            own, *replies = posts
+            wanted = passages_of(own.title, own.body, [(reply.seq, reply.body) for reply in replies])
+            self.passages = {passage.name: passage for passage in wanted}
 
 
 class Indexing:
@@ -46,14 +75,17 @@ class Indexing:
         """Whether this worker has no model and will have none."""
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Bring the terms of every thread that changed up to date, and have its vectors made. Raises
-        StoreUnavailable: the events come again, and again changes nothing."""
-        changed = {event.entity for event in events if event.kind.startswith(("thread.", "reply."))}
-        opened = [source for source in await read_sources(self._store, list(changed)) if source]
-        closed = changed - {source.thread_id for source in opened}
-        if opened:
+        """Put the terms of every post that came in place, and have its vectors made. Raises StoreUnavailable: the
+        events come again, and again changes nothing."""
+        sites = {
+            _place_of(event): event.fields.get("site", "")
+            for event in events
+            if event.kind.startswith(("thread.", "reply."))
+        }
+        posts, closed = await read_posts(self._store, list(sites))
+        if posts:
             # Both at once, so that Redis flushes its log once for it.
-            await asyncio.gather(self._index.put(opened), self._queue.changed([source.thread_id for source in opened]))
+            await asyncio.gather(self._index.put(posts), self._queue.changed([_queued(sites, post) for post in posts]))
         if closed:
             generations = await self._generations.known()
             await asyncio.gather(*(self._index.remove(thread, generations) for thread in closed))
@@ -70,7 +102,7 @@ class Indexing:
                     pass  # what was taken is given back as soon as that can be done
                 except Exception:
                     # What was taken is due again when its lease ends; the rest must not wait for it.
-                    log.exception("threads not indexed", threads=self._leased and self._leased.threads)
+                    log.exception("posts not indexed", posts=self._leased and self._leased.names)
                     self._leased = None
                 if not worked:
                     await until_news(listener, LOOK, stop)
@@ -82,25 +114,17 @@ class Indexing:
         generations = await self._ours()
         if not generations and not await self._nobody_embeds():
             return False
-        leased = await self._queue.take(THREADS)
-        if not leased.threads:
+        leased = await self._queue.take(TOGETHER)
+        if not leased.names:
             return False
         self._leased = leased
-        found = await read_sources(self._store, leased.threads)
-        begun: list[str] = []
-        passages = 0
-        for thread, source in zip(leased.threads, found, strict=True):
-            passages += len(source.passages()) if source else 0
-            if begun and passages > PASSAGES:
-                break
-            begun.append(thread)
-        await self._queue.give_back(leased, leased.threads[len(begun) :])
-        sources = [source for source in found[: len(begun)] if source]
-        if leased.queue == keys.SEARCH_BACKLOG:
-            await self._index.put(sources, forced=True)
+        begun, works = await self._begun([Place.named(name) for name in leased.names])
+        await self._queue.give_back(leased, leased.names[begun:])
         for generation in generations:
-            await self._embed(generation, generations[0], sources)
-        await self._settle(leased, begun, found)
+            await self._embed(generation, generations[0], works)
+        await self._settle(works)
+        await self._queue.done(leased, leased.names[:begun])
+        self._leased = None
         return True
 
     async def _ours(self) -> list[Generation]:
@@ -114,26 +138,54 @@ class Indexing:
     async def _nobody_embeds(self) -> bool:
         return self.text_only and not await self._store.command("EXISTS", keys.search_alive("vectors"))
 
-    async def _embed(self, generation: Generation, other: Generation, sources: Sequence[Source]) -> None:
+    async def _begun(self, places: Sequence[Place]) -> tuple[int, list[Work]]:
+        """As many of the places, from the first, as one round has time for, and what is to be done for them."""
+        posts, _ = await read_posts(self._store, [place for place in places if place.seq != EVERY])
+        single = {Place(post.thread_id, post.seq): post for post in posts}
+        works: dict[str, Work] = {}
+        passages = 0
+        for number, place in enumerate(places):
+            work = Work(place.thread_id)
+            if place.seq == EVERY:
+                work.add_whole(await self._put_anew(place.thread_id))
+            elif place in single:
+                work.add([single[place]])
+            passages += len(work.passages)
+            if number and passages > PASSAGES:
+                return number, list(works.values())
+            _join(works, work)
+        return len(places), list(works.values())
+
+    async def _put_anew(self, thread_id: str) -> list[Post]:
+        """Put the terms of all posts of a thread, and give the posts."""
+        # Before the thread is read: of a reply that comes meanwhile, nothing must be forgotten.
+        await self._index.start_anew(thread_id)
+        posts = await read_thread(self._store, thread_id)
+        await self._index.put(posts, forced=True)
+        return posts
+
+    async def _embed(self, generation: Generation, other: Generation, works: Sequence[Work]) -> None:
         """Add the vectors that a generation lacks, and remove those that it should not have."""
-        had = await asyncio.gather(*(self._index.passages(generation.name, source.thread_id) for source in sources))
-        lacking: list[tuple[str, str, str]] = []
-        vectors: dict[str, dict[str, bytes]] = {source.thread_id: {} for source in sources}
-        for source, names in zip(sources, had, strict=True):
-            wanted = source.passages()
-            for passage in wanted:
-                if passage.name in names:
+        had = await self._index.passages(generation.name, [work.thread_id for work in works])
+        lacking: list[tuple[str, Passage]] = []
+        vectors: dict[str, dict[str, bytes]] = {work.thread_id: {} for work in works}
+        for work, names in zip(works, had, strict=True):
+            wanted = kept(work.passages if work.whole else {*names, *work.passages})
+            there = await self._index.there(generation.name, work.thread_id, names & work.passages.keys())
+            for passage in work.passages.values():
+                if passage.name in there or passage.name not in wanted:
                     continue
-                known = await self._known(generation, other, source.thread_id, passage.name)
+                known = await self._known(generation, other, work.thread_id, passage.name)
                 if known is None:
-                    lacking.append((source.thread_id, passage.name, passage.text))
+                    lacking.append((work.thread_id, passage))
                 else:
-                    vectors[source.thread_id][passage.name] = known
-            if gone := names - {passage.name for passage in wanted}:
-                await self._index.remove_vectors(generation.name, source.thread_id, gone)
-        made = await self._embedder.passages([text for _, _, text in lacking])
-        for (thread, name, _), vector in zip(lacking, made, strict=True):
-            vectors[thread][name] = vector
+                    vectors[work.thread_id][passage.name] = known
+            gone = names - wanted
+            await self._index.remove_vectors(generation.name, work.thread_id, gone)
+            work.changed |= {place_of(name)[0] for name in gone}
+        made = await self._embedder.passages([passage.text for _, passage in lacking])
+        for (thread, passage), vector in zip(lacking, made, strict=True):
+            vectors[thread][passage.name] = vector
         await self._index.put_vectors(generation, vectors)
 
     async def _known(self, generation: Generation, other: Generation, thread_id: str, passage: str) -> bytes | None:
@@ -142,18 +194,38 @@ class Indexing:
             return None
         return await self._index.vector(other.name, thread_id, passage)
 
-    async def _settle(self, leased: Leased, begun: Sequence[str], found: Sequence[Source | None]) -> None:
-        """Undo what was made for threads that are no longer open, and take all out of the queue."""
-        still_open = await asyncio.gather(*(is_open(self._store, thread) for thread in begun))
-        for thread, opened, source in zip(begun, still_open, found, strict=False):
-            if not opened:
-                await self._index.remove(thread, await self._generations.known())
-            elif source:
-                await self._index.tell(thread)
-        await self._queue.done(leased, begun)
-        self._leased = None
+    async def _settle(self, works: Sequence[Work]) -> None:
+        """Undo what was made for threads that are no longer open, and tell of the rest."""
+        opened = await open_ones(self._store, [work.thread_id for work in works])
+        for work in works:
+            if work.thread_id not in opened:
+                await self._index.remove(work.thread_id, await self._generations.known())
+        await self._index.tell(
+            [Place(work.thread_id, seq) for work in works if work.thread_id in opened for seq in work.changed]
+        )
 
     async def _return_unfinished(self) -> None:
         if self._leased:
-            await self._queue.give_back(self._leased, self._leased.threads)
+            await self._queue.give_back(self._leased, self._leased.names)
             self._leased = None
+
+
+def _place_of(event: Event) -> Place:
+    """The post that an event is about."""
+    return Place(event.entity, int(event.fields.get("seq", OWN)))
+
+
+def _join(works: dict[str, Work], work: Work) -> None:
+    """Add to what is to be done for the same thread; the whole of it includes all else."""
+    known = works.get(work.thread_id)
+    if known is None or work.whole:
+        works[work.thread_id] = work
+    elif not known.whole:
+        known.passages |= work.passages
+        known.changed |= work.changed
+
+
+def _queued(sites: Mapping[Place, str], post: Post) -> tuple[str, str, int]:
+    """The site that a post came from, its name, and how many passages it may have."""
+    place = Place(post.thread_id, post.seq)
+    return sites.get(place, ""), place.name, 1 + len(post.text) // LENGTH

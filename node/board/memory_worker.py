@@ -5,7 +5,7 @@ have such an index; any of them can answer.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
@@ -14,10 +14,12 @@ import structlog
 from node.board.engine import EngineChoice
 from node.board.engine_memory import MemoryIndex
 from node.board.generation import Generations
-from node.board.index import Index
+from node.board.memory_reading import Loaded
 from node.board.ranking import Match, Question
+from node.board.search_source import EVERY, Place
 from node.board.workloop import unless, until_news
 from node.store import Store, StoreUnavailable, keys
+from node.store.bulk import bulk
 from node.store.reply import fields_of
 
 log = structlog.get_logger()
@@ -26,24 +28,24 @@ LOOK = 5.0
 """Seconds between looks at the stream without news of it."""
 
 CHUNK = 200
-"""Threads loaded together."""
+"""Changes taken in together."""
+
+LOADED = 50
+"""Threads loaded together: each may be a megabyte."""
 
 BEGINNING = b"0-0"
 
-Change = tuple[tuple[int, int], bytes, str]
-"""The number of an entry in the stream, its id, and the thread."""
-
-Document = tuple[str, str, bytes, dict[str, bytes]]
+Change = tuple[tuple[int, int], bytes, Place]
+"""The number of an entry in the stream, its id, and what changed."""
 
 
 class Memory:
     """One worker's index."""
 
-    def __init__(self, store: Store, documents: Store, choice: EngineChoice, index: Index) -> None:
+    def __init__(self, store: Store, documents: Store, choice: EngineChoice) -> None:
         self._store = store
         self._documents = documents
         self._choice = choice
-        self._written = index
         self._generations = Generations(store)
         self._thread = ThreadPoolExecutor(1, "search")
         self._turn = asyncio.Lock()
@@ -95,7 +97,7 @@ class Memory:
                 await self._load(generation)
                 changes = await self._news()
             while changes:
-                await self._apply(self._index_to_change(), {thread for _, _, thread in changes})
+                await self._apply(self._index_to_change(), _by_thread(place for _, _, place in changes))
                 self._seen = changes[-1][1]
                 changes = await self._news()
 
@@ -108,26 +110,21 @@ class Memory:
         index = MemoryIndex()
         listed = await self._store.command("ZRANGE", keys.OPEN_THREADS, 0, -1)
         threads = [name.decode() for name in cast("Sequence[bytes]", listed)]
-        for start in range(0, len(threads), CHUNK):
-            await self._apply(index, threads[start : start + CHUNK])
+        for start in range(0, len(threads), LOADED):
+            await self._apply(index, {thread: {EVERY} for thread in threads[start : start + LOADED]})
         self._index = index
         self._seen = newest[0][0] if newest else BEGINNING
         log.info("search index loaded into memory", threads=len(index), generation=generation)
 
-    async def _apply(self, index: MemoryIndex, threads: Sequence[str] | set[str]) -> None:
-        documents = await asyncio.gather(*(self._document(thread) for thread in threads))
-        await asyncio.get_running_loop().run_in_executor(self._thread, _put_all, index, documents)
-
-    async def _document(self, thread_id: str) -> Document:
-        found, passages = await asyncio.gather(
-            self._documents.command("HMGET", keys.doc(thread_id), "terms", "marks"),
-            self._written.passages(self._generation, thread_id),
-        )
-        terms, marks = cast("list[bytes | None]", found)
-        names = sorted(passages)
-        vectors = await asyncio.gather(*(self._written.vector(self._generation, thread_id, name) for name in names))
-        held = {name: vector for name, vector in zip(names, vectors, strict=True) if vector}
-        return thread_id, (terms or b"").decode(), marks or b"", held
+    async def _apply(self, index: MemoryIndex, changed: Mapping[str, set[int]]) -> None:
+        """Take in these posts of these threads, as they are now."""
+        loaded = [Loaded(thread, numbers) for thread, numbers in changed.items()]
+        for step in (Loaded.names, Loaded.contents):
+            reads = [read for each in loaded for read in step(each, self._generation)]
+            replies = await bulk(self._documents, [command for command, _ in reads])
+            for (_, take), reply in zip(reads, replies, strict=True):
+                take(reply)
+        await asyncio.get_running_loop().run_in_executor(self._thread, _put_all, index, loaded)
 
     async def _news(self) -> list[Change]:
         return await self._changes(f"({self._seen.decode()}", CHUNK)
@@ -136,7 +133,7 @@ class Memory:
         """Changes from `start`, oldest first."""
         reply = await self._store.command("XRANGE", keys.SEARCH_CHANGES, start, "+", "COUNT", most)
         entries = cast("list[tuple[bytes, list[bytes]]]", reply)
-        return [(_number(entry), entry, fields_of(fields)[b"id"].decode()) for entry, fields in entries]
+        return [(_number(entry), entry, _place(fields_of(fields))) for entry, fields in entries]
 
     def _index_to_change(self) -> MemoryIndex:
         if self._index is None:
@@ -144,12 +141,20 @@ class Memory:
         return self._index
 
 
-def _put_all(index: MemoryIndex, documents: Sequence[Document]) -> None:
-    for thread_id, terms, marks, vectors in documents:
-        if terms or vectors:
-            index.put(thread_id, terms, marks, vectors)
-        else:
-            index.remove(thread_id)
+def _put_all(index: MemoryIndex, loaded: Sequence[Loaded]) -> None:
+    for each in loaded:
+        each.put_into(index)
+
+
+def _by_thread(places: Iterable[Place]) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for place in places:
+        found.setdefault(place.thread_id, set()).add(place.seq)
+    return found
+
+
+def _place(fields: Mapping[bytes, bytes]) -> Place:
+    return Place(fields[b"id"].decode(), int(fields.get(b"seq", EVERY)))
 
 
 def _number(entry: bytes) -> tuple[int, int]:

@@ -4,13 +4,16 @@ An engine finds candidates by meaning and by text and says what it knows of each
 is decided here. Nothing here knows where candidates come from.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import msgspec
 
 CANDIDATES = 100
 """Threads taken from each of the two lists: twice the most hits a client may ask for."""
+
+REPLY_CANDIDATES = 300
+"""Replies taken by text, beside the threads that are found by their own: several may be of one thread."""
 
 RECIPROCAL = 10
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): the smaller, the more a first rank
@@ -36,6 +39,27 @@ class Near(msgspec.Struct, frozen=True, array_like=True):
     meaning: float
 
 
+class Candidate(NamedTuple):
+    """A post that contains some of the words: of two, the larger matches better."""
+
+    score: float
+    """By BM25."""
+    thread_id: str
+    seq: int
+    """0 for the thread's own title and body, else the number of the reply."""
+
+
+class ByText(NamedTuple):
+    """The list by text."""
+
+    threads: list[str]
+    """By their best post, best first."""
+    replies: dict[str, int]
+    """The reply of each that matches best, if any does."""
+    whole: bool
+    """Whether no other thread contains any of the words."""
+
+
 class Match(msgspec.Struct, frozen=True, array_like=True):
     """A thread that reaches the threshold."""
 
@@ -45,6 +69,8 @@ class Match(msgspec.Struct, frozen=True, array_like=True):
     """By which of the two scores it does."""
     passage: str
     """The passage nearest in meaning; empty if none is known."""
+    reply: int = 0
+    """The reply that matches best by text; 0 if none does."""
 
 
 class Found(msgspec.Struct, frozen=True, array_like=True):
@@ -59,19 +85,39 @@ def meaning_of(cosine: float) -> float:
     return min(1.0, max(0.0, (1 + cosine) / 2))
 
 
+def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> ByText:
+    """The list by text, from the best threads by their own text and the best replies."""
+    whole = len(own) < CANDIDATES and len(replies) < REPLY_CANDIDATES
+    threads: dict[str, None] = {}
+    best: dict[str, int] = {}
+    for post in sorted([*own, *replies], reverse=True):
+        if post.thread_id in threads or len(threads) < CANDIDATES:
+            threads[post.thread_id] = None
+            if post.seq:
+                best.setdefault(post.thread_id, post.seq)
+    return ByText(list(threads), best, whole and len(threads) < CANDIDATES)
+
+
+def candidates(text: ByText, near: Iterable[str]) -> list[str]:
+    """The threads that may contain some of the words: the list by text, and where that is not whole also those near
+    in meaning."""
+    return text.threads if text.whole else list(dict.fromkeys([*text.threads, *near]))
+
+
 def ranked(
     question: Question,
     by_meaning: Sequence[str],
     by_text: Sequence[str],
     near: Mapping[str, Near],
     shares: Mapping[str, float],
+    replies: Mapping[str, int] | None = None,
 ) -> list[Match]:
     """The threads that reach the threshold, best first, at most `limit`.
 
     `by_meaning` and `by_text` are the two lists, best first; `near` and `shares` hold what is known of
-    every thread in either. The score is the better of the two scores. The order is that of the reciprocal
-    ranks in the two lists, each weighted by the square of its score, so that a good rank among bad matches
-    counts for little; then by score, then the newer thread first.
+    every thread in either, `replies` the reply of each that matches best by text. The score is the better of
+    the two scores. The order is that of the reciprocal ranks in the two lists, each weighted by the square of
+    its score, so that a good rank among bad matches counts for little; then by score, then the newer thread first.
     """
     meaning_ranks = {thread: rank for rank, thread in enumerate(by_meaning, 1)}
     text_ranks = {thread: rank for rank, thread in enumerate(by_text, 1)}
@@ -85,7 +131,9 @@ def ranked(
             continue
         weight = _reciprocal(meaning_ranks.get(thread)) * meaning**2 + _reciprocal(text_ranks.get(thread)) * share**2
         mode = _mode(nearest is not None and meaning >= question.threshold, 0 < share >= question.threshold)
-        found.append((weight, score, thread, Match(thread, round(score, 6), mode, nearest.passage if nearest else "")))
+        passage = nearest.passage if nearest else ""
+        reply = replies.get(thread, 0) if replies else 0
+        found.append((weight, score, thread, Match(thread, round(score, 6), mode, passage, reply)))
     found.sort(key=lambda entry: entry[:3], reverse=True)
     return [match for *_, match in found[: question.limit]]
 

@@ -34,7 +34,7 @@ class SearchWorker:
         queue = Queue(store)
         self._embedder = Embedder(settings.embedding_model)
         self._indexing = Indexing(store, index, Generations(store), queue, self._embedder)
-        self._memory = Memory(store, documents, choice, index)
+        self._memory = Memory(store, documents, choice)
         self._answering = Answering(store, self._embedder, self._memory)
         self._upkeep = Upkeep(store, documents, choice, index, queue, self._embedder, settings.vector_index)
 

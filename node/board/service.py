@@ -54,7 +54,7 @@ class Board:
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
             fields |= await self._targets.accept(new.callback_url, client)
-        posted = await self._store.post(once, signed.replay_id if signed else "", flat(fields))
+        posted = await self._store.post(client, once, signed.replay_id if signed else "", flat(fields))
         if posted.kind == "conflict":
             raise Refused("idempotency.conflict")
         if posted.kind == "signature":

@@ -1,14 +1,31 @@
-"""The part of a text that shows why it was found."""
+"""The part of a text that shows why it was found.
+
+Texts are long and anybody may write them, so they are looked at piece by piece, each piece says what it cost, and
+whoever asked decides how far to go.
+"""
 
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from node.text.terms import stem
 
 LENGTH = 240
 """Characters of a snippet, at most (DESIGN 8)."""
+
+PIECE = 4_000
+"""Characters looked at in one go: half a millisecond at most."""
+
+WORD = 5
+"""Characters that a word counts as, however short it is."""
+
+LOOKED_UP = 20
+"""More of them that it counts as if it begins like one of those wanted, and so has to be looked up."""
+
+HEAD = 3
+"""Letters that a word has in common with its term, if that is longer, since stemming changes the end of a word; else it
+is the first one."""
 
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"[^\W_]+")
@@ -16,52 +33,99 @@ _ENDS = ".!?:;"
 CUT = "…"
 
 
-def snippet(texts: Sequence[str], words: Collection[str]) -> str:
-    """The stretch with the most of `words` (terms) in it, of whole words, on one line.
+class Excerpt:
+    """The stretch with the most of some words in it, of whole words, on one line.
 
     Among equals the earliest; where no word occurs, the beginning of the first text.
     """
-    wanted = frozenset(words)
-    best = ""
-    most = -1
-    for text in texts:
-        line = " ".join(text.split())
-        count, start, end = _window(line, wanted)
-        if count > most:
-            most = count
-            best = _shown(line, start, end)
-        if most == len(wanted):
-            break
-    return best
+
+    def __init__(self, words: Collection[str]) -> None:
+        """`words` are terms."""
+        self._wanted = frozenset(words)
+        self._heads = frozenset(term[:HEAD] if len(term) > HEAD else term[:1] for term in self._wanted)
+        self._most = -1
+        self.text = ""
+        """The best of the texts looked at so far."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it holds all the words, so that no other text can be better."""
+        return self._most == len(self._wanted)
+
+    def look(self, text: str, most: int) -> Iterator[int]:
+        """Look at a text, for about `most` characters; gives after each piece how many it counts as."""
+        line = " ".join(text[:most].split())
+        window = _Window()
+        stop = 0 if self._wanted else len(line)
+        while stop < len(line) and most > 0:
+            start, room = stop, min(PIECE, most)
+            words, looked_up, stop = self._look_at(line, start, _end_of_piece(line, start, room), room, window)
+            cost = max(stop - start, WORD * words) + LOOKED_UP * looked_up
+            most -= cost
+            yield cost
+        self._take(line, window)
+
+    def _look_at(self, line: str, start: int, stop: int, room: int, window: "_Window") -> tuple[int, int, int]:
+        """Find the wanted words of one piece: how many words were met, how many had to be looked up, and where it
+        ended: before `stop` if these were too many."""
+        wanted, heads, ascii_only = self._wanted, self._heads, line.isascii()
+        words = looked_up = 0
+        for words, match in enumerate(_WORD.finditer(line, start, stop), 1):
+            word = match[0]
+            head = word[:HEAD].lower()
+            if head not in heads and head[:1] not in heads and (ascii_only or word.isascii()):
+                continue
+            looked_up += 1
+            term = stem(word)
+            if term in wanted:
+                window.add(match.start(), match.end(), term)
+            if looked_up * LOOKED_UP >= room:
+                return words, looked_up, match.end()
+        return words, looked_up, stop
+
+    def _take(self, line: str, window: "_Window") -> None:
+        count, start, end = window.best
+        if count > self._most:
+            self._most = count
+            self.text = _shown(line, start, end)
 
 
-def _window(line: str, wanted: frozenset[str]) -> tuple[int, int, int]:
-    """How many of the words the best stretch holds, and the stretch from the first to the last of them."""
-    room = LENGTH - 2 * len(CUT)
-    best = (0, 0, 0)
-    inside: deque[tuple[int, int, str]] = deque()
-    counts: dict[str, int] = {}
-    for match in _WORD.finditer(line) if wanted else ():
-        term = stem(match[0])
-        if term not in wanted:
-            continue
-        inside.append((match.start(), match.end(), term))
+class _Window:
+    """Slides over the words found in a text."""
+
+    def __init__(self) -> None:
+        self.best = (0, 0, 0)
+        """How many distinct words the best stretch holds, and the stretch from the first to the last of them."""
+        self._inside: deque[tuple[int, int, str]] = deque()
+        self._counts: dict[str, int] = {}
+
+    def add(self, start: int, end: int, term: str) -> None:
+        """The next word."""
+        inside, counts = self._inside, self._counts
+        inside.append((start, end, term))
         counts[term] = counts.get(term, 0) + 1
-        while inside and match.end() - inside[0][0] > room:
+        while inside and end - inside[0][0] > LENGTH - 2 * len(CUT):
             _, _, gone = inside.popleft()
             counts[gone] -= 1
             if not counts[gone]:
                 del counts[gone]
-        if len(counts) > best[0]:
-            best = (len(counts), inside[0][0], match.end())
-    return best
+        if len(counts) > self.best[0]:
+            self.best = (len(counts), inside[0][0], end)
+
+
+def _end_of_piece(line: str, start: int, room: int) -> int:
+    """Where a piece that begins at `start` ends: between two words, unless there is no end of one."""
+    if len(line) - start <= room:
+        return len(line)
+    space = line.rfind(" ", start, start + room)
+    return space if space > start else start + room
 
 
 def _shown(line: str, start: int, end: int) -> str:
     """Whole tokens around `start`..`end`, from a sentence's beginning where that fits."""
     if len(line) <= LENGTH:
         return line
-    tokens = [match.span() for match in _TOKEN.finditer(line)]
+    tokens = _tokens_around(line, start, end)
     begins = [token[0] for token in tokens]
     first = bisect_right(begins, start) - 1
     last = max(first, bisect_right(begins, max(start, end - 1)) - 1)
@@ -77,6 +141,11 @@ def _shown(line: str, start: int, end: int) -> str:
         first -= 1
     begin, finish = tokens[first][0], tokens[last][1]
     return f"{CUT if begin else ''}{line[begin:finish]}{CUT if finish < len(line) else ''}"
+
+
+def _tokens_around(line: str, start: int, end: int) -> list[tuple[int, int]]:
+    """More tokens than a snippet around `start`..`end` can have; the first and the last may be parts of one."""
+    return [match.span() for match in _TOKEN.finditer(line, max(0, start - 2 * LENGTH), end + 2 * LENGTH)]
 
 
 def _beginning(line: str, tokens: Sequence[tuple[int, int]], begins: Sequence[int], first: int, before: int) -> int:

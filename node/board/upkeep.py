@@ -146,8 +146,7 @@ class Upkeep:
         self._swept_for = live
         name = live.name if live else None
         async for threads in _members(self._store, keys.OPEN_THREADS):
-            held = await asyncio.gather(*(self._index.holds(thread, name) for thread in threads))
-            await self._queue.anew([thread for thread, holds in zip(threads, held, strict=True) if not holds])
+            await self._queue.anew(await self._index.lacking(threads, name))
 
     async def _forget_old(self, engine: QueryEngine | None) -> None:
         """Remove what is left of generations that are not used any more."""
@@ -161,7 +160,7 @@ class Upkeep:
                 await engine.drop_vectors(name)
             for listed in (keys.OPEN_THREADS, keys.CLOSED_THREADS):
                 async for threads in _members(self._store, listed):
-                    await asyncio.gather(*(self._index.remove_vectors(name, thread) for thread in threads))
+                    await self._index.remove_all_vectors(name, threads)
             await self._generations.forget(name)
             del self._retired[name]
 

@@ -11,7 +11,7 @@ from typing import cast
 
 from node.config import Limit
 from node.hooks.addresses import Address
-from node.hooks.publisher import site_name
+from node.hooks.publisher import site_part
 from node.hooks.target import Target
 from node.share.site import SITE_SHARE
 from node.store import Store, keys
@@ -64,7 +64,7 @@ class Breaker:
         """Count an attempt on behalf of a client, whatever comes of it. Raises NotNow, StoreUnavailable."""
         if not self._client_limit.count or not self._limit.count:  # who takes the one away wants no other
             return
-        site = site_name(publisher)
+        site = site_part(publisher)
         partition = keys.partition_of(site)
         places = [
             keys.rate(partition, "callback-site", site),

@@ -6,7 +6,7 @@ A courtesy to the client, who learns at once: what protects others is the guard 
 from ipaddress import ip_network
 
 from node.config import ConfigError, Settings
-from node.hooks.publisher import publisher_of, site_name
+from node.hooks.publisher import publisher_of, site_part
 from node.hooks.resolve import SystemResolver, check_name
 from node.hooks.target import Policy, Target, TargetRefused, parse
 from node.refusal import Invalid
@@ -34,7 +34,7 @@ class TargetPolicy:
         target = self.check(url)
         kept = self.kept(url, client)
         try:
-            await check_name(target, self._policy, self._resolver, client=site_name(kept["callback_by"]))
+            await check_name(target, self._policy, self._resolver, client=site_part(kept["callback_by"]))
         except TargetRefused as refused:
             raise _invalid(refused) from None
         return kept

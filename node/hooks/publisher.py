@@ -4,15 +4,14 @@ Its address is kept as a digest beside the URL, since a contract is kept for eve
 digests stand in one name: that of the site, which is what shares are counted by, and that of the client in it.
 """
 
-from node.share.site import site_of
 from node.store import keys
 
-_HALF = 16  # hex digits of each digest: enough that no two clients meet
+_HALF = 16  # hex digits of each digest, as of `keys.site_name`: enough that no two clients meet
 
 
 def publisher_of(client: str) -> str:
     """The name under which a client address is kept."""
-    return keys.digest(site_of(client))[:_HALF] + keys.digest(client)[:_HALF]
+    return keys.site_name(client) + keys.digest(client)[:_HALF]
 
 
 def publisher_of_url(url: str) -> str:
@@ -20,6 +19,6 @@ def publisher_of_url(url: str) -> str:
     return keys.digest(url)
 
 
-def site_name(publisher: str) -> str:
+def site_part(publisher: str) -> str:
     """The part of the name that all clients of one site have in common."""
     return publisher[:_HALF]

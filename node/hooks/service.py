@@ -19,7 +19,7 @@ from node.config import Schedule
 from node.hooks.breaker import Breaker, NotNow, called
 from node.hooks.envelope import Envelope, EventType
 from node.hooks.places import Places
-from node.hooks.publisher import site_name
+from node.hooks.publisher import site_part
 from node.hooks.queue import Callback, CallbackQueue, Ending
 from node.hooks.sender import (
     Delivered,
@@ -177,7 +177,7 @@ class Deliverer:
         if publisher is None:
             await self._end(callback, "dropped", 0, "what it tells of is gone, or names this receiver no more")
             return
-        url, site = called(target), site_name(publisher)
+        url, site = called(target), site_part(publisher)
         has_failed = False
         try:
             await self._breaker.allow(publisher)

@@ -68,7 +68,7 @@ def memory_of(info: bytes, limit: int = 0) -> Memory:
     lines = (line.partition(":") for line in info.decode().splitlines())
     facts = {name: value for name, _, value in lines}
     used = int(facts["used_memory"]) - int(facts.get("mem_not_counted_for_evict", 0))
-    return Memory(max(0, used), int(facts["maxmemory"]) or limit)
+    return Memory(max(0, used), int(facts.get("maxmemory", 0)) or limit)  # some hosted servers do not tell it
 
 
 async def totals(store: Store) -> Totals:

@@ -65,6 +65,7 @@ class RelayStore:
                     self._idempotency_ms,
                     message_id,
                     str(ttl_ms),
+                    keys.site_name(client),
                     *fields,
                 ],
             ),

@@ -87,7 +87,7 @@ class SessionsApi:
                 body=NewSession,
                 answers=CreatedSession,
                 status=201,
-                errors=("idempotency.conflict",),
+                errors=("idempotency.conflict", "idempotency.short"),
                 limit="session",
                 example={"ttl_seconds": 900, "label": "planning"},
             ),

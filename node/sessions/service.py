@@ -37,7 +37,7 @@ class Sessions:
     async def create(self, wanted: NewSession, once: Once | None, owner: Owner) -> tuple[CreatedSession, bool]:
         """Open a session; the second value says whether it is an earlier one, answered again.
 
-        Raises Invalid, Refused `idempotency.conflict`, StoreUnavailable.
+        Raises Invalid, Refused `idempotency.conflict`, `idempotency.short`, StoreUnavailable.
         """
         fields = ["epoch", secrets.token_hex(4)]
         if owner.held:
@@ -48,9 +48,12 @@ class Sessions:
         if wanted.callback_url is not None:
             kept = await self._targets.accept(wanted.callback_url, owner.client)
             fields += [part for pair in kept.items() for part in pair]
-        opened = await self._store.create(once, wanted.ttl_seconds * 1000, fields)
+        life = wanted.ttl_seconds * 1000
+        opened = await self._store.create(once, life, fields)
         if opened.kind == "conflict":
             raise Refused("idempotency.conflict")
+        if opened.kind == "replayed" and once:
+            once.check_token(opened.expires_at - life, opened.now)
         session = CreatedSession(
             session_id=opened.id,
             destroy_token=self._tokens.issue("destroy", opened.id),

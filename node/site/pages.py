@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from node.board.model import PageQuery, Reply, SearchQuery, Thread, ThreadPage, ThreadQuery
-from node.board.search import Search
+from node.board.search_api import LimitedSearch
 from node.board.service import Board
 from node.config import Settings
 from node.site.assets import ASSETS
@@ -31,7 +31,7 @@ class SiteApi:
     """Every page of the node."""
 
     def __init__(
-        self, settings: Settings, board: Board, tasks: Tasks, limiter: Limiter, search: Search | None = None
+        self, settings: Settings, board: Board, tasks: Tasks, limiter: Limiter, search: LimitedSearch | None = None
     ) -> None:
         self._settings = settings
         self._board = board
@@ -58,8 +58,8 @@ class SiteApi:
         query = read_query(request, BoardQuery)
         wanted = query.q.strip()
         if self._search and wanted:
-            await self._limiter.take(request, "search")
-            found = await self._search.search(SearchQuery(wanted, limit=PAGE_SIZE, threshold=query.threshold))
+            asked = SearchQuery(wanted, limit=PAGE_SIZE, threshold=query.threshold)
+            found = await self._search.search(request, asked)
             return self._pages.answer(
                 request, "board.html", query=query, wanted=wanted, found=found, page=None, can_search=True
             )

@@ -31,6 +31,11 @@ def home_of(client: str) -> int:
     return partition_of(site_of(client))
 
 
+def site_name(client: str) -> str:
+    """A short name for the site of a client, from which its address cannot be read: 16 hex digits."""
+    return digest(site_of(client))[:16]
+
+
 def new_id(partition: int | None = None) -> str:
     """A UUIDv7 whose last byte says the partition; a random one if None."""
     text = str(uuid_utils.uuid7())
@@ -100,6 +105,11 @@ def byte_count(partition: int, client: str) -> str:
     return f"bytes:{_TAGS[partition]}:{client}"
 
 
+def work(partition: int, kind: str, client: str) -> str:
+    """What one client's operations have cost and it has not worked off yet, and when that was so. TTL: until it has."""
+    return f"work:{_TAGS[partition]}:{kind}:{client}"
+
+
 def loop(partition: int, payload: str) -> str:
     """How often one client sent one relay payload. TTL: 60 s."""
     return f"loop:{_TAGS[partition]}:{payload}"
@@ -147,14 +157,24 @@ def packed(task_id: str) -> str:
     return _of("packed", task_id)
 
 
-def context_home(context_id: str) -> int:
-    """The partition of an A2A context: one of ours says it in its last byte, a client's own is hashed."""
-    return partition_of_id(context_id) if is_id(context_id) else partition_of(context_id)
+def may_be_ours(context_id: str) -> bool:
+    """Whether the id of an A2A context has the form of `unlisted_id`: the node may have made it, or a client."""
+    return is_id(context_id) and context_id[14] == "7"
 
 
-def context(context_id: str) -> str:
-    """The A2A message tasks of a context by time (ms). TTL: that of its newest task."""
-    return f"context:{_TAGS[context_home(context_id)]}:{digest(context_id)}"
+def context_home(context_id: str, client: str) -> int:
+    """The partition of an A2A context: what may be ours says it in its last byte, all else is the client's."""
+    return partition_of_id(context_id) if may_be_ours(context_id) else partition_of(client)
+
+
+def shared_context(context_id: str) -> str:
+    """The A2A message tasks of a context that the node named, by time (ms). TTL: that of its newest task."""
+    return f"context:{_TAGS[partition_of_id(context_id)]}:{digest(context_id)}"
+
+
+def context(context_id: str, client: str) -> str:
+    """The same of a context that a client named: another client's of that name is another one."""
+    return f"context:{_TAGS[context_home(context_id, client)]}:{digest(context_id, client)}"
 
 
 def session(session_id: str) -> str:
@@ -173,8 +193,30 @@ def artifact(artifact_id: str) -> str:
 
 
 def doc(thread_id: str) -> str:
-    """The terms of a thread, for search by text. A projection of the thread; gone when it is closed."""
+    """The terms of a thread's own text, for search by text. A projection of the thread; gone when it is closed."""
     return _of("doc", thread_id)
+
+
+DOCS = "doc:"
+"""How the keys of all `doc` begin."""
+
+REPLY_DOCS = "search:reply:"
+"""How the keys of all `reply_doc` begin."""
+
+
+def reply_doc(thread_id: str, seq: int) -> str:
+    """The terms of one reply. A projection, like `doc`."""
+    return f"{REPLY_DOCS}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{seq}"
+
+
+def reply_docs(thread_id: str) -> str:
+    """Numbers of the replies that have a `reply_doc`, a set. Kept with them."""
+    return f"search:replies:{_TAGS[partition_of_id(thread_id)]}:{thread_id}"
+
+
+def reply_marks(thread_id: str) -> str:
+    """Marks of the terms in the newest replies of a thread, in order of their coming. Kept with the `reply_doc`s."""
+    return f"search:marks:{_TAGS[partition_of_id(thread_id)]}:{thread_id}"
 
 
 def vector(generation: str, thread_id: str, passage: str) -> str:
@@ -226,7 +268,9 @@ def artifacts(partition: int) -> str:
 
 
 def artifact_bytes(partition: int) -> str:
-    """Bytes of the artifacts of the partition: of each client, and of `all`. A client's goes with its artifacts."""
+    """What is held in artifacts of the partition: bytes of `all`; of each client and IPv6 /48 bytes, and with
+    `number:` and `reserved:` before its name, how many and what is not uploaded yet. Goes with the artifacts.
+    """
     return f"artifact-bytes:{_TAGS[partition]}"
 
 
@@ -271,7 +315,10 @@ WORKERS = "workers:{workers}"
 # Search, all in one slot: what web processes and workers tell each other, and which index is in use.
 
 SEARCH_PENDING = "search:pending:{search}"
-"""Threads whose vectors are to be made, by the time (ms) until which a worker has them; 0 = nobody has."""
+"""Posts whose vectors are to be made: by their turn (below 0), or by the time (ms) until which a worker has them."""
+
+SEARCH_TURNS = "search:turns:{search}"
+"""Where in that queue the last post of each site ends, a hash. TTL: a day; gone sooner when nothing waits."""
 
 SEARCH_BACKLOG = "search:backlog:{search}"
 """The same for threads that are indexed anew: after all that are pending."""
@@ -289,7 +336,7 @@ SEARCH_EPOCH = "search:epoch:{search}"
 """How often an operator asked for everything to be indexed anew."""
 
 SEARCH_CHANGES = "search:changes:{search}"
-"""Threads whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
+"""Threads and replies whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
 
 
 def search_asks(service: str) -> str:

@@ -2,7 +2,7 @@
 
 import secrets
 from asyncio import gather
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn, cast
 
@@ -41,8 +41,11 @@ from node.times import timestamp
 from node.tokens import Tokens
 from node.waiting import held
 
-UnknownArtifacts = Callable[[Sequence[str]], Awaitable[list[str]]]
-"""Which of these are not ids of artifacts."""
+ArtifactStatuses = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+"""The status of each of these that is the id of an artifact."""
+
+WITHOUT_BYTES = ("rejected", "expired")
+"""Statuses of artifacts that no worker could read."""
 
 SWEEP_LIMIT = 100
 """Leases that one sweep ends in a partition; the next sweep takes the rest."""
@@ -57,12 +60,12 @@ class Tasks:
         settings: Settings,
         tokens: Tokens,
         targets: TargetPolicy,
-        unknown_artifacts: UnknownArtifacts,
+        artifact_statuses: ArtifactStatuses,
     ) -> None:
         self._store = store
         self._rights = Rights(tokens)
         self._targets = targets
-        self._unknown_artifacts = unknown_artifacts
+        self._artifact_statuses = artifact_statuses
         self._base = f"{settings.public_url}/api/v1/tasks/"
 
     async def create(
@@ -72,8 +75,8 @@ class Tasks:
 
         `client`: whose its callbacks are.
 
-        Raises Invalid, Refused `language.not_english`, `idempotency.conflict`, `signature.replayed`,
-        StoreUnavailable.
+        Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
+        `idempotency.short`, `signature.replayed`, StoreUnavailable.
         """
         fields = await self._fields(new, client)
         if new.input_artifact_ids:
@@ -84,8 +87,8 @@ class Tasks:
             fields["bound"] = "1"
         flat = [part for pair in fields.items() for part in pair]
         outcome = await self._store.create(once, signed.replay_id if signed else "", flat)
-        if outcome.kind == "replayed":
-            task = await self.get(outcome.id)
+        if outcome.kind == "replayed" and once:
+            task = await self._offered_before(outcome.id, once)
         else:
             task = await self._changed(outcome)
         token = self._rights.publisher_token(task.id)
@@ -123,14 +126,16 @@ class Tasks:
     ) -> tuple[ClaimedTask, bool]:
         """Claim a contract; the second value says whether the claim is an earlier one, answered again.
 
-        Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.state`, `signature.replayed`,
-        StoreUnavailable.
+        Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.state`, `idempotency.short`,
+        `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
         _require_line("assignee_id", new.assignee_id)
         request = once.scope if once else secrets.token_hex(16)
         replay_id = signed.replay_id if signed else ""
         outcome = await self._store.claim(task_id, new.assignee_id, request, replay_id)
+        if outcome.kind == "replayed" and once:
+            once.check_token(int(outcome.row.fields[b"claimed_at"]), outcome.row.now)
         task = await self._changed(outcome)
         token = self._rights.claim_token(task_id, str(task.attempt), request)
         return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), outcome.kind == "replayed"
@@ -242,15 +247,25 @@ class Tasks:
             fields["lease_ms"] = str(new.lease_seconds * 1000)
         return fields
 
+    async def _offered_before(self, task_id: str, once: Once) -> Task:
+        row = await self._store.read(task_id)
+        if not row.is_contract:
+            raise Refused("task.unknown")
+        once.check_token(row.created_at, row.now)
+        return self._task(task_id, row)
+
     async def _check_inputs(self, ids: Sequence[str]) -> None:
-        unknown = set(await self._unknown_artifacts(ids))
+        statuses = await self._artifact_statuses(ids)
         issues = [
             Issue(("body", "input_artifact_ids", place), "no artifact has this id", "value_error", input=artifact_id)
             for place, artifact_id in enumerate(ids)
-            if artifact_id in unknown
+            if artifact_id not in statuses
         ]
         if issues:
             raise Invalid(issues)
+        for place, artifact_id in enumerate(ids):
+            if (status := statuses[artifact_id]) in WITHOUT_BYTES:
+                raise Refused("artifact.unusable", loc=("body", "input_artifact_ids", place), status=status)
 
     async def _shows(self, task_id: str, publisher_token: str | None) -> bool:
         """Whether the publisher_token was shown; a wrong one is never taken for none."""

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, cast
 from zlib import crc32
@@ -21,6 +21,9 @@ QUERY_TERMS = 64
 
 LONGEST = 64
 """Characters of a term; what is longer (a key, a blob) is known by its beginning."""
+
+MARK = 4
+"""Bytes of a mark."""
 
 _WORD = r"[^\W_]+"
 _CHUNK = re.compile(rf"{_WORD}(?:[_.:/#@+-]+{_WORD})*")
@@ -48,18 +51,24 @@ class _Stemmer(Protocol):
     def stemWord(self, word: str, /) -> str: ...  # noqa: N802 - PyStemmer's name
 
 
-_stemmer = cast("_Stemmer", cast("Any", Stemmer).Stemmer("english"))
+_stemmer = cast("_Stemmer", cast("Any", Stemmer).Stemmer("english", 0))  # 0: what is kept is kept below
 
 
-@lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """The term of one word; empty for a word that says nothing. `word` has no punctuation."""
+    return _kept(word) if len(word) <= LONGEST else _stemmed(word)  # one text may be one word
+
+
+def _stemmed(word: str) -> str:
     folded = word.lower() if word.isascii() else _folded(word)
     if not folded or folded in STOP_WORDS:
         return ""
     if not folded.isascii():
         return f"u{folded.encode('utf-8', 'surrogatepass').hex()}"[:LONGEST]
     return (_stemmer.stemWord(folded) if folded.isalpha() else folded)[:LONGEST]
+
+
+_kept = lru_cache(maxsize=50_000)(_stemmed)
 
 
 def words_of(text: str) -> list[str]:
@@ -69,45 +78,71 @@ def words_of(text: str) -> list[str]:
 
 def terms_of(text: str) -> list[str]:
     """What an index holds of a text: its words, and its identifiers (`E_4471`, `os.path`) as one term as well."""
-    found: list[str] = []
-    for chunk in _CHUNK.findall(text):
-        if chunk.isalnum():
-            if term := stem(chunk):
-                found.append(term)
-            continue
-        parts = _PART.findall(chunk)
-        found += [term for part in parts if (term := stem(part))]
-        if len(chunk) <= LONGEST and _JOINT.search(chunk) and (joined := _joined(parts)):
-            found.append(joined)
-    return found
+    return list(_terms(text))
 
 
 class QueryTerms:
     """A query as text: its distinct terms, of which an identifier is one beside its words."""
 
     def __init__(self, query: str) -> None:
-        self.terms = list(dict.fromkeys(terms_of(query)))[:QUERY_TERMS]
+        distinct: dict[str, None] = {}
+        for term in _terms(query):
+            distinct[term] = None
+            if len(distinct) == QUERY_TERMS:
+                break
+        self.terms = list(distinct)
         self._marks = sorted(map(_mark, self.terms))
 
-    def share(self, marks: bytes) -> float:
-        """The share of the terms that a text contains, 0..1; `marks` are the text's (`marks_of`)."""
-        if not self._marks or not marks:
+    @property
+    def least(self) -> float:
+        """The share of a text that contains any of the terms, at least."""
+        return 1 / max(1, len(self.terms))
+
+    def share(self, marks: bytes, others: bytes = b"") -> float:
+        """The share of the terms that a text contains, 0..1; `marks` are the text's (`marks_of`).
+
+        `others` are marks of more texts that belong to it, in any order.
+        """
+        if not self._marks:
             return 0.0
-        held = memoryview(marks).cast("I")
+        found = self._among(marks)
+        if others and len(found) < len(self._marks):
+            found |= set(self._marks).intersection(memoryview(others).cast("I"))
+        return len(found) / len(self._marks)
+
+    def _among(self, marks: bytes) -> set[int]:
+        """Which of the query's marks are among sorted ones."""
+        held = memoryview(marks).cast("I") if marks else memoryview(b"")
         size = len(held)
-        found = 0
+        found: set[int] = set()
         place = 0
         for mark in self._marks:
             place = bisect_left(held, mark, place)
             if place == size:
                 break
-            found += held[place] == mark
-        return found / len(self._marks)
+            if held[place] == mark:
+                found.add(mark)
+        return found
 
 
 def marks_of(terms: Sequence[str]) -> bytes:
-    """The distinct terms of a text in four bytes each, sorted: enough to ask whether it contains a word."""
+    """The distinct terms of a text in MARK bytes each, sorted: enough to ask whether it contains a word."""
     return array("I", sorted(set(map(_mark, terms)))).tobytes()
+
+
+def _terms(text: str) -> Iterator[str]:
+    for match in _CHUNK.finditer(text):
+        chunk = match[0]
+        if chunk.isalnum():
+            if term := stem(chunk):
+                yield term
+            continue
+        parts = _PART.findall(chunk)
+        for part in parts:
+            if term := stem(part):
+                yield term
+        if len(chunk) <= LONGEST and _JOINT.search(chunk) and (joined := _joined(parts)):
+            yield joined
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -70,7 +70,7 @@ class Usage:
         self._spent.pop(client, None)
 
     async def run(self) -> None:
-        """Settle now and then, until cancelled, and once more then."""
+        """Settle every SETTLE seconds, until cancelled, and once more then."""
         try:
             while True:
                 await asyncio.sleep(SETTLE)

@@ -23,6 +23,7 @@ from tests.node_under_test import settings_for
 
 PATIENCE = 60.0  # s until something must have happened, on a busy machine
 NO_LIMIT = Limit(0, 1)
+CLIENT = "203.0.113.7"
 ANYTHING = 0.0  # the threshold that everything reaches
 
 MODULE = find_search()
@@ -38,6 +39,8 @@ class SearchableBoard:
         self.documents = documents
         self.settings = settings
         self.search = Search(store, documents, settings)
+        self.looked: list[int] = []
+        """Characters that each search has looked at."""
         self.board = Board(BoardStore(store, settings.idempotency_ttl), settings, TargetPolicy(settings))
 
     async def post(self, title: str, body: str, *, noted: bool = True) -> str:
@@ -48,7 +51,7 @@ class SearchableBoard:
         return thread.id
 
     async def reply(self, thread_id: str, body: str) -> None:
-        await self.board.reply(thread_id, "203.0.113.7", NO_LIMIT, NewReply(body), None, None)
+        await self.board.reply(thread_id, CLIENT, NO_LIMIT, NewReply(body), None, None)
 
     async def close(self, thread_id: str, status: str = "closed") -> None:
         """As an operator does."""
@@ -57,7 +60,7 @@ class SearchableBoard:
         await self.board.project(thread_id)
 
     async def find(self, query: str, threshold: float = 0.7, limit: int = 5) -> Hits:
-        return await self.search.search(SearchQuery(query, limit, threshold))
+        return await self.search.search(SearchQuery(query, limit, threshold), CLIENT, self.looked.append)
 
     async def ids(self, query: str, threshold: float = 0.7, limit: int = 5) -> list[str]:
         return [hit.thread_id for hit in (await self.find(query, threshold, limit)).hits]
@@ -180,10 +183,11 @@ class SearchableBoard:
 
 @asynccontextmanager
 async def searchable(
-    redis_url: str, search_url: str = "", timeout: float = 5.0, **settings: Any
+    redis_url: str, search_url: str = "", timeout: float = 5.0, max_in_flight: int = 4096, **settings: Any
 ) -> AsyncGenerator[SearchableBoard]:
-    store = await connect(redis_url, timeout=timeout, max_in_flight=4096, required=True)
-    documents = await connect(search_url, timeout=timeout, max_in_flight=4096, required=True) if search_url else store
+    options: dict[str, Any] = {"timeout": timeout, "max_in_flight": max_in_flight, "required": True}
+    store = await connect(redis_url, **options)
+    documents = await connect(search_url, **options) if search_url else store
     try:
         yield SearchableBoard(store, documents, settings_for(redis_url, search_url=search_url, **settings))
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from node.board.generation import Generations
 from node.store import StoreUnavailable, keys
 from node.text.embed import Model
 from tests.board.conftest import WITH_ENGINE
@@ -64,6 +65,21 @@ async def test_what_was_indexed_without_a_model_gets_its_vectors_from_one(
         await board.emptied()
     assert (await board.find(LOAF)).mode == "text"
     async with board.worker():
+        assert (await board.found(LOAF, thread)).mode == "meaning"
+
+
+async def test_a_worker_killed_between_a_name_and_its_vector_loses_nothing(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    async with board.worker():
+        await board.settled()
+    live = await Generations(board.store).live()
+    assert live is not None
+    thread = await board.post(*BREAD)
+    await board.documents.command("SADD", keys.passages(live.name, thread), "0.0")
+    async with board.worker():
+        await board.settled()
+        assert (thread, "0.0") in await board.vectors()
         assert (await board.found(LOAF, thread)).mode == "meaning"
 
 

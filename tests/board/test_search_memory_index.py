@@ -103,6 +103,25 @@ def test_a_thread_is_found_by_either_and_gone_when_it_is_removed() -> None:
     assert len(index) == 1
 
 
+def test_a_reply_comes_and_goes_by_itself() -> None:
+    index = MemoryIndex()
+    index.put("a", "bread", marks_of(["bread"]), {"0.0": vector(1, 0)})
+    index.put_reply("a", 1, "jam", {"1.0": vector(0, 1)})
+    index.put_reply("a", 2, "jam jam", {"2.0": vector(0, 1)})
+    index.put_reply_marks("a", marks_of(["jam"]))
+    (match,) = index.find(Question("jam", 5, 0.9), None)
+    assert (match.thread_id, match.score, match.reply) == ("a", 1.0, 2)
+    (match,) = index.find(Question("zebra", 5, 0.9), vector(0, 1))
+    assert match.passage in {"1.0", "2.0"}
+    index.put_reply("a", 2, "", {})
+    (match,) = index.find(Question("jam", 5, 0.9), None)
+    assert match.reply == 1
+    index.put("a", "butter", marks_of(["butter"]), {"0.0": vector(1, 1)})
+    assert [match.reply for match in index.find(Question("jam butter", 5, 0.9), None)] == [1], "the replies stay"
+    index.remove("a")
+    assert index.find(Question("jam butter", 5, 0.1), vector(1, 1)) == []
+
+
 def test_more_passages_than_there_was_room_for() -> None:
     vectors = Vectors()
     for number in range(3000):

@@ -1,20 +1,33 @@
 """How a thread is cut into passages, and a snippet out of a text."""
 
 import re
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.board import passage, snippet
-from node.board.passage import Passage, passages_of, pieces, place_of
-from node.text.terms import QueryTerms, words_of
+from node.board import passage
+from node.board.passage import Passage, kept, of_reply, passages_of, pieces, place_of
+from node.board.snippet import LENGTH, Excerpt
+from node.text.terms import QueryTerms, stem, words_of
 
 WORDS = st.lists(st.from_regex(r"[a-z]{1,9}[.,!]?", fullmatch=True), max_size=200).map(" ".join)
 ANY_TEXT = st.one_of(st.text(), WORDS)
+FILLER = "Nothing of interest is said here. " * 300
+ROOM = LENGTH - 2  # characters of a snippet that are of the text
 
 
-def shown(text: str, query: str) -> str:
-    return snippet.snippet([text], QueryTerms(query).terms)
+def shown(text: str, query: str, most: int = 10**6) -> str:
+    return best([text], query, most)
+
+
+def best(texts: list[str], query: str, most: int = 10**6) -> str:
+    excerpt = Excerpt(QueryTerms(query).terms)
+    for text in texts:
+        if not excerpt.complete:
+            sum(excerpt.look(text, most))
+    return excerpt.text
 
 
 def test_a_short_thread_is_one_passage_that_begins_with_the_title() -> None:
@@ -55,6 +68,32 @@ def test_a_passage_is_found_again_by_its_name(body: str, replies: list[tuple[int
             assert pieces(texts[seq])[number] == text
 
 
+@given(
+    WORDS,
+    st.lists(st.integers(0, 12), max_size=12).map(lambda sizes: [f"{'w' * 650}. " * size for size in sizes]),
+    st.randoms(),
+)
+def test_replies_that_come_one_by_one_leave_the_passages_of_the_whole_thread(
+    body: str, replies: list[str], random: Random
+) -> None:
+    """Each is placed by the names of those that are there, and has not read them."""
+    numbered = list(enumerate(replies, 1))
+    whole = {found.name for found in passages_of("A title", body, numbered)}
+    posts = [passages_of("A title", body, []), *(of_reply(seq, text) for seq, text in numbered)]
+    assert added(posts) == whole
+    random.shuffle(posts)
+    assert whole <= added(posts), "whatever came before whatever else"
+    assert len(added(posts)) <= passage.MOST
+
+
+def added(posts: list[list[Passage]]) -> set[str]:
+    """The names that are left when the posts have come one after the other."""
+    names: set[str] = set()
+    for post in posts:
+        names = kept({*names, *(found.name for found in post)})
+    return names
+
+
 def test_a_text_that_fits_is_shown_whole() -> None:
     assert shown("  All of\nthis is shown. ", "shown") == "All of this is shown."
 
@@ -76,7 +115,7 @@ def test_a_snippet_begins_with_the_sentence_if_it_can() -> None:
 
 def test_of_several_texts_the_one_with_most_words_is_shown() -> None:
     texts = ["Bread and butter.", "Bread, butter and jam.", "Jam and bread."]
-    assert snippet.snippet(texts, QueryTerms("bread butter jam").terms) == texts[1]
+    assert best(texts, "bread butter jam") == texts[1]
 
 
 def test_a_snippet_without_any_of_the_words_is_the_beginning() -> None:
@@ -84,12 +123,41 @@ def test_a_snippet_without_any_of_the_words_is_the_beginning() -> None:
     assert shown(text, "zebra").startswith("A beginning. And it goes on.")
 
 
+@given(st.lists(st.sampled_from(["bread", "butter.", "Jam,", "toast", "x" * 300, "\n\n", "é"]), max_size=400), WORDS)
+def test_a_stretch_is_the_best_of_all_that_there_are(text: list[str], _: str) -> None:
+    """However the text is cut into pieces to look at."""
+    line = " ".join(" ".join(text).split())
+    wanted = {"bread", "butter", "jam"}
+    places = [(match.start(), match.end(), stem(match[0])) for match in re.finditer(r"[a-zA-Z]+", line)]
+    most = max(
+        (
+            len({term for begin, end, term in places if term in wanted and start <= begin and end <= start + ROOM})
+            for start, _, term in places
+            if term in wanted
+        ),
+        default=0,
+    )
+    assert len(wanted.intersection(words_of(shown(line, "bread butter jam")))) >= most
+
+
+@pytest.mark.parametrize("word", ["connections", "easily", "hoping", "dying", "skies", "Résumé", "42", "AI", "a1b2c3"])
+def test_a_word_is_found_in_every_form_that_it_has(word: str) -> None:
+    text = f"{FILLER}Look for {word} here. {FILLER}"
+    assert word in shown(text, word)
+    assert word.upper() in shown(text.upper(), word)
+
+
+def test_of_a_long_text_no_more_is_looked_at_than_may_be() -> None:
+    assert "E4471" in shown(f"{FILLER}E4471. {FILLER}", "E4471", most=len(FILLER) + 200)
+    assert "E4471" not in shown(f"{FILLER}E4471. {FILLER}", "E4471", most=len(FILLER) - 200)
+
+
 @given(ANY_TEXT, ANY_TEXT)
 def test_a_snippet_is_short_and_of_whole_words(text: str, query: str) -> None:
     found = shown(text, query)
-    assert len(found) <= snippet.LENGTH
+    assert len(found) <= LENGTH
     tokens = text.split()
-    if all(len(token) < snippet.LENGTH / 2 for token in tokens):
+    if all(len(token) < LENGTH / 2 for token in tokens):
         inner = found.removeprefix("…") if found[:1] == "…" != text.strip()[:1] else found
         inner = inner.removesuffix("…") if found[-1:] == "…" != text.strip()[-1:] else inner
         assert inner in " ".join(tokens)

@@ -7,7 +7,6 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from node.board.model import SearchQuery
 from tests.board.searching import ANYTHING, SearchableBoard, searchable
 from tests.servers import RedisServer
 
@@ -63,4 +62,4 @@ async def test_operators_of_the_query_language_are_plain_text(library: Searchabl
 @given(st.one_of(st.text(min_size=1), st.text("@{}()[]|-~*%$'\"\\:=><!?;,.&^#/ ab1", min_size=1)))
 async def test_any_text_is_searched_for(library: SearchableBoard, query: str) -> None:
     if query.strip():
-        assert (await library.search.search(SearchQuery(query, 5, 0.7))).mode == "text"
+        assert (await library.find(query)).mode == "text"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from node.hooks.publisher import publisher_of, site_name
+from node.hooks.publisher import publisher_of, site_part
 from node.store import keys
 from tests.node_under_test import NodeUnderTest
 
@@ -21,7 +21,7 @@ GIVEN: dict[str, tuple[str, dict[str, Any]]] = {
 def test_clients_of_one_site_have_the_part_for_the_site_in_common() -> None:
     one, two, elsewhere = map(publisher_of, ("2001:db8:1:1::/64", "2001:db8:1:2::/64", "2001:db8:2:1::/64"))
     assert one != two
-    assert site_name(one) == site_name(two) != site_name(elsewhere)
+    assert site_part(one) == site_part(two) != site_part(elsewhere)
     assert publisher_of("203.0.113.7") != publisher_of("203.0.113.8")
     assert "203" not in publisher_of("203.0.113.7")
 
@@ -38,4 +38,4 @@ async def test_who_gives_a_url_is_kept_with_it(node: NodeUnderTest, kind: str) -
     for read in (f"/api/v1/board/{entity}", f"/api/v1/relay/{entity}", f"/api/v1/tasks/{entity}"):
         shown.append(await node.client.get(read))
     shown.append(await node.client.get(f"/api/v1/sessions/{entity}/messages"))
-    assert not any(part in response.text for response in shown for part in (publisher, site_name(publisher)))
+    assert not any(part in response.text for response in shown for part in (publisher, site_part(publisher)))

@@ -246,7 +246,7 @@ async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_
 
     await until(both_wait)
     refused = await node.client.get(url, params={"wait": 30})
-    assert (refused.status_code, refused.headers["x-error-code"]) == (429, "quota.waiting")
+    assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
     other = asyncio.create_task(node.client_at(OTHER).get(url, params={"wait": 30}))
     assert (await node.client.get(url)).status_code == 200
     await node.client_at(OTHER).post(f"{url}/replies", json=REPLY)

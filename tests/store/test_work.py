@@ -1,0 +1,70 @@
+"""What clients owe for work that was done for them, and how they work it off."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from node.config import Limit
+from node.store.work import Standing, WorkStore
+from tests.fake_store import Clock, FakeStore
+from tests.servers import RedisServer
+from tests.store.conftest import Opener
+
+LIMIT = Limit(600, 60)  # ten a second
+CLIENT = "203.0.113.7"
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    clock = Clock()
+    with clock.installed():
+        yield clock
+
+
+async def test_what_is_owed_is_worked_off_evenly(clock: Clock) -> None:
+    work = WorkStore(FakeStore())
+    assert await work.spend("pages", CLIENT, 100, LIMIT) == Standing(500, 0)
+    clock.advance(5)
+    assert await work.spend("pages", CLIENT, 0, LIMIT) == Standing(550, 0)
+    clock.advance(3600)
+    assert await work.spend("pages", CLIENT, 0, LIMIT) == Standing(600, 0)
+
+
+async def test_a_client_that_owes_its_allowance_waits_until_it_owes_less(clock: Clock) -> None:
+    work = WorkStore(FakeStore())
+    assert (await work.spend("pages", CLIENT, 599, LIMIT)).wait == 0
+    standing = await work.spend("pages", CLIENT, 101, LIMIT)  # work that was done is charged whole
+    assert standing == Standing(0, 10.1)
+    clock.advance(10)
+    assert (await work.spend("pages", CLIENT, 0, LIMIT)).wait > 0
+    clock.advance(0.2)
+    assert (await work.spend("pages", CLIENT, 0, LIMIT)).wait == 0
+
+
+async def test_over_any_time_no_more_is_spent_than_the_allowance_and_what_was_worked_off(clock: Clock) -> None:
+    work, spent = WorkStore(FakeStore()), 0
+    for _ in range(600):
+        if not (await work.spend("pages", CLIENT, 0, LIMIT)).wait:
+            await work.spend("pages", CLIENT, 50, LIMIT)
+            spent += 50
+        clock.advance(1)
+    assert 600 * 10 <= spent <= 600 + 600 * 10 + 50
+
+
+async def test_clients_and_kinds_are_counted_apart_and_asking_costs_nothing(clock: Clock) -> None:
+    store = FakeStore()
+    work = WorkStore(store)
+    await work.spend("pages", CLIENT, 600, LIMIT)
+    assert await work.spend("pages", "203.0.113.8", 0, LIMIT) == Standing(600, 0)
+    assert await work.spend("words", CLIENT, 0, LIMIT) == Standing(600, 0)
+    assert len(store.redis.keys("*")) == 1
+
+
+async def test_charges_that_come_at_once_are_all_counted(redis_server: RedisServer, open_store: Opener) -> None:
+    """From several processes, as the store sees them."""
+    stores = [WorkStore(await open_store(redis_server.url)) for _ in range(2)]
+    await asyncio.gather(*(stores[n % 2].spend("pages", CLIENT, 5, Limit(1000, 3600)) for n in range(40)))
+    assert 800 <= (await stores[0].spend("pages", CLIENT, 0, Limit(1000, 3600))).left <= 810
+    (name,) = redis_server.do("KEYS", "*")
+    assert 0 < redis_server.do("PTTL", name) <= 720_000, "until nothing is owed"
