@@ -109,7 +109,12 @@ class Limits(msgspec.Struct, frozen=True):
     search_characters: Annotated[Limit, says("characters that board searches look at, counted when they are over")] = (
         Limit(25_000_000, 60)
     )
-    callback: Annotated[Limit, says("callbacks sent, per receiving host")] = Limit(60, 60)
+    callback: Annotated[
+        Limit, says("callbacks sent, per receiving host, and per /24 or /64 that its address is in")
+    ] = Limit(60, 60)
+    callback_client: Annotated[
+        Limit, says("attempts at callbacks to URLs that one client address gave; none if RELAY_LIMIT_CALLBACK is 0")
+    ] = Limit(300, 60)
     mcp: Annotated[Limit, says("MCP requests")] = Limit(120, 60)
 
 

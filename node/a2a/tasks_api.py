@@ -134,7 +134,7 @@ class SharedTasksApi:
         await self._check_place(sent.message)
         once = once_of(request, "a2a-task", body)
         try:
-            return await self._tasks.create(_offer(sent), None, once)
+            return await self._tasks.create(_offer(sent), None, once, request.client)
         except Invalid as invalid:
             raise _in_message(invalid) from None
 

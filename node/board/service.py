@@ -40,6 +40,8 @@ class Board:
     ) -> tuple[Thread, bool]:
         """Open a thread; the second value says whether it is an earlier one, answered again.
 
+        `client`: whose its callbacks are.
+
         Raises Invalid, Refused `language.not_english`, `idempotency.conflict`,
         `signature.replayed`, StoreUnavailable.
         """
@@ -51,8 +53,7 @@ class Board:
             raise Refused("language.not_english")
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
-            await self._targets.accept(new.callback_url)
-            fields["callback_url"] = new.callback_url
+            fields |= await self._targets.accept(new.callback_url, client)
         posted = await self._store.post(client, once, signed.replay_id if signed else "", flat(fields))
         if posted.kind == "conflict":
             raise Refused("idempotency.conflict")

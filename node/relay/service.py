@@ -82,6 +82,10 @@ class Relay:
         The caller acts on the outcome: a `loop` is silenced, `limited` and `conflict` are refused.
         """
         ttl_ms = 0 if payload.public else self._settings.buffer_ttl * 1000
+        fields = _thread_fields(payload) if payload.public else _buffer_fields(payload)
+        if payload.public and payload.callback_url:
+            kept = self._targets.kept(payload.callback_url, client)
+            fields += [part for pair in kept.items() for part in pair]
         return await self._store.accept(
             client,
             limit,
@@ -89,7 +93,7 @@ class Relay:
             keys.digest(client, "json" if payload.is_json else "text", payload.canonical),
             (once.scope, once.digest) if once else None,
             ttl_ms,
-            _thread_fields(payload) if payload.public else _buffer_fields(payload),
+            fields,
         )
 
     def acknowledge(self, payload: Payload, message_id: str) -> Acknowledgement:
@@ -179,8 +183,6 @@ def _thread_fields(payload: Payload) -> list[str | bytes]:
     fields: list[str | bytes] = ["title", first_sentence(text, TITLE_LENGTH) or "Untitled message", "body", text]
     if author := " ".join(readable(payload.author or "").split()):
         fields += ["author", author[:TITLE_LENGTH]]
-    if payload.callback_url:
-        fields += ["callback_url", payload.callback_url]
     if payload.is_json or text.encode() != payload.raw:
         fields += ["payload", payload.raw]
     if payload.is_json:

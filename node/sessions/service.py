@@ -46,8 +46,8 @@ class Sessions:
             _require_line("label", wanted.label)
             fields += ["label", wanted.label]
         if wanted.callback_url is not None:
-            await self._targets.accept(wanted.callback_url)
-            fields += ["callback_url", wanted.callback_url]
+            kept = await self._targets.accept(wanted.callback_url, owner.client)
+            fields += [part for pair in kept.items() for part in pair]
         life = wanted.ttl_seconds * 1000
         opened = await self._store.create(once, life, fields)
         if opened.kind == "conflict":

@@ -67,7 +67,7 @@ class TasksApi:
         signed = await self._signatures.of(request, SHOWN)
         once = once_of(request, "task", body, name=new.publisher_id, key=new.idempotency_key)
         try:
-            return await self._tasks.create(new, signed, once)
+            return await self._tasks.create(new, signed, once, request.client)
         except Refused as refused:
             _place(refused, new.idempotency_key)
             raise

@@ -68,13 +68,17 @@ class Tasks:
         self._artifact_statuses = artifact_statuses
         self._base = f"{settings.public_url}/api/v1/tasks/"
 
-    async def create(self, new: NewTask, signed: Signed | None, once: Once | None) -> tuple[OfferedTask, bool]:
+    async def create(
+        self, new: NewTask, signed: Signed | None, once: Once | None, client: str = ""
+    ) -> tuple[OfferedTask, bool]:
         """Offer a contract; the second value says whether it is an earlier one, answered again.
+
+        `client`: whose its callbacks are.
 
         Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
         `idempotency.short`, `signature.replayed`, StoreUnavailable.
         """
-        fields = await self._fields(new)
+        fields = await self._fields(new, client)
         if new.input_artifact_ids:
             await self._check_inputs(new.input_artifact_ids)
         if signed:
@@ -226,7 +230,7 @@ class Tasks:
         """Keep a contract that is over in less memory; whether that was done now. Raises StoreUnavailable."""
         return await self._store.compact(task_id)
 
-    async def _fields(self, new: NewTask) -> dict[str, str | bytes]:
+    async def _fields(self, new: NewTask, client: str) -> dict[str, str | bytes]:
         title, description = new.title, readable(new.description or "")
         _require_line("publisher_id", new.publisher_id)
         _require_line("title", title)
@@ -236,8 +240,7 @@ class Tasks:
         if description:
             fields["description"] = description
         if new.callback_url is not None:
-            await self._targets.accept(new.callback_url)
-            fields["callback_url"] = new.callback_url
+            fields |= await self._targets.accept(new.callback_url, client)
         if new.input_artifact_ids:
             fields["input_artifact_ids"] = msgspec.json.encode(new.input_artifact_ids)
         if new.lease_seconds is not None:
