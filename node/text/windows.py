@@ -6,7 +6,7 @@ whatever its length: at most `most` windows of WINDOW characters are read.
 
 import re
 
-from node.text.plain import BIDI, INVISIBLE, JOINING
+from node.text.characters import BIDI, INVISIBLE, JOINING, RARELY_INVISIBLE
 
 WINDOW = 160
 """Characters in a window: enough words to tell, few enough that one foreign sentence fills a window."""
@@ -19,7 +19,7 @@ LONGEST_BROKEN_WORD = 40
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
-_INVISIBLE = re.compile(f"[{INVISIBLE}{BIDI}{JOINING}]+")
+_INVISIBLE = re.compile(f"[{INVISIBLE}{BIDI}{JOINING}{RARELY_INVISIBLE}]+")
 
 # Letters of any script but Latin: not the Latin blocks up to U+02FF and their extensions, and not the
 # letterlike symbols and numerals of U+2000..2BFF.
