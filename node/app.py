@@ -135,7 +135,7 @@ class WebNode:
     @classmethod
     async def start(cls, settings: Settings, tracing: "Tracing | None" = None) -> "WebNode":
         """Connect and put the rooms together. Does not wait for Redis: until it answers, requests get 503."""
-        english.preload()
+        english.preload(settings.secret)
         stores = await Stores.open(settings)
         if tracing:
             stores = stores.seen_by(tracing.store)

@@ -24,6 +24,7 @@ from node.tasks.api import TasksApi
 from node.tasks.model import STATUSES, Cancellation, NewTask, OfferedTask, TaskQuery
 from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
+from node.text.lines import mixes_alphabets
 from node.text.plain import first_sentence, is_one_line
 from node.web.errors import response_to
 from node.web.http import NO_STORE, Handler, Request, Response
@@ -255,7 +256,7 @@ def _offer(sent: Sent) -> NewTask:
     """The contract that a message offers. Its metadata may say publisherId and title."""
     asked = {**sent.metadata, **(sent.message.metadata or {})}
     named = sent.message.message_id
-    if len(named) > NAMED_LENGTH or not is_one_line(named):
+    if len(named) > NAMED_LENGTH or not is_one_line(named) or mixes_alphabets(named):
         named = digest(named)
     offer = {
         "publisher_id": asked.get("publisherId") or f"a2a:{named}",

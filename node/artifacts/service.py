@@ -16,6 +16,7 @@ from node.idempotency import Once
 from node.refusal import Invalid, Refused
 from node.sign.digest import DigestError, parse, read_sha256
 from node.store import keys
+from node.text.lines import require_name
 from node.text.plain import is_one_line
 from node.times import timestamp
 from node.waiting import held
@@ -62,8 +63,9 @@ class Artifacts:
     def check(self, new: NewArtifact, content_digest: str | None) -> Grant:
         """The bytes that a registration promises; the grant has no id yet. Raises Invalid."""
         digest = _digest(new.digest_sha256, content_digest)
-        if not new.publisher_id.strip() or not is_one_line(new.publisher_id):
-            raise Invalid.field("body", "publisher_id", msg="must be one line without control or invisible characters")
+        if not new.publisher_id.strip():
+            raise Invalid.field("body", "publisher_id", msg="must hold more than white space")
+        require_name("publisher_id", new.publisher_id)
         if not _MEDIA_TYPE.fullmatch(new.media_type):
             raise Invalid.field("body", "media_type", msg="must be a media type, such as text/csv")
         most = self._settings.artifact_max_bytes

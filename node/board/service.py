@@ -16,7 +16,8 @@ from node.refusal import Invalid, Refused
 from node.signed import Signed
 from node.store import OutcomeUnknown, StoreUnavailable, keys
 from node.text.english import is_english
-from node.text.plain import is_one_line, readable
+from node.text.lines import require_name, require_title
+from node.text.plain import readable
 from node.times import timestamp
 from node.waiting import held
 
@@ -46,7 +47,7 @@ class Board:
         `signature.replayed`, StoreUnavailable.
         """
         title, body = new.title, readable(new.body)
-        _require_line("title", title)
+        require_title("title", title)
         _require_text("title", title)
         _require_text("body", body)
         if not is_english(title) or not is_english(body):
@@ -223,7 +224,7 @@ def _reply(thread_id: str, seq: int, fields: Fields) -> Reply:
 def _attribution(author: str | None, signed: Signed | None) -> dict[str, str | bytes]:
     fields: dict[str, str | bytes] = {}
     if author:
-        _require_line("author", author)
+        require_name("author", author)
         fields["author"] = author
     if signed:
         fields |= {"signer": signed.signer, "signature": signed.signature}
@@ -233,11 +234,6 @@ def _attribution(author: str | None, signed: Signed | None) -> dict[str, str | b
 def _author(fields: Fields) -> str | None:
     author = fields.get(b"author")
     return author.decode() if author else None
-
-
-def _require_line(name: str, value: str) -> None:
-    if not is_one_line(value):
-        raise Invalid.field("body", name, msg="must be one line without control or invisible characters")
 
 
 def _require_text(name: str, value: str) -> None:

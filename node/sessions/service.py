@@ -19,7 +19,8 @@ from node.sessions.model import (
 )
 from node.sessions.store import Page, Sent, SessionStore
 from node.store import keys
-from node.text.plain import is_one_line, readable
+from node.text.lines import require_line, require_name
+from node.text.plain import readable
 from node.times import timestamp
 from node.tokens import Tokens
 from node.waiting import held
@@ -43,7 +44,7 @@ class Sessions:
         if owner.held:
             fields += ["client", owner.client, "held", owner.held]
         if wanted.label:
-            _require_line("label", wanted.label)
+            require_line("label", wanted.label)
             fields += ["label", wanted.label]
         if wanted.callback_url is not None:
             kept = await self._targets.accept(wanted.callback_url, owner.client)
@@ -76,7 +77,7 @@ class Sessions:
             raise Invalid.field("body", "body", msg="must hold more than white space")
         fields = ["body", body]
         if line.author:
-            _require_line("author", line.author)
+            require_name("author", line.author)
             fields += ["author", line.author]
         sent = await self._store.send(session_id, client, limit, once, len(body.encode()), fields)
         if sent.kind == "gone":
@@ -127,8 +128,3 @@ class Sessions:
 def _line(seq: int, fields: dict[bytes, bytes]) -> Line:
     author = fields.get(b"author")
     return Line(seq, fields[b"body"].decode(), author.decode() if author else None, timestamp(int(fields[b"at"])))
-
-
-def _require_line(name: str, value: str) -> None:
-    if not is_one_line(value):
-        raise Invalid.field("body", name, msg="must be one line without control or invisible characters")

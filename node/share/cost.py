@@ -5,7 +5,7 @@ they are kept, and those of the records around it. `node.web.limits` charges the
 `node.share.capacity` refuses them while memory is short. A new operation that writes gets its kind here.
 
 The bytes are those of docs/capacity.md (`python -m bench.weigh`), rounded up. A text that is searched is kept as it is,
-as terms, and as one vector of 4 kB, its place in the index included, for each passage of about 1,200 characters.
+as terms, and as one vector of up to 4 kB, its place in the index included, for each passage of at most 700 characters.
 """
 
 from enum import IntEnum
@@ -27,16 +27,25 @@ class Alarm(IntEnum):
     """Goes on with what others have begun."""
 
 
+SEARCHED_BYTES = 20_000
+"""Bytes of a body that can be searched, about: characters of a thread or reply."""
+
+SEARCHED_AGAIN = 5
+"""How often each of them is kept beside the body: as terms, and in the vector of its passage and that one's index."""
+
+
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request is charged: bytes that Redis keeps for it beside its body, and for each byte of its body."""
+    """What one request is charged."""
 
     keeps: int
-    per_byte: float = 1.0
+    """Bytes that Redis keeps for it beside its body."""
+    searched: bool = False
+    """Whether the body is kept for search as well."""
     alarm: Alarm
 
     def of(self, size: int) -> int:
         """Bytes kept for a request with a body of `size` bytes."""
-        return self.keeps + round(size * self.per_byte)
+        return self.keeps + size + (SEARCHED_AGAIN * min(size, SEARCHED_BYTES) if self.searched else 0)
 
 
 Kind = Literal[
@@ -46,12 +55,12 @@ Kind = Literal[
 contract, `step` is any other change of its status."""
 
 COSTS: dict[Kind, Cost] = {
-    "thread": Cost(keeps=5000, per_byte=5.0, alarm=Alarm.FIRST),
+    "thread": Cost(keeps=5000, searched=True, alarm=Alarm.FIRST),
     "session": Cost(keeps=1000, alarm=Alarm.FIRST),
     "task": Cost(keeps=1500, alarm=Alarm.SECOND),
     "message": Cost(keeps=1500, alarm=Alarm.SECOND),
     "artifact": Cost(keeps=1500, alarm=Alarm.SECOND),
-    "reply": Cost(keeps=4000, per_byte=5.0, alarm=Alarm.THIRD),
+    "reply": Cost(keeps=4000, searched=True, alarm=Alarm.THIRD),
     "line": Cost(keeps=100, alarm=Alarm.THIRD),
     "feedback": Cost(keeps=500, alarm=Alarm.THIRD),
     "result": Cost(keeps=0, alarm=Alarm.NEVER),

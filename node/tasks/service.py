@@ -36,7 +36,8 @@ from node.tasks.rights import Grip, Rights
 from node.tasks.store import TaskStore
 from node.tasks.view import LISTED, Row, task_of
 from node.text.english import is_english
-from node.text.plain import is_one_line, readable
+from node.text.lines import require_line, require_name, require_title
+from node.text.plain import readable
 from node.times import timestamp
 from node.tokens import Tokens
 from node.waiting import held
@@ -130,7 +131,8 @@ class Tasks:
         `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
-        _require_line("assignee_id", new.assignee_id)
+        _require_words("assignee_id", new.assignee_id)
+        require_name("assignee_id", new.assignee_id)
         request = once.scope if once else secrets.token_hex(16)
         replay_id = signed.replay_id if signed else ""
         outcome = await self._store.claim(task_id, new.assignee_id, request, replay_id)
@@ -232,8 +234,10 @@ class Tasks:
 
     async def _fields(self, new: NewTask, client: str) -> dict[str, str | bytes]:
         title, description = new.title, readable(new.description or "")
-        _require_line("publisher_id", new.publisher_id)
-        _require_line("title", title)
+        _require_words("publisher_id", new.publisher_id)
+        require_name("publisher_id", new.publisher_id)
+        _require_words("title", title)
+        require_title("title", title)
         if not is_english(title) or not is_english(description):
             raise Refused("language.not_english")
         fields: dict[str, str | bytes] = {"publisher_id": new.publisher_id, "title": title}
@@ -313,7 +317,7 @@ def _actor(move: Transition) -> str:
     named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
     if move.actor_id is None and len(named) != 1:
         raise Invalid.field("body", "actor_id", msg="Field required", kind="missing")
-    _require_line(named[0], actor := cast("str", getattr(move, named[0])))
+    require_line(named[0], actor := cast("str", getattr(move, named[0])))
     return actor
 
 
@@ -322,9 +326,9 @@ def _require_id(task_id: str) -> None:
         raise Refused("task.unknown")
 
 
-def _require_line(name: str, value: str) -> None:
-    if not value.strip() or not is_one_line(value):
-        raise Invalid.field("body", name, msg="must be one line without control or invisible characters")
+def _require_words(name: str, value: str) -> None:
+    if not value.strip():
+        raise Invalid.field("body", name, msg="must hold more than white space")
 
 
 def _require_json(result: bytes) -> None:

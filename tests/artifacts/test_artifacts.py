@@ -110,6 +110,7 @@ async def test_the_digest_in_the_header_must_be_that_of_the_body(
         ("publisher_id", " "),
         ("publisher_id", "two\nlines"),
         ("publisher_id", "right\u202eto left"),
+        ("publisher_id", "\u0430gent-7"),
         ("publisher_id", "x" * 201),
         ("media_type", "text"),
         ("media_type", "text/"),
