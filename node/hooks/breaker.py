@@ -6,6 +6,7 @@ number of names, and of the client that asked for the callbacks. All of it is in
 workers.
 """
 
+from functools import lru_cache
 from ipaddress import ip_network
 from typing import cast
 
@@ -130,6 +131,7 @@ def called(target: Target) -> tuple[str, str]:
     return keys.digest(target.url), target.host
 
 
+@lru_cache(maxsize=4096)
 def _dialled(address: Address, port: int) -> tuple[str, str]:
     """Name and pool of an address."""
     network = ip_network((address, NETWORK_BITS[address.version]), strict=False)

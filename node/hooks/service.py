@@ -180,8 +180,8 @@ class Deliverer:
         url, site = called(target), site_part(publisher)
         has_failed = False
         try:
-            await self._breaker.allow(publisher)
-            has_failed = await self._breaker.admit(*url, site)
+            # In one round trip: if one refuses, the other has counted a call of this publisher's for nothing.
+            _, has_failed = await asyncio.gather(self._breaker.allow(publisher), self._breaker.admit(*url, site))
             async with self._places.of(site, target.host):
                 kind = cast("EventType", callback.type)
                 envelope = Envelope.of(callback.id, kind, callback.at, callback.data, host=target.host)
