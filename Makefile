@@ -4,6 +4,7 @@
 #   make test     lint, types and all tests; make test-cluster: those of all operations, on a Redis Cluster
 #   make faults   all fault tests at full length: processes and Redis killed under load, power lost
 #   make fuzz     hostile and generated input for as long as an evening takes
+#   make pins     hashes of the pinned packages, for the image: after a change of constraints.txt
 #   make audit    known vulnerabilities of the pinned packages; says loudly if no database can be asked
 #   make bench    the figures in bench/README.md, in a few minutes; make bench-full: for longer, and written there
 #   make install | system | lint | clients | wheel | clean
@@ -26,7 +27,7 @@ SYSTEM_PACKAGES += haproxy prometheus redis-tools systemd
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: install serve test test-cluster faults fuzz audit bench bench-full lint clients wheel system clean
+.PHONY: install serve test test-cluster faults fuzz pins audit bench bench-full lint clients wheel system clean
 
 serve: install
 	@$(BIN)/relay-node serve
@@ -54,6 +55,17 @@ faults: system $(VENV)/.test
 
 fuzz: $(VENV)/.test
 	FAULTS=full $(BIN)/python -m pytest -q tests/web/test_schemathesis.py
+
+# Of all that the image installs but torch, whose builds differ from index to index (networkx and sympy are what it needs
+# beside CUDA); and of what builds the wheel.
+UV_HASHES := uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --no-annotate \
+  --constraint constraints.txt --custom-compile-command "make pins"
+
+pins: $(VENV)/.pins
+	@echo "torch; python_version < '0'" >$(VENV)/without-torch
+	@printf 'networkx\nsympy\n' | $(BIN)/$(UV_HASHES) pyproject.toml - --extra embedded --extra worker \
+	  --override $(VENV)/without-torch --output-file requirements.txt
+	@echo hatchling | $(BIN)/$(UV_HASHES) - --output-file requirements-build.txt
 
 audit: $(VENV)/.audit
 	@$(BIN)/python -m tests.audit $(JS)
@@ -108,6 +120,10 @@ $(VENV)/.clients: $(VENV)/.test
 
 $(VENV)/.audit: $(VENV)/.test
 	$(PIP) --group audit
+	@touch $@
+
+$(VENV)/.pins: $(VENV)/.made
+	$(PIP) --group pins
 	@touch $@
 
 # Servers to measure the node against; their packages are none of the node's.

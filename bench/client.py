@@ -103,6 +103,12 @@ def head(
     return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
 
+def forwarded(wire: bytes, client: str) -> bytes:
+    """A request as a proxy passes it on that says whose it is."""
+    line, _, rest = wire.partition(b"\r\n")
+    return b"%b\r\nX-Forwarded-For: %b\r\n%b" % (line, client.encode("ascii"), rest)
+
+
 def source_address(index: int) -> str:
     """One of 16 million client addresses of the loopback network, 127.16.0.1 and up."""
     high, low = divmod(index % (240 * 256 * 254), 254)

@@ -7,7 +7,7 @@ from statistics import median
 import msgspec
 
 from bench.result import Results, Row
-from bench.scenarios import claim, growth, held, idle, mcp, message, overload, relay, search, session
+from bench.scenarios import claim, growth, held, idle, mcp, message, neighbours, overload, relay, search, session
 
 NODE = "relay-node"
 
@@ -112,6 +112,7 @@ def _grown(results: Results) -> float | None:
 
 RACES = claim.RACES + claim.BURSTS + 1  # the measured ones, the bursts, and the warm-up
 BESIDE_CROWDS = [idle.BESIDE.format(crowd=crowd.name) for crowd in idle.CROWDS]
+ATTACKS = [neighbours.BESIDE.format(attack=name) for name in neighbours.NAMES]
 CLOSED_CROWDS = [idle.CLOSED.format(crowd=crowd.name) for crowd in idle.CROWDS]
 
 GOALS: tuple[Goal, ...] = (
@@ -204,5 +205,34 @@ GOALS: tuple[Goal, ...] = (
         20,
         "ms",
         _figure("overload", overload.AFTER.format(second=2), "p99_ms"),
+    ),
+    Goal(
+        "beside one hostile address, worst attack: p99 of others",
+        "under",
+        50,
+        "ms",
+        _worst("neighbours", ATTACKS, "p99_ms"),
+    ),
+    Goal(
+        "beside one hostile address, worst attack: p99 of others",
+        "under",
+        3,
+        "times",
+        _point("neighbours", neighbours.TIMES),
+        "without it",
+    ),
+    Goal(
+        "beside one hostile address: 5xx of others",
+        "at most",
+        0,
+        "requests",
+        _point("neighbours", neighbours.FAILED),
+    ),
+    Goal(
+        "beside one hostile address: latest callback of others",
+        "at most",
+        5,
+        "s",
+        _point("neighbours", neighbours.LATEST),
     ),
 )

@@ -63,14 +63,17 @@ class Lab:
     # Servers
 
     @contextlib.asynccontextmanager
-    async def node(self, part: node.Part = "serve", **own: str) -> AsyncGenerator[Server]:
-        """The node: the one at --url, else a new one with these settings beyond the usual ones."""
+    async def node(
+        self, part: node.Part = "serve", prefix: node.Prefix = node.no_prefix, **own: str
+    ) -> AsyncGenerator[Server]:
+        """The node: the one at --url, else a new one with these settings beyond the usual ones, its command after
+        the words of `prefix`."""
         if self.options.url:
             yield given(self.options.url)
             return
         with tempfile.TemporaryDirectory(prefix="bench-") as home:
             self.say(f"starting relay-node ({part})")
-            async with node.running(Path(home), own, part) as server:
+            async with node.running(Path(home), own, part, prefix) as server:
                 self.say(f"relay-node ({part}) answers after {server.start_seconds:.2f} s")
                 yield server
 

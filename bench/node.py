@@ -6,15 +6,16 @@ worker: that is what is compared with peers, whose machine would otherwise be sh
 
 import base64
 import contextlib
+import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from bench.client import request
 from bench.server import ROOT, Server, Unfit, free_port, started, until_it_answers
-from node.config import Limits
+from node.config import Limits, Settings
 from node.store.embedded import Embedded, socket_path
 
 Part = Literal["serve", "web"]
@@ -22,12 +23,25 @@ Part = Literal["serve", "web"]
 # Limits do their work on every request and refuse none: the load comes from few addresses.
 NEVER_REACHED = "100000/60"
 
-# Totals of one address, which a load from few of them would reach.
-UNLIMITED = tuple(f"RELAY_CLIENT_{kind}" for kind in ("SESSIONS", "THREADS", "TASKS", "BYTES")) + tuple(
-    f"RELAY_MAX_{kind}" for kind in ("SESSIONS", "THREADS", "TASKS")
+# Totals of one address, which a load from few of them would reach, and of the node.
+UNLIMITED = tuple(
+    f"RELAY_{name.upper()}"
+    for name in Settings.__struct_fields__
+    if name.startswith("client_") or name in {"max_sessions", "max_threads", "max_tasks"}
 )
 
+AS_DELIVERED = dict.fromkeys((*(f"RELAY_LIMIT_{name.upper()}" for name in Limits.__struct_fields__), *UNLIMITED), "")
+"""Settings of a node that refuses whom it would refuse in earnest: an empty one has its default."""
+
+Prefix = Callable[[Path], Sequence[str]]
+"""Words before the command of a node, such as those that give it another resolver; told the node's directory."""
+
 HEALTH = request("GET", "/health")
+
+
+def no_prefix(_home: Path) -> Sequence[str]:
+    """No words before the command."""
+    return ()
 
 
 def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
@@ -45,7 +59,9 @@ def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def running(home: Path, own: Mapping[str, str], part: Part = "serve") -> AsyncGenerator[Server]:
+async def running(
+    home: Path, own: Mapping[str, str], part: Part = "serve", prefix: Prefix = no_prefix
+) -> AsyncGenerator[Server]:
     """A node on a free port, stopped at the end. Raises Unfit if there is none or it does not start."""
     if not (ROOT / "node" / "app.py").exists():
         raise Unfit("this tree has no node to start; name a running one with --url")
@@ -59,10 +75,11 @@ async def running(home: Path, own: Mapping[str, str], part: Part = "serve") -> A
             socket, redis_pid = stack.enter_context(redis(home / "data", own.get("RELAY_DURABILITY", "always")))
             environment |= {
                 "RELAY_REDIS_URL": f"unix://{socket}",
-                "RELAY_SECRET": base64.b64encode(bytes(32)).decode(),
+                "RELAY_SECRET": base64.b64encode(os.urandom(32)).decode(),
             }
         start = time.monotonic()
-        root = await stack.enter_async_context(started([sys.executable, "-m", "node", part], home, environment))
+        command = [*prefix(home), sys.executable, "-m", "node", part]
+        root = await stack.enter_async_context(started(command, home, environment))
         server = Server(
             name="relay-node",
             port=port,
@@ -87,6 +104,7 @@ def redis(directory: Path, durability: str = "always") -> Generator[tuple[Path, 
 def _told(environment: Mapping[str, str]) -> dict[str, str]:
     """What a reader needs to know: no paths, no ports, no secrets."""
     hidden = {"RELAY_PORT", "RELAY_DATA_DIR", "RELAY_REDIS_URL", "RELAY_SECRET", "RELAY_HOST"}
-    shown = {name: value for name, value in environment.items() if name not in hidden and "_LIMIT_" not in name}
-    changed = {name: value for name, value in environment.items() if "_LIMIT_" in name and value != NEVER_REACHED}
-    return shown | changed | {"RELAY_LIMIT_*": NEVER_REACHED}
+    given = {name: value for name, value in environment.items() if name not in hidden and value}
+    usual = {name for name, value in given.items() if "_LIMIT_" in name and value == NEVER_REACHED}
+    shown = {name: value for name, value in given.items() if name not in usual}
+    return shown | ({"RELAY_LIMIT_*": NEVER_REACHED} if usual else {})

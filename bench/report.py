@@ -67,7 +67,7 @@ def _goals(results: Results) -> str:
 
 
 def _scenario(results: Results, scenario: str) -> str:
-    rows = [row for row in results.rows if row.scenario == scenario]
+    rows = [row for row in results.rows if row.scenario == scenario and row.shown]
     roles = [role for role in ROLES if any(f"{role}_cpu_us" in row.figures for row in rows)]
     head = ("Server", "What", "due/s", "answered/s", "p50 ms", "p99 ms", "p99.9 ms", "worst ms")
     head += (*(f"{role} µs" for role in roles), "Redis commands", "scripts", "other answers", "generator")
@@ -77,7 +77,14 @@ def _scenario(results: Results, scenario: str) -> str:
         for point in results.points
         if point.scenario == scenario
     ]
-    return "\n\n".join([f"### {scenario}", _table(head, lines) if lines else "", "\n".join(points)]).rstrip()
+    tables = [
+        f"{table.title}:\n\n"
+        + _table(table.head, [[c if isinstance(c, str) else _number(c) for c in line] for line in table.lines])
+        for table in results.tables
+        if table.scenario == scenario
+    ]
+    parts = [f"### {scenario}", *tables, _table(head, lines) if lines else "", "\n".join(points)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _line(row: Row, roles: Sequence[str]) -> tuple[str, ...]:

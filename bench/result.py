@@ -46,6 +46,7 @@ class Row(msgspec.Struct, kw_only=True):
     redis_settings: dict[str, str] = {}
     distribution: str = ""  # HdrHistogram, all runs together
     note: str = ""
+    shown: bool = True  # in the report too; else a table sums it up
 
     def median(self, name: str) -> float | None:
         figure = self.figures.get(name)
@@ -67,6 +68,15 @@ class Point(msgspec.Struct, frozen=True):
     note: str = ""
 
 
+class Table(msgspec.Struct, frozen=True):
+    """Figures side by side that rows have one below the other."""
+
+    scenario: str
+    title: str
+    head: list[str]
+    lines: list[list[str | float]]
+
+
 class Results(msgspec.Struct, kw_only=True):
     """One run of the suite."""
 
@@ -75,6 +85,7 @@ class Results(msgspec.Struct, kw_only=True):
     machine: dict[str, str]
     rows: list[Row] = []
     points: list[Point] = []
+    tables: list[Table] = []
     skipped: list[str] = []
 
     def row(self, scenario: str, subject: str, what: str) -> Row | None:

@@ -19,6 +19,7 @@ import uvloop
 
 from bench.search_data import Matrix, sentences, vectors
 from node.board.asking import Vector
+from node.board.effort import READERS, Effort
 from node.board.engine import EngineChoice
 from node.board.engine_memory import MemoryIndex
 from node.board.engine_redisearch import QueryEngine
@@ -26,8 +27,9 @@ from node.board.finders import EngineFinder
 from node.board.generation import Algorithm, Generation
 from node.board.index import Index
 from node.board.ranking import Question
-from node.board.search_source import Source
+from node.board.search_source import OWN, Post
 from node.log import configure
+from node.share.turns import Turns
 from node.store import Store, connect, keys
 from node.store.embedded import find_search
 from node.text.embed import load
@@ -104,10 +106,11 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
         put = (time.perf_counter() - began) / len(data.ids)
         size = (await used(store) - before) / len(data.ids)
         finder = EngineFinder(engine, store, Told("bench", data))
+        readers = Turns(READERS)
         seconds: list[float] = []
         for query in data.queries:
             began = time.perf_counter()
-            await finder.find(Question(query, TOP, 0.7))
+            await finder.find(Question(query, TOP, 0.7), Effort("bench", readers))
             seconds.append(time.perf_counter() - began)
         found = [await engine.by_meaning("bench", vector.tobytes()) for vector in data.asked]
         await store.close()
@@ -120,7 +123,7 @@ async def fill(index: Index, generation: Generation, data: Data) -> None:
     """As a worker does: terms at once, vectors some at a time."""
     for start in range(0, len(data.ids), AT_ONCE):
         places = range(start, min(start + AT_ONCE, len(data.ids)))
-        await index.put([Source(data.ids[n], data.texts[n], "", []) for n in places])
+        await index.put([Post(data.ids[n], OWN, "", data.texts[n]) for n in places])
         await index.put_vectors(generation, {data.ids[n]: {"0.0": data.matrix[n].tobytes()} for n in places})
 
 

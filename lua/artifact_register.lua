@@ -1,30 +1,39 @@
 #!lua
 -- Registers one artifact, once for each Idempotency-Key: counts the request and the bytes it promises, and keeps
--- the manifest. Either all of that happened, or none.
+-- the manifest. Either all of that happened, or none. What is not uploaded yet may be a share of what is left, so
+-- that promises of one site never take what others need.
 -- KEYS[1] rate      rate:{p}:artifact:<client>
 -- KEYS[2] idem      idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[3] artifact  artifact:{p}:<id>
 -- KEYS[4] due       artifacts:{p}
--- KEYS[5] bytes     artifact-bytes:{p}
+-- KEYS[5] sums      artifact-bytes:{p}
 -- ARGV[1] count     the limit
 -- ARGV[2] window    its milliseconds
 -- ARGV[3] digest    of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
 -- ARGV[5] id
 -- ARGV[6] client    its address
--- ARGV[7] size      bytes
--- ARGV[8] client_most  bytes that one client may hold
--- ARGV[9] most      bytes that the partition may hold, given what the others do
--- ARGV[10] free     bytes that the blob store can still take; -1 = it does not know
--- ARGV[11] life     milliseconds until an artifact that is not completed is removed
--- ARGV[12...] fields  name, value, ...
+-- ARGV[7] site       the IPv6 /48 of which it is a part; empty = of none
+-- ARGV[8] size      bytes
+-- ARGV[9] weight    bytes as which it counts until it is uploaded
+-- ARGV[10] client_bytes   that one client may hold
+-- ARGV[11] client_number  artifacts that one client may hold; 0 = any number
+-- ARGV[12] client_share   percent of what is left that one client may have reserved
+-- ARGV[13] site_times  how many times as many bytes and artifacts a site may hold
+-- ARGV[14] site_share  percent of what is left that a site may have reserved
+-- ARGV[15] always   bytes that either may have reserved whatever is left
+-- ARGV[16] most     bytes that the partition may hold, given what the others do
+-- ARGV[17] free     bytes that the blob store can still take; -1 = it does not know
+-- ARGV[18] life     milliseconds until an artifact that is not completed is removed
+-- ARGV[19...] fields  name, value, ...
 -- Returns {'registered', allowed, remaining, reset_ms, now, {name, value, ...}} | {'replayed', …, id}
---       | {'limited'|'conflict'|'full', …} | {'quota', …, bytes held}
--- Slot    partition of the client address
+--       | {'limited'|'conflict'|'full'|'reserved', …} | {'quota', …, bytes held, artifacts held}
+-- Slot    partition of the site, or of a client of none
 -- include now
 -- include take
 -- include once
 -- include remember
+-- include count_artifact
 local at = now()
 local allowed, remaining, reset = take(rate, count, window, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
@@ -32,16 +41,27 @@ if allowed == 0 then return {'limited', allowed, remaining, reset} end
 local before, original = once(idem, digest)
 if before then return {before, allowed, remaining, reset, original} end
 
-local mine, all = unpack(redis.call('HMGET', bytes, client, 'all'))
-if free ~= '-1' and tonumber(size) > tonumber(free) then return {'full', allowed, remaining, reset} end
-if (all or 0) + size > tonumber(most) then return {'full', allowed, remaining, reset} end
-if (mine or 0) + size > tonumber(client_most) then return {'quota', allowed, remaining, reset, tonumber(mine or 0)} end
+local left = most - (redis.call('HGET', sums, 'all') or 0) - size
+if left < 0 or (free ~= '-1' and tonumber(size) > tonumber(free)) then return {'full', allowed, remaining, reset} end
+
+local owners = {{client, 1, client_share}, site ~= '' and {site, site_times, site_share} or nil}
+for _, each in ipairs(owners) do
+  local owner, times, share = unpack(each)
+  local held, number, reserved = unpack(redis.call('HMGET', sums, owner, 'number:' .. owner, 'reserved:' .. owner))
+  held, number = tonumber(held or 0), tonumber(number or 0)
+  if held + size > client_bytes * times or (client_number ~= '0' and number >= client_number * times) then
+    return {'quota', allowed, remaining, reset, held, number}
+  end
+  if (reserved or 0) + weight > math.max(always, left * share / 100) then
+    return {'reserved', allowed, remaining, reset}
+  end
+end
 
 local ends = at + life
 redis.call('HSET', artifact, 'status', 'registered', 'attempt', 0, 'created_at', at, 'expires_at', ends,
-  'upload_until', ends, 'client', client, 'byte_size', size, unpack(ARGV, 12))
+  'upload_until', ends, 'client', client, 'site', site, 'byte_size', size, 'reserved', weight, unpack(ARGV, 19))
 redis.call('ZADD', due, ends, id)
-redis.call('HINCRBY', bytes, client, size)
-redis.call('HINCRBY', bytes, 'all', size)
+redis.call('HINCRBY', sums, 'all', size)
+count_artifact(sums, client, site, size, 1, weight)
 remember(idem, digest, idem_ttl, id)
 return {'registered', allowed, remaining, reset, at, redis.call('HGETALL', artifact)}

@@ -2,6 +2,7 @@
 -- Settles one verification of an artifact, once: what was settled, completed anew or has expired stays as it is.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
+-- KEYS[3] sums      artifact-bytes:{p}
 -- ARGV[1] id
 -- ARGV[2] number    of the attempt that was verified
 -- ARGV[3] verdict   available | rejected | registered: nothing was uploaded yet
@@ -11,6 +12,7 @@
 -- Slot    partition of the id
 -- include now
 -- include reject
+-- include count_artifact
 local at = now()
 local status, attempt, ends, floor = unpack(redis.call('HMGET', artifact, 'status', 'attempt', 'expires_at', 'upload_until'))
 if status ~= 'verifying' or attempt ~= number or tonumber(ends) <= at then return {'stale'} end
@@ -23,6 +25,9 @@ local after = tonumber(floor)
 if verdict == 'available' then
   after = at + life
   redis.call('HSET', artifact, 'available_at', at)
+  local client, site, reserved = unpack(redis.call('HMGET', artifact, 'client', 'site', 'reserved'))
+  count_artifact(sums, client, site, 0, 0, -(reserved or 0))
+  redis.call('HDEL', artifact, 'reserved')
 else
   redis.call('HSET', artifact, 'reason', reason)
   redis.call('HDEL', artifact, 'completed_at')

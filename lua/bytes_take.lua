@@ -1,13 +1,28 @@
 #!lua
--- Counts the bytes of one large body, if the client has so many left. The count begins anew when its time is over.
--- KEYS[1] bytes  bytes:{p}:<client>
--- ARGV[1] size   bytes
--- ARGV[2] most   bytes in that time
--- ARGV[3] window  its milliseconds
--- Returns {'counted'} | {'over', wait_ms}
--- Slot    partition of the client address
-local used = tonumber(redis.call('GET', bytes) or 0)
-if used + size > tonumber(most) then return {'over', math.max(redis.call('PTTL', bytes), 0)} end
-redis.call('INCRBY', bytes, size)
-if used == 0 then redis.call('PEXPIRE', bytes, window) end
+-- Counts bytes that a client wants kept, if it and its site have so many left, and those it owes for what is kept
+-- already. A count begins anew when its time is over.
+-- KEYS[1] mine   bytes:{p}:<client>
+-- KEYS[2] site   bytes:{p}:<site of the client>; the same as mine if the client is its own site
+-- ARGV[1] size   bytes that are refused if they are too many; 0 = none
+-- ARGV[2] owed   bytes that are counted in any case
+-- ARGV[3] most   bytes of the client in that time
+-- ARGV[4] site_most  bytes of its site
+-- ARGV[5] window  milliseconds
+-- Returns {'counted'} | {'over', wait_ms}: the size was not counted, or nothing is left
+-- Slot    partition of the client's site
+local counts = {{mine, tonumber(most)}}
+if site ~= mine then table.insert(counts, {site, tonumber(site_most)}) end
+
+local wait
+for _, count in ipairs(counts) do
+  local used = tonumber(redis.call('GET', count[1]) or 0) + owed
+  if used + size > count[2] or (size == '0' and used >= count[2]) then
+    wait = math.max(redis.call('PTTL', count[1]), wait or 0, 0)
+  end
+end
+local added = wait and tonumber(owed) or size + owed
+for _, count in ipairs(added > 0 and counts or {}) do
+  if redis.call('INCRBY', count[1], added) == added then redis.call('PEXPIRE', count[1], window) end
+end
+if wait then return {'over', wait} end
 return {'counted'}

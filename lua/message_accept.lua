@@ -3,7 +3,9 @@
 -- KEYS[1] rate     rate:{p}:message:<client>; any key of the slot when the limit is counted elsewhere
 -- KEYS[2] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[3] task     task:{p}:<id>
--- KEYS[4] context  context:{p}:<digest of the context id>
+-- KEYS[4] shared   context:{p}:<digest of the context id>: the context, if the node named it
+-- KEYS[5] own      context:{p}:<digest of context id and client>: the context, if the client did; one of the two
+--                  keys twice where that is known
 -- ARGV[1] count    the limit; 0 = none, or counted elsewhere
 -- ARGV[2] window   its milliseconds
 -- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
@@ -13,7 +15,7 @@
 -- ARGV[7...] fields  name, value, ... of the task
 -- Returns {'kept', allowed, remaining, reset_ms, created_at} | {'replayed', …, id}
 --       | {'limited'|'conflict', allowed, remaining, reset_ms}
--- Slot    partition of the context id
+-- Slot    partition of the context
 -- include now
 -- include take
 -- include once
@@ -26,6 +28,9 @@ if before then return {before, allowed, remaining, reset, original} end
 
 redis.call('HSET', task, 'kind', 'message', 'created_at', at, unpack(ARGV, 7))
 redis.call('PEXPIRE', task, ttl)
+local context = shared
+-- Only the node begins a shared one, so what nobody has begun was named by the client, whatever it looks like.
+if shared ~= own and redis.call('EXISTS', shared) == 0 then context = own end
 redis.call('ZREMRANGEBYSCORE', context, '-inf', at - ttl)  -- tasks that are gone by now
 redis.call('ZADD', context, at, id)
 redis.call('PEXPIRE', context, ttl)

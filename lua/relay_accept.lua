@@ -12,7 +12,8 @@
 -- ARGV[4] idem_ttl  milliseconds
 -- ARGV[5] id      of the message
 -- ARGV[6] ttl     milliseconds; 0 = public: a board thread, and an event for the board
--- ARGV[7...] fields  name, value, ... of the entity
+-- ARGV[7] site    a name for where the client is, whose posts are indexed in turn with those of others
+-- ARGV[8...] fields  name, value, ... of the entity
 -- Returns {'kept'|'limited'|'loop'|'conflict', allowed, remaining, reset_ms} or {'replayed', …, id}
 -- Slot    partition of the client address
 -- include now
@@ -34,10 +35,10 @@ if seen == 1 then redis.call('PEXPIRE', loop, memory) end
 if seen >= repeats then return {'loop', allowed, remaining, reset} end
 
 if ttl == '0' then
-  redis.call('HSET', entity, 'created_at', at, 'status', 'open', 'source', 'relay', unpack(ARGV, 7))
-  announce(events, 'thread.posted', id)
+  redis.call('HSET', entity, 'created_at', at, 'status', 'open', 'source', 'relay', unpack(ARGV, 8))
+  announce(events, 'thread.posted', id, 'site', site)
 else
-  redis.call('HSET', entity, 'created_at', at, 'ttl', ttl, unpack(ARGV, 7))
+  redis.call('HSET', entity, 'created_at', at, 'ttl', ttl, unpack(ARGV, 8))
   redis.call('PEXPIRE', entity, ttl)
 end
 remember(idem, digest, idem_ttl, id)

@@ -13,7 +13,8 @@
 -- ARGV[5] replay_ttl  milliseconds; 0 = not signed
 -- ARGV[6] id       of the thread
 -- ARGV[7] reply_id
--- ARGV[8...] fields  name, value, ... of the reply
+-- ARGV[8] site     a name for where the client is, whose posts are indexed in turn with those of others
+-- ARGV[9...] fields  name, value, ... of the reply
 -- Returns {'added', allowed, remaining, reset_ms, seq, created_at} | {'replayed', …, seq, created_at, reply id}
 --       | {'limited'|'closed'|'conflict'|'signature', allowed, remaining, reset_ms} | {'unknown'}: or hidden
 -- Slot    partition of the thread's id
@@ -40,10 +41,10 @@ if replay_ttl ~= '0' and not redis.call('SET', replay, reply_id, 'NX', 'PX', rep
   return {'signature', allowed, remaining, reset}
 end
 
-local entry = redis.call('XADD', replies, '0-*', 'id', reply_id, 'at', at, unpack(ARGV, 8))
+local entry = redis.call('XADD', replies, '0-*', 'id', reply_id, 'at', at, unpack(ARGV, 9))
 local seq = tonumber(string.sub(entry, 3))
 redis.call('HSET', thread, 'reply_count', seq, 'last_reply_at', at)
 remember(idem, digest, idem_ttl, string.format('%d@%.0f@%s', seq, at, reply_id))
-announce(events, 'reply.posted', id, 'seq', seq, 'callback', callback or '', 'source', source)
+announce(events, 'reply.posted', id, 'seq', seq, 'callback', callback or '', 'source', source, 'site', site)
 redis.call('SPUBLISH', thread, seq)
 return {'added', allowed, remaining, reset, seq, at}

@@ -7,7 +7,7 @@
 -- ARGV[3] id
 -- ARGV[4] ttl      milliseconds the session lives
 -- ARGV[5...] fields  name, value, ...
--- Returns {'created', expires_at} | {'replayed', id, expires_at} | {'conflict'}
+-- Returns {'created', expires_at} | {'replayed', id, expires_at, now} | {'conflict'}
 -- Slot    partition of the id
 -- include now
 -- include once
@@ -15,7 +15,7 @@
 local before, original = once(idem, digest)
 if before == 'replayed' then
   local first, expires = string.match(original, '^(.+)@(%d+)$')
-  return {before, first, tonumber(expires)}
+  return {before, first, tonumber(expires), now()}
 end
 if before then return {before} end
 

@@ -8,7 +8,8 @@
 -- ARGV[2] idem_ttl  milliseconds
 -- ARGV[3] replay_ttl  milliseconds; 0 = not signed here
 -- ARGV[4] id
--- ARGV[5...] fields  name, value, ...
+-- ARGV[5] site  a name for where the client is, whose posts are indexed in turn with those of others
+-- ARGV[6...] fields  name, value, ...
 -- Returns {'posted', created_at} | {'replayed', id, created_at} | {'conflict'} | {'signature'}: used before
 -- Slot    partition of the id
 -- include now
@@ -24,7 +25,7 @@ if before then return {before} end
 if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then return {'signature'} end
 
 local at = now()
-redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 5))
-announce(events, 'thread.posted', id)
+redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 6))
+announce(events, 'thread.posted', id, 'site', site)
 remember(idem, digest, idem_ttl, string.format('%s@%.0f', id, at))
 return {'posted', at}

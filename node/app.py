@@ -4,7 +4,6 @@ Granian calls `create` in each web process. The rooms are put together once the 
 that the store's connections belong to its event loop.
 """
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -18,9 +17,9 @@ from node.artifacts.api import ArtifactsApi
 from node.artifacts.blob import BlobStore
 from node.artifacts.disk import PREFIX, DiskStore
 from node.artifacts.disk_app import DiskApp
+from node.background import Background
 from node.board.api import BoardApi
 from node.board.search_api import LimitedSearch, SearchApi
-from node.capacity import Capacity
 from node.config import Settings, load
 from node.feedback.api import FeedbackApi
 from node.front import ASGIApp, Front, counted, handle
@@ -29,11 +28,12 @@ from node.mcp.compose import Mcp
 from node.ops.blocklist import Blocked
 from node.ops.health import Capabilities, HealthApi, Readiness
 from node.ops.memory import Watch
-from node.ops.metrics import metered, of_artifacts, of_operations, of_store
+from node.ops.metrics import Meter, of_artifacts, of_operations, of_store
 from node.ops.tracing import tracing_of
 from node.relay.api import RelayApi
 from node.rooms import Rooms, Stores
 from node.sessions.api import SessionsApi
+from node.share.capacity import Capacity
 from node.site.assets import ASSETS
 from node.site.discovery import discovery_routes
 from node.site.identity import IdentityApi, card_extensions
@@ -46,8 +46,9 @@ from node.tasks.api import TasksApi
 from node.text import english
 from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
-from node.web.http import Fault, Message, Receive, Request, Response, Scope, Send
+from node.web.http import Message, Receive, Request, Response, Scope, Send
 from node.web.limits import Limiter, Quotas
+from node.web.origin import CORS_OPEN, VARY, Origins
 from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import router
@@ -96,11 +97,13 @@ class WebNode:
         self._stores = stores
         self._tracing = tracing
         self._rooms = Rooms(settings, stores)
-        capacity = Capacity()
+        capacity = Capacity(settings.client_bytes)
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
-        self._watching = asyncio.create_task(Watch(store, settings, capacity).run())
         self._blocked = Blocked(store)
-        self._following = asyncio.create_task(self._blocked.run())
+        self._background = Background()
+        self._background.start("memory", Watch(store, settings, capacity).run)
+        self._background.start("usage", self._limiter.usage.run)
+        self._background.start("blocklist", self._blocked.run)
         self._readiness = Readiness(store)
         health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
         characters = settings.limits.search_characters
@@ -108,26 +111,31 @@ class WebNode:
         search = LimitedSearch(self._rooms.search, self._limiter, self._search_work)
         operations = operations_of(settings, store, self._rooms, self._limiter, health, search)
         # MCP's tools are these operations; the documents are of all of them.
-        self._mcp = Mcp(operations, handle, self._limiter, store, settings.public_url)
+        self.origins = Origins(settings)
+        self._mcp = Mcp(operations, handle, self._limiter, store, self.origins, settings.public_url)
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, settings)]
         self.mounted = mounted_of(self._rooms.blobs)
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes
         self.hot = [route for route in served if (route.method, route.path) in HOT]
-        self._paths = Paths(self.routes)
+        self.paths = Paths(self.routes)
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
-        self._router = router(routed, counted, self._paths, Pages(settings, ASSETS).missing)
-        self._stopping = asyncio.Event()
+        self._router = router(routed, counted, self.paths, Pages(settings, ASSETS).missing)
         sources = (of_operations(self.routes), of_artifacts, of_store(store, "web"))
-        self._metering = asyncio.create_task(metered(settings, "web", sources, self._stopping))
-        self.intake = intake.Intake(Admission(), store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight))
+        if settings.metrics_dir:
+            self._background.start("metrics", Meter(settings, "web", sources).run)
+        self.intake = intake.Intake(
+            Admission(),
+            store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight),
+            cors=(CORS_OPEN,) if self.origins.is_open else (VARY,),
+        )
         self.intake.answer_as(refusals_of(self.routes))
 
     @classmethod
     async def start(cls, settings: Settings, tracing: "Tracing | None" = None) -> "WebNode":
         """Connect and put the rooms together. Does not wait for Redis: until it answers, requests get 503."""
-        english.preload()
+        english.preload(settings.secret)
         stores = await Stores.open(settings)
         if tracing:
             stores = stores.seen_by(tracing.store)
@@ -144,10 +152,6 @@ class WebNode:
         """Whether the operator has blocked a client."""
         return client in self._blocked
 
-    def fault(self, method: str, path: str) -> Fault:
-        """How the operation there shows its failures."""
-        return self._paths.fault(method, path)
-
     def drain(self) -> None:
         """Tell load balancers to turn away."""
         self._readiness.draining = True
@@ -159,10 +163,7 @@ class WebNode:
 
     async def close(self) -> None:
         """Let go of the stores."""
-        self._following.cancel()
-        self._watching.cancel()
-        self._stopping.set()
-        await self._metering
+        await self._background.close()
         await self._search_work.settled()
         await self._rooms.close()
         await self._stores.close()

@@ -20,6 +20,7 @@ import redis
 from redis.cluster import ClusterNode, RedisCluster
 from redis.exceptions import MovedError, RedisClusterException
 
+from node import keychain
 from node.artifacts.blob import BlobUnavailable
 from node.artifacts.disk import directory_of
 from node.artifacts.stores import open_store
@@ -151,11 +152,15 @@ def search(server: Any) -> Finding:
 
 
 def keys(settings: Settings) -> Finding:
-    """Where RELAY_SECRET and RELAY_SIGNING_KEY come from, and whether others can read them."""
-    files = [settings.data_dir / name for name in ("secret", "signing-key")]
+    """Where RELAY_SECRET and RELAY_SIGNING_KEY come from, and whether others can read or guess them."""
+    files = [settings.data_dir / name for name in (keychain.SECRET, keychain.SIGNING_KEY)]
     loose = [str(file) for file in files if file.exists() and file.stat().st_mode & 0o077]
     if loose:
         return Finding("missing", "keys", f"others can read {' and '.join(loose)}: chmod 600")
+    try:
+        keychain.check_secret(settings)
+    except ConfigError as error:
+        return Finding("missing", "keys", str(error))
     if settings.secret and settings.signing_key:
         return Finding("ok", "keys", "given by RELAY_SECRET and RELAY_SIGNING_KEY")
     if settings.redis_url:

@@ -5,6 +5,7 @@ that README shows. Nothing else in the program reads the environment.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -15,6 +16,14 @@ PREFIX = "RELAY_"
 AWS_PREFIX = "AWS_"
 TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # as every program that makes traces knows it
 LONGEST_PAUSE = 86400.0  # seconds between two attempts at the same callback
+
+# What Kubernetes puts into the environment of every container of a namespace, for a Service whose name begins with
+# `relay` there. `enableServiceLinks: false` keeps it out.
+_SERVICE_LINK = re.compile(r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?")
+_SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,]+")
+"""A scheme, a host and perhaps a port (RFC 6454 §6.2)."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -55,6 +64,29 @@ class Schedule(msgspec.Struct, frozen=True):
         return ",".join(f"{pause:g}" for pause in self.seconds)
 
 
+class AllowedOrigins(msgspec.Struct, frozen=True):
+    """Pages of which other origins may call the node from a browser."""
+
+    listed: tuple[str, ...] = ()
+    everyone: bool = False
+    given: bool = True
+    """Whether an operator said so; else it depends on who can reach the node."""
+
+    @classmethod
+    def parse(cls, text: str) -> "AllowedOrigins":
+        """Read `*`, `none`, or `https://app.example,https://other.example:8443`. Raises ValueError."""
+        if text == "*":
+            return cls(everyone=True)
+        listed = () if text == "none" else tuple(origin.strip().lower() for origin in text.split(","))
+        for origin in listed:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin!r} is no origin, such as https://app.example; write those, or * or none")
+        return cls(listed)
+
+    def __str__(self) -> str:
+        return "*" if self.everyone else ",".join(self.listed) or ("none" if self.given else "")
+
+
 def says(meaning: str, least: float | None = None, most: float | None = None) -> msgspec.Meta:
     """What a setting means, and the smallest and largest value it may have."""
     return msgspec.Meta(description=meaning, ge=least, le=most)
@@ -77,7 +109,12 @@ class Limits(msgspec.Struct, frozen=True):
     search_characters: Annotated[Limit, says("characters that board searches look at, counted when they are over")] = (
         Limit(25_000_000, 60)
     )
-    callback: Annotated[Limit, says("callbacks sent, per receiving host")] = Limit(60, 60)
+    callback: Annotated[
+        Limit, says("callbacks sent, per receiving host, and per /24 or /64 that its address is in")
+    ] = Limit(60, 60)
+    callback_client: Annotated[
+        Limit, says("attempts at callbacks to URLs that one client address gave; none if RELAY_LIMIT_CALLBACK is 0")
+    ] = Limit(300, 60)
     mcp: Annotated[Limit, says("MCP requests")] = Limit(120, 60)
 
 
@@ -108,7 +145,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 0
     memory_alarm: Annotated[
-        int, says("percent of Redis' memory from which new sessions and threads are refused; 0 = never", 0, 99)
+        int,
+        says(
+            "percent of Redis' memory from which new sessions and threads are refused, other writes later; 0 = never",
+            0,
+            99,
+        ),
     ] = 80
     max_sessions: Annotated[int, says("live sessions the node may hold; 0 = any number", 0)] = 100_000
     max_threads: Annotated[int, says("threads the node may hold; 0 = any number", 0)] = 10_000_000
@@ -121,8 +163,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         10_000
     )
     client_bytes: Annotated[
-        int, says("bytes one client address may send in bodies of over 4 KiB, in 24 hours; 0 = any number", 0)
+        int, says("bytes one client address may have kept in 24 hours, records around them included; 0 = any number", 0)
     ] = 256 * 1024 * 1024
+    client_share: Annotated[
+        float,
+        says("percent of Redis' free memory below the alarm that it may fill in that time; 0 = no such bound", 0, 100),
+    ] = 2
     durability: Annotated[
         Literal["always", "everysec", "replicated"],
         says(
@@ -134,7 +180,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_waiting: Annotated[
         int, says("requests one web process may hold for wait=; beyond it they answer at once", 0)
     ] = 8192
-    secret: Annotated[str, says("key that capability tokens derive from; default: made once, kept in data_dir")] = ""
+    secret: Annotated[
+        str,
+        says(
+            "key that capability tokens derive from, 32 random characters or more; default: made once, kept in data_dir"
+        ),
+    ] = ""
     signing_key: Annotated[
         str, says("the node's ed25519 seed, base64 (whsk_…); default: made once, kept in data_dir")
     ] = ""
@@ -144,6 +195,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     forwarded_header: Annotated[
         Literal["x-forwarded-for", "forwarded"], says("the header in which they say it; the other one is not read")
     ] = "x-forwarded-for"
+    allowed_origins: Annotated[
+        AllowedOrigins,
+        says(
+            "whose pages may call beside its own and this machine's: *, none, or origins, comma separated; "
+            "default *, but none on a loopback address without trusted proxies and another base URL"
+        ),
+    ] = AllowedOrigins(given=False)
     buffer_ttl: Annotated[int, says("seconds a public=false relay message can be read", 1)] = 3600
     idempotency_ttl: Annotated[int, says("seconds an Idempotency-Key is remembered", 1)] = 86400
     session_max_lines: Annotated[int, says("lines one session may hold", 1)] = 5000
@@ -159,7 +217,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     blob_reserve: Annotated[int, says("bytes of the local disk that artifacts leave free", 0)] = 256 * 1024 * 1024
     artifact_max_bytes: Annotated[int, says("largest artifact, in bytes", 1)] = 100 * 1024 * 1024
-    artifact_client_bytes: Annotated[int, says("bytes of artifacts one client address may hold", 1)] = 1024**3
+    artifact_client_bytes: Annotated[
+        int, says("bytes of artifacts one client address may hold; an IPv6 /48, eight times as many", 1)
+    ] = 1024**3
+    client_artifacts: Annotated[
+        int, says("artifacts one client address may hold, an IPv6 /48 eight times as many; 0 = any number", 0)
+    ] = 10_000
+    artifact_reserved_percent: Annotated[
+        int,
+        says(
+            "percent of the room left for artifacts that one client address may have registered and not uploaded; "
+            "an IPv6 /48, four times as many",
+            1,
+            100,
+        ),
+    ] = 12
     artifact_total_bytes: Annotated[int, says("bytes of artifacts the node may hold", 1)] = 20 * 1024**3
     # At least an hour: before that, an upload URL could still bring back what was removed.
     artifact_ttl: Annotated[int, says("seconds an available artifact is kept", 3600)] = 7 * 86400
@@ -191,6 +263,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     callback_allow_private: Annotated[bool, says("let callbacks reach private addresses; tests only")] = False
     admin_port: Annotated[int, says("port for /metrics, /live and /ready; 0 = off", 0, 65535)] = 0
     admin_host: Annotated[str, says("that port's address; keep it where only your own machines reach it")] = "127.0.0.1"
+    admin_names: Annotated[
+        str,
+        says("names with a dot in them under which that port is asked, comma separated; other names get 421"),
+    ] = ""
     metrics_dir: Annotated[
         str, says("where the processes of one instance keep what they count; empty = a folder made for the run")
     ] = ""
@@ -229,7 +305,11 @@ class Row(msgspec.Struct, frozen=True):
 def load(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings from the environment. Raises ConfigError."""
     known = {row.name for row in table()}
-    given = {name: text for name, text in environ.items() if name.startswith(PREFIX) and text != ""}
+    given = {
+        name: text
+        for name, text in environ.items()
+        if name.startswith(PREFIX) and text != "" and not _is_service_link(name, text)
+    }
     for name in given:
         if name not in known:
             raise ConfigError(f"{name} is not a setting; `relay-node config` lists them")
@@ -255,6 +335,11 @@ def table() -> list[Row]:
     return rows + _rows(Limits, Limits(), ["limit"])
 
 
+def _is_service_link(name: str, text: str) -> bool:
+    """Whether a variable is none of ours: RELAY_PORT=tcp://10.0.0.1:8000 of Kubernetes is in the way of the port."""
+    return bool(_SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _SERVICE_ADDRESS.match(text)))
+
+
 def _rows(kind: type[msgspec.Struct], defaults: msgspec.Struct, prefix: list[str]) -> list[Row]:
     rows: list[Row] = []
     for field, hint in get_type_hints(kind, include_extras=True).items():
@@ -277,7 +362,7 @@ def _shown(value: object) -> str:
 def _value(name: str, hint: Any, text: str) -> Any:
     try:
         kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if kind is Limit or kind is Schedule:
+        if kind in (Limit, Schedule, AllowedOrigins):
             return kind.parse(text)
         if kind is Path:
             return Path(text)

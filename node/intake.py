@@ -26,6 +26,7 @@ from node.admission import CROWD, PATIENCE, Admission
 from node.refusal import Refused
 from node.web.errors import refusal
 from node.web.http import FIRST, WORK, Header, Message, Response
+from node.web.origin import CORS_OPEN
 
 log = structlog.get_logger()
 
@@ -47,11 +48,11 @@ OVERLOADED = "node.overloaded"
 BODIED = frozenset({"POST", "PUT"})
 """Methods whose body is asked for at once."""
 ALWAYS = frozenset({"/health", "/ready"})
-"""Paths that are answered whatever happens."""
+"""Paths that are answered whatever happens: they never wait at the door."""
 RETRY_AFTER = 1.0
 """Seconds after which a refused client may come again."""
 
-COMMON: tuple[Header, ...] = ((b"x-content-type-options", b"nosniff"), (b"access-control-allow-origin", b"*"))
+NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 
 SCHEDULER = "_cbsched_aioschedule"
 """Granian's function that makes the scheduler of requests (granian._futures, 2.8)."""
@@ -80,7 +81,15 @@ class Generation:
 class Intake:
     """The door of one web process."""
 
-    def __init__(self, admission: Admission, store_load: StoreLoad, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        admission: Admission,
+        store_load: StoreLoad,
+        clock: Callable[[], float] = monotonic,
+        cors: tuple[Header, ...] = (CORS_OPEN,),
+    ) -> None:
+        """`cors`: what a refusal tells a browser, whichever page asks."""
+        self._common = (NOSNIFF, *cors)
         self.admission = admission
         self._store_load = store_load
         self._clock = clock
@@ -94,7 +103,7 @@ class Intake:
         self._last_end = clock()
         self._ended = 0
         self._request_prefix = os.urandom(5).hex()
-        self._usual = _messages(refusal(overloaded()))
+        self._usual = self._messages(refusal(overloaded()))
         self._own: dict[str, tuple[int, list[Header], Message]] = {}
 
     @property
@@ -105,7 +114,7 @@ class Intake:
 
     def answer_as(self, responses: Mapping[str, Response]) -> None:
         """Refuse requests to these paths in the form of their protocol."""
-        self._own = {path: _messages(response) for path, response in responses.items()}
+        self._own = {path: self._messages(response) for path, response in responses.items()}
 
     def scheduler(self, loop: asyncio.AbstractEventLoop, context: Context, serve: Serve) -> Schedule:
         """What Granian's thread calls with each request; `serve` makes the coroutine that answers it."""
@@ -116,15 +125,14 @@ class Intake:
             limit = admission.limit
             generation = self.generation
             scope = watcher.scope
-            if limit is not None:
-                if scope["path"] in ALWAYS:
-                    generation.entered += 1
-                    call_soon_threadsafe(start, watcher, generation, context=context)
-                    return
-                if self.working >= limit:
-                    admission.refused_early += 1
-                    self._refuse(watcher)
-                    return
+            if scope["path"] in ALWAYS:
+                generation.entered += 1
+                call_soon_threadsafe(start, watcher, generation, context=context)
+                return
+            if limit is not None and self.working >= limit:
+                admission.refused_early += 1
+                self._refuse(watcher)
+                return
             generation.entered += 1
             if scope.get("method") in BODIED and b"expect" not in map(_name_of, scope["headers"]):
                 # Granian fetches it on its other thread meanwhile: when the request begins, the body is mostly there.
@@ -170,10 +178,7 @@ class Intake:
         """Refuse what came before `late`: its answer would come late, and others are turned away for it."""
         queue = self._queue
         while queue and queue[0][0] < late:
-            came, watcher, generation = queue.popleft()
-            if watcher.scope["path"] in ALWAYS:
-                queue.append((came, watcher, generation))  # from this end they are taken now
-                return
+            _, watcher, generation = queue.popleft()
             generation.left += 1
             self.admission.refused_late += 1
             self._refuse(watcher)
@@ -212,6 +217,10 @@ class Intake:
         watcher.proto.send(start)
         watcher.proto.send(body)
 
+    def _messages(self, response: Response) -> tuple[int, list[Header], Message]:
+        headers = [*response.headers, *self._common, (b"content-length", b"%d" % len(response.body))]
+        return response.status, headers, {"type": "http.response.body", "body": response.body}
+
 
 def _let_go(watcher: Any) -> None:
     """Wait no more for the body: Granian closes a connection whose body does not come when its last reader is gone."""
@@ -233,8 +242,3 @@ def install(intake: Intake) -> bool:
         return False
     setattr(futures, SCHEDULER, intake.scheduler)
     return True
-
-
-def _messages(response: Response) -> tuple[int, list[Header], Message]:
-    headers = [*response.headers, *COMMON, (b"content-length", b"%d" % len(response.body))]
-    return response.status, headers, {"type": "http.response.body", "body": response.body}

@@ -10,19 +10,51 @@ from pathlib import Path
 
 from node.config import ConfigError, Settings
 
+SECRET, SIGNING_KEY = "secret", "signing-key"
+"""Names of the files that keep them."""
+
 KEY_BYTES = 32  # HMAC-SHA256 takes it whole; an ed25519 seed is that long (RFC 8032 §5.1.5)
 SEED_PREFIX = "whsk_"  # as in Standard Webhooks' secret keys
+
+SECRET_LENGTH = 32
+"""Characters: 128 random bits in hexadecimal are as many, and no computer tries all of those."""
+
+SECRET_VARIETY = 8
+"""Different characters: of a random value of that length in hexadecimal, one in 25 million has fewer."""
 
 
 def environment(settings: Settings) -> dict[str, str]:
     """RELAY_SECRET and RELAY_SIGNING_KEY for the processes of this node, made now if there are none.
 
-    Raises ConfigError if the data directory does not let them be kept.
+    Raises ConfigError if the data directory does not let them be kept, or if the secret could be guessed.
     """
-    return {
-        "RELAY_SECRET": settings.secret or _kept(settings.data_dir / "secret"),
-        "RELAY_SIGNING_KEY": settings.signing_key or _kept(settings.data_dir / "signing-key", SEED_PREFIX),
+    keys = {
+        "RELAY_SECRET": settings.secret or _kept(settings.data_dir / SECRET),
+        "RELAY_SIGNING_KEY": settings.signing_key or _kept(settings.data_dir / SIGNING_KEY, SEED_PREFIX),
     }
+    check_secret(settings)
+    return keys
+
+
+def check_secret(settings: Settings) -> None:
+    """Raise ConfigError if the secret, given or kept, could be guessed from one token; there need be none yet."""
+    kept = settings.data_dir / SECRET
+    if settings.secret:
+        source, secret = "RELAY_SECRET", settings.secret
+    elif kept.exists():
+        source, secret = str(kept), _read(kept)
+    else:
+        return
+    if len(secret) < SECRET_LENGTH or len(set(secret)) < SECRET_VARIETY or _repeats(secret):
+        raise ConfigError(
+            f"{source} can be guessed: it takes {SECRET_LENGTH} random characters or more, "
+            "such as `openssl rand -base64 32` prints"
+        )
+
+
+def _repeats(secret: str) -> bool:
+    """Whether it is a shorter piece over and over."""
+    return any(secret[length:] == secret[:-length] for length in range(1, len(secret) // 2 + 1))
 
 
 def _kept(path: Path, prefix: str = "") -> str:
@@ -38,9 +70,18 @@ def _kept(path: Path, prefix: str = "") -> str:
                 new.flush()
                 os.fsync(new.fileno())
                 _link(Path(new.name), path)
-        return path.read_text().strip()
     except OSError as error:
         raise ConfigError(f"{path} cannot be kept: {error.strerror}; make RELAY_DATA_DIR writable") from error
+    return _read(path)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}; run as the user who owns RELAY_DATA_DIR"
+        ) from error
 
 
 def _link(new: Path, path: Path) -> None:

@@ -68,7 +68,7 @@ class Rooms:
         manifests = ArtifactStore(store, remembered, settings.artifact_ttl)
         self.artifacts = Artifacts(manifests, self.blobs, settings)
         self.verifier = Verifier(manifests, self.blobs)
-        self.tasks = Tasks(TaskStore(store, remembered), settings, tokens, targets, self.artifacts.unknown)
+        self.tasks = Tasks(TaskStore(store, remembered), settings, tokens, targets, self.artifacts.statuses)
         lines = SessionStore(store, remembered, settings.session_max_lines, settings.session_max_bytes)
         self.sessions = Sessions(lines, settings, tokens, targets)
         self.messages = Messages(MessageStore(store, remembered, settings.message_retention_days), settings)

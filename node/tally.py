@@ -49,6 +49,9 @@ VERDICTS = [0, 0]
 REFUSALS: Counter[str] = Counter()
 """Operations that were refused or failed, by code of the catalogue."""
 
+RESTARTS: Counter[str] = Counter()
+"""Failures of background tasks, by name: each was begun again."""
+
 TAKEN: dict[str, int] = dict.fromkeys(Limits.__struct_fields__, 0)
 """Places taken, by class of limit."""
 

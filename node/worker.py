@@ -13,9 +13,8 @@ import structlog
 from node.artifacts.upkeep import Upkeep
 from node.artifacts.verify import AT_ONCE
 from node.board.search_worker import SearchWorker
-from node.capacity import Capacity
 from node.config import Settings
-from node.hooks.breaker import Breaker
+from node.hooks.breaker import Breaker, Dials
 from node.hooks.policy import policy_of
 from node.hooks.queue import CallbackQueue
 from node.hooks.resolve import SystemResolver
@@ -26,6 +25,7 @@ from node.ops.metrics import metered, of_artifacts, of_callbacks, of_store
 from node.ops.rules import retention_of
 from node.ops.tracing import tracing_of
 from node.rooms import Rooms, Stores
+from node.share.capacity import Capacity
 from node.sign.node import webhook_key
 from node.store import Store, StoreUnavailable, durability
 from node.store.events import Consumer, Event, Handler, Janitor
@@ -39,10 +39,9 @@ SWEEP = 1.0
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
     """Run until `stop` is set."""
-    stores = await Stores.open(settings)
+    opened = await Stores.open(settings)
     tracing = tracing_of(settings, "worker")
-    if tracing:
-        stores = stores.seen_by(tracing.store)
+    stores = opened.seen_by(tracing.store) if tracing else opened
     store = stores.main
     async with AsyncExitStack() as stack:
         if tracing:
@@ -52,7 +51,8 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         search = SearchWorker(store, stores.documents, settings)
         stack.push_async_callback(rooms.close)
         queue = CallbackQueue(store)
-        deliverer = deliverer_of(settings, store, queue, tracing.sender if tracing else Sender)
+        # The attempt is a span, what it asks Redis on its way is none.
+        deliverer = deliverer_of(settings, opened.main, queue, tracing.sender if tracing else Sender)
         handlers: dict[str, Handler] = {
             "lists": Lists(rooms).handle,
             "index": search.handle,
@@ -83,8 +83,10 @@ def deliverer_of(
 ) -> Deliverer:
     """What sends callbacks in the name of this node. Raises ConfigError."""
     policy = policy_of(settings)
-    sender = make(webhook_key(settings), policy, SystemResolver(), public_url=settings.public_url)
-    return Deliverer(queue, sender, Breaker(store, settings.limits.callback), policy, settings.callback_schedule)
+    breaker = Breaker(store, settings.limits.callback, settings.limits.callback_client)
+    resolver, dials = SystemResolver(), Dials(breaker)
+    sender = make(webhook_key(settings), policy, resolver, public_url=settings.public_url, dials=dials)
+    return Deliverer(queue, sender, breaker, policy, settings.callback_schedule)
 
 
 class Lists:

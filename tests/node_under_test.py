@@ -17,7 +17,7 @@ from node.web.http import Message
 from node.worker import main as worker_main
 
 PATIENCE = 20.0  # s until something must have happened, on a busy machine
-SECRET = "a secret of the tests"
+SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
 SIGNING_KEY = NodeKey.generate().secret
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import httpx2
 
+from node.config import Settings
 from node.front import ASGIApp, Front, counted
 from node.web.address import ClientAddress
-from node.web.http import Fault, Message, Receive, Scope, Send
+from node.web.http import Message, Receive, Scope, Send
+from node.web.origin import Origins
 from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import router
@@ -22,17 +24,15 @@ class Routes:
 
     def __init__(self, hot: Sequence[Route], others: Sequence[Route]) -> None:
         self.hot = hot
-        self._paths = Paths([*hot, *others])
-        self._router = router(others, counted, self._paths)
+        self.paths = Paths([*hot, *others])
+        self.origins = Origins(Settings(base_url="http://node.example"))
+        self._router = router(others, counted, self.paths)
 
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._router(scope, receive, send)
 
     def refuses(self, client: str) -> bool:
         return False
-
-    def fault(self, method: str, path: str) -> Fault:
-        return self._paths.fault(method, path)
 
     def drain(self) -> None: ...
 

@@ -72,6 +72,30 @@ def test_a_name_that_is_no_setting_is_refused_so_that_a_slip_is_not_a_default() 
         load({"RELAY_PROT": "8000"})
 
 
+@pytest.mark.parametrize("service", ["RELAY", "RELAY_ADMIN", "RELAY_WEB_1"])
+def test_what_kubernetes_tells_of_a_service_named_like_us_is_no_setting(service: str) -> None:
+    """A Service named relay gives every container of its namespace these, and the node did not start there."""
+    told = {
+        f"{service}_SERVICE_HOST": "10.0.171.239",
+        f"{service}_SERVICE_PORT": "8000",
+        f"{service}_SERVICE_PORT_HTTP_API": "8000",
+        f"{service}_PORT": "tcp://10.0.171.239:8000",
+        f"{service}_PORT_8000_TCP": "tcp://10.0.171.239:8000",
+        f"{service}_PORT_8000_TCP_PROTO": "tcp",
+        f"{service}_PORT_8000_TCP_PORT": "8000",
+        f"{service}_PORT_8000_TCP_ADDR": "10.0.171.239",
+        f"{service}_PORT_5300_UDP": "udp://10.0.171.239:5300",
+    }
+    assert load(told) == Settings()
+
+
+def test_a_port_that_is_one_is_a_setting_beside_what_kubernetes_tells() -> None:
+    told = {"RELAY_SERVICE_HOST": "10.0.171.239", "RELAY_PORT": "9000", "RELAY_ADMIN_PORT": "tcp://10.0.171.240:9100"}
+    assert load(told) == Settings(port=9000)
+    with pytest.raises(ConfigError, match="RELAY_SERVICE_PROT is not a setting"):
+        load({"RELAY_SERVICE_PROT": "8000"})
+
+
 @pytest.mark.parametrize("text", ["10/60", "1/3600", "0"])
 def test_a_limit_is_written_as_it_is_read(text: str) -> None:
     assert str(Limit.parse(text)) == text

@@ -21,7 +21,11 @@ PINS = {
     canonicalize_name(name): Version(version)
     for name, version in (line.split("==") for line in (ROOT / "constraints.txt").read_text().split())
 }
-UNPINNED = ("peers", "audit")
+HASHED = (ROOT / "requirements.txt", ROOT / "requirements-build.txt")
+_PIN = re.compile(
+    r"^([a-z0-9-]+)==(\S+)(?: ; (.+?))? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
+)
+UNPINNED = ("peers", "audit", "pins")
 """Groups of which the newest is wanted; nothing of them runs with the node."""
 
 BRING_ALONG = ("pip", "setuptools", "wheel")
@@ -81,6 +85,29 @@ def test_what_is_installed_is_what_is_pinned() -> None:
     assert drifted == set()
 
 
+@pytest.mark.parametrize("file", HASHED, ids=lambda file: file.name)
+def test_the_hashes_are_of_the_pinned_versions(file: Path) -> None:
+    text = file.read_text()
+    found = _PIN.findall(text)
+    # Nothing stands beside them: no address, no option, no package without a hash.
+    rest = [line for line in _PIN.sub("", text).splitlines() if not line.startswith("#")]
+    assert rest == []
+    assert len(found) > 4
+    for name, version, _, _ in found:
+        if name in PINS:  # others are for platforms on which the tests do not run
+            assert Version(version) == PINS[canonicalize_name(name)], name
+
+
+def test_all_that_the_image_installs_has_a_hash_but_torch() -> None:
+    """A package of the same version from another index, or changed at the same one, is not installed."""
+    hashed = {name for name, _, _, _ in _PIN.findall(HASHED[0].read_text())}
+    extras = PROJECT["project"]["optional-dependencies"]
+    image = [*PROJECT["project"]["dependencies"], *extras["embedded"], *extras["worker"]]
+    installed = {canonicalize_name(one.metadata["Name"]) for one in behind([Requirement(one) for one in image])}
+    assert installed - hashed - set(BRING_ALONG) == {"torch"}
+    assert "torch" not in hashed
+
+
 def test_what_the_node_runs_with_is_under_a_permissive_licence() -> None:
     odd: list[str] = []
     for one in behind(needed_to_run()):
@@ -93,7 +120,7 @@ def test_what_the_node_runs_with_is_under_a_permissive_licence() -> None:
 
 
 def test_no_file_of_the_build_names_a_host_to_fetch_from() -> None:
-    files = [ROOT / "Makefile", ROOT / "constraints.txt", ROOT / "pyproject.toml", *ROOT.glob(".ci/*")]
+    files = [ROOT / "Makefile", ROOT / "constraints.txt", ROOT / "pyproject.toml", *HASHED, *ROOT.glob(".ci/*")]
     files += [*ROOT.glob("tests/*/js/package.json"), *ROOT.glob("tests/*/js/.npmrc")]
     named = [
         f"{file.name}: {line}"

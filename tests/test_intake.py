@@ -131,6 +131,20 @@ async def test_beyond_the_limit_it_is_refused_before_anything_is_begun(door: Doo
     assert (door.admission.refused_early, door.admission.refused_late) == (1, 0)
 
 
+async def test_a_refusal_tells_pages_only_what_the_node_tells_them() -> None:
+    door = Intake(Admission(), lambda: (0, 0), cors=((b"vary", b"Origin"),))
+    door.admission.limit = 0
+    watcher = Watcher()
+
+    async def serve(_: Any) -> None:
+        pytest.fail("it was let in")
+
+    door.scheduler(asyncio.get_running_loop(), copy_context(), serve)(watcher)
+    assert watcher.refused
+    assert watcher.proto.headers[b"vary"] == b"Origin"
+    assert b"access-control-allow-origin" not in watcher.proto.headers
+
+
 async def test_each_refusal_has_an_id_of_its_own(door: Door) -> None:
     door.overload(limit=0)
     watchers = door.come(3)
@@ -220,6 +234,15 @@ async def test_while_the_store_is_busy_requests_wait_at_the_door(door: Door) -> 
     assert door.intake.working == 3
     door.store = (0, STORE_CALLS)
     await eventually(lambda: len(door.begun) == 3)
+
+
+async def test_health_does_not_wait_for_a_store_that_stalls(door: Door) -> None:
+    """Who asks whether the node is well got no answer just then, unless requests were refused already."""
+    door.store = (STORE_CALLS, 0)
+    door.come(3)
+    watchers = [*door.come(1, "/health"), *door.come(1, "/ready")]
+    await eventually(lambda: len(door.begun) == 2)
+    assert door.begun == watchers
 
 
 async def test_what_is_old_is_no_work(door: Door) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from node.process import NICENESS
+from tests.node_under_test import SECRET
 from tests.nodes import NodeProcess, gone
 from tests.servers import until
 
@@ -174,8 +175,8 @@ def test_the_keys_of_a_node_are_made_once_and_only_its_user_can_read_them(small:
 
 
 def test_keys_that_are_given_are_used_and_not_kept(small: NodeProcess) -> None:
-    small.start(RELAY_SECRET="given", RELAY_SIGNING_KEY="whsk_given").ready()
-    assert small.get("/environment").startswith(b"given whsk_given ")
+    small.start(RELAY_SECRET=SECRET, RELAY_SIGNING_KEY="whsk_given").ready()
+    assert small.get("/environment").decode().startswith(f"{SECRET} whsk_given ")
     assert not (small.folder / "secret").exists()
     assert not (small.folder / "signing-key").exists()
 

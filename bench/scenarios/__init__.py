@@ -10,6 +10,7 @@ from bench.scenarios import (
     mcp,
     message,
     mixed,
+    neighbours,
     overload,
     relay,
     search,
@@ -28,5 +29,6 @@ ALL: tuple[Scenario, ...] = (
     held.SCENARIO,
     idle.SCENARIO,
     overload.SCENARIO,
+    neighbours.SCENARIO,
     growth.SCENARIO,
 )

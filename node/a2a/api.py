@@ -45,8 +45,7 @@ class A2AApi:
         context_id, at_home = self._messages.context_of(sent.message, request.client)
         body = await request.body()
         once = once_of(request, "message", body)
-        self._limiter.admit("message")
-        await self._limiter.weigh(request, len(body))
+        await self._limiter.charge(request, "message", len(body))
         limit = self._limiter.of("message") if at_home else None
         if limit is None:
             await self._limiter.take(request, "message")

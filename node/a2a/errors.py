@@ -47,10 +47,15 @@ REASONS = {
     "path.unknown": "METHOD_NOT_FOUND",
     "method.unknown": "METHOD_NOT_ALLOWED",
     "client.blocked": "CLIENT_BLOCKED",
+    "path.spelling": "METHOD_NOT_FOUND",
+    "origin.refused": "CLIENT_BLOCKED",
     "host.invalid": "INVALID_REQUEST",
+    "host.foreign": "INVALID_REQUEST",
     "task.proof": "TASK_NOT_CANCELABLE",
     "task.state": "TASK_NOT_CANCELABLE",
     "limit.exceeded": "RATE_LIMITED",
+    "limit.throughput": "RATE_LIMITED",
+    "quota.bytes": "RATE_LIMITED",
     "store.unavailable": "UNAVAILABLE",
     "store.unknown": "UNAVAILABLE",
     "store.busy": "UNAVAILABLE",
@@ -61,6 +66,7 @@ REASONS = {
     "body.too_large": "INVALID_REQUEST",
     "body.stalled": "INVALID_REQUEST",
     "body.incomplete": "INVALID_REQUEST",
+    "body.coding": "INVALID_REQUEST",
 }
 """Codes of our catalogue by the reason that A2A clients know; any other is INVALID_PARAMS."""
 

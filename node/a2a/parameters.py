@@ -28,7 +28,15 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
     ) = None
     limit: PageLimit = 20
     offset: PageOffset = 0
-    context_id: Annotated[str, Meta(description="A2A: tasks of this context; without it none are listed")] | None = None
+    context_id: (
+        Annotated[
+            str,
+            Meta(
+                description="A2A: tasks of this context, without it none; one that a client named shows that client's"
+            ),
+        ]
+        | None
+    ) = None
     page_size: (
         Annotated[int, Meta(ge=1, le=LARGEST_PAGE, description=f"A2A: tasks a page, {DEFAULT_PAGE} if left out")] | None
     ) = None

@@ -53,10 +53,10 @@ class Messages:
 
         A new context is made there, so that limit and log are one step.
         """
-        home = keys.partition_of(client)
+        home = keys.home_of(client)
         if message.context_id is None:
             return keys.unlisted_id(home), True
-        return message.context_id, keys.context_home(message.context_id) == home
+        return message.context_id, keys.context_home(message.context_id, client) == home
 
     async def check(self, sent: Sent) -> None:
         """Raises Refused `language.not_english`, A2AError, StoreUnavailable."""
@@ -81,7 +81,8 @@ class Messages:
         """Log the message; `limit` is None if it was counted already. Raises StoreUnavailable."""
         logged = msgspec.structs.replace(sent.message, context_id=context_id)
         fields: list[str | bytes] = ["context_id", context_id, "message", msgspec.json.encode(logged)]
-        return await self._store.accept(context_id, client, limit or ELSEWHERE, once, fields)
+        is_new = sent.message.context_id is None
+        return await self._store.accept(context_id, client, limit or ELSEWHERE, once, fields, is_new=is_new)
 
     async def reply(self, sent: Sent, context_id: str, outcome: Outcome) -> SendMessageResponse:
         """The completed task of a message that was logged now, or before. Raises StoreUnavailable."""
@@ -106,11 +107,11 @@ class Messages:
             raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id)
         return None
 
-    async def page(self, query: ListQuery) -> TaskList:
+    async def page(self, query: ListQuery, client: str) -> TaskList:
         """The tasks of a context, newest first; without a context there is nothing to see.
 
-        A context id is a capability: whoever knows it may read what was said there. Raises Invalid,
-        StoreUnavailable.
+        A context id that the node made is a capability: whoever knows it may read what was said there. Raises
+        Invalid, StoreUnavailable.
         """
         size = query.page_size
         if not 1 <= size <= LARGEST_PAGE:
@@ -122,9 +123,9 @@ class Messages:
             raise _bad_token()
         if not query.context_id or query.status not in EVERY_TASK:
             return TaskList([], "", size, 0)
+        context = await self._store.context(query.context_id, client)
         found, total = await gather(
-            self._store.page(query.context_id, query.page_token, size + 1),
-            self._store.count(query.context_id, oldest),
+            self._store.page(context, query.page_token, size + 1), self._store.count(context, oldest)
         )
         if found is None:
             raise _bad_token()

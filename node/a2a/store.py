@@ -1,4 +1,8 @@
-"""A2A message tasks in Redis: a hash each, and a sorted set for their context, in the context's partition."""
+"""A2A message tasks in Redis: a hash each, and a sorted set for their context, in the context's partition.
+
+A context that the node named is open to whoever knows its id, which nobody can guess. What a client names itself,
+such as `default`, others may name too: each client address has a context of its own under that name.
+"""
 
 from asyncio import gather
 from collections.abc import Sequence
@@ -43,12 +47,23 @@ class MessageStore:
         self._kept_ms = round(kept_days * 86_400_000)
 
     async def accept(
-        self, context_id: str, client: str, limit: Limit, once: Once | None, fields: Sequence[str | bytes]
+        self,
+        context_id: str,
+        client: str,
+        limit: Limit,
+        once: Once | None,
+        fields: Sequence[str | bytes],
+        *,
+        is_new: bool,
     ) -> Outcome:
-        """Log a message in its context's partition. Raises StoreUnavailable."""
-        partition = keys.context_home(context_id)
+        """Log a message in its context's partition; `is_new` says that the node has just named the context.
+
+        Raises StoreUnavailable.
+        """
+        partition = keys.context_home(context_id, client)
+        shared, own = _contexts(context_id, client)
         task_id = keys.unlisted_id(partition)
-        home = keys.partition_of(client)
+        home = keys.home_of(client)
         if once and partition != home and not await self._bind(once, home):
             return Outcome("conflict", Taken(True, 0, 0), "")
         task = keys.task(task_id)
@@ -61,7 +76,8 @@ class MessageStore:
                     keys.rate(partition, "message", client) if counted_here else task,
                     keys.idempotency(partition, once.scope) if once else task,
                     task,
-                    keys.context(context_id),
+                    shared,
+                    shared if is_new else own,
                 ],
                 [*window(limit), once.digest if once else "", self._idempotency_ms, task_id, self._kept_ms, *fields],
             ),
@@ -86,12 +102,16 @@ class MessageStore:
         """The fields of a task of any kind; none for an unknown id. Raises StoreUnavailable."""
         return fields_of(await self._store.command("HGETALL", keys.task(task_id)))
 
-    async def page(self, context_id: str, after: str, limit: int) -> list[tuple[str, Fields]] | None:
+    async def context(self, context_id: str, client: str) -> str:
+        """The key of a context as that client sees it. Raises StoreUnavailable."""
+        shared, own = _contexts(context_id, client)
+        return shared if shared == own or await self._store.command("EXISTS", shared) else own
+
+    async def page(self, context: str, after: str, limit: int) -> list[tuple[str, Fields]] | None:
         """Up to `limit` tasks of a context, newest first, from the one after the task `after`.
 
         None if the context has no task of that id. Raises StoreUnavailable.
         """
-        context = keys.context(context_id)
         start = 0
         if after:
             rank = await self._store.command("ZREVRANK", context, after)
@@ -103,6 +123,15 @@ class MessageStore:
         found = await gather(*map(self.read, names))
         return list(zip(names, found, strict=True))
 
-    async def count(self, context_id: str, oldest: int) -> int:
+    async def count(self, context: str, oldest: int) -> int:
         """How many tasks of a context are not older than `oldest` (ms). Raises StoreUnavailable."""
-        return cast("int", await self._store.command("ZCOUNT", keys.context(context_id), oldest, "+inf"))
+        return cast("int", await self._store.command("ZCOUNT", context, oldest, "+inf"))
+
+
+def _contexts(context_id: str, client: str) -> tuple[str, str]:
+    """The context of that id that all who know it share, which only the node begins, and the client's own one.
+
+    The same twice if the node does not make such ids.
+    """
+    own = keys.context(context_id, client)
+    return keys.shared_context(context_id) if keys.may_be_ours(context_id) else own, own

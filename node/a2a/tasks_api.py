@@ -24,9 +24,10 @@ from node.tasks.api import TasksApi
 from node.tasks.model import STATUSES, Cancellation, NewTask, OfferedTask, TaskQuery
 from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
+from node.text.lines import mixes_alphabets
 from node.text.plain import first_sentence, is_one_line
 from node.web.errors import response_to
-from node.web.http import Handler, Request, Response
+from node.web.http import NO_STORE, Handler, Request, Response
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import convert_query, decode, issue_of
 from node.web.limits import Limiter
@@ -89,7 +90,8 @@ class SharedTasksApi:
             both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(A2A_STATES))}"
             raise Invalid.field("query", "status", msg=f"Must be one of {both}")
         check_version(request)
-        return negotiated(request, await self._messages.page(convert_query(query, ListQuery)))
+        request.notes += NO_STORE
+        return negotiated(request, await self._messages.page(convert_query(query, ListQuery), request.client))
 
     async def get_task(self, request: Request) -> Response:
         """A message task as a Task; a contract in its reader's form."""
@@ -98,11 +100,11 @@ class SharedTasksApi:
         length = _history_length(request)
         if is_a2a(request):
             check_version(request)
-            return negotiated(request, await self._task(task_id, length))
+            return negotiated(request, await self._task(request, task_id, length))
         try:
             return await self._contracts.get_task(request)
         except Refused as refused:
-            task = await self._messages.get(task_id, length) if refused.code == "task.unknown" else None
+            task = await self._message(request, task_id, length) if refused.code == "task.unknown" else None
             if task is None:
                 raise
             return negotiated(request, task)
@@ -129,11 +131,11 @@ class SharedTasksApi:
     async def _offer(self, request: Request) -> tuple[OfferedTask, bool]:
         sent = await read_message(request)
         body = await request.body()
-        await self._limiter.weigh(request, len(body))
+        await self._limiter.charge(request, "task", len(body))
         await self._check_place(sent.message)
         once = once_of(request, "a2a-task", body)
         try:
-            return await self._tasks.create(_offer(sent), None, once)
+            return await self._tasks.create(_offer(sent), None, once, request.client)
         except Invalid as invalid:
             raise _in_message(invalid) from None
 
@@ -148,9 +150,16 @@ class SharedTasksApi:
             why = "a contract is public and has a context of its own; leave contextId out"
             raise Invalid.field("body", "message", "contextId", msg=why)
 
-    async def _task(self, task_id: str, history_length: int | None) -> Task:
-        task = await self._messages.get(task_id, history_length)
+    async def _task(self, request: Request, task_id: str, history_length: int | None) -> Task:
+        task = await self._message(request, task_id, history_length)
         return task or contract_as_task(await self._contract(task_id))
+
+    async def _message(self, request: Request, task_id: str, history_length: int | None) -> Task | None:
+        """A message task, which is unlisted, so no cache keeps it; a contract is public."""
+        task = await self._messages.get(task_id, history_length)
+        if task:
+            request.notes += NO_STORE
+        return task
 
     async def _contract(self, task_id: str) -> Contract:
         try:
@@ -222,7 +231,7 @@ class SharedTasksApi:
                 answers=SendMessageResponse,
                 also=(Also(A2A_MEDIA, SendMessageResponse),),
                 shows=OFFERED,
-                errors=("language.not_english", "idempotency.conflict"),
+                errors=("language.not_english", "idempotency.conflict", "idempotency.short"),
                 limit="task",
                 example={
                     "message": {
@@ -247,7 +256,7 @@ def _offer(sent: Sent) -> NewTask:
     """The contract that a message offers. Its metadata may say publisherId and title."""
     asked = {**sent.metadata, **(sent.message.metadata or {})}
     named = sent.message.message_id
-    if len(named) > NAMED_LENGTH or not is_one_line(named):
+    if len(named) > NAMED_LENGTH or not is_one_line(named) or mixes_alphabets(named):
         named = digest(named)
     offer = {
         "publisher_id": asked.get("publisherId") or f"a2a:{named}",

@@ -21,7 +21,12 @@ EXAMPLE: dict[str, Any] = {
 }
 """The manifest of the bytes that llms-full.txt uploads."""
 
-REFUSALS = {"conflict": "idempotency.conflict", "full": "store.full", "quota": "artifact.quota"}
+REFUSALS = {
+    "conflict": "idempotency.conflict",
+    "full": "store.full",
+    "reserved": "artifact.reserved",
+    "quota": "artifact.quota",
+}
 
 
 class ArtifactsApi:
@@ -37,14 +42,16 @@ class ArtifactsApi:
         new = await read_json(request, NewArtifact)
         content_digest = ", ".join(request.headers(b"content-digest")) or None
         grant = self._artifacts.check(new, content_digest)
-        once = once_of(request, "artifact", await request.body())
+        body = await request.body()
+        once = once_of(request, "artifact", body)
+        await self._limiter.charge(request, "artifact", len(body))
         registered = await self._artifacts.register(request.client, self._limiter.of("artifact"), new, grant, once)
         self._limiter.settle(request, "artifact", registered.taken)
         if registered.kind in REFUSALS:
-            raise Refused(REFUSALS[registered.kind], held=registered.held)
+            raise Refused(REFUSALS[registered.kind], held=registered.held, number=registered.number)
         if registered.kind == "replayed":
             mark_replayed(request)
-        artifact = await self._artifacts.welcome(registered)
+        artifact = await self._artifacts.welcome(registered, once)
         return created(artifact, artifact.url)
 
     async def complete(self, request: Request) -> Response:
@@ -99,7 +106,7 @@ class ArtifactsApi:
                     "upload_headers": {"Content-Type": EXAMPLE["media_type"]},
                 },
                 status=201,
-                errors=("artifact.quota", "store.full", "blob.unavailable", "idempotency.conflict"),
+                errors=(*REFUSALS.values(), "blob.unavailable", "idempotency.short"),
                 limit="artifact",
                 example=EXAMPLE,
             ),

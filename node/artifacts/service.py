@@ -8,14 +8,15 @@ import msgspec
 import structlog
 
 from node.artifacts.blob import BlobStore, BlobUnavailable, Grant
-from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
-from node.artifacts.store import ArtifactStore, Quotas, Registered
+from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact, Status
+from node.artifacts.store import ALWAYS_RESERVED, ArtifactStore, Quotas, Registered
 from node.artifacts.view import Row, grant_of, manifest_of
 from node.config import Limit, Settings
 from node.idempotency import Once
 from node.refusal import Invalid, Refused
 from node.sign.digest import DigestError, parse, read_sha256
 from node.store import keys
+from node.text.lines import require_name
 from node.text.plain import is_one_line
 from node.times import timestamp
 from node.waiting import held
@@ -62,8 +63,9 @@ class Artifacts:
     def check(self, new: NewArtifact, content_digest: str | None) -> Grant:
         """The bytes that a registration promises; the grant has no id yet. Raises Invalid."""
         digest = _digest(new.digest_sha256, content_digest)
-        if not new.publisher_id.strip() or not is_one_line(new.publisher_id):
-            raise Invalid.field("body", "publisher_id", msg="must be one line without control or invisible characters")
+        if not new.publisher_id.strip():
+            raise Invalid.field("body", "publisher_id", msg="must hold more than white space")
+        require_name("publisher_id", new.publisher_id)
         if not _MEDIA_TYPE.fullmatch(new.media_type):
             raise Invalid.field("body", "media_type", msg="must be a media type, such as text/csv")
         most = self._settings.artifact_max_bytes
@@ -78,23 +80,33 @@ class Artifacts:
     ) -> Registered:
         """Keep a manifest. Raises Refused `blob.unavailable`, StoreUnavailable.
 
-        The caller acts on the outcome: `limited`, `conflict`, `full` and `quota` are refused.
+        The caller acts on the outcome: `limited`, `conflict`, `full`, `reserved` and `quota` are refused.
         """
         try:
             free = await self._blobs.free_bytes()
         except BlobUnavailable as unavailable:
             raise _out_of_reach(unavailable) from unavailable
-        quotas = Quotas(self._settings.artifact_client_bytes, self._settings.artifact_total_bytes, free)
+        settings = self._settings
+        quotas = Quotas(
+            client=settings.artifact_client_bytes,
+            number=settings.client_artifacts,
+            share=settings.artifact_reserved_percent,
+            always=max(settings.artifact_max_bytes, ALWAYS_RESERVED),
+            total=settings.artifact_total_bytes,
+            free=free,
+        )
         fields = ["publisher_id", new.publisher_id, "media_type", grant.media_type, "digest_sha256"]
         fields += [grant.digest_sha256, *(["filename", new.filename] if new.filename else [])]
         return await self._store.register(client, limit, once, grant.byte_size, quotas, fields)
 
-    async def welcome(self, registered: Registered) -> RegisteredArtifact:
+    async def welcome(self, registered: Registered, once: Once | None) -> RegisteredArtifact:
         """The manifest with its upload URL, which lives from the registration on.
 
-        Raises Refused `artifact.unknown`, StoreUnavailable.
+        Raises Refused `artifact.unknown`, `idempotency.short`, StoreUnavailable.
         """
         row = registered.row if registered.row.is_known else await self._read(registered.id)
+        if registered.kind == "replayed" and once:
+            once.check_token(row.created_at, row.now)
         grant = grant_of(registered.id, row)
         ends = row.created_at + UPLOAD_SECONDS * 1000
         left = (ends - row.now) // 1000
@@ -137,13 +149,11 @@ class Artifacts:
         url = await self._blobs.content_url(grant, row.filename, min(CONTENT_SECONDS, left))
         return Download(url, grant, row.filename or artifact_id)
 
-    async def unknown(self, ids: Sequence[str]) -> list[str]:
-        """Which of these are not ids of artifacts, or of such as have no bytes any more. Raises StoreUnavailable."""
+    async def statuses(self, ids: Sequence[str]) -> dict[str, Status]:
+        """The status of each of these that is the id of an artifact. Raises StoreUnavailable."""
         possible = [artifact_id for artifact_id in dict.fromkeys(ids) if keys.is_id(artifact_id)]
         rows = await gather(*map(self._store.read, possible))
-        lost = {"rejected", "expired"}
-        known = {each for each, row in zip(possible, rows, strict=True) if row.is_known and row.status not in lost}
-        return [artifact_id for artifact_id in ids if artifact_id not in known]
+        return {each: row.status for each, row in zip(possible, rows, strict=True) if row.is_known}
 
     async def sweep(self) -> int:
         """End the artifacts whose time is over, and say how many did; the worker does so all the time.

@@ -1,10 +1,10 @@
-"""Artifacts in Redis: a hash for each, in the partition of its client's address, where its bytes are counted too.
+"""Artifacts in Redis: a hash for each, in the partition of its client's site, where its bytes are counted too.
 
-A partition's count of bytes is exact. The node's total is the sum of 64 of them, read at one time:
-registrations that race each other on different partitions may go over it by what they bring.
+A site is an IPv6 /48, or any other address (`node.share.site`): so one script sees all that it holds. A partition's
+count of bytes is exact. The node's total is the sum of 64 of them, read at one time: registrations that race each
+other on different partitions may go over it by what they bring.
 """
 
-from asyncio import gather
 from collections.abc import Sequence
 from typing import Literal, cast
 
@@ -14,6 +14,7 @@ from node import tally
 from node.artifacts.view import Row
 from node.config import Limit
 from node.idempotency import Once
+from node.share.site import SITE_SHARE, site_of
 from node.store import News, Store, keys
 from node.store.limits import Taken, window
 from node.store.reply import code_of, fields_of
@@ -38,18 +39,38 @@ MEMORY_MS = 24 * 3600 * 1000
 """Milliseconds for which the manifest of an artifact without bytes is kept."""
 
 ALL = "all"
-"""The field of a partition's count of bytes; the others are client addresses."""
+"""The field of a partition's sums with the bytes of all clients."""
 
+SITE_RESERVED = 4
+"""How many times as much of what is left as one client a site may have reserved. By default that is half: the other
+half is for all others."""
 
-Kind = Literal["registered", "replayed", "limited", "conflict", "full", "quota"]
+LEAST_RESERVED = 8 * 1024 * 1024
+"""Bytes as which the smallest artifact counts until it is uploaded: its manifest costs memory, up to 3 kB until a day
+after it has expired. Of a site that only registers those are 1,600 an hour, on an empty node of the default size."""
+
+ALWAYS_RESERVED = 12 * LEAST_RESERVED
+"""Bytes that anybody may have reserved so long as they fit, or one artifact of the largest size if that is more: as
+many as an address registers in a minute, however little is left."""
+
+Kind = Literal["registered", "replayed", "limited", "conflict", "full", "reserved", "quota"]
 
 
 class Quotas(msgspec.Struct, frozen=True):
-    """Bytes that may be held: by one client, on the whole node, and in what the blob store has left."""
+    """What may be held."""
 
     client: int
+    """Bytes, by one client address."""
+    number: int
+    """Artifacts, by one client address; 0 = any number."""
+    share: int
+    """Percent of what is left, by one client address in artifacts that are not uploaded yet."""
+    always: int
+    """Bytes in such artifacts whatever is left."""
     total: int
+    """Bytes, on the whole node."""
     free: int | None
+    """Bytes that the blob store has left, if it knows."""
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -61,7 +82,9 @@ class Registered(msgspec.Struct, frozen=True):
     row: Row = Row(0, {})
     """The artifact, when it is new."""
     held: int = 0
-    """Bytes that the client holds, when its quota is used up."""
+    """Bytes that the client or its site holds, when its quota is used up."""
+    number: int = 0
+    """Artifacts that it holds then."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -94,8 +117,9 @@ class ArtifactStore:
         quotas: Quotas,
         fields: Sequence[str],
     ) -> Registered:
-        """Keep a manifest in the client's partition, if there is room for its bytes. Raises StoreUnavailable."""
-        partition = keys.partition_of(client)
+        """Keep a manifest in the partition of the client's site, if it may hold it. Raises StoreUnavailable."""
+        site = site_of(client)
+        partition = keys.home_of(client)
         artifact_id = keys.unlisted_id(partition)
         artifact = keys.artifact(artifact_id)
         counts = await self._counts()
@@ -116,8 +140,15 @@ class ArtifactStore:
                     self._idempotency_ms,
                     artifact_id,
                     client,
+                    "" if site == client else site,
                     size,
+                    max(size, LEAST_RESERVED),
                     quotas.client,
+                    quotas.number,
+                    quotas.share,
+                    SITE_SHARE,
+                    SITE_RESERVED * quotas.share,
+                    quotas.always,
                     quotas.total - sum(counts) + counts[partition],
                     -1 if quotas.free is None else quotas.free,
                     COMPLETION_MS,
@@ -132,8 +163,8 @@ class ArtifactStore:
                 return Registered(kind, taken, artifact_id, Row(now, fields_of(flat)))
             case "replayed", [bytes(original)]:
                 return Registered(kind, taken, original.decode())
-            case "quota", [int(held)]:
-                return Registered(kind, taken, artifact_id, held=held)
+            case "quota", [int(held), int(number)]:
+                return Registered(kind, taken, artifact_id, held=held, number=number)
             case _:
                 return Registered(kind, taken, artifact_id)
 
@@ -158,7 +189,9 @@ class ArtifactStore:
     async def settle(self, artifact_id: str, attempt: str, verdict: Verdict) -> bool:
         """Record what verifying an attempt showed; False if that is no longer asked. Raises StoreUnavailable."""
         reply = await self._store.run(
-            SETTLE, self._place(artifact_id), [artifact_id, attempt, verdict.status, verdict.reason, self._life_ms]
+            SETTLE,
+            self._place_and_sums(artifact_id),
+            [artifact_id, attempt, verdict.status, verdict.reason, self._life_ms],
         )
         return _counted(code_of(reply) == "settled", verdict.status)
 
@@ -177,8 +210,8 @@ class ArtifactStore:
 
         False if its time is not over, or that was done before.
         """
-        keys_ = [*self._place(artifact_id), keys.artifact_bytes(keys.partition_of_id(artifact_id))]
-        return _counted(code_of(await self._store.run(END, keys_, [artifact_id, MEMORY_MS])) == "ended", "ended")
+        reply = await self._store.run(END, self._place_and_sums(artifact_id), [artifact_id, MEMORY_MS])
+        return _counted(code_of(reply) == "ended", "ended")
 
     async def held(self, partition: int, limit: int, offset: int) -> list[str]:
         """Artifacts of a partition that count as bytes, those that end first before others. Raises StoreUnavailable."""
@@ -190,14 +223,17 @@ class ArtifactStore:
         return sum(await self._counts())
 
     async def _counts(self) -> list[int]:
-        """Bytes held in each partition; asked for in one tick, so that they travel together."""
-        replies = await gather(
-            *(self._store.command("HGET", keys.artifact_bytes(partition), ALL) for partition in range(keys.PARTITIONS))
+        """Bytes held in each partition."""
+        replies = await self._store.commands(
+            [("HGET", keys.artifact_bytes(partition), ALL) for partition in range(keys.PARTITIONS)]
         )
         return [int(cast("bytes | None", reply) or 0) for reply in replies]
 
     def _place(self, artifact_id: str) -> list[str]:
         return [keys.artifact(artifact_id), keys.artifacts(keys.partition_of_id(artifact_id))]
+
+    def _place_and_sums(self, artifact_id: str) -> list[str]:
+        return [*self._place(artifact_id), keys.artifact_bytes(keys.partition_of_id(artifact_id))]
 
 
 def _counted(happened: bool, state: str) -> bool:

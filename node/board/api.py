@@ -49,9 +49,9 @@ class BoardApi:
         new = await read_json(request, NewThread)
         body = await request.body()
         async with self._limiter.holding(request, "board") as held:
-            await self._limiter.weigh(request, len(body))
+            await self._limiter.charge(request, "thread", len(body))
             signed = await self._signatures.of(request, SHOWN)
-            thread, replayed = await self._board.post(new, signed, once_of(request, "board", body))
+            thread, replayed = await self._board.post(new, signed, once_of(request, "board", body), request.client)
         if replayed:
             await self._limiter.let_go(request.client, "board", held)
             mark_replayed(request)
@@ -69,7 +69,7 @@ class BoardApi:
         new = await read_json(request, NewReply)
         body = await request.body()
         once = once_of(request, f"reply:{thread_id}", body)
-        await self._limiter.weigh(request, len(body))
+        await self._limiter.charge(request, "reply", len(body))
         signed = await self._signatures.of(request, SHOWN)
         limit = self._limiter.of("reply")
         added, reply = await self._board.reply(thread_id, request.client, limit, new, signed, once)

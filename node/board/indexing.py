@@ -6,14 +6,14 @@ same. A thread that is indexed anew is in the queue as a whole, and everything i
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import structlog
 
 from node.board.generation import Generation, Generations, kind_of
 from node.board.index import Index
-from node.board.passage import Passage, kept, passages_of, place_of
+from node.board.passage import LENGTH, Passage, kept, passages_of, place_of
 from node.board.queue import Leased, Queue
 from node.board.search_source import EVERY, OWN, Place, Post, open_ones, read_posts, read_thread
 from node.board.workloop import unless, until_news
@@ -77,13 +77,15 @@ class Indexing:
     async def handle(self, events: Sequence[Event]) -> None:
         """Put the terms of every post that came in place, and have its vectors made. Raises StoreUnavailable: the
         events come again, and again changes nothing."""
-        places = list({_place_of(event): None for event in events if event.kind.startswith(("thread.", "reply."))})
-        posts, closed = await read_posts(self._store, places)
+        sites = {
+            _place_of(event): event.fields.get("site", "")
+            for event in events
+            if event.kind.startswith(("thread.", "reply."))
+        }
+        posts, closed = await read_posts(self._store, list(sites))
         if posts:
             # Both at once, so that Redis flushes its log once for it.
-            await asyncio.gather(
-                self._index.put(posts), self._queue.changed([Place(post.thread_id, post.seq).name for post in posts])
-            )
+            await asyncio.gather(self._index.put(posts), self._queue.changed([_queued(sites, post) for post in posts]))
         if closed:
             generations = await self._generations.known()
             await asyncio.gather(*(self._index.remove(thread, generations) for thread in closed))
@@ -221,3 +223,9 @@ def _join(works: dict[str, Work], work: Work) -> None:
     elif not known.whole:
         known.passages |= work.passages
         known.changed |= work.changed
+
+
+def _queued(sites: Mapping[Place, str], post: Post) -> tuple[str, str, int]:
+    """The site that a post came from, its name, and how many passages it may have."""
+    place = Place(post.thread_id, post.seq)
+    return sites.get(place, ""), place.name, 1 + len(post.text) // LENGTH

@@ -1,11 +1,12 @@
 """The queues of what is to be indexed: in Redis, so that a worker that dies loses nothing.
 
 A post or a whole thread, known by its name, is leased to a worker and taken out when it is done; one that changes
-meanwhile, or whose worker is gone, is due again. `pending` holds what has just come, `backlog` what is indexed anew.
+meanwhile, or whose worker is gone, is due again. `pending` holds what has just come, in turns of the sites that it
+came from; `backlog` holds what is indexed anew.
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import cast
 
 import msgspec
@@ -13,11 +14,16 @@ import msgspec
 from node.store import Store, keys
 from node.store.scripts import script
 
+ENQUEUE = script("search_enqueue")
 LEASE = script("search_lease")
 DONE = script("search_done")
 
 LEASE_MS = 60_000
 """What a worker takes at a time is done in a tenth of that, on a slow machine too."""
+
+
+FIRST = -(2**52) - 1
+"""Of all turns: what was taken and not begun."""
 
 
 class Leased(msgspec.Struct, frozen=True):
@@ -34,11 +40,13 @@ class Queue:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def changed(self, names: Collection[str]) -> None:
-        """These have come and are due now. Raises StoreUnavailable."""
-        members = (part for name in names for part in (0, name))
+    async def changed(self, came: Iterable[tuple[str, str, int]]) -> None:
+        """These have come: of each the site it came from, its name and how much there is to embed. The sites take
+        turns, so that one which posts much waits for itself. Raises StoreUnavailable.
+        """
+        posts = [part for site, name, weight in came for part in (site, weight, name)]
         await asyncio.gather(
-            self._store.command("ZADD", keys.SEARCH_PENDING, *members),
+            self._store.run(ENQUEUE, [keys.SEARCH_PENDING, keys.SEARCH_TURNS], posts),
             self._store.command("SPUBLISH", keys.SEARCH_PENDING, ""),
         )
 
@@ -69,7 +77,7 @@ class Queue:
     async def give_back(self, leased: Leased, names: Collection[str]) -> None:
         """These were not begun and are due again. Raises StoreUnavailable."""
         if names:
-            await self._store.command("ZADD", leased.queue, "XX", *(part for name in names for part in (0, name)))
+            await self._store.command("ZADD", leased.queue, "XX", *(part for name in names for part in (FIRST, name)))
 
     async def waiting(self) -> tuple[int, int]:
         """How many posts are pending, and how many threads in the backlog. Raises StoreUnavailable."""

@@ -16,7 +16,8 @@ from node.refusal import Invalid, Refused
 from node.signed import Signed
 from node.store import OutcomeUnknown, StoreUnavailable, keys
 from node.text.english import is_english
-from node.text.plain import is_one_line, readable
+from node.text.lines import require_name, require_title
+from node.text.plain import readable
 from node.times import timestamp
 from node.waiting import held
 
@@ -35,23 +36,26 @@ class Board:
         self._base = f"{settings.public_url}/board/"
         self.moderation = Moderation(store)
 
-    async def post(self, new: NewThread, signed: Signed | None, once: Once | None) -> tuple[Thread, bool]:
+    async def post(
+        self, new: NewThread, signed: Signed | None, once: Once | None, client: str = ""
+    ) -> tuple[Thread, bool]:
         """Open a thread; the second value says whether it is an earlier one, answered again.
+
+        `client`: whose its callbacks are.
 
         Raises Invalid, Refused `language.not_english`, `idempotency.conflict`,
         `signature.replayed`, StoreUnavailable.
         """
         title, body = new.title, readable(new.body)
-        _require_line("title", title)
+        require_title("title", title)
         _require_text("title", title)
         _require_text("body", body)
         if not is_english(title) or not is_english(body):
             raise Refused("language.not_english")
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
-            await self._targets.accept(new.callback_url)
-            fields["callback_url"] = new.callback_url
-        posted = await self._store.post(once, signed.replay_id if signed else "", flat(fields))
+            fields |= await self._targets.accept(new.callback_url, client)
+        posted = await self._store.post(client, once, signed.replay_id if signed else "", flat(fields))
         if posted.kind == "conflict":
             raise Refused("idempotency.conflict")
         if posted.kind == "signature":
@@ -220,7 +224,7 @@ def _reply(thread_id: str, seq: int, fields: Fields) -> Reply:
 def _attribution(author: str | None, signed: Signed | None) -> dict[str, str | bytes]:
     fields: dict[str, str | bytes] = {}
     if author:
-        _require_line("author", author)
+        require_name("author", author)
         fields["author"] = author
     if signed:
         fields |= {"signer": signed.signer, "signature": signed.signature}
@@ -230,11 +234,6 @@ def _attribution(author: str | None, signed: Signed | None) -> dict[str, str | b
 def _author(fields: Fields) -> str | None:
     author = fields.get(b"author")
     return author.decode() if author else None
-
-
-def _require_line(name: str, value: str) -> None:
-    if not is_one_line(value):
-        raise Invalid.field("body", name, msg="must be one line without control or invisible characters")
 
 
 def _require_text(name: str, value: str) -> None:

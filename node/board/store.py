@@ -53,7 +53,7 @@ class BoardStore:
         """Where waiting readers are woken."""
         return self._store.news
 
-    async def post(self, once: Once | None, replay_id: str, fields: Sequence[str | bytes]) -> Posted:
+    async def post(self, client: str, once: Once | None, replay_id: str, fields: Sequence[str | bytes]) -> Posted:
         """Post a thread. A `replay_id` is refused when it was used before. Raises StoreUnavailable."""
         home = await home_of(self._store, once, replay_id)
         if home is None:
@@ -70,7 +70,14 @@ class BoardStore:
                 keys.replay(partition, replay_id) if replay_id else thread,
                 keys.events(partition),
             ],
-            [once.digest if once else "", self._idempotency_ms, REPLAY_MS if replay_id else 0, thread_id, *fields],
+            [
+                once.digest if once else "",
+                self._idempotency_ms,
+                REPLAY_MS if replay_id else 0,
+                thread_id,
+                keys.site_name(client),
+                *fields,
+            ],
         )
         match code_of(reply), reply:
             case "posted", [_, int(at)]:
@@ -112,6 +119,7 @@ class BoardStore:
                     REPLAY_MS if replay_id else 0,
                     thread_id,
                     reply_id,
+                    keys.site_name(client),
                     *fields,
                 ],
             ),

@@ -20,7 +20,9 @@ class FeedbackApi:
     async def post_feedback(self, request: Request) -> Response:
         """Keep a report for the operators; refused reports do not use up the hour."""
         new = await read_json(request, NewFeedback)
-        once = once_of(request, "feedback", await request.body())
+        body = await request.body()
+        once = once_of(request, "feedback", body)
+        await self._limiter.charge(request, "feedback", len(body))
         received = await self._feedback.add(request.client, self._limiter.of("feedback"), new, once)
         if received.kind == "conflict":
             raise Refused("idempotency.conflict")

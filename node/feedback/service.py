@@ -11,7 +11,8 @@ from node.refusal import Invalid, Refused
 from node.store import keys
 from node.store.reply import text
 from node.text.english import is_english
-from node.text.plain import is_one_line, readable
+from node.text.lines import require_line
+from node.text.plain import readable
 from node.times import timestamp
 
 PAGE = 50
@@ -36,10 +37,7 @@ class Feedback:
             raise Refused("language.not_english")
         fields = ["text", words, "category", new.category or "general"]
         if new.contact_channel:
-            if not is_one_line(new.contact_channel):
-                raise Invalid.field(
-                    "body", "contact_channel", msg="must be one line without control or invisible characters"
-                )
+            require_line("contact_channel", new.contact_channel)
             fields += ["contact_channel", new.contact_channel]
         return await self._store.add(client, limit, once, fields)
 

@@ -37,7 +37,7 @@ class FeedbackStore:
 
     async def add(self, client: str, limit: Limit, once: Once | None, fields: Sequence[str]) -> Received:
         """Keep a report in the client's partition. Raises StoreUnavailable."""
-        partition = keys.partition_of(client)
+        partition = keys.home_of(client)
         stream = keys.feedback(partition)
         feedback_id = keys.new_id(partition)
         reply = cast(

@@ -3,6 +3,7 @@
 This is the place where a callback meets the network. A name is resolved once, here; if any of its
 addresses is not allowed there is no connection; what is dialled is the number that was checked, so
 that no later answer of the DNS can change it. TLS still checks the certificate against the name.
+Each dial counts for the network that it goes to, whatever names lead there.
 """
 
 import ssl
@@ -15,28 +16,39 @@ import httpcore2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
 from node.hooks.addresses import Address
-from node.hooks.resolve import DELIVERY_TIMEOUT, NotResolved, Resolver, resolve
+from node.hooks.breaker import Dials, NotNow
+from node.hooks.lookup import NotLookedUp, NotResolved
+from node.hooks.resolve import DELIVERY_TIMEOUT, Resolver, resolve
 from node.hooks.target import Policy, TargetRefused
 
 MAX_DIALS = 2
 """Addresses tried for one connection, of both families if there are: a host with IPv6 is mostly reachable by IPv4 too.
 Both dials and the look-up before them end within an attempt's ten seconds (`sender.Deadlines`)."""
+BUSY_MS = 2000
+"""Until a name is looked up again for which there was no place."""
 MAX_READ = 16 * 1024  # bytes of an answer, its headers included
 
 
 class Guard(AsyncNetworkBackend):
-    """A network backend that only connects where the policy allows."""
+    """A network backend that only connects where the policy allows, and while the address may be called."""
 
     def __init__(
         self,
         policy: Policy,
         resolver: Resolver,
         *,
+        site: str = "",
+        dials: Dials | None = None,
         dns_timeout: float = DELIVERY_TIMEOUT,
         dialler: AsyncNetworkBackend | None = None,
     ) -> None:
+        """`site`: on whose behalf; `dials`: what counts dials and their failures, if they are counted."""
+        self.is_unreachable = False
+        """Whether nobody took a connection at any address that was dialled: what `dials` is told of."""
         self._policy = policy
         self._resolver = resolver
+        self._site = site
+        self._dials = dials
         self._dns_timeout = dns_timeout
         # httpcore2 declares this class twice, once for machines without anyio.
         self._dialler = dialler or cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
@@ -51,16 +63,25 @@ class Guard(AsyncNetworkBackend):
     ) -> AsyncNetworkStream:
         """Connect to an allowed address of `host`.
 
-        Raises TargetRefused if it has one that is not allowed; httpcore2's ConnectError and
-        ConnectTimeout if there is no connection. `timeout` is for each dial.
+        Raises TargetRefused if it has one that is not allowed; NotNow if it may not be called now; httpcore2's
+        ConnectError and ConnectTimeout if there is no connection; StoreUnavailable. `timeout` is for each dial.
         """
-        failure: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
+        failure: NotNow | httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
         for address in _to_dial(await self._addresses(host)):
             try:
+                has_failed = self._dials and await self._dials.admit(address, port, self._site)
                 stream = await self._dialler.connect_tcp(str(address), port, timeout, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failure = error
+            except NotNow as not_now:
+                failure = failure or not_now
                 continue
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure, self.is_unreachable = error, True
+                if self._dials:
+                    await self._dials.failed(address, port)
+                continue
+            self.is_unreachable = False
+            if self._dials and has_failed:
+                await self._dials.succeeded(address, port)
             return await self._checked(stream, address)
         raise failure or httpcore2.ConnectError(f"{host} has no address")
 
@@ -82,7 +103,9 @@ class Guard(AsyncNetworkBackend):
             addresses = [ip_address(host.strip("[]"))]
         except ValueError:
             try:
-                addresses = list(await resolve(host, self._resolver, self._dns_timeout))
+                addresses = list(await resolve(host, self._resolver, self._dns_timeout, self._site))
+            except NotLookedUp as error:
+                raise NotNow(BUSY_MS) from error
             except NotResolved as error:
                 raise httpcore2.ConnectError(str(error)) from error
         if not all(self._policy.allows(address) for address in addresses):

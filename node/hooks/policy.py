@@ -6,6 +6,7 @@ A courtesy to the client, who learns at once: what protects others is the guard 
 from ipaddress import ip_network
 
 from node.config import ConfigError, Settings
+from node.hooks.publisher import publisher_of, site_part
 from node.hooks.resolve import SystemResolver, check_name
 from node.hooks.target import Policy, Target, TargetRefused, parse
 from node.refusal import Invalid
@@ -25,13 +26,22 @@ class TargetPolicy:
         except TargetRefused as refused:
             raise _invalid(refused) from None
 
-    async def accept(self, url: str) -> None:
-        """Look at the URL and at what its name stands for now, for at most a second. Raises Invalid."""
+    async def accept(self, url: str, client: str) -> dict[str, str]:
+        """Look at the URL and at what its name stands for now, for at most a second: what is kept of it then.
+
+        Raises Invalid.
+        """
         target = self.check(url)
+        kept = self.kept(url, client)
         try:
-            await check_name(target, self._policy, self._resolver)
+            await check_name(target, self._policy, self._resolver, client=site_part(kept["callback_by"]))
         except TargetRefused as refused:
             raise _invalid(refused) from None
+        return kept
+
+    def kept(self, url: str, client: str) -> dict[str, str]:
+        """Fields of an entity whose news go to that URL, given by that client."""
+        return {"callback_url": url, "callback_by": publisher_of(client)}
 
 
 def policy_of(settings: Settings) -> Policy:

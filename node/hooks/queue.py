@@ -10,9 +10,11 @@ from typing import Literal, cast
 import msgspec
 
 from node.agenda import Agenda
+from node.hooks.publisher import publisher_of_url
 from node.store import Store, keys
 from node.store.reply import fields_of
 from node.store.scripts import script
+from node.tasks.packed import unpack
 
 ENQUEUE = script("callback_enqueue")
 TAKE = script("callback_take")
@@ -32,6 +34,9 @@ TAKEN = 16
 
 DEAD_KEPT = 1000
 """Dead letters kept in each partition, about."""
+
+RECEIVER = (b"callback_url", b"callback_by")
+"""Fields of an entity: where its callbacks go, and whose they are."""
 
 Ending = Literal["delivered", "dropped", "dead", "retry", "postpone"]
 
@@ -144,9 +149,21 @@ class CallbackQueue:
         await self.enqueue(letter.partition, letter.name, letter.id, 0, message)
         await self.bury(letter)
 
-    async def wanted(self, callback: Callback) -> bool:
-        """Whether the entity is still there and names that receiver. Raises StoreUnavailable."""
-        return await self._store.command("HGET", _entity(callback), "callback_url") == callback.url.encode()
+    async def publisher(self, callback: Callback) -> str | None:
+        """Who gave the URL (`node.hooks.publisher`); None if the entity is gone, or names that receiver no more.
+
+        Raises StoreUnavailable.
+        """
+        found = await self._store.command("HMGET", _entity(callback), *RECEIVER)
+        url, publisher = cast("tuple[bytes | None, bytes | None]", tuple(cast("list[object]", found)))
+        if url is None and (task_id := callback.data.get("task_id")):
+            # A contract that is over is compacted some day; a dead letter about it may be sent again after that.
+            packed = await self._store.command("GET", keys.packed(str(task_id)))
+            fields = unpack(cast("bytes", packed)) if packed else {}
+            url, publisher = (fields.get(name) for name in RECEIVER)
+        if url != callback.url.encode():
+            return None
+        return publisher.decode() if publisher else publisher_of_url(callback.url)
 
     async def forget_target(self, callback: Callback) -> None:
         """Take the callback_url off the entity: its receiver wants no more. Raises StoreUnavailable."""

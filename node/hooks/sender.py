@@ -11,11 +11,13 @@ import time
 from contextlib import suppress
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import partial
 
 import httpcore2
 import msgspec
 from httpcore2 import AsyncNetworkBackend
 
+from node.hooks.breaker import Dials, NotNow
 from node.hooks.envelope import Envelope
 from node.hooks.guard import Guard
 from node.hooks.resolve import DELIVERY_TIMEOUT, Resolver
@@ -23,6 +25,7 @@ from node.hooks.target import Policy, Target, TargetRefused
 from node.sign.node import NodeKey
 
 GONE = 410
+TOO_MANY = 429
 THROTTLED = frozenset((408, 425, 429))  # the 4xx that ask to come back
 NETWORK_TROUBLE = (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError)
 """A TLS error after the handshake comes through httpcore2 as it is."""
@@ -47,6 +50,20 @@ class Retry(msgspec.Struct, frozen=True, tag=True):
     """Seconds the receiver asks to wait, if it does; see `delay`."""
 
 
+class Throttled(Retry, frozen=True, tag=True):
+    """Answered with 429: the receiver works, and asks for fewer."""
+
+
+class Unreachable(Retry, frozen=True, tag=True):
+    """Nobody took a connection: the address is to blame, not the URL."""
+
+
+class Later(msgspec.Struct, frozen=True, tag=True):
+    """Not tried: what has to be called may not be, for so many milliseconds."""
+
+    wait_ms: int
+
+
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """Answered, and the answer is no: a redirect, or a 4xx that is not about time."""
 
@@ -60,7 +77,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Outcome = Delivered | Gone | Retry | Failed | Refused
+Outcome = Delivered | Gone | Retry | Later | Failed | Refused
 
 
 class Deadlines(msgspec.Struct, frozen=True):
@@ -85,33 +102,41 @@ class Sender:
         deadlines: Deadlines | None = None,
         tls: ssl.SSLContext | None = None,
         dialler: AsyncNetworkBackend | None = None,
+        dials: Dials | None = None,
     ) -> None:
         self._key = key
         self._deadlines = deadlines or Deadlines()
         self._tls = tls or httpcore2.default_ssl_context()
-        self._guard = Guard(policy, resolver, dns_timeout=self._deadlines.resolve, dialler=dialler)
+        self._guard_for = partial(
+            Guard, policy, resolver, dials=dials, dns_timeout=self._deadlines.resolve, dialler=dialler
+        )
         self._user_agent = f"relay-node-webhooks/1.0 (+{public_url})".encode()
 
-    async def send(self, target: Target, envelope: Envelope) -> Outcome:
-        """POST the message once. Raises nothing that the network or the receiver can cause."""
+    async def send(self, target: Target, envelope: Envelope, site: str = "") -> Outcome:
+        """POST the message once, on behalf of a site. Raises StoreUnavailable, and nothing that the network causes."""
         request = self._request(target, envelope)
+        guard = self._guard_for(site=site)
         answer: httpcore2.Response | None = None
         trouble = ""
         try:
-            async with asyncio.timeout(self._deadlines.total), self._connection(target) as connection:
+            async with asyncio.timeout(self._deadlines.total), self._connection(target, guard) as connection:
                 answer = await connection.handle_async_request(request)
                 await _let_finish(answer)
         except TargetRefused as refusal:
             return Refused(str(refusal))
+        except NotNow as not_now:
+            return Later(not_now.wait_ms)
         except TimeoutError:
             trouble = f"no answer within {self._deadlines.total:g} s"
         except (*NETWORK_TROUBLE, httpcore2.TimeoutException) as error:
             trouble = f"no answer: {str(error) or type(error).__name__}"
-        return Retry(trouble) if answer is None else _judge(answer, time.time())
+        if answer is not None:
+            return _judge(answer, time.time())
+        return Unreachable(trouble) if guard.is_unreachable else Retry(trouble)
 
-    def _connection(self, target: Target) -> httpcore2.AsyncHTTPConnection:
+    def _connection(self, target: Target, guard: Guard) -> httpcore2.AsyncHTTPConnection:
         return httpcore2.AsyncHTTPConnection(
-            _url(target).origin, ssl_context=self._tls, network_backend=self._guard, retries=0, http2=False
+            _url(target).origin, ssl_context=self._tls, network_backend=guard, retries=0, http2=False
         )
 
     def _request(self, target: Target, envelope: Envelope) -> httpcore2.Request:
@@ -159,7 +184,7 @@ def _judge(answer: httpcore2.Response, now: float) -> Outcome:
     if status >= 500 or status in THROTTLED:
         asked = [value for name, value in answer.headers if name.lower() == b"retry-after"]
         after = retry_after(asked[0].strip().decode("latin-1"), now) if asked else None
-        return Retry(reason, after)
+        return (Throttled if status == TOO_MANY else Retry)(reason, after)
     return Failed(reason, status)
 
 

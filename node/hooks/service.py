@@ -7,19 +7,33 @@ the worker.
 import asyncio
 import random
 import time
-from collections import Counter, defaultdict
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import cast
 
 import msgspec
 import structlog
 
 from node.config import Schedule
-from node.hooks.breaker import Breaker
+from node.hooks.breaker import Breaker, NotNow, called
 from node.hooks.envelope import Envelope, EventType
+from node.hooks.places import Places
+from node.hooks.publisher import site_part
 from node.hooks.queue import Callback, CallbackQueue, Ending
-from node.hooks.sender import Delivered, Failed, Gone, Outcome, Refused, Retry, Sender, delay
+from node.hooks.sender import (
+    Delivered,
+    Failed,
+    Gone,
+    Later,
+    Outcome,
+    Refused,
+    Retry,
+    Sender,
+    Throttled,
+    Unreachable,
+    delay,
+)
 from node.hooks.target import Policy, TargetRefused, parse
 from node.store import StoreUnavailable
 from node.store.events import Event
@@ -36,18 +50,17 @@ NOT_FOUND = 404
 MISSES = 3
 """A receiver that answers 404 so often is not there: the message is dropped."""
 
-HOST_CONCURRENCY = 4
-CONCURRENCY = 100
-"""Attempts at a time in this process: to one host, and to all. Rate and breaker hold over all workers."""
+UNDER_WAY = 2000
+"""Callbacks that this process has taken and not yet settled. Most wait for Redis, which is soon over, or their turn."""
 
-BUSY_MS = (1000, 3000)
-"""Until the next look at a callback for which there was no place: it waits in Redis, where any worker finds it."""
+LONGEST_TURN_MS = 3600_000
+"""A message whose turn comes later than that is given up: its publisher, or what it calls, has too many waiting."""
 
 LONGEST_WAIT_MS = 48 * 3600_000
-"""For so long a message waits for a host whose breaker opens again and again."""
+"""For so long a message waits for a URL or an address whose breaker opens again and again."""
 
 PAUSE = 0.5
-"""Seconds until the next look when there is no place for another attempt, or Redis is out of reach."""
+"""Seconds until the next look when too many callbacks are under way, or Redis is out of reach."""
 
 SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries to tell Redis how an attempt ended; all within the time for which it is not due."""
@@ -98,7 +111,7 @@ class Callbacks:
 
 
 class Deliverer:
-    """Sends what is due, with an eye on every host."""
+    """Sends what is due, each out of its publisher's share, and asks the breaker before."""
 
     def __init__(
         self, queue: CallbackQueue, sender: Sender, breaker: Breaker, policy: Policy, schedule: Schedule
@@ -108,8 +121,7 @@ class Deliverer:
         self._breaker = breaker
         self._policy = policy
         self._schedule = schedule.seconds
-        self._hosts: Counter[str] = Counter()
-        """Attempts under way, by host; a host without one is not in it."""
+        self._places = Places()
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Attempts by how they ended, for the metrics."""
 
@@ -118,7 +130,7 @@ class Deliverer:
         under_way: set[asyncio.Task[None]] = set()
         async with asyncio.TaskGroup() as attempts:
             while not stop.is_set():
-                if self._hosts.total() >= CONCURRENCY:
+                if len(under_way) >= UNDER_WAY:
                     await _pause(stop)
                     continue
                 for callback in await self._due(stop):
@@ -161,45 +173,43 @@ class Deliverer:
         except TargetRefused as refused:
             await self._end(callback, "dropped", 0, str(refused))
             return
-        if not await self._queue.wanted(callback):
+        publisher = await self._queue.publisher(callback)
+        if publisher is None:
             await self._end(callback, "dropped", 0, "what it tells of is gone, or names this receiver no more")
             return
-        with self._place(target.host) as free:
-            if not free:
-                await self._queue.settle(callback, "postpone", random.randint(*BUSY_MS))
-                return
-            wait = await self._breaker.wait(target.host)
-            if wait:
-                await self._put_off(callback, wait)
-                return
-            kind = cast("EventType", callback.type)
-            envelope = Envelope.of(callback.id, kind, callback.at, callback.data, host=target.host)
-            outcome = await self._sender.send(target, envelope)
+        url, site = called(target), site_part(publisher)
+        has_failed = False
+        try:
+            await self._breaker.allow(publisher)
+            has_failed = await self._breaker.admit(*url, site)
+            async with self._places.of(site, target.host):
+                kind = cast("EventType", callback.type)
+                envelope = Envelope.of(callback.id, kind, callback.at, callback.data, host=target.host)
+                outcome = await self._sender.send(target, envelope, site)
+        except NotNow as not_now:
+            outcome = Later(not_now.wait_ms)
         # The end of the message first: a receiver that has it is not to get it again.
         await self._conclude(callback, outcome)
-        if isinstance(outcome, Delivered):
-            await self._breaker.succeeded(target.host)
-        elif isinstance(outcome, Retry):
-            await self._breaker.failed(target.host)
+        await self._learn(url, outcome, has_failed=has_failed)
 
-    @contextmanager
-    def _place(self, host: str) -> Generator[bool]:
-        """Whether there is room for one more attempt to the host; the place is kept for the context."""
-        if self._hosts[host] >= HOST_CONCURRENCY or self._hosts.total() >= CONCURRENCY:
-            yield False
-            return
-        self._hosts[host] += 1
-        try:
-            yield True
-        finally:
-            self._hosts[host] -= 1
-            if not self._hosts[host]:
-                del self._hosts[host]
+    async def _learn(self, url: tuple[str, str], outcome: Outcome, *, has_failed: bool) -> None:
+        """Tell the breaker what the outcome says of the URL; of the address, the guard has told it."""
+        match outcome:
+            case Delivered() if has_failed:
+                await self._breaker.succeeded(*url)
+            case Throttled(_, after):
+                await self._breaker.pause(*url, after or 0.0)
+            case Retry() if not isinstance(outcome, Unreachable):
+                await self._breaker.failed(*url)
+            case _:
+                pass
 
     async def _put_off(self, callback: Callback, wait_ms: int) -> None:
-        """Wait for the host, a little apart from the others that do, but not for ever."""
-        if time.time() * 1000 - callback.since > LONGEST_WAIT_MS:
-            await self._end(callback, "dead", 0, "the host failed all the time")
+        """Wait for a turn, a little apart from the others that do, but not for ever."""
+        if wait_ms > LONGEST_TURN_MS:
+            await self._end(callback, "dead", 0, "too many callbacks wait before it")
+        elif time.time() * 1000 - callback.since > LONGEST_WAIT_MS:
+            await self._end(callback, "dead", 0, "the receiver failed all the time")
         else:
             await self._queue.settle(callback, "postpone", wait_ms + random.randint(0, 1000))
 
@@ -212,6 +222,8 @@ class Deliverer:
                 await self._end(callback, "dropped", 0, "the receiver answered 410")
             case Refused(reason):
                 await self._end(callback, "dropped", 0, reason)
+            case Later(wait_ms):
+                await self._put_off(callback, wait_ms)
             case Failed(reason, status) if status == NOT_FOUND:
                 missed = msgspec.structs.replace(callback, misses=callback.misses + 1)
                 if missed.misses >= MISSES:

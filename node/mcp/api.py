@@ -4,10 +4,11 @@ GET and DELETE get 405: there are no sessions, and nothing is sent unasked.
 """
 
 from node.mcp.faults import Rejected, fault, only_json
-from node.mcp.origin import PREFLIGHT, Origins
+from node.mcp.origin import PREFLIGHT, cors_of
 from node.mcp.server import Reply, Server
 from node.mcp.versions import LEGACY
 from node.web.http import JSON_TYPE, Header, Request, Response
+from node.web.origin import Origins
 from node.web.route import Route
 
 PATH = "/api/v1/mcp"
@@ -26,8 +27,8 @@ class McpApi:
 
     async def post(self, request: Request) -> Response:
         """Answer a JSON-RPC message or batch."""
-        headers = dict(request.scope["headers"])
-        cors = self._origins.check(headers[b"host"], headers.get(b"origin"))
+        headers = request.named
+        cors = cors_of(self._origins, headers[b"host"], headers.get(b"origin"))
         only_json(request.header(b"content-type"))
         as_events = _wants_events(headers.get(b"accept", b""))
         body = await request.body()
@@ -41,7 +42,7 @@ class McpApi:
         """Tell a browser that its page may call."""
         host = request.header(b"host") or ""
         origin = request.header(b"origin")
-        cors = self._origins.check(host.encode("latin-1"), origin.encode("latin-1") if origin else None)
+        cors = cors_of(self._origins, host.encode("latin-1"), origin.encode("latin-1") if origin else None)
         return Response(204, b"", (*cors, *PREFLIGHT))
 
     def routes(self) -> tuple[Route, ...]:

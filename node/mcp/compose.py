@@ -6,7 +6,6 @@ from node.mcp.api import McpApi
 from node.mcp.call import ToolCalls
 from node.mcp.card import card_routes
 from node.mcp.inner import Operations
-from node.mcp.origin import Origins
 from node.mcp.prompts import Prompts
 from node.mcp.resources import Resources
 from node.mcp.server import Server
@@ -15,6 +14,7 @@ from node.mcp.store import StreamStore
 from node.mcp.tools import TOOLS
 from node.store import Store
 from node.web.limits import Limiter
+from node.web.origin import Origins
 from node.web.route import Route
 from node.web.router import Handle
 
@@ -22,14 +22,21 @@ from node.web.router import Handle
 class Mcp:
     """The MCP view of one web process."""
 
-    def __init__(self, rooms: Sequence[Route], handle: Handle, limiter: Limiter, store: Store, public_url: str) -> None:
+    def __init__(
+        self,
+        rooms: Sequence[Route],
+        handle: Handle,
+        limiter: Limiter,
+        store: Store,
+        origins: Origins,
+        public_url: str,
+    ) -> None:
         """`rooms` are the operations that tools and resources call."""
         operations = Operations(rooms, handle)
         tools = ToolCalls(TOOLS, operations)
         prompts = Prompts(public_url)
         resources = Resources(public_url, operations)
         server = Server(tools, prompts, resources, limiter)
-        origins = Origins(public_url)
         self._streams = SseApi(server, StreamStore(store), origins, public_url)
         self.routes: tuple[Route, ...] = (
             *McpApi(server, origins).routes(),

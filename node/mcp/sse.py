@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 from node.mcp import room
 from node.mcp.api import EVENT_STREAM, event
 from node.mcp.faults import Rejected, fault, only_json
-from node.mcp.origin import Origins
+from node.mcp.origin import cors_of
 from node.mcp.server import Server
 from node.mcp.store import StreamStore
 from node.refusal import Refused
 from node.store import Listener, StoreUnavailable
 from node.web.http import Header, Piece, Receive, Request, Response, Streaming
+from node.web.origin import Origins
 from node.web.route import Route
 
 PATH = "/mcp/sse"
@@ -138,8 +139,8 @@ class SseApi:
                 due = loop.time() + KEEP_ALIVE
 
     def _origin(self, request: Request) -> tuple[Header, ...]:
-        headers = dict(request.scope["headers"])
-        return self._origins.check(headers[b"host"], headers.get(b"origin"))
+        headers = request.named
+        return cors_of(self._origins, headers[b"host"], headers.get(b"origin"))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8, the event stream transport."""

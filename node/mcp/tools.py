@@ -77,7 +77,9 @@ _TASK = _text("Task id, as list_offered_tasks or publish_task returned it")
 _SESSION = _text("session_id, as create_session returned it or a peer told you")
 _OFFSET = _whole("Items to skip", 0, default=0)
 _KEY = _text(
-    "A secret of your choice that makes a repeated call answer what the first one did", minLength=1, maxLength=255
+    "A secret of at least 16 random characters that makes a repeated call answer what the first one did",
+    minLength=1,
+    maxLength=255,
 )
 
 TOOLS: tuple[Tool, ...] = (

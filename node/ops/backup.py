@@ -5,8 +5,9 @@
                /blobs/…             if the blob store is a directory
                /backup.json         what there is, written last: a backup without it is not whole
 
-Redis is copied first: whatever it says is available has its bytes on the disk by then. What was acknowledged
-before the command began is in it. `restore` makes a data directory of it.
+No other user can read any of it at any time: it holds what is unlisted, and the keys to it. Redis is copied first:
+whatever it says is available has its bytes on the disk by then. What was acknowledged before the command began is in
+it. `restore` makes a data directory of it.
 """
 
 import os
@@ -23,11 +24,15 @@ from node.artifacts.disk import directory_of
 from node.config import Settings
 from node.store import Store
 from node.store.address import locate
+from node.store.private import open_private
 from node.store.snapshot import primaries, snapshot
 
 MANIFEST = "backup.json"
 KEYS = ("secret", "signing-key")
 BLOBS = "blobs"
+PIECE = 1024 * 1024
+"""Bytes copied at a time."""
+
 UNFINISHED = {".part", ".gone"}
 """Of the embedded blob store: uploads under way, and marks of what was deleted."""
 
@@ -77,9 +82,10 @@ async def _back_up(settings: Settings, store: Store, directory: Path) -> Backup:
     for number, primary in enumerate(await primaries(store, location)):
         path = directory / f"redis-{number}.rdb"
         await snapshot(primary.server, location, path)
-        path.chmod(0o600)
         copies.append(copied(path, primary.slots))
-    kept = [_copy(settings.data_dir / name, directory / name) for name in KEYS if (settings.data_dir / name).exists()]
+    kept = [name for name in KEYS if (settings.data_dir / name).exists()]
+    for name in kept:
+        copy_private(settings.data_dir / name, directory / name)
     is_remote = settings.blob_url.startswith("s3:")
     sizes = [] if is_remote else list(_copy_blobs(directory_of(settings.blob_url, settings.data_dir), directory))
     backup = Backup(
@@ -87,7 +93,7 @@ async def _back_up(settings: Settings, store: Store, directory: Path) -> Backup:
         node_id=settings.node_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         redis=copies,
-        keys=[copied(path) for path in kept],
+        keys=[copied(directory / name) for name in kept],
         blobs=len(sizes),
         blob_bytes=sum(sizes),
         blob_url=settings.blob_url if is_remote else "",
@@ -100,6 +106,7 @@ def _prepare(directory: Path) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(directory.iterdir()):
         raise BackupError(f"{directory} is not empty: name a new directory")
+    directory.chmod(0o700)
 
 
 def copied(path: Path, slots: list[str] | None = None) -> Copied:
@@ -118,7 +125,7 @@ def copy_blob(path: Path, source: Path, target: Path) -> int | None:
     place = target / path.relative_to(source)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        shutil.copy2(path, place)
+        copy_private(path, place)
     except FileNotFoundError:
         return None
     return place.stat().st_size
@@ -131,15 +138,17 @@ def _copy_blobs(source: Path, directory: Path) -> Iterator[int]:
             yield size
 
 
-def _copy(source: Path, target: Path) -> Path:
-    target.touch(mode=0o600)  # before there is anything to read in it
-    shutil.copyfile(source, target)
-    return target
+def copy_private(source: Path, target: Path) -> None:
+    """Make `target` a copy that only this user can read. Raises FileNotFoundError if there is no `source`."""
+    with source.open("rb") as old:
+        target.unlink(missing_ok=True)  # of a restore that was interrupted
+        with open_private(target) as new:
+            shutil.copyfileobj(old, new, PIECE)
 
 
 def _write_manifest(directory: Path, backup: Backup) -> None:
     new = directory / f"{MANIFEST}.new"
-    with new.open("wb") as file:
+    with open_private(new) as file:
         file.write(msgspec.json.format(msgspec.json.encode(backup)))
         file.flush()
         os.fsync(file.fileno())

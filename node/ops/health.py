@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import asdict
 
 from node import VERSION
-from node.capacity import Capacity
 from node.config import Settings
+from node.share.capacity import Capacity
 from node.store import Store, StoreUnavailable
 from node.store.durability import Kept, read
 from node.web.http import Request, Response, answer

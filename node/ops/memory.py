@@ -12,8 +12,9 @@ from typing import cast
 import msgspec
 import structlog
 
-from node.capacity import Capacity, Kind
 from node.config import Settings
+from node.share.capacity import Capacity
+from node.share.cost import Alarm, Kind, refused_from
 from node.store import CommandFailed, Store, StoreUnavailable, keys
 from node.tasks.model import STATUSES
 
@@ -28,11 +29,11 @@ COUNT = 5
 GAP = 0.05
 """Share of the memory by which it must be below the alarm before the alarm ends."""
 
-GROWTH: tuple[Kind, ...] = ("session", "thread")
-"""Refused from the alarm on: they bring more of their own kind, lines and replies."""
+STAGES = {Alarm.FIRST: 0.0, Alarm.SECOND: 0.5, Alarm.THIRD: 0.75}
+"""Where each stage begins, on the way from the alarm (0) to the end of the memory (1)."""
 
-ALL: tuple[Kind, ...] = ("session", "thread", "task", "message")
-"""Refused half-way from the alarm to the end."""
+LEAST_ALLOWANCE = 4 * 1024 * 1024
+"""Bytes a day that one client may have kept however little is free: some bodies of the largest size."""
 
 SESSIONS = "session"
 
@@ -67,7 +68,7 @@ def memory_of(info: bytes, limit: int = 0) -> Memory:
     lines = (line.partition(":") for line in info.decode().splitlines())
     facts = {name: value for name, _, value in lines}
     used = int(facts["used_memory"]) - int(facts.get("mem_not_counted_for_evict", 0))
-    return Memory(max(0, used), int(facts["maxmemory"]) or limit)
+    return Memory(max(0, used), int(facts.get("maxmemory", 0)) or limit)  # some hosted servers do not tell it
 
 
 async def totals(store: Store) -> Totals:
@@ -91,6 +92,8 @@ class Watch:
         self._store = store
         self._limit = settings.redis_maxmemory
         self._alarm = settings.memory_alarm / 100
+        self._client_bytes = settings.client_bytes
+        self._client_share = settings.client_share / 100
         self._most = Totals(settings.max_sessions, settings.max_threads, settings.max_tasks)
         self._capacity = capacity
         self._loud = loud
@@ -108,13 +111,16 @@ class Watch:
 
     async def look(self) -> None:
         """Find out what is refused from now on. Raises StoreUnavailable, CommandFailed."""
-        share = max(primary.share for primary in await memory(self._store, self._limit))
+        primaries = await memory(self._store, self._limit)
+        share = max(primary.share for primary in primaries)
+        self._capacity.allowance = self._allowance(primaries)
         if self._looks % COUNT == 0:
             self._full = await self._over()
         self._looks += 1
         before = self._capacity.refused
         refused = dict(self._full)
-        for kinds, alarm in ((GROWTH, self._alarm), (ALL, (1 + self._alarm) / 2)):
+        for stage, part in STAGES.items():
+            alarm, kinds = self._alarm + (1 - self._alarm) * part, refused_from(stage)
             was = all(before.get(kind) == "memory.low" for kind in kinds)
             if self._alarm and share >= (alarm - GAP if was else alarm):
                 refused |= dict.fromkeys(kinds, "memory.low")
@@ -122,6 +128,15 @@ class Watch:
         if self._loud and refused != before:
             tell = log.warning if refused else log.info
             tell("capacity", memory_percent=round(share * 100, 1), refused=sorted(refused.items()))
+
+    def _allowance(self, primaries: list[Memory]) -> int:
+        """Bytes that one client may have kept in 24 hours: a share of what is free below the alarm, so that no client
+        fills the node alone, however long it goes on, and who comes late finds room.
+        """
+        free = [primary.limit * (self._alarm or 1) - primary.used for primary in primaries if primary.limit]
+        if not self._client_bytes or not self._client_share or not free:
+            return self._client_bytes
+        return min(self._client_bytes, max(LEAST_ALLOWANCE, round(min(free) * self._client_share)))
 
     async def _over(self) -> dict[Kind, str]:
         """Kinds of which the node holds as many as it may."""

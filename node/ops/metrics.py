@@ -133,6 +133,7 @@ def of_process(role: str, settings: Settings) -> Source:
         yield Reading("relay_process_cpu_seconds_total", (role,), used.ru_utime + used.ru_stime)
         yield Reading("relay_process_memory_bytes", (role,), _resident())
         yield Reading("relay_process_starts_total", (role,), 1)
+        yield from _counts("relay_background_failures_total", tally.RESTARTS)
         yield Reading("relay_build_info", (VERSION, settings.node_id, settings.durability), 1)
 
     return readings

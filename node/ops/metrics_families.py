@@ -37,6 +37,7 @@ _COUNTED = (
 )
 
 _PROCESS = (
+    Family("relay_background_failures_total", "counter", "Failures of tasks beside the requests", ("task",)),
     Family("relay_store_calls_total", "counter", "Calls to Redis", ("role",)),
     Family("relay_store_batches_total", "counter", "Scripts that carried more than one call to Redis", ("role",)),
     Family("relay_store_reconnects_total", "counter", "Connections to Redis that were lost", ("role",)),

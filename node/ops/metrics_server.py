@@ -27,6 +27,7 @@ from node.ops.metrics_folder import DRAINING, Reading, Snapshot, add, alive, fol
 from node.ops.metrics_node import readings_of
 from node.ops.metrics_text import exposition
 from node.store import CommandFailed, Store, StoreUnavailable, connect
+from node.web.origin import host_of, is_address
 
 logger = structlog.get_logger()
 
@@ -62,10 +63,19 @@ class Answer(msgspec.Struct):
     body: bytes
 
 
+ANOTHER_NAME = Answer(
+    HTTPStatus.MISDIRECTED_REQUEST,
+    "text/plain",
+    b"This port is called by another name; RELAY_ADMIN_NAMES lists more.\n",
+)
+
+
 class Instance:
     """The processes started together on this machine, and the store they use."""
 
-    def __init__(self, folder: Path, store: Store, roles: Sequence[str]) -> None:
+    def __init__(self, folder: Path, store: Store, roles: Sequence[str], names: str = "") -> None:
+        """`names`: those with a dot that this port has, separated by commas."""
+        self._names = frozenset(name.strip().lower() for name in names.split(","))
         self._folder = folder
         self._store = store
         self._roles = roles
@@ -86,6 +96,17 @@ class Instance:
                 return _judged(await self.ready())
             case _:
                 return Answer(HTTPStatus.NOT_FOUND, "text/plain", b"/metrics, /live or /ready\n")
+
+    def is_called(self, host: str | None) -> bool:
+        """Whether this port is meant by a Host header.
+
+        A page in a browser can give its own public name the address of this machine (DNS rebinding). It cannot do so
+        to an address, nor to a name without a dot, as machines and containers have among themselves.
+        """
+        if host is None:
+            return True
+        name = host_of("//" + host)
+        return bool(name) and ("." not in name or is_address(name) or name in self._names)
 
     def live(self) -> Verdict:
         """Whether processes of every role run, and their event loops turn."""
@@ -153,8 +174,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Prometheus, a load balancer, a container's health check."""
-        asked = self.server.instance.answer(self.path.partition("?")[0], self.headers.get("Accept", ""))
-        answer = asyncio.run_coroutine_threadsafe(asked, self.server.loop).result(SCRAPE_DEADLINE)
+        instance = self.server.instance
+        if instance.is_called(self.headers.get("Host")):
+            asked = instance.answer(self.path.partition("?")[0], self.headers.get("Accept", ""))
+            answer = asyncio.run_coroutine_threadsafe(asked, self.server.loop).result(SCRAPE_DEADLINE)
+        else:
+            answer = ANOTHER_NAME
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.media_type)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -203,7 +228,7 @@ async def report(settings: Settings, roles: Sequence[str]) -> None:
     # What starts us may have kept them from itself.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=MOST_CALLS)
-    instance = Instance(Path(settings.metrics_dir), store, roles)
+    instance = Instance(Path(settings.metrics_dir), store, roles, f"{settings.admin_names},{settings.admin_host}")
     try:
         with _Server((settings.admin_host, settings.admin_port), instance, loop) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -14,7 +14,7 @@ import msgspec
 from node.artifacts.disk import directory_of
 from node.commands import Commands
 from node.config import ConfigError, Settings
-from node.ops.backup import BLOBS, MANIFEST, Backup, BackupError, blobs_in, copied, copy_blob
+from node.ops.backup import BLOBS, MANIFEST, Backup, BackupError, blobs_in, copied, copy_blob, copy_private
 from node.store.embedded import running
 
 LOG = "appendonlydir"
@@ -47,9 +47,7 @@ def _restore(settings: Settings, directory: Path) -> Backup:
         raise BackupError(f"{data} holds a node already: set RELAY_DATA_DIR to a new directory")
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     for key in backup.keys:
-        target = data / key.name
-        target.touch(mode=0o600)
-        shutil.copyfile(directory / key.name, target)
+        copy_private(directory / key.name, data / key.name)
     blobs = directory / BLOBS
     if blobs.exists():
         for path in blobs_in(blobs):
@@ -58,7 +56,7 @@ def _restore(settings: Settings, directory: Path) -> Backup:
     new = log.with_name(f"{LOG}.new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(mode=0o700)
-    shutil.copyfile(directory / backup.redis[0].name, new / BASE)
+    copy_private(directory / backup.redis[0].name, new / BASE)
     (new / LOG_MANIFEST).write_text(f"file {BASE} seq 1 type b\n")
     new.rename(log)
     return backup

@@ -22,7 +22,7 @@ from node import VERSION
 from node.config import Settings
 from node.front import ASGIApp
 from node.hooks.envelope import Envelope
-from node.hooks.sender import Delivered, Outcome, Sender
+from node.hooks.sender import Delivered, Later, Outcome, Sender
 from node.hooks.target import Target
 from node.store import Arg, Reply, Script, Store
 from node.store.connection import Call, Connection
@@ -166,13 +166,13 @@ class TracedSender(Sender):
         super().__init__(*given, **named)
         self._tracer = tracer
 
-    async def send(self, target: Target, envelope: Envelope) -> Outcome:
-        with self._tracer.start_as_current_span("callback", kind=SpanKind.CLIENT) as span:
-            outcome = await super().send(target, envelope)
+    async def send(self, target: Target, envelope: Envelope, site: str = "") -> Outcome:
+        with self._tracer.start_as_current_span("callback", kind=SpanKind.CLIENT, record_exception=False) as span:
+            outcome = await super().send(target, envelope, site)
             span.set_attribute("relay.callback.outcome", type(outcome).__name__.lower())
             if isinstance(outcome, Delivered):
                 span.set_attribute("http.response.status_code", outcome.status)
-            else:
+            elif not isinstance(outcome, Later):
                 span.set_status(StatusCode.ERROR)
             return outcome
 

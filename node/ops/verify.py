@@ -218,7 +218,7 @@ def _run(_settings: Settings, given: argparse.Namespace) -> int:
         sys.stderr.write(f"relay-node: {given.source}: {_line(str(error))}\n")
         return FALSE
     if given.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(verdicts)).decode() + "\n")
+        sys.stdout.write(_json(verdicts) + "\n")
     else:
         sys.stdout.writelines(f"{verdict}\n" for verdict in verdicts)
     outcomes = {verdict.outcome for verdict in verdicts}
@@ -234,8 +234,8 @@ async def _fetched(url: str) -> Record:
 
 def _decoded(data: bytes) -> Record:
     try:
-        record: object = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        record: object = msgspec.json.decode(data)  # which takes no half of a surrogate pair: no output does
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError("it is not JSON") from error
     if not isinstance(record, dict):
         raise ValueError("it holds no thread, reply or task")  # noqa: TRY004 - of the data, not of the program
@@ -268,6 +268,11 @@ def _time(created: int) -> str:
         return timestamp(created * 1000)
     except (ValueError, OverflowError, OSError):
         return "an unknown time"
+
+
+def _json(verdicts: list[Verdict]) -> str:
+    """As it was said, with all that a terminal could obey as `\\u` escapes."""
+    return json.dumps(msgspec.to_builtins(verdicts), indent=2).replace("\x7f", "\\u007f")
 
 
 def _line(text: str) -> str:

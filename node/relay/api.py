@@ -10,7 +10,7 @@ from node.relay.service import Relay
 from node.web.http import NO_STORE, Request, Response, answer
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import decode, media_type, read_query
-from node.web.limits import SMALL, Limiter
+from node.web.limits import Limiter
 from node.web.route import Also, Route
 
 ACKNOWLEDGED = "Acknowledged. The body is empty when a duplicate loop was silenced: nothing was kept then."
@@ -58,9 +58,7 @@ class RelayApi:
         if self._relay.is_own_echo(via, request.header(b"webhook-id")):
             await self._limiter.take(request, "relay")
             return SILENCED
-        self._limiter.admit("thread" if payload.public else "message")
-        if len(raw) > SMALL:
-            await self._limiter.weigh(request, len(raw))
+        await self._limiter.charge(request, "thread" if payload.public else "message", len(raw))
         outcome = await self._relay.accept(request.client, self._limiter.of("relay"), payload, once)
         self._limiter.settle(request, "relay", outcome.taken)
         if outcome.kind == "loop":

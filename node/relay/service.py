@@ -13,7 +13,8 @@ from node.relay.model import Acknowledgement, Buffered, Payload
 from node.relay.store import Outcome, RelayStore
 from node.relay.via import has_passed
 from node.store import keys
-from node.text.english import is_english
+from node.text.english import WHOLE, is_english
+from node.text.lines import mixes_alphabets
 from node.text.plain import first_sentence, readable
 from node.text.prose import may_be_shown, payload_is_english, shown_of, text_payload_is_english
 from node.times import timestamp
@@ -57,7 +58,7 @@ class Relay:
             raw=raw,
             canonical=canonical(raw, fields),
             is_json=True,
-            text=_presented(_shown(fields)) if public else "",
+            text=_presented(*_shown(fields)) if public else "",
             author=author if isinstance(author, str) else None,
             public=public,
             callback_url=url,
@@ -73,7 +74,8 @@ class Relay:
             raise Invalid.field("body", msg="body is empty", kind="missing")
         if not text_payload_is_english(text):
             raise Refused("language.not_english")
-        shown = _presented(text if may_be_shown(text) else shown_of(text)) if public else ""
+        alone = may_be_shown(text)
+        shown = _presented(text if alone else shown_of(text), alone) if public else ""
         return Payload(raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=public, callback_url=None)
 
     async def accept(self, client: str, limit: Limit, payload: Payload, once: Once | None) -> Outcome:
@@ -82,6 +84,10 @@ class Relay:
         The caller acts on the outcome: a `loop` is silenced, `limited` and `conflict` are refused.
         """
         ttl_ms = 0 if payload.public else self._settings.buffer_ttl * 1000
+        fields = _thread_fields(payload) if payload.public else _buffer_fields(payload)
+        if payload.public and payload.callback_url:
+            kept = self._targets.kept(payload.callback_url, client)
+            fields += [part for pair in kept.items() for part in pair]
         return await self._store.accept(
             client,
             limit,
@@ -89,7 +95,7 @@ class Relay:
             keys.digest(client, "json" if payload.is_json else "text", payload.canonical),
             (once.scope, once.digest) if once else None,
             ttl_ms,
-            _thread_fields(payload) if payload.public else _buffer_fields(payload),
+            fields,
         )
 
     def acknowledge(self, payload: Payload, message_id: str) -> Acknowledgement:
@@ -151,22 +157,27 @@ def _check_types(fields: dict[str, Any]) -> None:
         raise Invalid(issues)
 
 
-def _shown(fields: dict[str, Any]) -> str:
+def _shown(fields: dict[str, Any]) -> tuple[str, bool]:
+    """What a payload that passed says, and whether it was judged by itself."""
     for name in ("message", "hello"):
         text: str = fields.get(name) or ""
         if _readable_part(text):
             if may_be_shown(text):
-                return text
+                return text, True
             break
     # None in their place, so that those strings are taken that were judged: of many members not all are.
-    return shown_of({**fields, **{name: None for name in NOT_SHOWN if name in fields}})
+    return shown_of({**fields, **{name: None for name in NOT_SHOWN if name in fields}}), False
 
 
-def _presented(text: str) -> str:
-    """A text that passed, as its thread shows it; nothing if the part that is shown would not pass by itself, or
-    what stood between its letters did."""
+def _presented(text: str, alone: bool) -> str:
+    """A text that passed, `alone` or in parts, as its thread shows it.
+
+    Nothing if the part that is shown would not pass by itself, or what stood between its letters did, or if it is
+    long and of many fields, which were looked at less closely than one text is.
+    """
     shown = _readable_part(text)
-    return shown if shown == text.strip() or is_english(shown) else ""
+    passed = shown == text.strip() and (alone or len(shown) <= WHOLE)
+    return shown if passed or is_english(shown) else ""
 
 
 def _readable_part(text: str) -> str:
@@ -177,10 +188,9 @@ def _readable_part(text: str) -> str:
 def _thread_fields(payload: Payload) -> list[str | bytes]:
     text = payload.text
     fields: list[str | bytes] = ["title", first_sentence(text, TITLE_LENGTH) or "Untitled message", "body", text]
-    if author := " ".join(readable(payload.author or "").split()):
-        fields += ["author", author[:TITLE_LENGTH]]
-    if payload.callback_url:
-        fields += ["callback_url", payload.callback_url]
+    author = " ".join(readable(payload.author or "").split())[:TITLE_LENGTH]
+    if author and not mixes_alphabets(author):
+        fields += ["author", author]
     if payload.is_json or text.encode() != payload.raw:
         fields += ["payload", payload.raw]
     if payload.is_json:

@@ -44,7 +44,7 @@ class RelayStore:
         `payload` is a digest of what was sent, `idempotency` the scope of a key and the digest of
         the body under it. Raises StoreUnavailable.
         """
-        partition = keys.partition_of(client)
+        partition = keys.home_of(client)
         message_id = keys.unlisted_id(partition) if ttl_ms else keys.new_id(partition)
         entity = keys.relay(message_id) if ttl_ms else keys.thread(message_id)
         scope, digest = idempotency or ("", "")
@@ -65,6 +65,7 @@ class RelayStore:
                     self._idempotency_ms,
                     message_id,
                     str(ttl_ms),
+                    keys.site_name(client),
                     *fields,
                 ],
             ),

@@ -37,6 +37,7 @@ class SessionsApi:
         wanted = decode(body, NewSession) if body else NewSession()
         once = once_of(request, "session", body)
         async with self._limiter.holding(request, "session", wanted.ttl_seconds) as held:
+            await self._limiter.charge(request, "session", len(body))
             session, replayed = await self._sessions.create(wanted, once, Owner(request.client, held))
         if replayed:
             await self._limiter.let_go(request.client, "session", held)
@@ -50,7 +51,7 @@ class SessionsApi:
         line = await read_json(request, NewLine)
         body = await request.body()
         once = once_of(request, f"line:{session_id}", body)
-        await self._limiter.weigh(request, len(body))
+        await self._limiter.charge(request, "line", len(body))
         sent = await self._sessions.send(session_id, request.client, self._limiter.of("line"), line, once)
         if sent.taken is not None:
             self._limiter.settle(request, "line", sent.taken, session_id)
@@ -86,7 +87,7 @@ class SessionsApi:
                 body=NewSession,
                 answers=CreatedSession,
                 status=201,
-                errors=("idempotency.conflict",),
+                errors=("idempotency.conflict", "idempotency.short"),
                 limit="session",
                 example={"ttl_seconds": 900, "label": "planning"},
             ),

@@ -19,7 +19,8 @@ from node.sessions.model import (
 )
 from node.sessions.store import Page, Sent, SessionStore
 from node.store import keys
-from node.text.plain import is_one_line, readable
+from node.text.lines import require_line, require_name
+from node.text.plain import readable
 from node.times import timestamp
 from node.tokens import Tokens
 from node.waiting import held
@@ -37,20 +38,23 @@ class Sessions:
     async def create(self, wanted: NewSession, once: Once | None, owner: Owner) -> tuple[CreatedSession, bool]:
         """Open a session; the second value says whether it is an earlier one, answered again.
 
-        Raises Invalid, Refused `idempotency.conflict`, StoreUnavailable.
+        Raises Invalid, Refused `idempotency.conflict`, `idempotency.short`, StoreUnavailable.
         """
         fields = ["epoch", secrets.token_hex(4)]
         if owner.held:
             fields += ["client", owner.client, "held", owner.held]
         if wanted.label:
-            _require_line("label", wanted.label)
+            require_line("label", wanted.label)
             fields += ["label", wanted.label]
         if wanted.callback_url is not None:
-            await self._targets.accept(wanted.callback_url)
-            fields += ["callback_url", wanted.callback_url]
-        opened = await self._store.create(once, wanted.ttl_seconds * 1000, fields)
+            kept = await self._targets.accept(wanted.callback_url, owner.client)
+            fields += [part for pair in kept.items() for part in pair]
+        life = wanted.ttl_seconds * 1000
+        opened = await self._store.create(once, life, fields)
         if opened.kind == "conflict":
             raise Refused("idempotency.conflict")
+        if opened.kind == "replayed" and once:
+            once.check_token(opened.expires_at - life, opened.now)
         session = CreatedSession(
             session_id=opened.id,
             destroy_token=self._tokens.issue("destroy", opened.id),
@@ -73,7 +77,7 @@ class Sessions:
             raise Invalid.field("body", "body", msg="must hold more than white space")
         fields = ["body", body]
         if line.author:
-            _require_line("author", line.author)
+            require_name("author", line.author)
             fields += ["author", line.author]
         sent = await self._store.send(session_id, client, limit, once, len(body.encode()), fields)
         if sent.kind == "gone":
@@ -124,8 +128,3 @@ class Sessions:
 def _line(seq: int, fields: dict[bytes, bytes]) -> Line:
     author = fields.get(b"author")
     return Line(seq, fields[b"body"].decode(), author.decode() if author else None, timestamp(int(fields[b"at"])))
-
-
-def _require_line(name: str, value: str) -> None:
-    if not is_one_line(value):
-        raise Invalid.field("body", name, msg="must be one line without control or invisible characters")

@@ -27,6 +27,8 @@ class Opened(msgspec.Struct, frozen=True):
     kind: Literal["created", "replayed", "conflict"]
     id: str
     expires_at: int = 0
+    now: int = 0
+    """When it was answered again (ms), by Redis' clock."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -75,8 +77,8 @@ class SessionStore:
         match code_of(reply), reply:
             case "created", [_, int(expires)]:
                 return Opened("created", session_id, expires)
-            case "replayed", [_, bytes(original), int(expires)]:
-                return Opened("replayed", original.decode(), expires)
+            case "replayed", [_, bytes(original), int(expires), int(now)]:
+                return Opened("replayed", original.decode(), expires, now)
             case kind, _:
                 return Opened(cast("Literal['conflict']", kind), session_id)
 

@@ -9,6 +9,7 @@ from node.site.describe import groups, limits
 from node.site.template import Templates
 from node.web.errors import CATALOGUE
 from node.web.openapi import entry_of
+from node.web.origin import Origins
 from node.web.route import Route
 
 _templates = Templates()
@@ -43,6 +44,7 @@ def _common(routes: Sequence[Route], settings: Settings) -> dict[str, Any]:
         "base": settings.public_url,
         "version": VERSION,
         "node_id": settings.node_id,
+        "is_open": Origins(settings).is_open,
         "has_a2a": "/api/v1/message:send" in paths,
         "has_mcp": "/api/v1/mcp" in paths,
         "has_sse": "/mcp/sse" in paths,

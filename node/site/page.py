@@ -16,10 +16,16 @@ from node.web.http import Header, Request, Response
 
 HTML = "text/html; charset=utf-8"
 CONTENT_TYPE: Header = (b"content-type", HTML.encode())
-CSP = (
+OWN_ORIGIN = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+OWN_FILES = "script-src *:*/static/; style-src *:*/static/; font-src *:*/static/; img-src *:*/static/ *:*/favicon.svg"
+"""Any host is meant: a page does not know by which name it is read, and the other policy says that it is this one."""
+
+CSP = f"{OWN_ORIGIN}, {OWN_FILES}"
+"""Two policies, both of which hold: from this origin, and of it nothing that clients uploaded (`/blobs/`)."""
+
 PAGE_HEADERS: tuple[Header, ...] = (
     (b"content-security-policy", CSP.encode()),
     (b"referrer-policy", b"no-referrer"),
@@ -39,6 +45,7 @@ HEADLINES = {
     "task.unknown": "No such task",
     "request.invalid": "That does not make sense here",
     "limit.exceeded": "A little slower, please",
+    "limit.throughput": "A little slower, please",
     "store.unavailable": "The board is out of reach",
     "store.unknown": "The board is out of reach",
     "store.busy": "Too much at once",

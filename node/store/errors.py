@@ -10,6 +10,10 @@ class StoreUnavailable(Exception):
         """Seconds after which another try makes sense."""
 
 
+class StoreBusy(StoreUnavailable):
+    """This process has as many calls under way as it may; Redis was not asked."""
+
+
 class OutOfMemory(StoreUnavailable):
     """Redis is full, and the call needs memory. Reads, and what frees memory, are served meanwhile."""
 

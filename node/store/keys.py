@@ -13,6 +13,8 @@ from zlib import crc32
 
 import uuid_utils
 
+from node.share.site import site_of
+
 PARTITIONS = 64
 _MASK = PARTITIONS - 1
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -22,6 +24,16 @@ _TAGS = tuple(f"{{{p:02x}}}" for p in range(PARTITIONS))
 def partition_of(*parts: str) -> int:
     """The partition that things named by `parts` share."""
     return crc32("\0".join(parts).encode("utf-8", "surrogatepass")) & _MASK
+
+
+def home_of(client: str) -> int:
+    """The partition where a client is counted. Clients of one site share it, so that a script sees both totals."""
+    return partition_of(site_of(client))
+
+
+def site_name(client: str) -> str:
+    """A short name for the site of a client, from which its address cannot be read: 16 hex digits."""
+    return digest(site_of(client))[:16]
 
 
 def new_id(partition: int | None = None) -> str:
@@ -89,7 +101,7 @@ def held_by_all(partition: int, kind: str) -> str:
 
 
 def byte_count(partition: int, client: str) -> str:
-    """Bytes of large bodies that one client sent. TTL: 24 h from the first."""
+    """Bytes that one client, or all of a site, had kept. TTL: 24 h from the first."""
     return f"bytes:{_TAGS[partition]}:{client}"
 
 
@@ -145,14 +157,24 @@ def packed(task_id: str) -> str:
     return _of("packed", task_id)
 
 
-def context_home(context_id: str) -> int:
-    """The partition of an A2A context: one of ours says it in its last byte, a client's own is hashed."""
-    return partition_of_id(context_id) if is_id(context_id) else partition_of(context_id)
+def may_be_ours(context_id: str) -> bool:
+    """Whether the id of an A2A context has the form of `unlisted_id`: the node may have made it, or a client."""
+    return is_id(context_id) and context_id[14] == "7"
 
 
-def context(context_id: str) -> str:
-    """The A2A message tasks of a context by time (ms). TTL: that of its newest task."""
-    return f"context:{_TAGS[context_home(context_id)]}:{digest(context_id)}"
+def context_home(context_id: str, client: str) -> int:
+    """The partition of an A2A context: what may be ours says it in its last byte, all else is the client's."""
+    return partition_of_id(context_id) if may_be_ours(context_id) else partition_of(client)
+
+
+def shared_context(context_id: str) -> str:
+    """The A2A message tasks of a context that the node named, by time (ms). TTL: that of its newest task."""
+    return f"context:{_TAGS[partition_of_id(context_id)]}:{digest(context_id)}"
+
+
+def context(context_id: str, client: str) -> str:
+    """The same of a context that a client named: another client's of that name is another one."""
+    return f"context:{_TAGS[context_home(context_id, client)]}:{digest(context_id, client)}"
 
 
 def session(session_id: str) -> str:
@@ -246,7 +268,9 @@ def artifacts(partition: int) -> str:
 
 
 def artifact_bytes(partition: int) -> str:
-    """Bytes of the artifacts of the partition: of each client, and of `all`. A client's goes with its artifacts."""
+    """What is held in artifacts of the partition: bytes of `all`; of each client and IPv6 /48 bytes, and with
+    `number:` and `reserved:` before its name, how many and what is not uploaded yet. Goes with the artifacts.
+    """
     return f"artifact-bytes:{_TAGS[partition]}"
 
 
@@ -291,8 +315,10 @@ WORKERS = "workers:{workers}"
 # Search, all in one slot: what web processes and workers tell each other, and which index is in use.
 
 SEARCH_PENDING = "search:pending:{search}"
-"""Posts whose vectors are to be made, as `<thread>:<seq>`, by the time (ms) until which a worker has them; 0 = nobody
-has."""
+"""Posts whose vectors are to be made: by their turn (below 0), or by the time (ms) until which a worker has them."""
+
+SEARCH_TURNS = "search:turns:{search}"
+"""Where in that queue the last post of each site ends, a hash. TTL: a day; gone sooner when nothing waits."""
 
 SEARCH_BACKLOG = "search:backlog:{search}"
 """The same for threads that are indexed anew: after all that are pending."""

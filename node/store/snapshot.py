@@ -16,6 +16,7 @@ from node.store.address import Location, Server
 from node.store.cluster import ClusterStore
 from node.store.errors import StoreUnavailable
 from node.store.link import pack
+from node.store.private import open_private
 from node.store.wire import Store
 
 PATIENCE = 60.0
@@ -46,14 +47,14 @@ async def primaries(store: Store, location: Location) -> list[Primary]:
 
 
 async def snapshot(server: Server, location: Location, path: Path) -> int:
-    """Write the copy of a server to a new file, flushed to the disk; its bytes.
+    """Write the copy of a server to a new file that only this user can read, flushed to the disk; its bytes.
 
     Raises StoreUnavailable if the server is out of reach or gives none, OSError if the file cannot be written.
     """
     try:
         reader, writer = await _connected(server, location)
         try:
-            with path.open("xb") as file:
+            with open_private(path) as file:
                 async for piece in _copy(reader, writer, location):
                     await asyncio.to_thread(file.write, piece)
                 file.flush()

@@ -14,7 +14,7 @@ from hiredis import ReplyError
 
 from node.store.address import Location
 from node.store.connection import Call, Connection, Outcome
-from node.store.errors import StoreUnavailable, judge
+from node.store.errors import StoreBusy, judge
 from node.store.link import Reply, Stats
 from node.store.news import News
 from node.store.scripts import Arg, Script
@@ -114,7 +114,7 @@ class Store(ABC):
 
     def _call(self, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int) -> Call:
         if self.stats.in_flight >= self.max_in_flight:
-            raise StoreUnavailable(f"{self.max_in_flight} calls to Redis are under way")
+            raise StoreBusy(f"{self.max_in_flight} calls to Redis are under way")
         return Call(script, keys, args, slot, self._loop.time() + self.timeout, self._loop.create_future())
 
     def _anew(self, call: Call, **changes: int) -> Call:

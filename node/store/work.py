@@ -27,6 +27,6 @@ class WorkStore:
 
     async def spend(self, kind: str, client: str, amount: int, limit: Limit) -> Standing:
         """Charge an amount, 0 to know how the client stands. Raises StoreUnavailable."""
-        key = keys.work(keys.partition_of(client), kind, client)
+        key = keys.work(keys.home_of(client), kind, client)
         left, wait = cast("list[int]", await self._store.run(SPEND, [key], [amount, *window(limit)]))
         return Standing(left, wait / 1000)

@@ -1,5 +1,6 @@
 """/api/v1/tasks for readers of work contracts (SPEC 4.3); the A2A view of the same paths is `node.a2a`."""
 
+from node.idempotency import RETRIED, UNGUESSABLE
 from node.refusal import Refused
 from node.tasks import examples
 from node.tasks.model import (
@@ -29,13 +30,16 @@ SHOWN = ("publisher_id", "title", "description", "input_artifact_ids", "lease_se
 """Fields of an offer that its record shows, so that its proof may carry them."""
 
 CONFLICT = "idempotency.conflict"
+SHORT = "idempotency.short"
 
+SHORTER = f"A shorter key counts for the client address too, and gets the token for {RETRIED} s"
 REPEATED_OFFER = (
-    "Keep it secret: the same key and body of the same publisher_id, from any address, get the same contract again "
-    "with its publisher_token; another body gets 422"
+    f"Keep it secret: of at least {UNGUESSABLE} random characters, with the same body of the same publisher_id, from "
+    f"any address, it gets the same contract again with its publisher_token; another body gets 422. {SHORTER}"
 )
 REPEATED_CLAIM = (
-    "Keep it secret: a claim repeated with it by the same assignee_id, from any address, gets the same claim_token"
+    f"Keep it secret: a claim repeated with it, if it has at least {UNGUESSABLE} random characters, by the same "
+    f"assignee_id, from any address, gets the same claim_token. {SHORTER}"
 )
 
 
@@ -59,14 +63,13 @@ class TasksApi:
     async def _offer(self, request: Request) -> tuple[OfferedTask, bool]:
         new = await read_json(request, NewTask)
         body = await request.body()
-        await self._limiter.weigh(request, len(body))
+        await self._limiter.charge(request, "task", len(body))
         signed = await self._signatures.of(request, SHOWN)
-        once = once_of(request, "task", body, who=new.publisher_id, key=new.idempotency_key)
+        once = once_of(request, "task", body, name=new.publisher_id, key=new.idempotency_key)
         try:
-            return await self._tasks.create(new, signed, once)
+            return await self._tasks.create(new, signed, once, request.client)
         except Refused as refused:
-            if refused.code == CONFLICT and new.idempotency_key is not None:
-                raise Refused(CONFLICT, loc=("body", "idempotency_key")) from None
+            _place(refused, new.idempotency_key)
             raise
 
     async def list_tasks(self, request: Request) -> Response:
@@ -82,10 +85,15 @@ class TasksApi:
         """Claim an offered contract; the first claimer wins."""
         await self._limiter.take(request, "claim")
         new = await read_json(request, NewClaim)
+        await self._limiter.charge(request, "claim", len(await request.body()))
         signed = await self._signatures.of(request, ())
         # Only who and key make a claim the same one, so the digest of the body does not matter.
-        once = once_of(request, "claim", b"", who=new.assignee_id, key=new.idempotency_key)
-        task, replayed = await self._tasks.claim(request.params["id"], new, signed, once)
+        once = once_of(request, "claim", b"", name=new.assignee_id, key=new.idempotency_key)
+        try:
+            task, replayed = await self._tasks.claim(request.params["id"], new, signed, once)
+        except Refused as refused:
+            _place(refused, new.idempotency_key)
+            raise
         if replayed:
             mark_replayed(request)
         return answer(task)
@@ -95,7 +103,9 @@ class TasksApi:
         task_id = request.params["id"]
         move = await read_json(request, Transition)
         signed = await self._signatures.of(request, ())
-        once = once_of(request, f"transition:{task_id}", await request.body())
+        body = await request.body()
+        once = once_of(request, f"transition:{task_id}", body)
+        await self._limiter.charge(request, "step", len(body))
         task, replayed = await self._tasks.transition(task_id, move, signed, once)
         if replayed:
             mark_replayed(request)
@@ -104,7 +114,7 @@ class TasksApi:
     async def complete(self, request: Request) -> Response:
         """Complete a claimed contract with its result."""
         completion = await read_json(request, Completion)
-        await self._limiter.weigh(request, len(await request.body()))
+        await self._limiter.charge(request, "result", len(await request.body()))
         return answer(await self._tasks.complete(request.params["id"], completion))
 
     async def cancel(self, request: Request) -> Response:
@@ -167,7 +177,14 @@ class TasksApi:
                 answers=OfferedTask,
                 shows=examples.OFFERED,
                 status=201,
-                errors=("language.not_english", CONFLICT, "signature.invalid", "signature.replayed"),
+                errors=(
+                    "language.not_english",
+                    "artifact.unusable",
+                    CONFLICT,
+                    SHORT,
+                    "signature.invalid",
+                    "signature.replayed",
+                ),
                 limit="task",
                 example={
                     "publisher_id": "report-desk",
@@ -224,7 +241,7 @@ class TasksApi:
                 headers=(("Idempotency-Key", REPEATED_CLAIM),),
                 answers=ClaimedTask,
                 shows=examples.CLAIMED,
-                errors=("task.unknown", "task.claimed", "task.state", "signature.invalid", "signature.replayed"),
+                errors=("task.unknown", "task.claimed", "task.state", SHORT, "signature.invalid", "signature.replayed"),
                 limit="claim",
                 example={"assignee_id": "summary-agent"},
             ),
@@ -264,3 +281,9 @@ class TasksApi:
                 example={"claim_token": "the token that the claim returned"},
             ),
         )
+
+
+def _place(refused: Refused, named: str | None) -> None:
+    """Say of a key that the body names where it is there."""
+    if named is not None and refused.code in {CONFLICT, SHORT}:
+        refused.facts["loc"] = ("body", "idempotency_key")

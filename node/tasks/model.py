@@ -18,7 +18,12 @@ Party = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, description="A
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line")]
 Description = Annotated[str, Meta(max_length=DESCRIPTION_LENGTH, description="Plain English")]
 Key = Annotated[
-    str, Meta(min_length=1, max_length=255, description="Keep it secret; repeated, it gets the same answer")
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        description="At least 16 random characters, kept secret; repeated, it gets the same answer",
+    ),
 ]
 Lease = Annotated[int, Meta(ge=30, le=86400, description="A claim neither completed nor extended by then is void")]
 

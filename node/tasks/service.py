@@ -2,7 +2,7 @@
 
 import secrets
 from asyncio import gather
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn, cast
 
@@ -36,13 +36,17 @@ from node.tasks.rights import Grip, Rights
 from node.tasks.store import TaskStore
 from node.tasks.view import LISTED, Row, task_of
 from node.text.english import is_english
-from node.text.plain import is_one_line, readable
+from node.text.lines import require_line, require_name, require_title
+from node.text.plain import readable
 from node.times import timestamp
 from node.tokens import Tokens
 from node.waiting import held
 
-UnknownArtifacts = Callable[[Sequence[str]], Awaitable[list[str]]]
-"""Which of these are not ids of artifacts."""
+ArtifactStatuses = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+"""The status of each of these that is the id of an artifact."""
+
+WITHOUT_BYTES = ("rejected", "expired")
+"""Statuses of artifacts that no worker could read."""
 
 SWEEP_LIMIT = 100
 """Leases that one sweep ends in a partition; the next sweep takes the rest."""
@@ -57,21 +61,25 @@ class Tasks:
         settings: Settings,
         tokens: Tokens,
         targets: TargetPolicy,
-        unknown_artifacts: UnknownArtifacts,
+        artifact_statuses: ArtifactStatuses,
     ) -> None:
         self._store = store
         self._rights = Rights(tokens)
         self._targets = targets
-        self._unknown_artifacts = unknown_artifacts
+        self._artifact_statuses = artifact_statuses
         self._base = f"{settings.public_url}/api/v1/tasks/"
 
-    async def create(self, new: NewTask, signed: Signed | None, once: Once | None) -> tuple[OfferedTask, bool]:
+    async def create(
+        self, new: NewTask, signed: Signed | None, once: Once | None, client: str = ""
+    ) -> tuple[OfferedTask, bool]:
         """Offer a contract; the second value says whether it is an earlier one, answered again.
 
-        Raises Invalid, Refused `language.not_english`, `idempotency.conflict`, `signature.replayed`,
-        StoreUnavailable.
+        `client`: whose its callbacks are.
+
+        Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
+        `idempotency.short`, `signature.replayed`, StoreUnavailable.
         """
-        fields = await self._fields(new)
+        fields = await self._fields(new, client)
         if new.input_artifact_ids:
             await self._check_inputs(new.input_artifact_ids)
         if signed:
@@ -80,8 +88,8 @@ class Tasks:
             fields["bound"] = "1"
         flat = [part for pair in fields.items() for part in pair]
         outcome = await self._store.create(once, signed.replay_id if signed else "", flat)
-        if outcome.kind == "replayed":
-            task = await self.get(outcome.id)
+        if outcome.kind == "replayed" and once:
+            task = await self._offered_before(outcome.id, once)
         else:
             task = await self._changed(outcome)
         token = self._rights.publisher_token(task.id)
@@ -119,14 +127,17 @@ class Tasks:
     ) -> tuple[ClaimedTask, bool]:
         """Claim a contract; the second value says whether the claim is an earlier one, answered again.
 
-        Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.state`, `signature.replayed`,
-        StoreUnavailable.
+        Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.state`, `idempotency.short`,
+        `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
-        _require_line("assignee_id", new.assignee_id)
+        _require_words("assignee_id", new.assignee_id)
+        require_name("assignee_id", new.assignee_id)
         request = once.scope if once else secrets.token_hex(16)
         replay_id = signed.replay_id if signed else ""
         outcome = await self._store.claim(task_id, new.assignee_id, request, replay_id)
+        if outcome.kind == "replayed" and once:
+            once.check_token(int(outcome.row.fields[b"claimed_at"]), outcome.row.now)
         task = await self._changed(outcome)
         token = self._rights.claim_token(task_id, str(task.attempt), request)
         return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), outcome.kind == "replayed"
@@ -221,33 +232,44 @@ class Tasks:
         """Keep a contract that is over in less memory; whether that was done now. Raises StoreUnavailable."""
         return await self._store.compact(task_id)
 
-    async def _fields(self, new: NewTask) -> dict[str, str | bytes]:
+    async def _fields(self, new: NewTask, client: str) -> dict[str, str | bytes]:
         title, description = new.title, readable(new.description or "")
-        _require_line("publisher_id", new.publisher_id)
-        _require_line("title", title)
+        _require_words("publisher_id", new.publisher_id)
+        require_name("publisher_id", new.publisher_id)
+        _require_words("title", title)
+        require_title("title", title)
         if not is_english(title) or not is_english(description):
             raise Refused("language.not_english")
         fields: dict[str, str | bytes] = {"publisher_id": new.publisher_id, "title": title}
         if description:
             fields["description"] = description
         if new.callback_url is not None:
-            await self._targets.accept(new.callback_url)
-            fields["callback_url"] = new.callback_url
+            fields |= await self._targets.accept(new.callback_url, client)
         if new.input_artifact_ids:
             fields["input_artifact_ids"] = msgspec.json.encode(new.input_artifact_ids)
         if new.lease_seconds is not None:
             fields["lease_ms"] = str(new.lease_seconds * 1000)
         return fields
 
+    async def _offered_before(self, task_id: str, once: Once) -> Task:
+        row = await self._store.read(task_id)
+        if not row.is_contract:
+            raise Refused("task.unknown")
+        once.check_token(row.created_at, row.now)
+        return self._task(task_id, row)
+
     async def _check_inputs(self, ids: Sequence[str]) -> None:
-        unknown = set(await self._unknown_artifacts(ids))
+        statuses = await self._artifact_statuses(ids)
         issues = [
             Issue(("body", "input_artifact_ids", place), "no artifact has this id", "value_error", input=artifact_id)
             for place, artifact_id in enumerate(ids)
-            if artifact_id in unknown
+            if artifact_id not in statuses
         ]
         if issues:
             raise Invalid(issues)
+        for place, artifact_id in enumerate(ids):
+            if (status := statuses[artifact_id]) in WITHOUT_BYTES:
+                raise Refused("artifact.unusable", loc=("body", "input_artifact_ids", place), status=status)
 
     async def _shows(self, task_id: str, publisher_token: str | None) -> bool:
         """Whether the publisher_token was shown; a wrong one is never taken for none."""
@@ -295,7 +317,7 @@ def _actor(move: Transition) -> str:
     named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
     if move.actor_id is None and len(named) != 1:
         raise Invalid.field("body", "actor_id", msg="Field required", kind="missing")
-    _require_line(named[0], actor := cast("str", getattr(move, named[0])))
+    require_line(named[0], actor := cast("str", getattr(move, named[0])))
     return actor
 
 
@@ -304,9 +326,9 @@ def _require_id(task_id: str) -> None:
         raise Refused("task.unknown")
 
 
-def _require_line(name: str, value: str) -> None:
-    if not value.strip() or not is_one_line(value):
-        raise Invalid.field("body", name, msg="must be one line without control or invisible characters")
+def _require_words(name: str, value: str) -> None:
+    if not value.strip():
+        raise Invalid.field("body", name, msg="must hold more than white space")
 
 
 def _require_json(result: bytes) -> None:

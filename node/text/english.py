@@ -1,138 +1,107 @@
 """The English gate for one text: decides, within microseconds, whether the node may take it.
 
-Words decide first (`words`), character scripts before them (`windows`); cld3 is asked only about windows
-the words leave undecided, because alone it rejects half of all short English. What is prose in a JSON
-payload is `prose`'s business. Everything here is synchronous, CPU only, and never raises on any `str`.
+Words decide first (`words`), character scripts before them (`windows`, `scripts`); cld3 is asked only about windows
+the words leave undecided, because alone it rejects half of all short English. A long text is judged by samples at
+places that its author cannot know (`sampling`). What is prose in a JSON payload is `prose`'s business. Everything here
+is synchronous, CPU only, and never raises on any `str`.
 """
 
-from functools import cache
-from typing import Any, Protocol, cast
-
-import gcld3
-
 from node.tally import VERDICTS
+from node.text import sampling
 from node.text.lexicon import lexicon
-from node.text.windows import WINDOWS, non_latin, windows
-from node.text.words import Evidence, weigh
-
-FOREIGN_SCRIPT_SHARE = 0.20
-"""Share of a window's letters that may be outside the Latin script: a quoted word, not a sentence."""
+from node.text.sampling import SAMPLES, excerpt_of, samples_of
+from node.text.scripts import share_of_others
+from node.text.verdict import SURE, detector, is_foreign, judged, second_opinion, size_of
+from node.text.windows import WINDOW, clean, windows
 
 FOREIGN_WINDOWS_SHARE = 0.20
 """Share of a text's words in failing windows at which the text fails: a paragraph, not a quotation."""
 
-LONG_WORD = 6
-"""Letters; the mean English word that is counted has five."""
+WHOLE = 1_920
+"""Characters of a text that is read whole, which costs about as much as SAMPLES; in proportion, if there are fewer."""
 
-SURE = 2.0
-"""A level this far above the threshold passes whatever cld3 would say: its worst verdict costs as much."""
+OTHER_SCRIPTS_SHARE = 0.10
+"""Share of a long text's letters that may be outside the Latin script, wherever they stand: words, not pages."""
 
-ANCHOR = "this is the "
-"""Put before the words given to cld3: it turns a detector of languages into a graded test of English."""
+FOREIGN_SAMPLES_SHARE = 0.08
+"""Share of a long text's samples at which it fails if they are foreign beyond doubt.
 
-DETECTOR_MIN_BYTES, DETECTOR_MAX_BYTES = 0, 1000
-"""cld3 ends the process on bounds it does not like; these must never come from input."""
+If a fifth of a text is foreign, wherever it stands, fewer of SAMPLES are in 2 of 100 texts; if half of it is, in a few
+of 10⁹. Less than a twelfth passes: a quotation.
+"""
 
-
-class Detection(Protocol):
-    """One answer of cld3; its `is_reliable` is not used, it is wrong on short text."""
-
-    language: str
-    probability: float
+FEWEST_FOREIGN = 2
+"""Foreign samples at least: one may be the one sentence that a long text quotes."""
 
 
-class Detector(Protocol):
-    """The part of cld3 that is used. One instance serves all threads: a call keeps its state on the stack."""
+def preload(secret: str = "") -> None:
+    """Load the lexicon and cld3. For the start of a process: before its first request and `gc.freeze`.
 
-    def FindLanguage(self, text: str) -> Detection: ...  # noqa: N802
-
-
-def preload() -> None:
-    """Load the lexicon and cld3. For the start of a process: before its first request and `gc.freeze`."""
+    Processes that have the same `secret` come to the same verdict on every text.
+    """
+    sampling.use_secret(secret)
     lexicon()
-    _detector()
+    detector()
 
 
-def is_english(text: str, most_windows: int = WINDOWS) -> bool:
+def is_english(text: str, most_samples: int = SAMPLES) -> bool:
     """Whether one field is English, or has no words that could be anything else (`42`, an id, an emoji).
 
-    Reads the whole text up to 1,920 characters and a sample of a longer one (`most_windows` windows of 160).
+    Reads all of a text up to WHOLE characters, `most_samples` samples of a longer one.
     """
-    parts = windows(text, most_windows)
-    passes = _window_passes(parts[0]) if len(parts) == 1 else _windows_pass(parts)
+    if len(text) <= WINDOW:
+        passes = _window_passes(clean(text))
+    elif len(text) <= WHOLE * most_samples // SAMPLES:
+        passes = _windows_pass(windows(text))
+    else:
+        passes = _samples_pass(text, most_samples)
     VERDICTS[passes] += 1
     return passes
 
 
 def _window_passes(window: str) -> bool:
-    foreign, letters = non_latin(window)
-    if foreign > FOREIGN_SCRIPT_SHARE * letters:
-        return False
-    evidence = weigh(window)
-    margin = _margin(evidence)
-    return margin >= SURE or (margin >= 0 and margin + _second_opinion(evidence.words) >= 0)
+    margin, words, _ = judged(window)
+    return margin >= SURE or (margin >= 0 and margin + second_opinion(words) >= 0)
 
 
 def _windows_pass(parts: list[str]) -> bool:
     """The verdict on several windows, asking cld3 only until no answer could change it."""
     failing = total = 0.0
     undecided: list[tuple[float, list[str]]] = []
+    left = sum(map(len, parts))
     for window in parts:
-        foreign, letters = non_latin(window)
-        if foreign > FOREIGN_SCRIPT_SHARE * letters:
-            count = max(3.0, foreign / 2)
-            failing += count
-        else:
-            evidence = weigh(window)
-            count = _size(evidence.words)
-            margin = _margin(evidence)
-            if margin < 0:
-                failing += count
-            elif margin < SURE:
-                undecided.append((margin, evidence.words))
-        total += count
+        margin, words, foreign = judged(window)
+        size = size_of(words)
+        total += size + foreign
+        failing += foreign
+        if margin < 0:
+            failing += size
+        elif margin < SURE:
+            undecided.append((margin, words))
+        left -= len(window)
+        if failing > FOREIGN_WINDOWS_SHARE * (total + left):
+            return False  # no window counts for more words than it has characters
     limit = FOREIGN_WINDOWS_SHARE * total
-    open_ = sum(_size(words) for _, words in undecided)
+    open_ = sum(size_of(words) for _, words in undecided)
     for margin, words in undecided:
         if failing >= limit or failing + open_ < limit:
             break
-        open_ -= _size(words)
-        if margin + _second_opinion(words) < 0:
-            failing += _size(words)
+        open_ -= size_of(words)
+        if margin + second_opinion(words) < 0:
+            failing += size_of(words)
     return failing < limit or total == 0
 
 
-def _size(words: list[str]) -> float:
-    """How much a window counts: its words, or as many words of LONG_WORD letters as its letters would make.
-
-    By words alone a foreign quarter of a text looks smaller than it is: the words of many languages are longer.
-    """
-    return max(len(words), sum(map(len, words)) / LONG_WORD)
-
-
-def _margin(evidence: Evidence) -> float:
-    """How far the evidence lies above what is asked of so many words; few words are trusted more readily."""
-    count = len(evidence.words)
-    if count == 0:
-        return SURE
-    if count <= 2:
-        threshold = 0.0 if evidence.has_foreign else -2.7
-    elif count <= 5:
-        threshold = -1.5
-    else:
-        threshold = -0.5 if count <= 14 else 0.0
-    return evidence.level - threshold
-
-
-def _second_opinion(words: list[str]) -> float:
-    """What cld3 adds to the evidence of these words: nothing, or a loss of up to SURE."""
-    detection = _detector().FindLanguage(ANCHOR + " ".join(words))
-    if detection.language == "en":
-        return 0.0 if detection.probability >= 0.90 else -1.0
-    return -SURE if detection.probability >= 0.70 else -1.0
-
-
-@cache
-def _detector() -> Detector:
-    untyped = cast("Any", gcld3)
-    return untyped.NNetLanguageIdentifier(DETECTOR_MIN_BYTES, DETECTOR_MAX_BYTES)
+def _samples_pass(text: str, count: int) -> bool:
+    """The verdict on a long text: whether hardly any of its samples are foreign."""
+    excerpt = excerpt_of(text, count)
+    if share_of_others(excerpt) > OTHER_SCRIPTS_SHARE:
+        return False
+    foreign = total = 0
+    for sample in samples_of(text, excerpt, count):
+        verdict = is_foreign(sample)
+        total += verdict is not None
+        foreign += verdict is True
+        if foreign >= max(FEWEST_FOREIGN, FOREIGN_SAMPLES_SHARE * count):
+            return False
+    return foreign < max(FEWEST_FOREIGN, FOREIGN_SAMPLES_SHARE * total)

@@ -1,54 +1,82 @@
 """Text that other people will read: what it may hold, and how it is shown.
 
-Short texts (titles, authors, labels) that hold control, bidi or invisible characters are refused; long
-ones are kept without them, so that nothing is said to a program that its reader's screen or page does not show.
+Short texts (titles, authors, labels) that hold what is not seen are refused; long ones are kept without it, so that
+nothing is said to a program that its reader's screen or page does not show. `characters` says what is not seen.
 """
 
 import re
 
-INVISIBLE = (
-    # What Unicode lets a display leave out (Default_Ignorable_Code_Point), but for JOINING and bidi characters: soft
-    # hyphen, fillers, zero-width spaces, variation selectors, tags. And the marks of annotations.
-    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0"
-    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+from node.text.characters import (
+    ARABIC,
+    ARABIC_JOINED,
+    HIDDEN,
+    INDIC,
+    JOINED_PICTURES,
+    JOINING,
+    OLD_PICTURES,
+    PICTURES,
+    PILING,
+    RARELY_INVISIBLE,
+    SPACES,
+    TEXT_PICTURES,
+    VIRAMAS,
 )
-BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""Direction marks, embeddings, overrides, isolates."""
 
-_SELECTORS, _JOINERS = "\ufe0e\ufe0f", "\u200c\u200d"
-JOINING = _SELECTORS + _JOINERS
-"""Invisible too, but part of an emoji or a word where they follow a visible character: text or emoji, ZWNJ, ZWJ."""
+MOST_MARKS = 3
+"""Marks in a pile: what living languages need; more cover the lines around."""
 
-_C0 = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f"  # without tab, newline, carriage return
-_C1 = "\x80-\x9f"
-_NONCHARACTERS = "\ufdd0-\ufdef\ufffe\uffff"
-_HIDDEN = _C0 + _C1 + BIDI + INVISIBLE + _NONCHARACTERS
-_ENDS_LINE = "\t\n\r\u2028\u2029"
-_HIDDEN_CHARACTER = re.compile(f"[{_HIDDEN}]")
-_HIDDEN_IN_LINE = re.compile(f"[{_HIDDEN}{_ENDS_LINE}]")
-_HIDDEN_ASCII = re.compile(f"[{_C0}]")
-_DOUBTFUL = re.compile(f"[{_HIDDEN}{JOINING}]")
-_STRAY = re.compile(  # a character is followed by one selector and one joiner at most, in this order
-    rf"(?<!\S)[{JOINING}]+|(?<=[{_JOINERS}])[{JOINING}]+|(?<=[{_SELECTORS}])[{_SELECTORS}][{JOINING}]*"
+_HIDDEN = re.compile(f"[{HIDDEN}]")
+_HIDDEN_ASCII = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # without tab, newline, carriage return
+_RARE = re.compile(r"[\U00010000-\U0001efff\U0001fb00-\U0010ffff]")
+_RARELY_HIDDEN = re.compile(f"[{RARELY_INVISIBLE}]")
+_JOINING = re.compile(f"[{JOINING}]")
+_STRAY = re.compile(
+    # Selectors: what follows neither an emoji that has both forms nor makes a keycap.
+    rf"\ufe0e(?<![{TEXT_PICTURES}{OLD_PICTURES}]\ufe0e)|\ufe0f(?<![{TEXT_PICTURES}]\ufe0f)(?!(?<=[0-9#*]\ufe0f)\u20e3)"
+    # ZWJ: what joins no two emoji and shapes no consonant.
+    rf"|\u200d(?!(?<=[{PICTURES}]\u200d)[{JOINED_PICTURES}])(?!(?<=[{PICTURES}]\ufe0f\u200d)[{JOINED_PICTURES}])"
+    rf"(?!(?<=[{VIRAMAS}]\u200d)(?:[\w\s]|\Z))(?!(?<=[{INDIC}]\u200d)[{VIRAMAS}])"
+    # ZWNJ: what parts no two letters that would join.
+    rf"|\u200c(?!(?<=[{ARABIC_JOINED}]\u200c)[{ARABIC}])(?!(?<=[{ARABIC_JOINED}][\u064b-\u0652]\u200c)[{ARABIC}])"
+    rf"(?!(?<=[{VIRAMAS}]\u200c)(?:[\w\s]|\Z))"
 )
+_USUAL = re.compile(rf"(?<=[{PICTURES}])\ufe0f|(?<=[{ARABIC}])\u200c(?=[{ARABIC}])")
+_PILE = re.compile(rf"([{PILING}][{PILING}]{{{MOST_MARKS - 1}}})[{PILING}]+[{JOINING}]?")
+_SPACE = re.compile(f"[{SPACES}]")
+_LINE = re.compile(r"[\u2028\u2029]")
+_ENDS_LINE = re.compile(r"[\t\n\r\u2028\u2029]")
+_DOUBTFUL = re.compile(f"[{HIDDEN}{JOINING}{PILING}{SPACES}\u2028\u2029\U00010000-\U0001efff\U0001fb00-\U0010ffff]")
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
 def is_one_line(text: str) -> bool:
-    """Whether `text` is a single line without control, bidi, invisible or line-separating characters."""
+    """Whether `text` is a single line of what is seen."""
     if text.isascii() and text.isprintable():
         return True
-    return _HIDDEN_IN_LINE.search(text) is None and _STRAY.search(text) is None
+    if _ENDS_LINE.search(text):
+        return False
+    usual = _SPACE.sub(" ", _USUAL.sub("", text))  # keyboards add these, needed or not
+    return readable(usual) == usual
 
 
 def readable(text: str) -> str:
-    """`text` without control, bidi and invisible characters; ANSI sequences go whole."""
+    """`text` without what is not seen; ANSI sequences go whole, of many marks on a character the first few stay."""
     if text.isascii():  # the common case is looked through three times as fast
         if text.isprintable() or _HIDDEN_ASCII.search(text) is None:
             return text
     elif _DOUBTFUL.search(text) is None:
         return text
-    return _STRAY.sub("", _HIDDEN_CHARACTER.sub("", _ANSI.sub("", text)))
+    text = _HIDDEN.sub("", _ANSI.sub("", text))
+    if not text.isascii():
+        text = _LINE.sub("\n", _SPACE.sub(" ", _RARE.sub(_if_seen, text)))
+        if _JOINING.search(text):
+            text = _STRAY.sub("", text)
+        text = _PILE.sub(r"\1", text)
+    return text
+
+
+def _if_seen(found: re.Match[str]) -> str:
+    return found[0] if found[0].isprintable() and not _RARELY_HIDDEN.match(found[0]) else ""
 
 
 def first_sentence(text: str, limit: int) -> str:
@@ -59,5 +87,5 @@ def first_sentence(text: str, limit: int) -> str:
         line = line[: match.end()]
     if len(line) <= limit:
         return line
-    cut = line[: limit - 1]
+    cut = line[: limit - 1].rstrip(JOINING)
     return (cut[: cut.rfind(" ")] if " " in cut[limit // 2 :] else cut) + "…"

@@ -15,7 +15,8 @@ from itertools import islice
 from typing import cast
 
 from node.text.english import is_english
-from node.text.windows import WINDOWS
+from node.text.sampling import SAMPLES
+from node.text.windows import WINDOW
 
 MOST_VALUES = 1_000
 """Values looked at in one payload, breadth first."""
@@ -26,9 +27,12 @@ MOST_MEMBERS = 50
 MOST_INNER_JSON = 16 * 1024
 """Characters of JSON inside strings that are parsed for one payload; what is beyond is judged as text."""
 
-FIELDS_IN_FULL = 3
-"""Up to so many prose fields are judged with all their windows; more of them share FIELD_WINDOWS."""
-FIELD_WINDOWS = 36
+FIELDS_IN_FULL = 2
+"""So many prose fields are judged with all their samples: `message` and `hello`, if they are there."""
+
+SHARED_SAMPLES = SAMPLES
+"""What the others share, if they are long; each has FEWEST_SAMPLES at least."""
+FEWEST_SAMPLES = 3
 
 MOST_SHOWN = 100
 """Strings of one payload that are shown."""
@@ -38,7 +42,7 @@ _PROSE_KEYS = """
     question answer task input output error reason
 """
 PROSE = tuple(_PROSE_KEYS.split())
-"""Keys whose values, at the top of a document, are prose by themselves."""
+"""Keys whose values, at the top of a document, are prose by themselves. What a thread shows comes first."""
 
 _PROSE = frozenset(PROSE)
 
@@ -69,9 +73,12 @@ def payload_is_english(value: object) -> bool:
     strings = _Strings()
     strings.gather(value)
     fields, others = strings.fields, strings.others
-    windows = WINDOWS if len(fields) <= FIELDS_IN_FULL else max(2, FIELD_WINDOWS // len(fields))
-    for field in fields:  # a loop: a generator under all() costs as much as the judgement of a short field
-        if not is_english(field, windows):
+    samples = SAMPLES
+    for place, field in enumerate(fields):  # a generator under all() costs as much as the judgement of a short field
+        if place == FIELDS_IN_FULL:
+            long = sum(len(other) > WINDOW for other in fields[place:])
+            samples = max(FEWEST_SAMPLES, min(SAMPLES, SHARED_SAMPLES // max(1, long)))
+        if not is_english(field, samples):
             return False
     return not others or is_english("\n".join(others))
 
@@ -156,6 +163,8 @@ class _Strings:
         if is_document:
             names = members if len(members) < len(PROSE) else PROSE
             prose = [name for name in names if name in _PROSE and isinstance(members.get(name), str)]
+            if len(prose) > FIELDS_IN_FULL:
+                prose.sort(key=PROSE.index)
             for name in prose:
                 self._place(name, members[name], True)
         for name in islice(members, 0, None, _stride(members)):

@@ -24,7 +24,7 @@ PRIOR = 0.5
 
 LONGEST_ACRONYM = 5
 
-_OUTER = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"  # noqa: RUF001
+_OUTER = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"
 _STOPS = ".,;:!?"
 _LETTERS = r"(?:[^\W\d_]|['\u0300-\u036f])+"
 _CHAIN = re.compile(rf"{_LETTERS}(?:[-/]{_LETTERS})*")
@@ -64,7 +64,7 @@ def weigh(window: str) -> Evidence:
     if "%(" in window or "&" in window or "\\" in window:
         window = _MARKUP.sub(" ", window)
     if not window.isascii():
-        window = unicodedata.normalize("NFC", window).replace("’", "'").replace("ʼ", "'")  # noqa: RUF001
+        window = unicodedata.normalize("NFC", window).replace("’", "'").replace("ʼ", "'")
     known = lexicon()
     tokens = window.split()
     links = 0
@@ -76,10 +76,14 @@ def weigh(window: str) -> Evidence:
         place = found.index(None, place)
         token = tokens[place + gone]
         word = token[:-1] if token[-1] in _STOPS else token
-        lower = word.lower()
-        if word.isalpha() and len(word) > 1 and (point := known.get(word) or known.get(lower)):
-            words[place], found[place] = lower, point  # the first or the last word of a clause
-            place += 1
+        if word.isalpha():  # the first or the last word of a clause, or one that nobody knows
+            lower = word.lower()
+            if len(word) > 1 and (point := known.get(word) or known.get(lower) or _unknown(word, lower, known)):
+                words[place], found[place] = lower, point
+                place += 1
+            else:
+                del words[place], found[place]
+                gone += 1
             continue
         parts: list[str] = []
         values: list[float] = []
@@ -137,6 +141,11 @@ def _points(word: str, lower: str, known: dict[str, int]) -> float:
         stem, _, ending = lower.rpartition("'")
         if ending in _CONTRACTIONS and ENGLISH in (known.get(stem), known.get(word[: len(stem)])):
             return ENGLISH
+    return _unknown(word, lower, known)
+
+
+def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
+    """What a word is worth that is not in the lexicon; 0 if it says nothing."""
     if word == lower:
         unknown, unknown_accented = UNKNOWN, UNKNOWN_ACCENTED
     elif word.isupper() or word[1:].islower():

@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from node.refusal import Invalid, Issue, Refused
-from node.store.errors import OutcomeUnknown, StoreUnavailable
+from node.store.errors import OutcomeUnknown, StoreBusy, StoreUnavailable
 from node.web.http import JSON_TYPE, Header, Request, Response
 
 log = structlog.get_logger()
@@ -50,6 +50,7 @@ CATALOGUE: dict[str, Entry] = {
     "language.not_english": Entry(400, "Queries must be submitted in plain English (en-US)."),
     "host.invalid": Entry(400, "Send exactly one Host header, with a host name or address."),
     "body.incomplete": Entry(400, "The body ended early; send it whole."),
+    "body.coding": Entry(400, "Send the body with Content-Length, or with Transfer-Encoding: chunked, said once."),
     "signature.invalid": Entry(400, "The signature does not verify ({reason}); sign again or send unsigned."),
     "blob.size": Entry(400, "The bytes are not as many as byte_size of the manifest says."),
     "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest; send what upload_headers says."),
@@ -60,10 +61,11 @@ CATALOGUE: dict[str, Entry] = {
     "session.token": Entry(403, "The destroy_token does not belong to this session."),
     "thread.signer": Entry(403, "Only the key that signed this thread may close it."),
     "client.blocked": Entry(403, "The operator has blocked this address."),
-    "origin.refused": Entry(403, "Requests from this Origin are not served."),
+    "origin.refused": Entry(403, "Requests from this Origin are not served; the node's operator says which are."),
     "blob.forged": Entry(403, "This URL was not issued by this node, or it was changed; use the URL exactly as given."),
     "blob.expired": Entry(403, "This URL has expired; ask for a new one."),
     "path.unknown": Entry(404, "There is nothing at this path; see /llms.txt for the operations."),
+    "path.spelling": Entry(404, "Write the path as documented: no double or trailing slash, no needless %-escape."),
     "thread.unknown": Entry(404, "No thread has this id."),
     "task.unknown": Entry(404, "No task has this id."),
     "session.gone": Entry(404, "The session was destroyed or has expired; create another."),
@@ -81,7 +83,16 @@ CATALOGUE: dict[str, Entry] = {
     "session.full": Entry(409, "The session holds all the lines or bytes it may; create another."),
     "signature.replayed": Entry(409, "This signature or its nonce has been used already; sign again with a new nonce."),
     "artifact.state": Entry(409, "The artifact is {status}; that does not allow this step."),
-    "artifact.quota": Entry(409, "This address holds {held} bytes of artifacts; wait until some of them expire."),
+    "artifact.quota": Entry(
+        409,
+        "This address, or its IPv6 /48, holds all it may (artifacts: {number}, bytes: {held}); "
+        "wait until some of them expire.",
+    ),
+    "artifact.reserved": Entry(
+        409,
+        "This address, or its IPv6 /48, has registered all it may before it is uploaded; "
+        "upload and complete what is registered, or wait until it expires.",
+    ),
     "blob.uploaded": Entry(409, "This URL has done its one upload; register a new artifact to upload again."),
     "blob.busy": Entry(409, "Another upload to this URL is under way; wait for it to end."),
     "blob.gone": Entry(410, "The artifact was deleted."),
@@ -91,14 +102,24 @@ CATALOGUE: dict[str, Entry] = {
     "body.encoded": Entry(415, "Bodies are read without a Content-Encoding; send it uncompressed."),
     "body.binary": Entry(415, "The body is not UTF-8 text; offload bytes with POST /api/v1/artifacts."),
     "blob.range": Entry(416, "The range lies outside the content."),
+    "host.foreign": Entry(421, "This node is called by another name; its operator sets that with RELAY_BASE_URL."),
+    "artifact.unusable": Entry(422, "This artifact is {status}, so nobody can read it; register its bytes anew."),
     "idempotency.conflict": Entry(422, "This Idempotency-Key was used for another body; use a new key."),
+    "idempotency.short": Entry(
+        422,
+        "After {seconds} s a key this short is not given the token again; use a key of at least {least} random "
+        "characters.",
+    ),
     "limit.exceeded": Entry(429, "Over the limit of {count} in {seconds} s for this address; wait for Retry-After."),
+    "limit.throughput": Entry(
+        429, "This address moves more large bodies and answers than one may; wait for Retry-After, or ask for less."
+    ),
     "limit.work": Entry(429, "Over {count} {unit} in {seconds} s for this address; ask for less and wait."),
     "limit.waiting": Entry(429, "This address has {most} such requests waiting; wait for their answers first."),
     "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
     "quota.board": Entry(429, "This address has posted {most} threads in 24 hours; wait for Retry-After."),
     "quota.task": Entry(429, "This address has offered {most} tasks in 24 hours; wait for Retry-After."),
-    "quota.bytes": Entry(429, "This address has sent {most} bytes in large bodies in 24 hours; wait for Retry-After."),
+    "quota.bytes": Entry(429, "This address had {most} bytes kept in 24 hours, all it may; wait for Retry-After."),
     "server.bug": Entry(500, "The node failed; tell its operator the X-Request-Id of this answer."),
     "store.unavailable": Entry(503, "The store is out of reach and nothing was written; try again."),
     "store.unknown": Entry(503, "The store did not answer in time; repeat with the same Idempotency-Key."),
@@ -119,8 +140,12 @@ def code_of(failure: Exception, status: int = 500) -> str:
             return failure.code
         case Invalid():
             return INVALID
+        case OutcomeUnknown():
+            return "store.unknown"
+        case StoreBusy():
+            return "store.busy"
         case StoreUnavailable():
-            return "store.unknown" if isinstance(failure, OutcomeUnknown) else "store.unavailable"
+            return "store.unavailable"
         case _:
             return "server.bug" if status >= 500 else OF_PROTOCOL
 
@@ -149,10 +174,10 @@ def refusal(refused: Refused) -> Response:
         headers.append((b"signature-error", str(refused.facts["header"]).encode()))
     if refused.code == "signature.replayed":
         headers.append(SPENT)
-    if entry.status in {408, 413}:
-        headers.append((b"connection", b"close"))
+    if entry.status in {408, 413} or refused.code == "body.coding":
+        headers.append((b"connection", b"close"))  # what is left of the body is nobody's next request
     if entry.status == 422:
-        where = cast("tuple[str, ...]", refused.facts.get("loc", KEY_HEADER))
+        where = cast("tuple[str | int, ...]", refused.facts.get("loc", KEY_HEADER))
         detail = [Issue(where, sentence(refused), "value_error")]
         return Response(422, msgspec.json.encode({"detail": detail}), headers)
     return Response(entry.status, msgspec.json.encode({"error": sentence(refused)}), headers)

@@ -6,6 +6,7 @@ A handler is `async def handler(request: Request) -> Response`. Hot routes are c
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, MutableMapping, Sequence
 from time import monotonic
 from typing import Any, Protocol, TypeVar
@@ -42,6 +43,12 @@ BODY_RATE = 16 * 1024
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is undone: a small body could become a large one."""
 
+CLIENT_WAITING = 2048
+"""Requests of one client that a process holds for `wait=`: a quarter of all that it holds (RELAY_MAX_WAITING)."""
+
+WAITING: Counter[str] = Counter()
+"""How many each client has waiting in this process."""
+
 JSON_TYPE = (b"content-type", b"application/json")
 
 NO_STORE = ((b"cache-control", b"no-store"),)
@@ -77,11 +84,13 @@ class Request:
 
     __slots__ = (
         "_body",
-        "_named",
+        "_ended",
+        "_reading",
         "client",
         "deadlines",
         "id",
         "method",
+        "named",
         "notes",
         "params",
         "path",
@@ -103,7 +112,12 @@ class Request:
         self.notes: list[Header] = []
         """Headers that the response will carry whatever its status: limits, replays."""
         self._body: bytes | None = None
-        self._named: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+        self._reading = False
+        """Whether somebody has begun to read the body; only one can."""
+        self._ended = False
+        """Whether all of the body has come, read or not."""
+        self.named: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+        """The first header of each (lower-case) name."""
 
     @property
     def is_head(self) -> bool:
@@ -112,13 +126,13 @@ class Request:
 
     def header(self, name: bytes) -> str | None:
         """The first header of that (lower-case) name, or None."""
-        value = self._named.get(name)
+        value = self.named.get(name)
         return None if value is None else value.decode("latin-1")
 
     def repeats(self, name: bytes) -> bool:
         """Whether there is more than one header of that (lower-case) name."""
         headers = self.scope["headers"]
-        return len(self._named) != len(headers) and [key for key, _ in headers].count(name) > 1
+        return len(self.named) != len(headers) and [key for key, _ in headers].count(name) > 1
 
     def headers(self, name: bytes) -> list[str]:
         """Every header of that (lower-case) name, in order."""
@@ -138,17 +152,62 @@ class Request:
         """The whole body.
 
         Raises Refused `body.too_large` from Content-Length or while reading, `body.encoded` for one that
-        is compressed, `body.stalled` after BODY_STALL seconds without progress or below BODY_RATE,
-        `body.incomplete` when a client stops half-way.
+        is compressed, `body.coding` for another Transfer-Encoding than chunked, `body.stalled` after BODY_STALL
+        seconds without progress or below BODY_RATE, `body.incomplete` when a client stops half-way.
         """
         if self._body is None:
+            if self.named.get(b"content-encoding", b"").lower() not in PLAIN:
+                raise Refused("body.encoded")
             self._body = await self._read()
         return self._body
 
+    @property
+    def size(self) -> int:
+        """Bytes of the body that were read for a handler."""
+        return len(self._body) if self._body else 0
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether a body was announced of which the end has not come."""
+        return not self._ended and (
+            self.named.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.named
+        )
+
+    async def read_off(self) -> bool:
+        """Take the body that no handler wanted off the connection, which can only then bring another request.
+
+        False if that failed, or is not tried: of a body that is too large, was read in part, or which the client sends
+        only when it is asked to (`Expect`). Then the connection has to be closed.
+        """
+        if self._reading or b"expect" in self.named:
+            return False
+        try:
+            await self._read()
+        except Refused:
+            return False
+        return True
+
+    def end_of(self, receive: Receive) -> Receive:
+        """`receive` for an app that reads by itself, noting here when the body has come to its end."""
+
+        async def receive_next() -> Message:
+            message = await receive()
+            self._ended = self._ended or not message.get("more_body", False)
+            return message
+
+        return receive_next
+
     async def held(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` gives, which may take `seconds`; given up when the client goes away. Raises Disconnected."""
+        """What `work` gives, which may take `seconds`; given up when the client goes away.
+
+        Raises Disconnected, and Refused `limit.waiting` if the client has too many such requests waiting here.
+        """
         if not seconds:
             return await work
+        if WAITING[self.client] >= CLIENT_WAITING:
+            work.close()
+            raise Refused("limit.waiting", retry_after=seconds, most=CLIENT_WAITING)
+        WAITING[self.client] += 1
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(self._gone())
         self._rests(1)
@@ -159,6 +218,9 @@ class Request:
             return task.result()
         finally:
             self._rests(-1)
+            WAITING[self.client] -= 1
+            if not WAITING[self.client]:
+                del WAITING[self.client]
             for each in (task, gone):
                 each.cancel()
 
@@ -169,16 +231,16 @@ class Request:
             generation.left += change
 
     async def _gone(self) -> None:
-        while (await self.receive())["type"] != "http.disconnect":
+        receive = self.end_of(self.receive)
+        while (await receive())["type"] != "http.disconnect":
             pass
 
     async def _read(self) -> bytes:
-        named = self._named.get(b"content-length", b"")
-        announced = int(named) if named.isdigit() else math.inf
+        self._reading = True
+        named = self.named.get(b"content-length", b"")
+        announced = int(named) if named.isdigit() else self._unannounced()
         if BODY_LIMIT < announced < math.inf:
             raise Refused("body.too_large")
-        if self._named.get(b"content-encoding", b"").lower() not in PLAIN:
-            raise Refused("body.encoded")
         if not announced:
             return b""
         asked: Asked | None = self.scope.get(FIRST)
@@ -188,8 +250,20 @@ class Request:
             message = await self._next(asked or self.receive(), monotonic() + BODY_STALL)
         chunk: bytes = message.get("body", b"")
         if len(chunk) == announced:  # the usual body; that this was all would be a further message
+            self._ended = True
             return chunk
         return await self._rest(message, announced)
+
+    def _unannounced(self) -> float:
+        """The length of a body that says none. Raises Refused `body.coding`.
+
+        The parser undoes `chunked` where it comes last, and drops a Content-Length beside it; whatever else a body is
+        said to be coded with is still on it.
+        """
+        codings = [value.lower() for name, value in self.scope["headers"] if name == b"transfer-encoding"]
+        if codings not in ([], [b"chunked"]):
+            raise Refused("body.coding")
+        return math.inf
 
     async def _rest(self, message: Message, announced: float) -> bytes:
         """The whole body, of which `message` brought the first piece."""
@@ -205,6 +279,7 @@ class Request:
             if size > BODY_LIMIT:
                 raise Refused("body.too_large")
             if size == announced or not message.get("more_body", False):
+                self._ended = True
                 return b"".join(chunks)
             deadline = min(monotonic(), began + size / BODY_RATE) + BODY_STALL
             message = await self._next(self.receive(), deadline)
@@ -236,13 +311,23 @@ Piece = Callable[[bytes], Awaitable[None]]
 
 
 class Streaming(Response):
-    """An answer whose body is made while it is sent: `run` sends it piece by piece. Only for hot routes."""
+    """An answer whose body is made while it is sent: `run` sends it piece by piece."""
 
     __slots__ = ("run",)
 
     def __init__(self, run: Callable[[Piece], Awaitable[None]], headers: Sequence[Header]) -> None:
         super().__init__(200, b"", headers)
         self.run = run
+
+    async def send_body(self, send: Send, *, wanted: bool) -> None:
+        """Send all of the body, or only its end where it is not wanted (HEAD)."""
+
+        async def send_piece(piece: bytes) -> None:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+        if wanted:
+            await self.run(send_piece)
+        await send({"type": "http.response.body", "body": b""})
 
 
 Handler = Callable[[Request], Awaitable[Response]]

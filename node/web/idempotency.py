@@ -9,16 +9,16 @@ REPLAYED = (b"idempotency-replayed", b"true")
 
 
 def once_of(
-    request: Request, operation: str, body: bytes, who: str | None = None, key: str | None = None
+    request: Request, operation: str, body: bytes, name: str | None = None, key: str | None = None
 ) -> Once | None:
-    """The request's Idempotency-Key header, or the `key` its body names, for the client or `who`.
+    """The request's Idempotency-Key header, or the `key` its body names, for the client or who has that `name`.
 
     Raises Invalid if the key is empty or longer than 255 characters.
     """
     key = key if key is not None else request.header(b"idempotency-key")
     if key is not None and not 1 <= len(key) <= MAX_LENGTH:
         raise Invalid.field("header", "Idempotency-Key", msg=f"must have 1 to {MAX_LENGTH} characters")
-    return once(operation, request.client if who is None else who, key, body)
+    return once(operation, request.client, key, body, name)
 
 
 def mark_replayed(request: Request) -> None:

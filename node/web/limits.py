@@ -14,19 +14,18 @@ from typing import Literal
 import msgspec
 
 from node import tally
-from node.capacity import Capacity, Kind
 from node.config import Limit, Limits, Settings
 from node.refusal import Refused
+from node.share.capacity import Capacity
+from node.share.cost import Kind
 from node.store import StoreUnavailable
 from node.store.limits import LimitStore, Taken
 from node.web.http import Request
+from node.web.usage import Usage
 
 _MEMORY = 10_000
 """Clients remembered as over the limit, per process; beyond it the store is asked again."""
 
-
-SMALL = 4096
-"""Bytes of a body that are not counted: most bodies are smaller, and a count costs a round trip."""
 
 DAY = 86_400.0
 
@@ -40,13 +39,11 @@ class Quotas(msgspec.Struct, frozen=True):
     """Threads in 24 hours."""
     task: int = 0
     """Contracts in 24 hours."""
-    bytes: int = 0
-    """Of bodies larger than SMALL, in 24 hours."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Quotas":
         """Those of the settings."""
-        return cls(settings.client_sessions, settings.client_threads, settings.client_tasks, settings.client_bytes)
+        return cls(settings.client_sessions, settings.client_threads, settings.client_tasks)
 
 
 class Limiter:
@@ -57,6 +54,7 @@ class Limiter:
     ) -> None:
         self._quotas = quotas or Quotas()
         self._capacity = capacity or Capacity()
+        self.usage = Usage(store, self._capacity)
         self._limits: dict[str, Limit] = {name: getattr(limits, name) for name in Limits.__struct_fields__}
         self._policies = {name: _policy(name, limit) for name, limit in self._limits.items()}
         self._store = store
@@ -74,16 +72,20 @@ class Limiter:
         self.precheck(request, kind)
         self.settle(request, kind, await self._store.take(kind, request.client, limit))
 
-    def admit(self, kind: Kind) -> None:
-        """Raises Refused `memory.low`, `node.full` while the node takes on no more of that kind."""
+    async def charge(self, request: Request, kind: Kind, size: int) -> None:
+        """Charge the client for what a request with a body of `size` bytes has the node keep (`node.share.cost`).
+
+        Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
+        """
         self._capacity.admit(kind)
+        await self.usage.add(request.client, kind, size)
 
     async def hold(self, request: Request, kind: Literal["session", "board", "task"], seconds: float = DAY) -> str:
         """Count the request, and what it makes for as long as it counts; a name to `let_go` by, empty for nothing.
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
-        self.admit("thread" if kind == "board" else kind)
+        self._capacity.admit("thread" if kind == "board" else kind)
         limit, most = self._limits[kind], getattr(self._quotas, kind)
         if not limit.count:  # who takes the limit away wants no other
             return ""
@@ -119,14 +121,6 @@ class Limiter:
         if name:
             with suppress(StoreUnavailable):
                 await self._store.let_go(kind, client, name)
-
-    async def weigh(self, request: Request, size: int) -> None:
-        """Count the bytes of a body that is larger than SMALL. Raises Refused `quota.bytes`, StoreUnavailable."""
-        if size <= SMALL or not self._quotas.bytes:
-            return
-        wait = await self._store.take_bytes(request.client, size, self._quotas.bytes)
-        if wait is not None:
-            raise Refused("quota.bytes", retry_after=wait, most=self._quotas.bytes)
 
     def precheck(self, request: Request, kind: str, scope: str = "") -> None:
         """Refuse a client that is known to be over the limit. Raises Refused `limit.exceeded`.

@@ -12,6 +12,7 @@ import msgspec
 
 from node import VERSION
 from node.config import Limit, Limits
+from node.idempotency import RETRIED, UNGUESSABLE
 from node.refusal import Issue
 from node.web.errors import CATALOGUE, Entry
 from node.web.route import Also, Route
@@ -31,6 +32,7 @@ SIGNATURE = "signature.invalid"
 
 BODY_CODES = (
     "body.incomplete",
+    "body.coding",
     "body.stalled",
     "body.too_large",
     "body.media_type",
@@ -47,7 +49,8 @@ PARAMETERS: dict[str, Schema] = {
         "name": "Idempotency-Key",
         "in": "header",
         "description": "The same key and body get the same answer again (Idempotency-Replayed: true); "
-        "the same key with another body gets 422.",
+        "the same key with another body gets 422. Where the answer holds a token, use at least "
+        f"{UNGUESSABLE} random characters: a shorter key gets it again for {RETRIED} s only.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     },
     **{

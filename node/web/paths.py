@@ -33,6 +33,11 @@ class Paths:
         own = [asked] if asked else operations.values()
         return next((one.fault for one in own if one.fault and one.media_type != "text/html"), response_to)
 
+    def is_page(self, path: str) -> bool:
+        """Whether people read a page there."""
+        operation = self._find(path).get("GET")
+        return operation is not None and operation.media_type == "text/html"
+
     def _find(self, path: str) -> dict[str, Route]:
         """The operations of the pattern that the router takes for `path`: the one with the most steps spelled out."""
         steps = _steps(path)

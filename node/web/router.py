@@ -35,13 +35,31 @@ class Answer(LitestarResponse[bytes]):
 
     def __init__(self, request: http.Request, response: http.Response) -> None:
         super().__init__(response.body, status_code=response.status)
-        self._lines = [
-            (name.decode("latin-1"), value.decode("latin-1")) for name, value in [*response.headers, *request.notes]
-        ]
+        self._request = request
+        self._response = response
 
     def to_asgi_response(self, *_: Any, **__: Any) -> ASGIResponse:
         """The answer as it goes out."""
-        return ASGIResponse(body=self.content, status_code=self.status_code, headers=self._lines)
+        headers = [*self._response.headers, *self._request.notes]
+        lines = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+        if isinstance(self._response, http.Streaming):
+            return StreamedAnswer(self._response, lines, wanted=not self._request.is_head)
+        return ASGIResponse(body=self.content, status_code=self.status_code, headers=lines)
+
+
+class StreamedAnswer(ASGIResponse):
+    """An answer whose body is made while it is sent."""
+
+    _should_set_content_length = False
+
+    def __init__(self, response: http.Streaming, lines: Iterable[tuple[str, str]], *, wanted: bool) -> None:
+        super().__init__(status_code=response.status, headers=lines)
+        self._streaming = response
+        self._wanted = wanted
+
+    async def send_body(self, send: Any, receive: Any) -> None:
+        """Send it piece by piece."""
+        await self._streaming.send_body(send, wanted=self._wanted)
 
 
 def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.Fault = response_to) -> ASGIApp:

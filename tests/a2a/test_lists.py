@@ -1,12 +1,16 @@
-"""ListTasks: pages that hold while tasks come and go."""
+"""ListTasks: who sees which context, and pages that hold while tasks come and go."""
 
 from typing import Any
+
+import httpx2
+import pytest
 
 from node.store import keys
 from tests.node_under_test import NodeUnderTest
 
 A2A = {"a2a-version": "1.0"}
 CONTEXT = "a long talk"
+CLIENT = "203.0.113.7"
 
 
 async def say(node: NodeUnderTest, text: str) -> str:
@@ -20,6 +24,45 @@ async def page(node: NodeUnderTest, **query: str) -> dict[str, Any]:
     response = await node.client.get("/api/v1/tasks", params={"contextId": CONTEXT} | query, headers=A2A)
     assert response.status_code == 200, response.text
     return response.json()
+
+
+async def sent(client: httpx2.AsyncClient, context: str | None = None) -> dict[str, Any]:
+    """The task of a message in that context, or in one that the node makes."""
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello from an agent."}], "contextId": context}
+    return (await client.post("/api/v1/message:send", json={"message": message}, headers=A2A)).json()["task"]
+
+
+async def listed(client: httpx2.AsyncClient, context: str) -> list[str]:
+    """Ids of the tasks of that context, as this client sees them."""
+    response = await client.get("/api/v1/tasks", params={"contextId": context}, headers=A2A)
+    assert response.headers["cache-control"] == "no-store"
+    found = response.json()
+    assert found["totalSize"] == len(found["tasks"])
+    return [task["id"] for task in found["tasks"]]
+
+
+@pytest.mark.parametrize(
+    "name", ["default", "ctx-1", "6dbc13b5-bd57-4c2b-b503-24e381b6c8d6", "01a2042e-2b8a-7ab8-a792-3c50c2fb9185"]
+)
+async def test_a_context_that_a_client_named_shows_others_nothing(node: NodeUnderTest, name: str) -> None:
+    """Whoever guessed "default" used to read what all others had said there. A name may look like the node's own."""
+    async with node.client_at("198.51.100.9") as stranger:
+        mine = await sent(node.client, name)
+        assert mine["contextId"] == name
+        assert await listed(stranger, name) == []
+        theirs = await sent(stranger, name)
+        assert await listed(stranger, name) == [theirs["id"]]
+    assert await listed(node.client, name) == [mine["id"]]
+
+
+async def test_a_context_that_the_node_named_is_open_to_whom_its_id_was_told(node: NodeUnderTest) -> None:
+    first = await sent(node.client)
+    context = first["contextId"]
+    async with node.client_at("198.51.100.9") as peer:
+        assert await listed(peer, context) == [first["id"]]
+        answer = await sent(peer, context)
+        assert sorted(await listed(peer, context)) == sorted([first["id"], answer["id"]])
+    assert sorted(await listed(node.client, context)) == sorted([first["id"], answer["id"]])
 
 
 async def test_tasks_that_come_while_a_client_reads_shift_no_page(node: NodeUnderTest) -> None:
@@ -37,7 +80,7 @@ async def test_tasks_that_come_while_a_client_reads_shift_no_page(node: NodeUnde
 async def test_tasks_of_one_millisecond_are_each_listed_once(node: NodeUnderTest) -> None:
     said = [await say(node, f"This is message number {n}") for n in range(7)]
     for task_id in said:
-        await node.store.command("ZADD", keys.context(CONTEXT), 1_800_000_000_000, task_id)
+        await node.store.command("ZADD", keys.context(CONTEXT, CLIENT), 1_800_000_000_000, task_id)
     seen: list[str] = []
     token = ""
     while True:
@@ -52,7 +95,7 @@ async def test_tasks_of_one_millisecond_are_each_listed_once(node: NodeUnderTest
 async def test_a_task_whose_time_is_over_is_left_out_and_forgotten(node: NodeUnderTest) -> None:
     gone, kept = [await say(node, f"This is message number {n}") for n in range(2)]
     await node.store.command("DEL", keys.task(gone))
-    await node.store.command("ZADD", keys.context(CONTEXT), 1, gone)
+    await node.store.command("ZADD", keys.context(CONTEXT, CLIENT), 1, gone)
     assert [task["id"] for task in (await page(node))["tasks"]] == [kept]
     last = await say(node, "The last message")
     found = await page(node, pageSize="2")

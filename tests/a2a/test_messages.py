@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from node.store import keys
 from tests.node_under_test import NodeUnderTest
 
 SEND = "/api/v1/message:send"
@@ -244,7 +245,8 @@ async def test_the_same_message_twice_is_two_tasks_and_with_a_key_one(node: Node
 
 async def test_a_key_is_good_for_one_body_whatever_its_context(node: NodeUnderTest) -> None:
     """The record of a key used to be looked for in the message's context only: another context was another task."""
-    contexts = [None, *(f"c-{n}" for n in range(8))]  # of the client's partition, and of others
+    # The node keeps what a client names in the client's partition, what looks like its own where the name says.
+    contexts = [None, "c-1", *(keys.unlisted_id(partition) for partition in range(8))]
     for number, mine in enumerate(contexts):
         key = A2A | {"idempotency-key": f"k-{number}"}
         first = await node.client.post(SEND, json=message(contextId=mine), headers=key)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.node_under_test import NodeUnderTest
 
 A2A = {"a2a-version": "1.0"}
@@ -35,6 +37,17 @@ async def test_an_a2a_client_never_sees_a_string_status(node: NodeUnderTest) -> 
             "isSigned": False,
         },
     }
+
+
+@pytest.mark.parametrize("named", ["\u0430gent-1", "agent\u2800-1", "x" * 200])
+async def test_a_message_id_that_is_no_fair_name_is_not_shown_as_one(node: NodeUnderTest, named: str) -> None:
+    message = {"messageId": named, "role": "ROLE_USER", "parts": [{"text": "Translate this memo into plain words."}]}
+    response = await node.client.post("/api/v1/a2a/tasks", json={"message": message}, headers=A2A)
+    assert response.status_code == 200, response.text
+    publisher = response.json()["task"]["metadata"]["publisherId"]
+    assert publisher.startswith("a2a:")
+    assert publisher.isascii()
+    assert named not in publisher
 
 
 async def test_a_reader_who_asks_for_the_media_type_or_version_by_query_is_an_a2a_client(node: NodeUnderTest) -> None:

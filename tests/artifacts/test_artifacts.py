@@ -110,6 +110,7 @@ async def test_the_digest_in_the_header_must_be_that_of_the_body(
         ("publisher_id", " "),
         ("publisher_id", "two\nlines"),
         ("publisher_id", "right\u202eto left"),
+        ("publisher_id", "\u0430gent-7"),
         ("publisher_id", "x" * 201),
         ("media_type", "text"),
         ("media_type", "text/"),
@@ -200,7 +201,7 @@ async def test_an_unknown_artifact_is_not_found(node: NodeUnderTest, artifact_id
     one = f"{ARTIFACTS}/{artifact_id}"
     for response in (await node.client.get(one), await node.client.post(f"{one}/complete")):
         assert response.status_code == 404
-        assert response.headers["x-error-code"] in {"artifact.unknown", "path.unknown"}
+        assert response.headers["x-error-code"] in {"artifact.unknown", "path.spelling"}
 
 
 async def test_a_repeated_registration_gets_the_same_manifest_and_uploads_once(node: NodeUnderTest) -> None:
@@ -221,7 +222,7 @@ async def test_a_repeated_registration_gets_the_same_manifest_and_uploads_once(n
 
 
 async def test_a_registration_repeated_too_late_has_no_upload_url_any_more(node: NodeUnderTest) -> None:
-    key = {"idempotency-key": "k1"}
+    key = {"idempotency-key": "the key of one agent"}
     artifact = (await register(node, headers=key)).json()
     record = keys.artifact(artifact["id"])
     created = int(await node.store.command("HGET", record, "created_at"))  # type: ignore[arg-type]

@@ -372,6 +372,30 @@ async def test_the_operator_sees_every_artifact_that_counts(node: NodeUnderTest)
     assert {manifest.id async for manifest in room.list()} == made - {gone}
 
 
+@pytest.mark.parametrize("status", ["rejected", "expired"])
+async def test_an_artifact_without_bytes_is_no_input_of_a_task_and_the_refusal_says_why(
+    node: NodeUnderTest, status: str
+) -> None:
+    good, lost = await registered(node), await registered(node)
+    if status == "rejected":
+        await Room(node).artifacts.purge(lost["id"])
+    else:
+        await let_pass(node, lost)
+    task = {
+        "publisher_id": "desk",
+        "title": "Count the people in a table",
+        "input_artifact_ids": [good["id"], lost["id"]],
+    }
+    response = await node.client.post("/api/v1/tasks", json=task)
+    assert refused(response) == (422, "artifact.unusable")
+    (issue,) = response.json()["detail"]
+    assert issue["loc"] == ["body", "input_artifact_ids", 1]
+    assert issue["msg"].startswith(f"This artifact is {status}")
+    task["input_artifact_ids"] = [keys.new_id(), lost["id"]]
+    unknown = (await node.client.post("/api/v1/tasks", json=task)).json()["detail"]
+    assert [(issue["loc"][-1], issue["msg"]) for issue in unknown] == [(0, "no artifact has this id")]
+
+
 async def test_a_lost_manifest_leaves_no_trace_in_the_sweep(node: NodeUnderTest) -> None:
     artifact = await registered(node)
     await let_pass(node, artifact)

@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from bench.client import Pool, head, http_answer, request, source_address
+from bench.client import Pool, forwarded, head, http_answer, request, source_address
 from bench.peers.nats import NatsConnection
 from tests.bench.stand_in import stand_in
 
@@ -25,6 +25,13 @@ def test_an_answer_ends_where_its_head_says(wire: bytes, status: int, body: byte
 @pytest.mark.parametrize("wire", [WITH_LENGTH, CHUNKED, EMPTY])
 def test_an_answer_is_none_until_its_last_byte(wire: bytes) -> None:
     assert [http_answer(wire[:size]) for size in range(len(wire))] == [None] * len(wire)
+
+
+def test_a_forwarded_request_says_whose_it_is_and_is_the_same_otherwise() -> None:
+    wire = request("POST", "/x", b'{"a":"\r\n"}')
+    line = b"X-Forwarded-For: 198.18.0.1\r\n"
+    assert forwarded(wire, "198.18.0.1").startswith(b"POST /x HTTP/1.1\r\n" + line)
+    assert forwarded(wire, "198.18.0.1").replace(line, b"") == wire
 
 
 def test_a_request_states_its_length_and_its_headers() -> None:

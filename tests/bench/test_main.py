@@ -44,13 +44,13 @@ def test_a_nonsensical_rate_is_refused_before_anything_is_sent(capsys: pytest.Ca
 
 
 def test_each_scenario_has_a_name_and_a_sentence() -> None:
-    assert len({scenario.name for scenario in ALL}) == len(ALL) == 12
+    assert len({scenario.name for scenario in ALL}) == len(ALL) == 13
     assert all(scenario.about for scenario in ALL)
 
 
 def test_without_a_name_everything_but_the_long_ones_is_chosen() -> None:
     assert parser().parse_args([]).scenario == []
-    assert [s.name for s in chosen([], full=False)] == [s.name for s in ALL if s.name != "growth"]
+    assert [s.name for s in chosen([], full=False)] == [s.name for s in ALL if s.name not in {"growth", "neighbours"}]
     assert chosen(["all"], full=True) == list(ALL)
     assert [s.name for s in chosen(["growth", "claim"], full=False)] == ["claim", "growth"]
 

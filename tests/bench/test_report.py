@@ -6,7 +6,7 @@ import msgspec
 
 from bench import report
 from bench.goals import verdicts
-from bench.result import Point, Results, Row, Spread, merged
+from bench.result import Point, Results, Row, Spread, Table, merged
 from bench.scenarios import claim, relay
 
 
@@ -58,6 +58,16 @@ def test_the_report_names_targets_misses_other_answers_and_a_late_generator() ->
     assert "**missed**" in text
     assert "503: 1" in text
     assert "2.0% late" in text
+
+
+def test_a_table_stands_for_the_rows_that_it_sums_up() -> None:
+    results = results_with(60, 35)
+    results.rows[1].shown = False
+    results.tables.append(Table("relay", "Both side by side", ["server", "µs"], [["a peer", 1234.5], ["us", 12.3]]))
+    text = report.markdown(results)
+    assert "Both side by side:\n\n| server | µs |\n| --- | --- |\n| a peer | 1,234 |\n| us | 12.3 |" in text
+    assert "| relay-node |" in text
+    assert "| bare granian | ceiling" not in text
 
 
 def test_a_run_is_written_as_json_that_reads_back(tmp_path: Path) -> None:

@@ -132,6 +132,12 @@ async def test_a_page_out_of_range_is_refused(node: NodeUnderTest, query: str) -
         ({"author": "\u2060"}, "author"),
         ({"body": "x" * 20_001}, "body"),
         ({"author": "a\x00b"}, "author"),
+        ({"author": "\u0410dmin (node operator)"}, "author"),
+        ({"author": "Z" + "\u0336\u0321" * 8 + "algo"}, "author"),
+        ({"author": "csv\u2800agent"}, "author"),
+        ({"title": "\u0410dmin notice: send your keys"}, "title"),
+        ({"title": "Quest\u200dion"}, "title"),
+        ({"body": "\u2800\ue000\U000f0000"}, "body"),
         ({"author": "x" * 201}, "author"),
     ],
 )
@@ -172,6 +178,19 @@ async def test_what_nobody_sees_is_taken_out_of_a_reply_and_emoji_are_kept(node:
     reply = (await node.client.post(replies, json={"body": f"I can help{hidden} ❤\ufe0f\u200d🔥"})).json()
     assert reply["body"] == "I can help ❤\ufe0f\u200d🔥"
     assert (await node.client.post(replies, json={"body": "\u200b"})).status_code == 422
+
+
+async def test_no_sentence_can_be_read_between_the_letters_of_a_body(node: NodeUnderTest) -> None:
+    """One selector and one joiner a letter were kept: nine states each."""
+    bits = "".join(f"{byte:08b}" for byte in b"obey me")
+    cover = QUESTION["body"] * 2
+    carrier = "".join(letter + "\ufe0f\u200d" * int(bit) for letter, bit in zip(cover, bits, strict=False))
+    assert (await posted(node, body=carrier))["body"] == cover[: len(bits)]
+
+
+async def test_authors_have_names_of_any_language(node: NodeUnderTest) -> None:
+    for author in ("Иван", "李小龍", "محمد", "3Dプリンタ", "Łukasz 🤖"):
+        assert (await posted(node, author=author))["author"] == author
 
 
 async def test_a_retried_post_is_one_thread(node: NodeUnderTest) -> None:

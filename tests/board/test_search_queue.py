@@ -17,9 +17,13 @@ async def store(empty_redis: RedisServer) -> AsyncIterator[Store]:
     await store.close()
 
 
+async def came(queue: Queue, *names: str, site: str = "somewhere", weight: int = 1) -> None:
+    await queue.changed((site, name, weight) for name in names)
+
+
 async def test_what_is_taken_is_not_taken_twice_and_gone_when_done(store: Store) -> None:
     queue = Queue(store)
-    await queue.changed(["a", "b", "c"])
+    await came(queue, "a", "b", "c")
     first, second, third = await queue.take(2), await queue.take(2), await queue.take(2)
     assert (first.names, second.names, third.names) == (["a", "b"], ["c"], [])
     await queue.done(first, first.names)
@@ -30,7 +34,7 @@ async def test_what_is_taken_is_not_taken_twice_and_gone_when_done(store: Store)
 async def test_pending_goes_before_the_backlog(store: Store) -> None:
     queue = Queue(store)
     await queue.anew(["old"])
-    await queue.changed(["new"])
+    await came(queue, "new")
     assert (await queue.take(5)).names == ["new"]
     taken = await queue.take(5)
     assert (taken.queue, taken.names) == (keys.SEARCH_BACKLOG, ["old"])
@@ -38,9 +42,9 @@ async def test_pending_goes_before_the_backlog(store: Store) -> None:
 
 async def test_a_thread_that_changes_while_it_is_indexed_is_due_again(store: Store) -> None:
     queue = Queue(store)
-    await queue.changed(["a"])
+    await came(queue, "a")
     taken = await queue.take(1)
-    await queue.changed(["a"])
+    await came(queue, "a")
     await queue.done(taken, taken.names)
     assert (await queue.take(1)).names == ["a"]
 
@@ -48,7 +52,7 @@ async def test_a_thread_that_changes_while_it_is_indexed_is_due_again(store: Sto
 async def test_what_a_dead_worker_had_is_due_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("node.board.queue.LEASE_MS", -1)
     queue = Queue(store)
-    await queue.changed(["a"])
+    await came(queue, "a")
     lost = await queue.take(1)
     monkeypatch.undo()
     again = await queue.take(1)
@@ -61,8 +65,46 @@ async def test_what_a_dead_worker_had_is_due_again(store: Store, monkeypatch: py
 
 async def test_what_is_given_back_is_due_at_once_unless_it_is_done(store: Store) -> None:
     queue = Queue(store)
-    await queue.changed(["a", "b"])
+    await came(queue, "a", "b")
     taken = await queue.take(2)
     await queue.done(taken, ["a"])
     await queue.give_back(taken, ["a", "b"])
     assert (await queue.take(2)).names == ["b"]
+
+
+async def test_a_site_that_posts_much_waits_for_itself(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, *(f"m{number:02}" for number in range(20)), site="much")
+    await queue.done(taken := await queue.take(2), taken.names)
+    await came(queue, "x1", "x2", site="little")
+    await came(queue, "y1", site="less")
+    names = (await queue.take(8)).names
+    assert {"x1", "y1"} < set(names[:4])
+    assert names.index("x2") <= 6
+    assert len((await queue.take(50)).names) == 20 - 2 + 3 - 8
+
+
+async def test_what_takes_longer_counts_for_more(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, "h0", "h1", "h2", site="huge", weight=30)
+    await came(queue, *(f"s{number:02}" for number in range(30)), site="small")
+    names = (await queue.take(100)).names
+    assert names.index("h1") >= 30
+    assert names[-1] == "h2"
+
+
+async def test_what_waits_keeps_its_place_when_it_changes_again(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, "a", "b")
+    await came(queue, "a")
+    assert (await queue.take(5)).names == ["a", "b"]
+
+
+async def test_no_turn_is_remembered_once_nothing_waits(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, "a", weight=1000)
+    await queue.done(taken := await queue.take(5), taken.names)
+    await came(queue, "b", site="elsewhere")
+    await came(queue, "c")
+    assert (await queue.take(1)).names == ["b"] or (await queue.take(1)).names == ["c"]
+    assert await store.command("HLEN", keys.SEARCH_TURNS) == 2

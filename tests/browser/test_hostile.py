@@ -4,6 +4,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.artifacts.calls import ARTIFACTS, content_digest, named
 from tests.browser.chromium import Tab, tab
 from tests.browser.conftest import made
 from tests.site.hostile import MARKUP, body, title
@@ -58,3 +59,63 @@ def test_queries_stay_text(browser: Browser, url: str, scripts: bool) -> None:
             if scripts:
                 assert page.evaluate("window.hurt") is None
             page.get_by_role("button", name="Search").click()
+
+
+DIRECTIVES = {"script": "script-src-elem", "link": "style-src-elem", "img": "img-src"}
+UPLOADS = {
+    # media type: bytes, and the element of a page that would use them
+    "text/javascript": (b"window.hurt = true", "script", "src"),
+    "text/css": (b"body { display: none }", "link", "href"),
+    "image/svg+xml": (b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>', "img", "src"),
+}
+"""What browsers take from a page's own origin, and anybody may upload."""
+
+USE = """([tag, attribute, url]) => new Promise((done) => {
+  document.addEventListener("securitypolicyviolation", (event) => done(`refused: ${event.effectiveDirective}`));
+  const element = document.createElement(tag);
+  element.onload = () => done("loaded");
+  element.rel = "stylesheet";
+  element[attribute] = url;
+  document.head.append(element);
+})"""
+"""Use a URL in a page as markup that got into it would."""
+
+
+def uploaded(api: httpx2.Client, media_type: str, data: bytes) -> str:
+    """Where the bytes of a new artifact are."""
+    manifest = named(data, media_type=media_type, filename=None)
+    artifact = api.post(ARTIFACTS, json=manifest, headers={"content-digest": content_digest(data)}).json()
+    assert api.put(artifact["upload_url"], content=data, headers=artifact["upload_headers"]).status_code == 200
+    api.post(f"{ARTIFACTS}/{artifact['id']}/complete")
+    query = {"wait": 20, "status": "verifying"}
+    assert api.get(f"{ARTIFACTS}/{artifact['id']}", params=query, timeout=30).json()["status"] == "available"
+    return api.get(f"{ARTIFACTS}/{artifact['id']}/content").headers["location"]
+
+
+@pytest.mark.parametrize("media_type", UPLOADS)
+def test_what_clients_upload_is_no_part_of_a_page(
+    browser: Browser, url: str, api: httpx2.Client, media_type: str
+) -> None:
+    data, tag, attribute = UPLOADS[media_type]
+    blob = uploaded(api, media_type, data)
+    assert blob.startswith(f"{url}/blobs/")
+    with tab(browser, url) as opened:
+        page = opened.open("/")
+        assert page.evaluate(USE, [tag, attribute, blob]) == f"refused: {DIRECTIVES[tag]}"
+        assert page.evaluate("window.hurt") is None
+        assert [line for line in opened.trouble if "Content Security Policy" not in line] == []
+        opened.trouble.clear()
+
+
+def test_a_page_gets_all_of_its_own_files(browser: Browser, url: str) -> None:
+    with tab(browser, url) as opened:
+        loaded: list[tuple[int, str]] = []
+        opened.page.on("response", lambda answer: loaded.append((answer.status, answer.url.removeprefix(url))))
+        page = opened.open("/board")
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.fonts.check('1em Archivo')")
+        assert page.evaluate("getComputedStyle(document.body).fontFamily").startswith("Archivo")
+        assert page.evaluate("document.styleSheets.length") == 1
+        assert {status for status, _ in loaded} == {200}
+        kinds = {path.rpartition(".")[2] for _, path in loaded if path.startswith("/static/")}
+        assert kinds == {"css", "js", "woff2"}

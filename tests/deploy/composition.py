@@ -6,13 +6,14 @@ from typing import Any, cast
 
 import yaml
 
+from tests.node_under_test import SECRET
 from tests.nodes import ROOT
 
 FILE = ROOT / "compose.yaml"
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::(?P<how>[-?])(?P<text>[^}]*))?\}")
 
 GIVEN = {
-    "RELAY_SECRET": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    "RELAY_SECRET": SECRET,
     "RELAY_SIGNING_KEY": "whsk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
     "S3_ACCESS_KEY_ID": "relay",
     "S3_SECRET_ACCESS_KEY": "secret",

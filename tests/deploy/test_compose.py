@@ -1,6 +1,7 @@
 """compose.yaml holds together: by Compose's own schema, by the settings of the program, and by its own names."""
 
 import ipaddress
+import os
 import re
 import subprocess
 import sys
@@ -144,7 +145,34 @@ def test_everything_that_is_mounted_is_there() -> None:
 
 def test_every_image_is_of_a_stated_version() -> None:
     for name, service in services().items():
-        assert re.search(r":v?\d+\.\d+", service["image"]), name
+        assert re.fullmatch(r"[a-z0-9/-]+:v?\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?", service["image"]), name
+
+
+def test_an_image_has_one_name_and_the_base_of_the_node_is_that_of_the_dockerfile() -> None:
+    named = re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", FILE.read_text())
+    assert len({name for name, _ in named}) == len(set(named)) == 6
+    assert f"ARG PYTHON_IMAGE={dict(named)['PYTHON_IMAGE']}\n" in (ROOT / "Dockerfile").read_text()
+    ours = {service["image"] for service in services().values() if "build" in service}
+    assert {service["image"] for service in services().values()} - ours == {
+        image for name, image in named if name != "PYTHON_IMAGE"
+    }
+
+
+def test_images_are_pinned_by_the_digests_that_a_registry_tells(tmp_path: Path) -> None:
+    """No registry is asked here: a docker that answers in its place."""
+    digest = f"sha256:{'0123456789abcdef' * 4}"
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\n[ "$1 $2 $3" = "buildx imagetools inspect" ] && echo {digest}\n')
+    docker.chmod(0o755)
+    command = ["sh", str(ROOT / "deploy" / "image-digests.sh")]
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30, env={"PATH": path}).stdout
+    lines = told.splitlines()
+    assert f"REDIS_IMAGE=redis:8.2@{digest}" in lines
+    assert f"PYTHON_IMAGE=python:3.11-slim@{digest}" in lines
+    assert len(lines) == 6
+    docker.write_text("#!/bin/sh\nexit 1\n")
+    assert subprocess.run(command, capture_output=True, check=False, timeout=30, env={"PATH": path}).returncode == 1
 
 
 def test_a_service_waits_only_for_services_that_there_are() -> None:

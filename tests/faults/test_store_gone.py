@@ -90,6 +90,26 @@ async def test_a_frozen_redis_costs_503_and_nothing_else(node: NodeUnderTest, ow
     assert (await node.client.post("/api/v1/relay", json=HELLO)).status_code == 200
 
 
+async def test_beyond_the_calls_that_may_be_under_way_a_request_is_told_that_the_node_is_busy(
+    own_redis: RedisServer,
+) -> None:
+    """It used to be told that the store was out of reach, which it was not."""
+    message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}}
+    async with running(settings_for(own_redis.url, limits=NO_LIMITS, max_in_flight=1)) as node:
+        own_redis.pause()  # so that the first call stays under way
+        *relayed, sent = await asyncio.gather(
+            node.client.post("/api/v1/relay", json=HELLO),
+            node.client.post("/api/v1/relay", json=HELLO),
+            node.client.post("/api/v1/message:send", json=message),
+        )
+        own_redis.resume()
+    refused = relayed[1]
+    assert (refused.status_code, refused.headers["x-error-code"]) == (503, "store.busy")
+    assert int(refused.headers["retry-after"]) >= 1
+    assert refused.json() == {"error": "The node is at capacity; try again."}
+    assert sent.json()["error"]["message"] == "The node is at capacity; try again."
+
+
 async def test_a_retry_after_an_unknown_outcome_writes_once(node: NodeUnderTest, own_redis: RedisServer) -> None:
     session = (await node.client.post("/api/v1/sessions")).json()
     path, key = f"/api/v1/sessions/{session['session_id']}/messages", {"idempotency-key": "line-1"}

@@ -4,6 +4,7 @@ Each case goes to a whole node with two web processes. What the parser below our
 no body of ours; what reaches our code carries its code.
 """
 
+import gzip
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +56,11 @@ GO_ON: dict[str, tuple[bytes, list[int], list[str]]] = {
         ["host.invalid"],
     ),
     "a whole chunked body": (request("POST", RELAY, JSON, CHUNKED, body=chunked(MESSAGE)), [200], []),
-    "chunked said twice": (request("POST", RELAY, JSON, CHUNKED, CHUNKED, body=chunked(MESSAGE)), [200], []),
+    "chunked in capitals": (
+        request("POST", RELAY, JSON, b"Transfer-Encoding: CHUNKED", body=chunked(MESSAGE)),
+        [200],
+        [],
+    ),
     "an unknown method": (request("FOO", RELAY), [405], ["method.unknown"]),
     "a method in lower case": (request("get"), [405], ["method.unknown"]),
     "TRACE": (request("TRACE"), [405], ["method.unknown"]),
@@ -66,7 +71,9 @@ GO_ON: dict[str, tuple[bytes, list[int], list[str]]] = {
     "an absolute URI": (request("GET", b"http://node.example/health"), [200], []),
     "a long path": (request("GET", b"/api/v1/board/" + b"a" * 20_000), [404], ["thread.unknown"]),
     "a percent-encoded NUL": (request("GET", b"/api/v1/board/%00"), [404], ["thread.unknown"]),
-    "a percent-encoded slash": (request("GET", b"/api/v1/board/a%2Freplies"), [405], ["method.unknown"]),
+    "a percent-encoded slash": (request("GET", b"/api/v1/board/a%2Freplies"), [404], ["path.spelling"]),
+    "a percent-encoded letter": (request("GET", b"/api/v1/b%6fard"), [404], ["path.spelling"]),
+    "two slashes": (request("GET", b"//api/v1/board"), [404], ["path.spelling"]),
     "a path above the root": (request("GET", b"/../../etc/passwd"), [404], ["path.unknown"]),
     "a bad percent escape": (request("GET", b"/api/v1/board/%zz"), [404], ["thread.unknown"]),
     "half a percent escape": (request("GET", b"/api/v1/board/%"), [404], ["thread.unknown"]),
@@ -137,6 +144,44 @@ END: dict[str, tuple[bytes, list[int], list[str]]] = {
         ["body.incomplete"],
     ),
     "an unknown transfer coding": (post(MESSAGE, b"Transfer-Encoding: xchunked"), [400], []),
+    # The parser takes the last coding off and hands on what is left as if it were the body.
+    "compressed and then in chunks": (
+        request("POST", RELAY, JSON, b"Transfer-Encoding: gzip, chunked", body=chunked(gzip.compress(MESSAGE))),
+        [400],
+        ["body.coding"],
+    ),
+    "plain, though said to be compressed": (
+        request("POST", RELAY, JSON, b"Transfer-Encoding: gzip, chunked", body=chunked(MESSAGE)),
+        [400],
+        ["body.coding"],
+    ),
+    "another coding in a line of its own": (
+        request("POST", RELAY, JSON, b"Transfer-Encoding: gzip", CHUNKED, body=chunked(MESSAGE)),
+        [400],
+        ["body.coding"],
+    ),
+    "another coding and a length, not hot": (
+        request(
+            "POST",
+            b"/api/v1/board",
+            JSON,
+            b"Content-Length: 9",
+            b"Transfer-Encoding: identity, chunked",
+            body=chunked(MESSAGE),
+        ),
+        [400],
+        ["body.coding"],
+    ),
+    "chunked said twice": (
+        request("POST", RELAY, JSON, CHUNKED, CHUNKED, body=chunked(MESSAGE)),
+        [400],
+        ["body.coding"],
+    ),
+    "chunked twice in a line": (
+        request("POST", RELAY, JSON, b"Transfer-Encoding: chunked, chunked", body=chunked(MESSAGE)),
+        [400],
+        ["body.coding"],
+    ),
     "a space before the colon": (post(MESSAGE, b"Transfer-Encoding : chunked"), [400], []),
     # A request that two readers could see differently ends the connection: nothing hides behind it.
     "a length and chunks": (

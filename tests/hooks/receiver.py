@@ -3,6 +3,7 @@
 import asyncio
 import json
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Self
@@ -25,6 +26,10 @@ class Receiver:
         self.messages: list[tuple[str, dict[str, Any]]] = []
         """webhook-id and body of what was answered with 2xx."""
         self.requests = 0
+        self.paths: Counter[str] = Counter()
+        """Requests by path."""
+        self.answers: dict[str, bytes] = {}
+        """Status and more header lines, for requests to some paths."""
         self.forged = 0
         self._key = VerifyKey(public_key)
         self._answer = answer
@@ -51,10 +56,14 @@ class Receiver:
             self._server.close()
             await self._server.wait_closed()
 
-    async def until(self, count: int, seconds: float = 20) -> None:
-        """Wait until that many requests have come."""
+    def url_at(self, path: str, host: str = "127.0.0.1") -> str:
+        """A URL that leads here, by any name that resolves to one of the hosts."""
+        return f"http://{host}:{self._port}{path}"
+
+    async def until(self, count: int, seconds: float = 20, path: str = "") -> None:
+        """Wait until that many requests have come, to the path if there is one."""
         async with asyncio.timeout(seconds), self._arrived:
-            await self._arrived.wait_for(lambda: self.requests >= count)
+            await self._arrived.wait_for(lambda: (self.paths[path] if path else self.requests) >= count)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):  # a sender was killed
@@ -65,15 +74,18 @@ class Receiver:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers["content-length"]))
-        status = self._answer(self.requests)
+        path = head[0].split(" ")[1]
+        answer = self.answers.get(path) or b"%d X" % self._answer(self.requests)
+        status = int(answer[:3])
         if not self._verified(headers, body):
             self.forged += 1
         elif 200 <= status < 300:
             self.messages.append((headers["webhook-id"], json.loads(body)))
-        writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+        writer.write(b"HTTP/1.1 %b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % answer)
         await writer.drain()
         async with self._arrived:
             self.requests += 1
+            self.paths[path] += 1
             self._arrived.notify_all()
 
     def _verified(self, headers: dict[str, str], body: bytes) -> bool:

@@ -90,7 +90,6 @@ async def delivering(settings: Settings) -> AsyncGenerator[Deliverer]:
     finally:
         stop.set()
         await running
-        resolver.close()
         await store.close()
 
 

@@ -13,10 +13,26 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from node.hooks.addresses import Address
 from node.hooks.envelope import Envelope
 from node.hooks.guard import MAX_READ
+from node.hooks.lookup import NotLookedUp
 from node.hooks.resolve import Resolver
-from node.hooks.sender import Deadlines, Delivered, Failed, Gone, Outcome, Refused, Retry, Sender, delay, retry_after
+from node.hooks.sender import (
+    Deadlines,
+    Delivered,
+    Failed,
+    Gone,
+    Later,
+    Outcome,
+    Refused,
+    Retry,
+    Sender,
+    Throttled,
+    Unreachable,
+    delay,
+    retry_after,
+)
 from node.hooks.target import Policy, parse
 from node.sign.node import NodeKey
 from tests.hooks.network import Answer, Dialler, FakeResolver, never, receiver, repeats, says, silence
@@ -98,7 +114,7 @@ ANSWERS: dict[str, tuple[Answer, Outcome]] = {
     "304": (answers("304 Not Modified"), Failed("answered 304", 304)),
     "400": (answers("400 Bad Request"), Failed("answered 400", 400)),
     "404": (answers("404 Not Found"), Failed("answered 404", 404)),
-    "429": (answers("429 Too Many Requests", "Retry-After: 120"), Retry("answered 429", 120.0)),
+    "429": (answers("429 Too Many Requests", "Retry-After: 120"), Throttled("answered 429", 120.0)),
     "503 with no sensible time": (answers("503 Busy", "Retry-After: soon"), Retry("answered 503")),
     "503 with an age": (answers("503 Busy", "Retry-After: 999999999999"), Retry("answered 503", 86400.0)),
     "500": (answers("500 Oops"), Retry("answered 500")),
@@ -252,3 +268,26 @@ def test_retry_after_is_seconds_or_a_date():
 @pytest.mark.parametrize(("asked", "waits"), [(None, 60), (0, 60), (59, 60), (90, 90), (120, 120), (86400, 120)])
 def test_a_receiver_can_stretch_the_schedule_to_twice_its_length(asked: float | None, waits: float):
     assert delay(60, asked) == waits
+
+
+async def test_only_what_nobody_took_the_connection_for_is_held_against_the_address(tmp_path: Path):
+    dialler = Dialler(dead=["127.0.0.2"])
+    nobody = parse("http://127.0.0.2:8080/", PRIVATE)
+    assert isinstance(await sender(PRIVATE, dialler).send(nobody, ENVELOPE), Unreachable)
+    tls, trusting = certificate(tmp_path, "other.example")
+    async with receiver(silence, tls) as server:
+        target = parse(f"https://agent.example:{server.port}/", PRIVATE)
+        resolver = FakeResolver(agent_example="127.0.0.1")
+        wrong_name = await sender(PRIVATE, Dialler(), resolver, tls=trusting).send(target, ENVELOPE)
+    unknown = await sender(PRIVATE, Dialler()).send(target, ENVELOPE)
+    for outcome in (wrong_name, unknown):
+        assert isinstance(outcome, Retry)
+        assert not isinstance(outcome, Unreachable)
+
+
+async def test_what_this_node_could_not_look_up_was_not_tried():
+    async def busy(host: str, client: str = "") -> list[Address]:
+        raise NotLookedUp(host)
+
+    target = parse("https://agent.example/hook", POLICY)
+    assert isinstance(await sender(POLICY, Dialler(), busy).send(target, ENVELOPE), Later)

@@ -191,6 +191,9 @@ async def artifacts(node: NodeUnderTest) -> None:
         "digest_sha256": digest.hex(),
     }
     field = f"sha-256=:{b64encode(digest).decode()}:"
+    async with node.client_at("2001:db8:1:2::3") as of_a_network:
+        made = await of_a_network.post("/api/v1/artifacts", json=body, headers={"content-digest": field})
+        assert made.status_code == 201
     manifest = await call(node, "POST", "/api/v1/artifacts", body, content_digest=field)
     path = f"/api/v1/artifacts/{manifest['id']}"
     upload = await node.client.put(manifest["upload_url"], content=BYTES, headers=manifest["upload_headers"])

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from node.config import Limits
+from tests.node_under_test import SECRET
 from tests.nodes import NodeProcess
 from tests.servers import RedisServer, until
 
@@ -19,7 +20,7 @@ def two_processes(folder: Path, **settings: str) -> Generator[NodeProcess]:
     """A node that serves, without limits."""
     command = (sys.executable, "-m", "node", "web")
     with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
-        node.start(RELAY_REDIS_URL=redis.url, RELAY_SECRET="a secret of the tests", **NO_LIMITS, **settings)
+        node.start(RELAY_REDIS_URL=redis.url, RELAY_SECRET=SECRET, **NO_LIMITS, **settings)
         until(lambda: _answers(node), f"{node.url} answers")
         yield node
 

@@ -1,5 +1,6 @@
 """/api/v1/mcp as HTTP: methods, headers, revisions, and which pages may call."""
 
+import json
 from typing import Any
 
 import pytest
@@ -34,6 +35,12 @@ async def test_a_client_that_takes_only_events_gets_one_event(node: NodeUnderTes
     response = await post(node, PING, accept="text/event-stream")
     assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream")
     assert response.text == 'event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\n\n'
+
+
+async def test_of_a_header_that_comes_twice_the_first_counts_as_everywhere(node: NodeUnderTest) -> None:
+    twice = [("content-type", "application/json"), ("accept", "application/json"), ("accept", "text/event-stream")]
+    response = await node.client.post(PATH, content=json.dumps(PING), headers=twice)
+    assert response.headers["content-type"] == "application/json"
 
 
 async def test_a_client_that_takes_neither_is_refused(node: NodeUnderTest) -> None:

@@ -161,7 +161,6 @@ def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
         writer.join()
         assert made.returncode == 0, made.stderr
         assert json.loads(made.stdout)["blobs"] == 1
-    assert (backup / "secret").stat().st_mode & 0o777 == 0o600
     assert not (old / "redis" / "dump.rdb").exists()
 
     restored = command(new, "restore", str(backup))
@@ -211,6 +210,51 @@ async def test_every_primary_of_a_cluster_is_copied(tmp_path: Path) -> None:
     assert set(heads) <= {b"REDIS", b"VALKE"}
     with pytest.raises(BackupError, match="cluster"):
         restore(Settings(data_dir=tmp_path / "new"), tmp_path / "backup")
+
+
+def watched(directory: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The mode of each file below `directory` when it was made, before anything was written to it."""
+    modes: dict[str, int] = {}
+    made = os.open
+
+    def make(name: str, flags: int, mode: int = 0o777) -> int:
+        descriptor = made(name, flags, mode)
+        if flags & os.O_CREAT and directory in Path(name).parents:
+            modes[str(Path(name).relative_to(directory))] = os.fstat(descriptor).st_mode & 0o777
+        return descriptor
+
+    monkeypatch.setattr(os, "open", make)
+    return modes
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["a directory that is there", "a new directory"])
+async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
+    tmp_path: Path, empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    settings = Settings(redis_url=empty_redis.url, data_dir=data)
+    (data / "blobs" / "ab").mkdir(parents=True)
+    for name in ("secret", "signing-key", "blobs/ab/an-artifact"):
+        (data / name).write_text("bytes")  # of mode 0644: what is copied says nothing of the copy
+    if is_there:
+        backup.mkdir(mode=0o755)
+    old = os.umask(0)
+    try:
+        modes = watched(backup, monkeypatch)
+        store = await connect(empty_redis.url, timeout=5, max_in_flight=64)
+        await back_up(settings, store, backup)
+        await store.close()
+        monkeypatch.undo()
+        restore(Settings(data_dir=tmp_path / "new"), backup)
+    finally:
+        os.umask(old)
+    files = ("redis-0.rdb", "secret", "signing-key", "blobs/ab/an-artifact", "backup.json.new")
+    assert modes == dict.fromkeys(files, 0o600)
+    for directory in (backup, tmp_path / "new"):
+        assert directory.stat().st_mode & 0o777 == 0o700
+        found = {path.name: path.stat().st_mode & 0o777 for path in directory.rglob("*") if path.is_file()}
+        assert found.pop("appendonly.aof.manifest", 0o600)
+        assert set(found.values()) == {0o600}
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from node.capacity import Capacity
 from node.config import Limit, Limits
-from node.ops.memory import ALL, GROWTH, Watch, memory_of
-from node.store import keys
+from node.ops.memory import Watch, memory_of
+from node.share.capacity import Capacity
+from node.share.cost import Alarm, refused_from
 from tests.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.servers import RedisServer
 from tests.tasks.calls import act, offered
@@ -110,11 +110,20 @@ async def test_new_sessions_and_threads_are_refused_first_and_taken_again(
 async def test_the_alarm_does_not_flutter(full_node: NodeUnderTest, small: RedisServer) -> None:
     capacity = Capacity()
     watch = Watch(full_node.store, full_node.settings, capacity)
-    for share, refused in ((0.78, ()), (0.82, GROWTH), (0.77, GROWTH), (0.92, ALL), (0.87, ALL), (0.72, ())):
+    for share, stage in (
+        (0.78, Alarm.NEVER),
+        (0.82, Alarm.FIRST),
+        (0.77, Alarm.FIRST),
+        (0.92, Alarm.SECOND),
+        (0.87, Alarm.SECOND),
+        (0.96, Alarm.THIRD),
+        (0.92, Alarm.THIRD),
+        (0.72, Alarm.NEVER),
+    ):
         small.do("DEL", "filling")
         fill(small, share)
         await watch.look()
-        assert set(capacity.refused) == set(refused), share
+        assert set(capacity.refused) == set(refused_from(stage)), share
 
 
 @pytest.mark.parametrize(
@@ -137,7 +146,7 @@ async def test_the_fullest_primary_counts(full_node: NodeUnderTest, monkeypatch:
     monkeypatch.setattr(full_node.store, "everywhere", everywhere)
     capacity = Capacity()
     await Watch(full_node.store, full_node.settings, capacity).look()
-    assert set(capacity.refused) == set(GROWTH)
+    assert set(capacity.refused) == set(refused_from(Alarm.FIRST))
 
 
 async def test_totals_of_the_node_are_held(empty_redis: RedisServer) -> None:
@@ -220,18 +229,3 @@ async def test_a_thread_that_is_asked_for_again_counts_once(empty_redis: RedisSe
         ids = [(await node.client.post("/api/v1/board", json=THREAD, headers=key)).json()["id"] for _ in "123"]
         assert len(set(ids)) == 1
         assert (await post(node, "/api/v1/board", THREAD))[0] == 201
-
-
-async def test_large_bodies_are_counted_and_small_ones_are_not(empty_redis: RedisServer) -> None:
-    async with running(settings_for(empty_redis.url, limits=FREE, client_bytes=25_000)) as node:
-        text = "Please read this long report about solar panels. "
-        for number in range(2):
-            assert (await post(node, "/api/v1/relay", {"message": text * 200, "n": number}))[0] == 200
-        assert await post(node, "/api/v1/relay", {"message": text * 200, "n": 2}) == (429, "quota.bytes")
-        task = await offered(node)
-        claim = (await act(node, task, "claim", assignee_id="ann")).json()
-        done = {"claim_token": claim["claim_token"], "result_payload": "x" * 9000}
-        assert await post(node, f"/api/v1/tasks/{task['id']}/complete", done) == (429, "quota.bytes")
-        assert (await post(node, "/api/v1/relay", {"message": text}))[0] == 200
-        key = keys.byte_count(keys.partition_of("203.0.113.7"), "203.0.113.7")
-        assert 86_000_000 < int(await node.store.command("PTTL", key)) <= 86_400_000  # type: ignore[arg-type]

@@ -224,6 +224,35 @@ def test_another_path_is_unknown(served: tuple[NodeProcess, AdminPort]) -> None:
     assert served[1].get("/")[0] == 404
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:9100", "10.244.1.7:9100", "[fd00::7]:9100", "web-1:9100"])
+def test_whoever_watches_the_node_asks_by_address_or_by_a_name_of_the_machine(
+    served: tuple[NodeProcess, AdminPort], host: str
+) -> None:
+    """Kubernetes asks by the pod's address, Prometheus in a composition by the name of the service."""
+    for path in ("/metrics", "/live"):
+        assert served[1].get(path, Host=host)[0] == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:9100", "127.0.0.1.evil.example", "evil.example.", "["])
+def test_a_page_that_rebinds_its_name_to_the_port_reads_nothing(
+    served: tuple[NodeProcess, AdminPort], host: str
+) -> None:
+    for path in ("/metrics", "/live", "/ready", "/"):
+        status, _, body = served[1].get(path, Host=host)
+        assert status == 421
+        assert b"RELAY_ADMIN_NAMES" in body
+
+
+def test_the_operator_may_name_the_port(tmp_path: Path, shared_redis: RedisServer) -> None:
+    names = "node-1.relay.internal, metrics.example"
+    node, admin = started(tmp_path, "worker", RELAY_REDIS_URL=shared_redis.url, RELAY_ADMIN_NAMES=names)
+    with node:
+        until(lambda: admin.answers("/live", 200), "the worker has been heard of")
+        assert admin.get("/live", Host="Node-1.relay.internal:9100")[0] == 200
+        assert admin.get("/live", Host="metrics.example")[0] == 200
+        assert admin.get("/live", Host="relay.internal")[0] == 421
+
+
 def test_the_web_processes_and_the_worker_tell_each_for_themselves(tmp_path: Path, shared_redis: RedisServer) -> None:
     given = {"RELAY_REDIS_URL": shared_redis.url, "RELAY_DRAIN_SECONDS": "5"}
     web, web_admin = started(tmp_path / "web", "web", **given)

@@ -103,6 +103,31 @@ async def test_people_read_a_line_for_each_post(
     assert second.endswith(": unsigned")
 
 
+OBEYED = [*map(chr, (*range(0x20), *range(0x7F, 0xA0))), *"\u061c\u200e\u200f\u202a\u202e\u2066\u2069\u2028\u2029"]
+"""What a terminal could obey: control characters of both sets, direction marks, separators of lines."""
+
+
+@pytest.mark.parametrize("kind", ["unsigned", "false", "signed"])
+async def test_nothing_that_another_node_says_moves_a_terminal(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    said = "before" + "".join(OBEYED) + "\x1b]0;title\x07after"
+    record: dict[str, Any] = {"id": said, "title": said, "body": said, "author": said}
+    if kind == "false":
+        record |= {"signature": {said: said, "key": said, "input": said, "base": said}, "is_signed": True}
+    if kind == "signed":
+        record = (await send(node, signed(BOARD, QUESTION))).json() | {"id": said}
+    status, (verdict,) = await verified(record, tmp_path, capsys)
+    assert (verdict["id"], verdict["outcome"]) == (said, kind)
+    file = str(tmp_path / "record.json")
+    for form in ([file, "--json"], [file]):
+        assert await asyncio.to_thread(main, ["verify", *form]) == status
+        shown = capsys.readouterr().out
+        assert [character for character in OBEYED if character in shown.replace("\n", "")] == []
+    assert shown.count("\n") == 1
+    assert shown.startswith("thread before")
+
+
 async def test_what_a_node_changed_is_found_out(node: NodeUnderTest) -> None:
     thread = await thread_with_replies(node)
     reply = thread["replies"][0]
@@ -233,6 +258,7 @@ async def test_a_node_that_repeats_its_replies_does_not_hold_us_up(node: NodeUnd
     [
         (200, b"<html>", "it is not JSON"),
         (200, b"[" * 200_000, "it is not JSON"),
+        (200, b'{"id": "\\ud800", "title": "t"}', "it is not JSON"),
         (200, b"[]", "it holds no thread, reply or task"),
         (200, b'{"id": 1}', "it holds no thread, reply or task"),
         (200, b'{"title": "t", "replies": [1]}', "its replies cannot be read"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from node.text.prose import payload_is_english
 from tests.node_under_test import NodeUnderTest, until
 
 RELAY = "/api/v1/relay"
@@ -188,6 +189,23 @@ async def test_what_nobody_sees_is_not_shown_on_the_board_and_kept_as_sent(node:
 )
 async def test_words_that_only_the_thread_would_show_are_not_shown(node: NodeUnderTest, text: str) -> None:
     response = await node.client.post(RELAY, json={"message": text})
+    thread = (await node.client.get(response.json()["post_url"])).json()
+    assert (thread["title"], thread["body"]) == ("Untitled message", "")
+
+
+async def test_a_name_that_could_be_taken_for_another_is_not_shown(node: NodeUnderTest) -> None:
+    ack = (await node.client.post(RELAY, json=HELLO | {"author": "\u0410dmin (node operator)"})).json()
+    assert (await node.client.get(ack["post_url"])).json()["author"] is None
+
+
+async def test_of_many_long_fields_nothing_is_shown_that_would_not_pass_by_itself(node: NodeUnderTest) -> None:
+    """Each field beyond the first two is looked at less closely, the more there are: one of these passes so."""
+    english = "The planner hands out small pieces of work and collects the results in a session. "
+    foreign = "El servidor funciona de nuevo y todos los agentes recibieron el mensaje de hoy. "
+    fields = dict.fromkeys(("title", "body", "goal", "notes", "summary", "task", "input", "output"), english * 4)
+    payloads = ({**fields, "content": (english + foreign) * 20 + str(number)} for number in range(1_000))
+    response = await node.client.post(RELAY, json=next(filter(payload_is_english, payloads)))
+    assert response.status_code == 200
     thread = (await node.client.get(response.json()["post_url"])).json()
     assert (thread["title"], thread["body"]) == ("Untitled message", "")
 

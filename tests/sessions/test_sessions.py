@@ -158,6 +158,16 @@ async def test_what_nobody_sees_is_taken_out_of_a_line_and_refused_in_a_name(nod
     assert (await node.client.post(SESSIONS, json={"label": "\u00ad"})).status_code == 422
 
 
+async def test_no_name_beside_a_line_can_be_taken_for_another(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    response = await node.client.post(messages(session), json={"body": "hello", "author": "pl\u0430nner"})
+    assert response.status_code == 422
+    (issue,) = response.json()["detail"]
+    assert issue["loc"] == ["body", "author"]
+    assert "must not mix alphabets" in issue["msg"]
+    assert (await node.client.post(messages(session), json={"body": "hello", "author": "Иван"})).status_code == 200
+
+
 async def destroy(node: NodeUnderTest, session: dict[str, Any]) -> None:
     response = await node.client.post(
         f"{SESSIONS}/{session['session_id']}/destroy", json={"destroy_token": session["destroy_token"]}

@@ -85,12 +85,16 @@ async def told(store: Store, task_id: str) -> list[dict[str, str]]:
 def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None) -> Tasks:
     """The service on a store, in a node that holds these artifacts."""
 
-    async def unknown(ids: Sequence[str]) -> list[str]:
-        return [artifact for artifact in ids if artifact not in artifacts]
+    async def statuses(ids: Sequence[str]) -> dict[str, str]:
+        return {artifact: "available" for artifact in ids if artifact in artifacts}
 
     settings = Settings(secret=SECRET, base_url="http://node.example")
     return Tasks(
-        through or TaskStore(store, settings.idempotency_ttl), settings, Tokens(SECRET), TargetPolicy(settings), unknown
+        through or TaskStore(store, settings.idempotency_ttl),
+        settings,
+        Tokens(SECRET),
+        TargetPolicy(settings),
+        statuses,
     )
 
 

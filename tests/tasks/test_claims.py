@@ -78,6 +78,12 @@ async def test_the_header_counts_as_the_key_of_a_claim(node: NodeUnderTest) -> N
     assert answers[0].json() == answers[1].json()
 
 
+async def test_a_worker_cannot_claim_under_a_name_that_looks_like_another(node: NodeUnderTest) -> None:
+    response = await act(node, await offered(node), "claim", assignee_id="summ\u0430ry-agent")
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", "assignee_id"]
+
+
 async def test_the_key_of_a_claim_is_good_for_its_assignee_only(node: NodeUnderTest) -> None:
     task = await offered(node)
     await act(node, task, "claim", assignee_id="summary-agent", idempotency_key="k1")

@@ -64,6 +64,8 @@ async def test_a_record_shows_neither_tokens_nor_keys_nor_the_callback(node: Nod
         ("title", "Summarise \u202ea report"),
         ("title", "\u2060"),
         ("publisher_id", "agent\u200b-7"),
+        ("publisher_id", "\u0430gent-7"),
+        ("title", "Summarise a rep\u043ert"),
         ("title", 7),
         ("description", "x" * 20_001),
         ("idempotency_key", ""),

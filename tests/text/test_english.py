@@ -1,5 +1,9 @@
 """One text: what the gate takes, what it refuses, and what it is known to get wrong."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -208,6 +212,18 @@ def test_a_mebibyte_of_one_character_does_not_make_it_raise(character: str) -> N
 )
 def test_malformed_or_deep_json_is_judged_as_text(text: str) -> None:
     assert text_payload_is_english(text)
+
+
+def test_who_only_wants_readable_text_loads_no_detector() -> None:
+    program = "import sys, node.text, node.text.plain, node.text.lines; print('gcld3' in sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "False\n"
 
 
 def test_loading_it_twice_does_no_harm() -> None:

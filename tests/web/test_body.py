@@ -10,6 +10,7 @@ from node.refusal import Refused
 from node.web import http
 from node.web.deadline import Deadlines
 from node.web.http import FIRST, Message, Request, receive_all
+from tests.servers import eventually
 
 GONE: Message = {"type": "http.disconnect"}
 
@@ -108,3 +109,55 @@ async def test_an_app_for_which_nothing_was_asked_begins_at_the_beginning() -> N
     client = Client(piece(b"one"), GONE)
     receive = receive_all(client.scope, client.receive)
     assert [await receive(), await receive()] == [piece(b"one"), GONE]
+
+
+async def test_a_body_that_nobody_read_is_taken_off_the_connection() -> None:
+    client = Client(piece(b"one, "), piece(b"two"), length=8)
+    assert client.request.is_unread
+    assert await client.request.read_off()
+    assert client.received == 2
+    assert not client.request.is_unread
+
+
+async def test_a_body_that_came_while_its_request_was_held_is_not_waited_for_again() -> None:
+    gone: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    messages = [piece(b"half"), piece(b"", more=False)]
+
+    async def receive() -> Message:
+        return messages.pop(0) if messages else await gone
+
+    request = Request(
+        {"method": "GET", "path": "/", "headers": [(b"content-length", b"4")]}, receive, "", "", Deadlines()
+    )
+    news: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def wait() -> str:
+        return await news
+
+    held = asyncio.ensure_future(request.held(30, wait()))
+    await eventually(lambda: not messages)
+    news.set_result("news")
+    assert await held == "news"
+    assert not request.is_unread
+
+
+async def test_a_body_that_was_given_up_is_not_read_on() -> None:
+    client = Client(piece(bytes(http.BODY_LIMIT + 1)), piece(b"more"))
+    with pytest.raises(Refused, match=r"body\.too_large"):
+        await client.request.body()
+    assert not await client.request.read_off()
+    assert client.received == 1
+
+
+async def test_a_compressed_body_is_taken_off_too() -> None:
+    client = Client(piece(b"zip"), length=3)
+    client.request = Request(
+        {**client.scope, "headers": [*client.scope["headers"], (b"content-encoding", b"gzip")]},
+        client.receive,
+        "",
+        "",
+        Deadlines(),
+    )
+    with pytest.raises(Refused, match=r"body\.encoded"):
+        await client.request.body()
+    assert await client.request.read_off()

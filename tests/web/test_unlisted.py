@@ -23,9 +23,18 @@ async def test_no_cache_keeps_what_only_an_id_leads_to(node: NodeUnderTest) -> N
     session = (await made(node, "/api/v1/sessions", {})).json()["session_id"]
     private = (await made(node, "/api/v1/relay", {"message": "Hello there", "public": False})).json()["reference_id"]
     artifact = (await made(node, "/api/v1/artifacts", ARTIFACT, **DIGEST)).json()["id"]
-    for path in (f"sessions/{session}/messages", f"relay/{private}", f"artifacts/{artifact}"):
-        response = await node.client.get(f"/api/v1/{path}")
-        assert (response.status_code, response.headers["cache-control"]) == (200, "no-store"), path
+    task = (await made(node, "/api/v1/message:send", {"message": MESSAGE})).json()["task"]
+    reads = (f"sessions/{session}/messages", f"relay/{private}", f"artifacts/{artifact}", f"tasks/{task['id']}")
+    for path in (*reads, f"tasks?contextId={task['contextId']}"):
+        for headers in ({}, {"a2a-version": "1.0"}):
+            response = await node.client.get(f"/api/v1/{path}", headers=headers)
+            assert (response.status_code, response.headers["cache-control"]) == (200, "no-store"), path
+
+
+async def test_a_contract_is_public_and_may_be_kept(node: NodeUnderTest) -> None:
+    task = (await made(node, "/api/v1/tasks", {"publisher_id": "p", "title": "Translate a memo"})).json()["id"]
+    for headers in ({}, {"a2a-version": "1.0"}):
+        assert "cache-control" not in (await node.client.get(f"/api/v1/tasks/{task}", headers=headers)).headers
 
 
 async def test_an_id_that_one_is_given_says_nothing_of_the_next_one(node: NodeUnderTest) -> None:

@@ -1,0 +1,163 @@
+"""What the largest permitted request of each operation costs the node: the figures of docs/threat-model.md.
+
+    python -m bench.worst [--count 20]
+
+Each is sent `--count` times to a whole node (one web process, a worker, an embedded Redis), one after the other. Shown
+is the processor time of each part for one of them, until the worker has done what follows, and the memory by which
+Redis grew. Limits are off; a busy machine makes the figures larger, by a third at most.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench import meter, node
+from bench.client import request
+from bench.payload import SENTENCES, encoded, sentence
+from bench.server import Server, ask
+
+QUIET = 1.5
+"""Seconds without work of the worker's after which it is done with what was sent."""
+
+MIB = 1024 * 1024
+PROSE = " ".join(SENTENCES)
+
+LARGE = 50
+"""Threads, and replies to one of them, of the largest size that are there before: half of what a page can show."""
+
+Make = Callable[[int], bytes]
+
+
+class Created(msgspec.Struct):
+    """What an answer says of what it made."""
+
+    id: str = ""
+    session_id: str = ""
+    claim_token: str = ""
+
+
+def prose(number: int, size: int) -> str:
+    """English of so many characters, none alike."""
+    return (f"{sentence(number)} Note {number}. " + PROSE * (size // len(PROSE) + 1))[:size]
+
+
+def post(path: str, body: object) -> bytes:
+    return request("POST", path, encoded(body))
+
+
+def always(wire: bytes) -> Make:
+    return lambda _number: wire
+
+
+async def made(server: Server, path: str, body: object) -> Created:
+    """What a request made. Raises TypeError if it was refused."""
+    status, answer = await ask(server, post(path, body), 30)
+    if status >= 300:
+        raise TypeError(f"{path}: {status} {answer[:200]!r}")
+    return msgspec.json.decode(answer, type=Created)
+
+
+async def settled(server: Server) -> meter.Usage:
+    """The counters once the worker rests."""
+    before, since = meter.usage(server), time.monotonic()
+    while time.monotonic() - since < QUIET:
+        await asyncio.sleep(0.1)
+        now = meter.usage(server)
+        if now.cpu.get("worker", 0) - before.cpu.get("worker", 0) > 0.01 * QUIET:
+            before, since = now, time.monotonic()
+    return meter.usage(server)
+
+
+async def weigh(server: Server, name: str, count: int, make: Make) -> None:
+    """One row."""
+    before = await settled(server)
+    held = _redis_memory(server)
+    for number in range(count):
+        status, answer = await ask(server, make(number), 30)
+        if status >= 500:
+            raise TypeError(f"{name}: {status} {answer[:200]!r}")
+    used = (await settled(server)).since(before)
+    web, worker, redis = (1000 * used.cpu.get(role, 0.0) / count for role in ("web", "worker", "redis"))
+    kept = (_redis_memory(server) - held) / count / 1024
+    print(f"| {name} | {web:.1f} | {worker:.1f} | {redis:.1f} | {kept:.0f} |", flush=True)
+
+
+def _redis_memory(server: Server) -> int:
+    return int(meter.info(server.redis, "memory")["used_memory"]) if server.redis else 0
+
+
+async def requests(server: Server) -> Sequence[tuple[str, Make]]:
+    """The largest request of each operation, after what they need is there."""
+    thread = (await made(server, "/api/v1/board", {"title": "A long thread", "body": prose(0, 20_000)})).id
+    for number in range(LARGE):
+        await made(server, f"/api/v1/board/{thread}/replies", {"body": prose(number, 20_000)})
+        await made(server, "/api/v1/board", {"title": sentence(number), "body": prose(number, 20_000)})
+    session = (await made(server, "/api/v1/sessions", {})).session_id
+    tasks = [
+        (await made(server, "/api/v1/tasks", {"publisher_id": "p", "title": sentence(number)})).id
+        for number in range(200)
+    ]
+    claims = [(await made(server, f"/api/v1/tasks/{task}/claim", {"assignee_id": "a"})).claim_token for task in tasks]
+    objects = b'{"a":' + b"[" + b",".join([b"{}"] * 300_000) + b"]}"
+    long = "x" * (MIB - 200)
+    message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": prose(1, MIB - 2000)}]}}
+    return (
+        ("relay, public, 1 MiB", lambda n: post("/api/v1/relay", {"message": prose(n, MIB - 100)})),
+        ("relay, 1 MiB of small objects (refused)", always(request("POST", "/api/v1/relay", objects))),
+        (
+            "board thread, 20,000 characters",
+            lambda n: post("/api/v1/board", {"title": sentence(n), "body": prose(n, 20_000)}),
+        ),
+        ("reply, 20,000 characters", lambda n: post(f"/api/v1/board/{thread}/replies", {"body": prose(n, 20_000)})),
+        ("read of a thread, 50 replies of 20,000", always(request("GET", f"/api/v1/board/{thread}"))),
+        ("list of 50 threads of 20,000", always(request("GET", "/api/v1/board?limit=100"))),
+        (
+            "search, limit 50",
+            lambda n: post(
+                "/api/v1/board/search", {"query": f"zebra qqqqq{n} {sentence(n)}", "limit": 50, "threshold": 0.1}
+            ),
+        ),
+        ("search page", lambda n: request("GET", f"/board?q=zebra+qqqqq{n}")),
+        (
+            "task, description of 20,000",
+            lambda n: post("/api/v1/tasks", {"publisher_id": "p", "title": "t", "description": prose(n, 20_000)}),
+        ),
+        ("claim (lost)", lambda n: post(f"/api/v1/tasks/{tasks[n]}/claim", {"assignee_id": "b"})),
+        (
+            "complete, result of 1 MiB",
+            lambda n: post(
+                f"/api/v1/tasks/{tasks[n]}/complete", {"claim_token": claims[n], "result_payload": {"text": long}}
+            ),
+        ),
+        ("session", always(post("/api/v1/sessions", {"ttl_seconds": 60}))),
+        (
+            "session line, 65,536 characters",
+            always(post(f"/api/v1/sessions/{session}/messages", {"body": long[:65536]})),
+        ),
+        ("session poll, 30 lines of 65,536", always(request("GET", f"/api/v1/sessions/{session}/messages"))),
+        ("message:send, 1 MiB", always(post("/api/v1/message:send", message))),
+        ("home page", always(request("GET", "/"))),
+        ("thread page", always(request("GET", f"/board/{thread}"))),
+        ("openapi.json", always(request("GET", "/openapi.json"))),
+        ("unknown path", always(request("GET", "/nothing/here"))),
+    )
+
+
+async def main(count: int) -> None:
+    """Print the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with node.running(Path(folder), {}) as server:
+            print("| Request | web ms | worker ms | Redis ms | kept kB |\n|---|---|---|---|---|")
+            for name, make in await requests(server):
+                await weigh(server, name, count, make)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="What the largest permitted request of each operation costs.")
+    parser.add_argument("--count", type=int, default=20, help="requests of each kind")
+    asyncio.run(main(parser.parse_args().count))

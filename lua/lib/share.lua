@@ -1,0 +1,41 @@
+-- share(all, own, turns, count, window, most, at, opens) -> 0 (go on, and that is counted) | milliseconds to wait
+-- One place in a sliding log of at most `count` in `window` that many share; before the time `opens` (ms) there is
+-- none. One of them may have `most` places; if that is 0, twice as many as are still free: alone about two thirds, of
+-- two each two fifths, and always some are left for whoever comes next.
+-- Whoever has to wait is given a turn behind all others of its own that wait, as far apart as its share allows: so
+-- each asks once or twice, however many wait. A count of 0 means no limit.
+local function share(all, own, turns, count, window, most, at, opens)
+  count, window, most = tonumber(count), tonumber(window), tonumber(most)
+  if count == 0 then return math.max(0, opens - at) end
+
+  local used = {}
+  for place, log in ipairs({all, own}) do
+    local oldest = redis.call('LINDEX', log, -1)
+    while oldest and at - oldest >= window do
+      redis.call('RPOP', log)
+      oldest = redis.call('LINDEX', log, -1)
+    end
+    used[place] = redis.call('LLEN', log)
+  end
+  local free, mine = count - used[1], used[2]
+
+  local earliest
+  if opens > at then
+    earliest = opens
+  elseif free < 1 or (most == 0 and mine > 2 * free) then
+    earliest = redis.call('LINDEX', all, -1) + window
+  elseif most > 0 and mine >= most then
+    earliest = redis.call('LINDEX', own, -1) + window
+  else
+    for _, log in ipairs({all, own}) do
+      redis.call('LPUSH', log, at)
+      redis.call('PEXPIRE', log, window)
+    end
+    return 0
+  end
+
+  local turn = math.max(earliest, tonumber(redis.call('GET', turns) or 0))
+  local next_turn = turn + window / (most > 0 and most or math.max(1, (free + mine) * 2 / 3))
+  redis.call('SET', turns, string.format('%.0f', next_turn), 'PX', string.format('%.0f', next_turn - at))
+  return math.max(1, math.floor(turn - at))
+end

@@ -1,0 +1,77 @@
+"""Short texts that others see beside their own: names and titles, and what makes one not fair to show.
+
+A name may be in any language, but none of its words in two alphabets that look alike: `Аdmin` with a Cyrillic А. Words
+that mix Latin with scripts it is not confused with are usual (`3Dプリンタ`) and stay (after Unicode TR39, section 5.2).
+Not here: what is not seen at all (`plain`).
+"""
+
+import re
+
+from node.refusal import Invalid
+from node.text.characters import MARKS
+from node.text.plain import MOST_MARKS, is_one_line
+
+_WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*")
+_LATIN = re.compile("[A-Za-zªº\u00c0-\u024f\u1e00-\u1eff\u2c60-\u2c7f\ua722-\ua7ff\ufb00-\ufb06\uff21-\uff5a]")
+_ALPHABETS = (
+    _LATIN,
+    re.compile("[\u0370-\u03e1\u03f0-\u03ff\u1f00-\u1fff]"),  # Greek
+    re.compile("[\u0400-\u052f\u1c80-\u1c8f\ua640-\ua69f]"),  # Cyrillic
+    re.compile("[\u0531-\u0588]"),  # Armenian
+    re.compile("[\u13a0-\u13ff\uab70-\uabbf]"),  # Cherokee
+    re.compile("[\u03e2-\u03ef\u2c80-\u2cff]"),  # Coptic
+    re.compile("[\ua4d0-\ua4ff]"),  # Lisu
+)
+"""Alphabets whose letters are taken for each other's."""
+
+_SYMBOLS = re.compile("[ΓΔΘΛΞΠΣΦΨΩδθλμξπφψ]")
+"""Greek letters that look like no Latin one: units and quantities, part of English words (μm, Δt)."""
+_TITLE_SYMBOLS = re.compile("[ΓΔΘΛΞΠΣΦΨΩα-νξ-ω]")
+"""In a title, any but the twins of Latin letters: TNFα, NF-κB."""
+
+_TWINS = re.compile("[аеорсухѕіјһԁԛԝӏАВСЕНІЈКМОРЅТХУԌԚԜαικνορυχϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]{2,}")
+"""A word that could be read as Latin from its first to its last letter."""
+
+
+def require_line(field: str, value: str) -> None:
+    """Raise Invalid for what is not one line of visible characters."""
+    if not is_one_line(value):
+        raise Invalid.field(
+            "body",
+            field,
+            msg=f"must be one line without control or invisible characters or more than {MOST_MARKS} marks on a letter",
+        )
+
+
+def require_name(field: str, value: str) -> None:
+    """Raise Invalid for what could be taken for another name."""
+    require_line(field, value)
+    if mixes_alphabets(value):
+        raise _mixed(field)
+
+
+def require_title(field: str, value: str) -> None:
+    """Raise Invalid for a title with a word that could be taken for another."""
+    require_line(field, value)
+    if not value.isascii() and any(map(_is_mixed, _WORD.findall(_TITLE_SYMBOLS.sub("", value)))):
+        raise _mixed(field)
+
+
+def mixes_alphabets(name: str) -> bool:
+    """Whether a word is in two alphabets that look alike, or one that looks Latin stands beside words that are."""
+    if name.isascii():
+        return False
+    words = _WORD.findall(_SYMBOLS.sub("", name))
+    return any(map(_is_mixed, words)) or (any(map(_TWINS.fullmatch, words)) and any(map(_LATIN.search, words)))
+
+
+def _is_mixed(word: str) -> bool:
+    return sum(alphabet.search(word) is not None for alphabet in _ALPHABETS) > 1
+
+
+def _mixed(field: str) -> Invalid:
+    return Invalid.field(
+        "body",
+        field,
+        msg="must not mix alphabets that look alike, such as Latin and Cyrillic: write each word in its own",
+    )

@@ -1,0 +1,46 @@
+"""What an English sentence says of other languages: the words it quotes from them, and their own names.
+
+Here: setting them apart from the sentence that carries them. Not here: how much of it they may be (`verdict`).
+"""
+
+import re
+
+_LATIN_NAMES = """
+    afrikaans asturianu azərbaycanca bahasa bokmål bosanski brezhoneg castellano català čeština corsu crnogorski cymraeg
+    dansk deutsch eesti español esperanto euskara filipino français frysk furlan føroyskt gaeilge gàidhlig galego
+    guarani hausa hrvatski igbo ikinyarwanda indonesia íslenska isixhosa isizulu italiano jawa kiswahili kreyòl kurdî
+    latina latviešu lëtzebuergesch lietuvių lingala magyar malagasy malti māori melayu nāhuatl nederlands norsk nynorsk
+    occitan oromoo oʻzbekcha polski português quechua română runasimi sardu schwiizerdütsch sesotho setswana shona shqip
+    slovenčina slovenščina soomaali srpski sunda suomi svenska tagalog tatarça tiếng türkçe türkmençe valencià việt
+    vlaams yorùbá
+"""
+_OTHER_NAMES = """
+    ελληνικά беларуская български қазақша кыргызча македонски монгол русский српски тоҷикӣ татарча українська հայերեն
+    ქართული עברית ייִדיש العربية اردو فارسی پښتو کوردی ئۇيغۇرچە پنجابی سنڌي हिन्दी हिंदी मराठी नेपाली संस्कृतम् कोंकणी
+    অসমীয়া বাংলা ਪੰਜਾਬੀ ગુજરાતી ଓଡ଼ିଆ தமிழ் తెలుగు ಕನ್ನಡ മലയാളം සිංහල ไทย ภาษาไทย ລາວ မြန်မာ ខ្មែរ བོད་སྐད་ አማርኛ ትግርኛ
+    中文 汉语 漢語 普通话 國語 粵語 简体中文 繁體中文 日本語 한국어 조선말
+"""
+LANGUAGES = frozenset((_LATIN_NAMES + _OTHER_NAMES).split())
+"""What languages are called by those who speak them."""
+
+_OPENS = re.compile("[\"'“„«»‹‘`「『]")
+_QUOTED = re.compile(
+    '"[^"]+"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«|‹[^›]+›|‘[^’]+’|`[^`]+`|「[^」]+」|『[^』]+』'
+    r"|(?<!\w)'(?=\w)(?:[^']|(?<=\w)'(?=\w))+'(?!\w)"
+)
+_TOKEN = re.compile(r"[^\s,;:/|()\[\]{}<>.!?\"'“”‘’«»、，。]+")
+
+
+def set_apart(window: str, words: list[str] | None = None) -> tuple[str, str] | None:
+    """A window without what it quotes and without names of languages, and what it quotes; None if there is neither.
+
+    `words` are the window's, lower-cased, if they are known: a window without either need not be split once more.
+    """
+    names_any = words is None or not LANGUAGES.isdisjoint(words)
+    if not names_any and not _OPENS.search(window):
+        return None
+    quoted = " ".join(_QUOTED.findall(window))
+    carrier = _QUOTED.sub(" ", window) if quoted else window
+    if names_any:
+        carrier = _TOKEN.sub(lambda token: " " if token[0].casefold() in LANGUAGES else token[0], carrier)
+    return None if carrier == window else (carrier, quoted)

@@ -1,0 +1,92 @@
+"""Whose pages may call this node from a browser: CORS, and protection against DNS rebinding.
+
+A page sends its Origin with every POST and every request whose answer it wants to read. Programs send none;
+they are not concerned. A page that makes a browser believe that its name belongs to this machine still sends
+that name as Host.
+"""
+
+from functools import lru_cache
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from node.config import Settings
+from node.web.http import Header, Request
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+CORS_OPEN: Header = (b"access-control-allow-origin", b"*")
+VARY: Header = (b"vary", b"Origin")
+EXPOSED: Header = (
+    b"access-control-expose-headers",
+    b"Retry-After, RateLimit, RateLimit-Policy, Signature-Error, Mcp-Session-Id, Mcp-Protocol-Version, Location, "
+    b"ETag, X-Request-Id, X-Error-Code, Idempotency-Replayed",
+)
+CORS_READABLE = (CORS_OPEN, EXPOSED)
+
+
+class Origins:
+    """The names that this node answers to, and the pages that may call it."""
+
+    def __init__(self, settings: Settings) -> None:
+        allowed = settings.allowed_origins
+        self._own = (LOOPBACK | {host_of(settings.public_url)}) - {""}
+        self._listed = frozenset(origin.encode() for origin in allowed.listed)
+        self.is_open = allowed.everyone or (not allowed.given and not _is_for_this_machine(settings))
+        """Whether any page may call; then only MCP, whose specification asks for it, looks at who calls."""
+        self._names_matter = allowed.given
+        """Whether requests without an Origin have to name the node, too. By default a proxy may have named it anew."""
+        self._judge = lru_cache(maxsize=256)(self._judged)
+
+    def refusal(self, request: Request) -> str:
+        """The code under which a node that is not open refuses a request; empty if it does not."""
+        host, origin = request.header(b"host"), request.header(b"origin")
+        if host is None or not (origin or self._names_matter):
+            return ""
+        return self.judge(host.encode("latin-1"), origin.encode("latin-1") if origin else None)
+
+    def headers(self, request: Request) -> tuple[Header, ...]:
+        """What the answers of a node that is not open tell a browser."""
+        origin = request.header(b"origin")
+        if not origin or self.refusal(request):
+            return (VARY,)
+        return (b"access-control-allow-origin", origin.encode("latin-1")), EXPOSED, VARY
+
+    def judge(self, host: bytes, origin: bytes | None) -> str:
+        """`host.foreign` for a name that is not this node's, `origin.refused` for a page that may not call it."""
+        return self._judge(host, origin)
+
+    def _judged(self, host: bytes, origin: bytes | None) -> str:
+        asked = host_of("//" + host.decode("latin-1"))
+        # An address in figures is what it is: only a name can be made to point here.
+        if asked not in self._own and not is_address(asked):
+            return "host.foreign"
+        if origin is None or origin in self._listed:
+            return ""
+        page = host_of(origin.decode("latin-1"))
+        return "" if page in self._own or page == asked else "origin.refused"
+
+
+def host_of(url: str) -> str:
+    """The host in a URL, or in `//host:port`; empty if there is none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_for_this_machine(settings: Settings) -> bool:
+    """Whether only programs of this machine reach the node, and none of them is known to pass on what others ask."""
+    return all(map(_is_loopback, (settings.host, host_of(settings.public_url)))) and not settings.trusted_proxies
+
+
+def _is_loopback(host: str) -> bool:
+    return host in LOOPBACK or (is_address(host) and ip_address(host).is_loopback)
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address in figures."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

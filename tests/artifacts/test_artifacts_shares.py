@@ -1,0 +1,219 @@
+"""What addresses and networks may hold in artifacts, most of all in such as are registered and never uploaded."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.artifacts.store import LEAST_RESERVED, ArtifactStore, Verdict
+from node.config import Limit, Limits
+from node.share.site import SITE_SHARE, site_of
+from node.store import keys
+from tests.artifacts.blobs import DATA
+from tests.artifacts.calls import ARTIFACTS, available, complete, node_on, read, refused, register, registered, upload
+from tests.node_under_test import NodeUnderTest
+from tests.servers import RedisServer
+
+MIB = 1024 * 1024
+LARGEST = 100 * MIB
+MINUTE = 10
+"""Registrations that the limit of one address lets through in a minute."""
+
+RESERVED, QUOTA, FULL = (409, "artifact.reserved"), (409, "artifact.quota"), (507, "store.full")
+
+
+@pytest.fixture
+async def node(empty_redis: RedisServer, tmp_path: Path) -> AsyncGenerator[NodeUnderTest]:
+    """A node of the default settings."""
+    async with node_on(empty_redis, data_dir=tmp_path) as node:
+        yield node
+
+
+def site(number: int, hosts: int) -> list[str]:
+    """Addresses of one IPv6 /48, each in a /64 of its own."""
+    return [f"2001:db8:{number:x}:{host:x}::1" for host in range(hosts)]
+
+
+async def asked(node: NodeUnderTest, address: str, times: int = MINUTE, byte_size: int = LARGEST) -> list[object]:
+    """How registrations from an address end, one after the other: 201, or status and code of a refusal."""
+    async with node.client_at(address) as client:
+        responses = [await register(node, client=client, byte_size=byte_size) for _ in range(times)]
+    return [response.status_code if response.status_code == 201 else refused(response) for response in responses]
+
+
+async def asked_at_once(node: NodeUnderTest, addresses: Sequence[str], **given: int) -> Counter[object]:
+    """The same from many addresses at the same time."""
+    found = await asyncio.gather(*(asked(node, address, **given) for address in addresses))
+    return Counter(outcome for each in found for outcome in each)
+
+
+async def sums(node: NodeUnderTest) -> Counter[str]:
+    """All that is counted of artifacts on the node and not zero."""
+    found: Counter[str] = Counter()
+    for name in await node.names("artifact-bytes:*"):
+        flat: Any = await node.store.command("HGETALL", name)
+        found.update({field.decode(): int(value) for field, value in zip(flat[::2], flat[1::2], strict=True)})
+    return +found
+
+
+async def end(node: NodeUnderTest, artifact: dict[str, Any]) -> None:
+    """Let the time of an artifact be over, and give back what it held."""
+    await node.store.command("ZADD", keys.artifacts(keys.partition_of_id(artifact["id"])), "XX", 1, artifact["id"])
+    assert await ArtifactStore(node.store, 60, 3600).end(artifact["id"])
+
+
+async def test_what_one_network_registers_and_never_uploads_leaves_others_all_that_they_have_today(
+    node: NodeUnderTest,
+) -> None:
+    outcomes = await asked_at_once(node, site(1, 21))
+    assert set(outcomes) == {201, RESERVED}
+    assert outcomes[201] * LARGEST < node.settings.artifact_total_bytes / 3
+    for honest in ("203.0.113.7", *site(2, 1)):
+        assert await asked(node, honest) == [201] * MINUTE
+
+
+async def test_no_number_of_greedy_networks_leaves_nothing_to_the_next(node: NodeUnderTest) -> None:
+    for number in range(1, 9):
+        outcomes = await asked_at_once(node, site(number, 9))
+        assert set(outcomes) == {201, RESERVED}
+    for number in range(1, 9):
+        assert set(await asked(node, f"198.51.100.{number}")) == {201, RESERVED}
+    assert (await asked(node, "203.0.113.7"))[0] == 201
+
+
+async def test_an_address_registers_on_when_it_has_uploaded_or_what_it_left_has_expired(
+    empty_redis: RedisServer, tmp_path: Path
+) -> None:
+    no_limit = Limits(artifact=Limit(0, 1))
+    async with node_on(empty_redis, data_dir=tmp_path, artifact_total_bytes=LARGEST, limits=no_limit) as node:
+        first, second, *_ = [await registered(node) for _ in range(12)]  # each counts as 8 MiB
+        assert refused(await register(node)) == RESERVED
+        assert (await upload(node, first)).status_code == 200
+        assert refused(await register(node)) == RESERVED, "nobody has seen the bytes"
+        await complete(node, first)
+        async with node.worker():
+            assert (await read(node, first, wait=20, status="verifying"))["status"] == "available"
+        assert (await register(node)).status_code == 201
+        assert refused(await register(node)) == RESERVED
+        await end(node, second)
+        assert (await register(node)).status_code == 201
+        assert refused(await register(node)) == RESERVED
+        assert await asked(node, "198.51.100.1", byte_size=len(DATA)) == [201] * MINUTE
+
+
+async def test_completing_what_was_not_uploaded_makes_no_room(empty_redis: RedisServer, tmp_path: Path) -> None:
+    no_limit = Limits(artifact=Limit(0, 1))
+    async with node_on(empty_redis, data_dir=tmp_path, artifact_total_bytes=LARGEST, limits=no_limit) as node:
+        artifact, *_ = [await registered(node) for _ in range(12)]
+        await complete(node, artifact)
+        assert refused(await register(node)) == RESERVED
+        async with node.worker():
+            assert (await read(node, artifact, wait=20, status="verifying"))["status"] == "registered"
+        assert refused(await register(node)) == RESERVED
+
+
+async def test_a_network_holds_eight_times_the_bytes_of_an_address(empty_redis: RedisServer, tmp_path: Path) -> None:
+    quotas = {"artifact_client_bytes": LARGEST, "artifact_reserved_percent": 100}
+    async with node_on(empty_redis, data_dir=tmp_path, **quotas) as node:
+        assert await asked_at_once(node, site(1, 11), times=1) == {201: SITE_SHARE, QUOTA: 3}
+        assert await asked(node, site(2, 1)[0], times=2) == [201, QUOTA]
+        assert await asked(node, "203.0.113.7", times=2) == [201, QUOTA]
+        said = (await register(node, byte_size=1)).json()["error"]
+        assert f"artifacts: 1, bytes: {LARGEST}" in said
+
+
+async def test_an_address_and_a_network_hold_so_many_artifacts_however_small(
+    empty_redis: RedisServer, tmp_path: Path
+) -> None:
+    async with node_on(empty_redis, data_dir=tmp_path, client_artifacts=2) as node:
+        artifact, _ = await available(node), await registered(node)
+        assert refused(await register(node)) == QUOTA
+        await end(node, artifact)
+        assert (await register(node)).status_code == 201
+        outcomes = await asked_at_once(node, site(1, 20), times=3, byte_size=1)
+        assert outcomes == {201: 2 * SITE_SHARE, QUOTA: 60 - 2 * SITE_SHARE}
+
+
+async def test_what_was_counted_is_given_back_whatever_became_of_it(node: NodeUnderTest) -> None:
+    store = ArtifactStore(node.store, 60, 3600)
+    left, rejected, good, purged = [(await registered(node)) for _ in range(4)]
+    async with node.client_at(site(1, 1)[0]) as client:
+        elsewhere = (await register(node, client=client)).json()
+    size = len(DATA)
+    counted = await sums(node)
+    assert counted == {
+        "all": 5 * size,
+        "203.0.113.7": 4 * size,
+        "number:203.0.113.7": 4,
+        "reserved:203.0.113.7": 4 * LEAST_RESERVED,
+        "2001:db8:1::/64": size,
+        "number:2001:db8:1::/64": 1,
+        "reserved:2001:db8:1::/64": LEAST_RESERVED,
+        "2001:db8:1::/48": size,
+        "number:2001:db8:1::/48": 1,
+        "reserved:2001:db8:1::/48": LEAST_RESERVED,
+    }
+    for artifact, verdict in ((good, Verdict("available")), (rejected, Verdict("rejected", "It is not."))):
+        await complete(node, artifact)
+        assert await store.settle(artifact["id"], "1", verdict)
+    assert counted - await sums(node) == {"reserved:203.0.113.7": LEAST_RESERVED}, "what is rejected may still come"
+    await complete(node, purged)
+    assert await store.settle(purged["id"], "1", Verdict("available"))
+    assert await store.withdraw(purged["id"], "by a test")
+    for artifact in (left, rejected, good, purged, elsewhere):
+        await end(node, artifact)
+    assert not await sums(node)
+
+
+async def test_all_of_a_network_is_in_one_partition_and_its_addresses_have_limits_of_their_own(
+    node: NodeUnderTest,
+) -> None:
+    first, second = site(1, 2)
+    once = {"idempotency-key": "the-same-key-of-two"}
+    found: list[dict[str, Any]] = []
+    for address in (first, second):
+        async with node.client_at(address) as client:
+            found += [(await register(node, client=client, headers=once)).json() for _ in range(2)]
+        assert await asked(node, address, byte_size=1) == [201] * (MINUTE - 2) + [(429, "limit.exceeded")] * 2
+    assert found[0]["id"] == found[1]["id"] != found[2]["id"] == found[3]["id"]
+    assert {keys.partition_of_id(each["id"]) for each in found} == {keys.partition_of("2001:db8:1::/48")}
+
+
+async def test_an_artifact_of_an_earlier_version_is_read_completed_and_ended(node: NodeUnderTest) -> None:
+    """It is in the partition of its address, and says nothing of a site or of a reservation."""
+    client = "2001:db8:1:2::/64"
+    partition = keys.partition_of(client)
+    assert partition != keys.partition_of(site_of(client))
+    artifact = {"id": keys.unlisted_id(partition)}
+    new = await registered(node)
+    fields: Any = await node.store.command("HGETALL", keys.artifact(new["id"]))
+    kept = dict(zip(fields[::2], fields[1::2], strict=True)) | {b"client": client.encode()}
+    flat = [part for name, value in kept.items() if name not in {b"site", b"reserved"} for part in (name, value)]
+    await node.store.command("HSET", keys.artifact(artifact["id"]), *flat)
+    await node.store.command("ZADD", keys.artifacts(partition), kept[b"expires_at"], artifact["id"])
+    for field in (client, "all"):
+        await node.store.command("HINCRBY", keys.artifact_bytes(partition), field, len(DATA))
+    assert (await read(node, artifact))["status"] == "registered"
+    assert (await complete(node, artifact)).json()["status"] == "verifying"
+    assert await ArtifactStore(node.store, 60, 3600).settle(artifact["id"], "1", Verdict("available"))
+    assert (await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")).status_code == 307
+    await end(node, artifact)
+    await end(node, new)
+    assert not await sums(node)
+
+
+@pytest.mark.parametrize(
+    ("client", "site"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("unix", "unix"),
+        ("2001:db8:1:2::/64", "2001:db8:1::/48"),
+        ("2001:db8:1:ffff::/64", "2001:db8:1::/48"),
+        ("::/64", "::/48"),
+    ],
+)
+def test_the_site_of_a_client(client: str, site: str) -> None:
+    assert site_of(client) == site

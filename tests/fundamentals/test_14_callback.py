@@ -1,0 +1,28 @@
+"""14. A callback tells that something happened, not what: signed by the node, sent by a worker, at least once."""
+
+from typing import Any
+
+import pytest
+
+from node.sign.node import NodeKey
+from tests.hooks.receiver import Receiver
+from tests.node_under_test import SIGNING_KEY, NodeUnderTest
+
+THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"callback_allow_private": True}  # the receiver is on this machine
+
+
+async def test_a_reply_pings_the_callback_of_its_thread(node: NodeUnderTest) -> None:
+    async with Receiver(NodeKey.parse(SIGNING_KEY).public.raw) as receiver, node.worker():
+        thread = (await node.client.post("/api/v1/board", json=THREAD | {"callback_url": receiver.url})).json()
+        await node.client.post(f"/api/v1/board/{thread['id']}/replies", json={"body": "I can help"})
+        await receiver.until(1)
+
+    assert receiver.forged == 0  # it looked at each signature
+    [(_, message)] = receiver.messages
+    assert (message["type"], message["data"]["thread_id"], message["data"]["seq"]) == ("board.reply", thread["id"], 1)
+    assert "I can help" not in str(message)

@@ -1,0 +1,179 @@
+"""Text that is hidden in a long English one: wherever it stands, it is found."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import cycle
+from random import Random
+
+import pytest
+
+from node.text import sampling
+from node.text.english import is_english
+from tests.node_under_test import NodeUnderTest
+from tests.text.languages import ENGLISH, FOREIGN, SCRIPTS, english, foreign
+
+LENGTH = 20_000
+"""Characters: what a thread shows of a text."""
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same places in every run."""
+    monkeypatch.setattr(sampling, "_KEY", bytearray(32))
+    sampling.use_secret("the secret of these tests")
+
+
+def in_one_piece(language: str, share: float, size: int, choice: Random) -> str:
+    hidden = foreign(language, round(share * size), choice)
+    around = english(size - len(hidden), choice)
+    place = choice.randrange(len(around))
+    return f"{around[:place]} {hidden} {around[place:]}"
+
+
+def in_paragraphs(language: str, share: float, size: int, choice: Random) -> str:
+    paragraphs: list[str] = []
+    while size > 0:
+        hidden = foreign(language, choice.randrange(300, 900), choice)
+        around = english(round(len(hidden) * (1 - share) / share), choice)
+        paragraphs += [around, hidden]
+        size -= len(around) + len(hidden)
+    return "\n\n".join(paragraphs)
+
+
+def sentence_by_sentence(language: str, share: float, size: int, choice: Random) -> str:
+    said: list[str] = []
+    hidden = total = 0
+    while total < size:
+        is_hidden = hidden < share * total and choice.random() < 0.7
+        sentence = choice.choice(FOREIGN[language] if is_hidden else ENGLISH)
+        said.append(sentence)
+        total += len(sentence)
+        hidden += len(sentence) * is_hidden
+    return " ".join(said)
+
+
+ARRANGEMENTS = (in_one_piece, in_paragraphs, sentence_by_sentence)
+
+
+def texts(share: float, count: int) -> Iterator[str]:
+    """Texts of which `share` is in some language or other, in every arrangement."""
+    choice = Random(f"texts of {share}")
+    languages = cycle(FOREIGN)
+    for place in range(count):
+        size = choice.choice((2_500, 6_000, LENGTH))
+        yield ARRANGEMENTS[place % len(ARRANGEMENTS)](next(languages), share, size, choice)
+
+
+def test_half_a_text_does_not_stay_hidden_once_in_a_thousand_times() -> None:
+    assert not any(map(is_english, texts(0.5, 2_000)))
+
+
+def test_a_fifth_of_a_text_is_found_in_95_of_100() -> None:
+    found = sum(not is_english(text) for text in texts(0.2, 2_000))
+    assert found > 0.95 * 2_000
+
+
+def test_english_by_itself_passes() -> None:
+    choice = Random("english")
+    assert all(is_english(english(choice.choice((2_500, 6_000, LENGTH)), choice)) for _ in range(300))
+
+
+def between_known_windows(hidden: str) -> str:
+    """English where twelve evenly spaced windows of 160 characters are, another text everywhere else."""
+    text = [*(hidden * LENGTH)[:LENGTH]]
+    for place in range(12):
+        start = place * (LENGTH - 160) // 11
+        text[start : start + 160] = english(160, Random(place))[:160]
+    return "".join(text)
+
+
+@pytest.mark.parametrize("hidden", SCRIPTS.values(), ids=SCRIPTS.keys())
+def test_another_script_is_seen_between_windows_of_english(hidden: str) -> None:
+    """It was not: 17,000 Chinese characters stood between twelve stretches of English at places that anybody knew."""
+    assert not is_english(between_known_windows(hidden))
+
+
+@pytest.mark.parametrize("language", FOREIGN)
+def test_another_language_is_seen_between_windows_of_english(language: str) -> None:
+    assert not is_english(between_known_windows(foreign(language, LENGTH, Random(language))))
+
+
+@pytest.mark.parametrize("hidden", SCRIPTS.values(), ids=SCRIPTS.keys())
+@pytest.mark.parametrize("secret", ["one", "two", "three"])
+def test_a_fifth_in_another_script_is_seen_wherever_samples_are_taken(hidden: str, secret: str) -> None:
+    sampling.use_secret(secret)
+    around = english(8_000, Random(1))
+    for place in (0, 4_000, len(around)):
+        assert not is_english(around[:place] + (hidden * 200)[:2_000] + around[place:])
+
+
+def test_what_a_long_english_text_may_hold_of_other_scripts_and_languages() -> None:
+    around = english(3_000, Random(2))
+    for held in (
+        "He wrote “Сервер снова работает и все агенты получили сообщение” and left. ",
+        "The name of the country is 日本, its capital is 東京, and the word for water is 水. ",
+        "She signed as Иван Петров (Москва), with Ελένη Παπαδοπούλου and 王小明 as witnesses. ",
+        "The German error was 'Der Server antwortet nicht mehr, bitte versuchen Sie es später'. ",
+        "For α = 0.05 and β = 0.2 the bound ∑ λᵢ·Δxᵢ ≤ π/√2 holds, Δt being 3 μs. " * 12,
+        "Done 🎉🚀 ❤\ufe0f 👩\u200d💻 " * 30,
+        "╭──────╮ ▲ ● ■ → ← ≥ ≠ ∞ " * 30,
+    ):
+        assert is_english(around + held + around), held
+
+
+def test_no_place_is_out_of_reach() -> None:
+    """The first and the last words of a text are as likely to be seen as any others."""
+    text = "".join(f"{number:<10}" for number in range(1_000))
+    seen: dict[str, int] = dict.fromkeys(text.split(), 0)
+    for key in range(200):
+        sampling.use_secret(f"key {key}")
+        for sample in sampling.samples_of(text, text, sampling.SAMPLES):
+            for number in {*sample.split()} & seen.keys():
+                seen[number] += 1
+    assert min(seen.values()) > 200 * sampling.SAMPLES * sampling.SAMPLE / len(text) / 2
+
+
+def test_samples_of_texts_that_differ_by_a_letter_are_elsewhere() -> None:
+    text = english(LENGTH, Random(3))
+    changed = text.replace("relay", "Relay", 1)
+    places = [[each.find(sample) for sample in sampling.samples_of(each, each, 48)] for each in (text, changed)]
+    assert sum(first == second for first, second in zip(*places, strict=True)) < 5
+
+
+def test_a_secret_decides_where_samples_are() -> None:
+    text = english(LENGTH, Random(4))
+    taken: list[list[str]] = []
+    for secret in ("one", "another", "one"):
+        sampling.use_secret(secret)
+        taken.append([*sampling.samples_of(text, text, 48)])
+    assert taken[0] == taken[2] != taken[1]
+
+
+async def test_a_node_draws_them_under_its_secret(node: NodeUnderTest) -> None:
+    text = english(LENGTH, Random(5))
+    taken = [*sampling.samples_of(text, text, 48)]
+    sampling.use_secret(node.settings.secret)
+    assert taken == [*sampling.samples_of(text, text, 48)]
+
+
+def test_processes_of_one_secret_take_the_same_samples() -> None:
+    program = (
+        "from node.text import sampling\n"
+        "sampling.use_secret({secret!r})\n"
+        "text = 'The relay took the message. ' * 999\n"
+        "print(*(text.find(sample) for sample in sampling.samples_of(text, text, 48)))\n"
+    )
+
+    def run(secret: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-c", program.format(secret=secret)],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    assert run("shared") == run("shared")
+    assert run("") != run("")  # without a secret, nobody can know them either

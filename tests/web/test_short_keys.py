@@ -1,0 +1,140 @@
+"""Idempotency-Keys that somebody else could guess: what they get, and what they do not."""
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from node.store import keys
+from tests.node_under_test import NodeUnderTest
+
+SHORT, LONG = "k" * 15, "k" * 16
+OFFER = {"publisher_id": "report-desk", "title": "Summarise a report"}
+CLAIM = {"assignee_id": "summary-agent"}
+ARTIFACT = {"publisher_id": "agent-1", "media_type": "text/csv", "byte_size": 22, "digest_sha256": "0" * 64}
+DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}
+MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Summarise a report for me."}]}}
+
+TOKENS = {"session": "destroy_token", "offer": "publisher_token", "claim": "claim_token", "artifact": "upload_url"}
+
+
+class Calls:
+    """What gives tokens, asked for by one client under one key."""
+
+    def __init__(self, node: NodeUnderTest, client: httpx2.AsyncClient) -> None:
+        self.node = node
+        self.client = client
+        self.task = ""
+
+    async def ask(self, what: str, key: str, *, in_body: bool = False) -> httpx2.Response:
+        header, named = ({}, {"idempotency_key": key}) if in_body else ({"idempotency-key": key}, {})
+        post = self.client.post
+        match what:
+            case "session":
+                return await post("/api/v1/sessions", json={}, headers=header)
+            case "offer":
+                return await post("/api/v1/tasks", json=OFFER | named, headers=header)
+            case "artifact":
+                return await post("/api/v1/artifacts", json=ARTIFACT, headers=header | DIGEST)
+            case "message":
+                return await post("/api/v1/a2a/tasks", json=MESSAGE, headers=header)
+            case _:
+                if not self.task:
+                    self.task = (await post("/api/v1/tasks", json=OFFER)).json()["id"]
+                return await post(f"/api/v1/tasks/{self.task}/claim", json=CLAIM | named, headers=header)
+
+    async def wait(self, what: str, answer: dict[str, Any], seconds: int) -> None:
+        """Put the first answer that far into the past."""
+        if what == "session":
+            (record,) = await self.node.names("idem:*")
+            kept = await self.node.store.command("GET", record)
+            assert isinstance(kept, bytes)
+            first, _, expires = kept.decode().partition("@")
+            await self.node.store.command("SET", record, f"{first}@{int(expires) - seconds * 1000}", "KEEPTTL")
+            return
+        entity = answer["task"]["id"] if what == "message" else answer["id"]
+        key = keys.artifact(entity) if what == "artifact" else keys.task(entity)
+        await self.node.store.command(
+            "HINCRBY", key, "claimed_at" if what == "claim" else "created_at", -seconds * 1000
+        )
+
+
+def token(what: str, answer: httpx2.Response) -> str:
+    """What an answer gives a right to; an upload URL carries the time left, too."""
+    given: str = answer.json()[TOKENS[what]]
+    return given.rpartition("/")[0] if what == "artifact" else given
+
+
+@pytest.fixture
+def calls(node: NodeUnderTest) -> Calls:
+    return Calls(node, node.client)
+
+
+@pytest.mark.parametrize("what", TOKENS)
+async def test_a_short_key_gets_a_token_again_within_a_minute(calls: Calls, what: str) -> None:
+    first = await calls.ask(what, SHORT)
+    await calls.wait(what, first.json(), 50)
+    again = await calls.ask(what, SHORT)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert token(what, again) == token(what, first)
+
+
+@pytest.mark.parametrize("what", [*TOKENS, "message"])
+async def test_after_that_it_gets_none(calls: Calls, what: str) -> None:
+    """Behind one address of many, key "1" and an empty body used to get the first one's destroy_token for a day."""
+    first = await calls.ask(what, SHORT)
+    await calls.wait(what, first.json(), 61)
+    again = await calls.ask(what, SHORT)
+    assert again.status_code == 422
+    said = again.json()["error"]["message"] if what == "message" else again.json()["detail"][0]["msg"]
+    assert said == (
+        "After 60 s a key this short is not given the token again; use a key of at least 16 random characters."
+    )
+    if what != "message":
+        assert again.headers["x-error-code"] == "idempotency.short"
+        assert again.json()["detail"][0]["loc"] == ["header", "Idempotency-Key"]
+
+
+@pytest.mark.parametrize("what", ["offer", "claim"])
+async def test_a_short_key_in_the_body_is_named_there(calls: Calls, what: str) -> None:
+    first = await calls.ask(what, SHORT, in_body=True)
+    await calls.wait(what, first.json(), 61)
+    again = await calls.ask(what, SHORT, in_body=True)
+    assert again.json()["detail"][0]["loc"] == ["body", "idempotency_key"]
+
+
+@pytest.mark.parametrize("what", TOKENS)
+async def test_a_long_key_gets_it_as_long_as_it_is_remembered(calls: Calls, what: str) -> None:
+    first = await calls.ask(what, LONG)
+    await calls.wait(what, first.json(), 600)
+    again = await calls.ask(what, LONG)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert token(what, again) == token(what, first)
+
+
+async def test_who_guesses_a_publishers_key_gets_nothing_and_takes_nothing_away(node: NodeUnderTest) -> None:
+    """A stranger who tried "1" under a public publisher_id got the publisher_token, or blocked the key for a day."""
+    async with node.client_at("198.51.100.9") as elsewhere:
+        stranger, publisher = Calls(node, elsewhere), Calls(node, node.client)
+        squatted = await stranger.ask("offer", "1")
+        mine = await publisher.ask("offer", "1")
+        assert (mine.status_code, mine.json()["publisher_id"]) == (201, OFFER["publisher_id"])
+        assert "idempotency-replayed" not in mine.headers
+        assert mine.json()["publisher_token"] != squatted.json()["publisher_token"]
+        assert (await publisher.ask("offer", "1")).json()["id"] == mine.json()["id"]
+        stranger.task = publisher.task = mine.json()["id"]
+        won = await publisher.ask("claim", "1")
+        lost = await stranger.ask("claim", "1")
+        assert (won.status_code, lost.status_code) == (200, 409)
+        assert "claim_token" not in lost.json()
+
+
+@pytest.mark.parametrize("in_body", [True, False], ids=["body", "header"])
+async def test_a_publisher_or_worker_with_a_long_key_may_move(node: NodeUnderTest, in_body: bool) -> None:
+    async with node.client_at("198.51.100.9") as elsewhere:
+        here, there = Calls(node, node.client), Calls(node, elsewhere)
+        first, again = [await each.ask("offer", LONG, in_body=in_body) for each in (here, there)]
+        assert first.json() == again.json()
+        here.task = there.task = first.json()["id"]
+        claimed, told = [await each.ask("claim", LONG, in_body=in_body) for each in (here, there)]
+        assert claimed.json() == told.json()

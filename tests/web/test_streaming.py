@@ -1,0 +1,34 @@
+"""An answer that is made while it is sent arrives whole, whichever way its request came to its handler."""
+
+import pytest
+
+from node.web.http import Piece, Request, Response, Streaming
+from node.web.route import Route
+from tests.one_route import client_of, front_of
+
+PIECES = [b"event: one\n\n", b"event: two\n\n"]
+
+
+async def stream(request: Request) -> Response:
+    async def run(send: Piece) -> None:
+        for piece in PIECES:
+            await send(piece)
+
+    request.notes.append((b"ratelimit", b"noted"))
+    return Streaming(run, [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")])
+
+
+ROUTE = Route(method="GET", path="/stream", handler=stream, summary="", tag="")
+
+
+@pytest.mark.parametrize("is_hot", [True, False])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_stream_is_sent_by_hot_routes_and_by_all_others(is_hot: bool, method: str) -> None:
+    app = await (front_of(ROUTE) if is_hot else front_of(others=[ROUTE]))
+    async with client_of(app) as client:
+        answer = await client.request(method, "/stream")
+    assert answer.status_code == 200
+    assert answer.content == (b"".join(PIECES) if method == "GET" else b"")
+    assert answer.headers.get_list("content-type") == ["text/event-stream"]
+    assert (answer.headers["cache-control"], answer.headers["ratelimit"]) == ("no-cache", "noted")
+    assert "content-length" not in answer.headers

@@ -1,0 +1,102 @@
+"""One client's large bodies and answers do not take the time of a process from the others."""
+
+from typing import Any
+
+import pytest
+
+from node.config import Limit, Limits
+from node.web.throughput import BODY_WEIGHT, BURST, FREE, RATE, Throughput
+from tests.node_under_test import NodeUnderTest
+
+A, B = "203.0.113.7", "203.0.113.8"
+MIB = 1024 * 1024
+
+
+class Clock:
+    """Time that stands still."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def moved(throughput: Throughput, client: str, size: int, weight: int = 1) -> int:
+    """How much a client could move before it was refused."""
+    total = 0
+    while throughput.refusal(client) is None:
+        throughput.add(client, size, weight)
+        total += size
+    return total
+
+
+def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: Clock) -> None:
+    throughput = Throughput(clock)
+    assert BURST * RATE < moved(throughput, A, MIB) <= BURST * RATE + MIB
+    refused = throughput.refusal(A)
+    assert refused is not None
+    assert refused.retry_after is not None
+    assert throughput.refusal(B) is None
+    clock.now += refused.retry_after
+    assert 0 < moved(throughput, A, MIB) <= 2 * MIB
+
+
+def test_a_body_counts_more_than_an_answer(clock: Clock) -> None:
+    throughput = Throughput(clock)
+    assert moved(throughput, A, MIB, BODY_WEIGHT) * BODY_WEIGHT <= BURST * RATE + BODY_WEIGHT * MIB
+
+
+def test_what_is_small_is_not_counted(clock: Clock) -> None:
+    throughput = Throughput(clock)
+    for _ in range(100_000):
+        throughput.add(A, FREE - 1)
+    assert throughput.refusal(A) is None
+
+
+def test_many_clients_take_no_more_memory_than_some(clock: Clock) -> None:
+    throughput = Throughput(clock)
+    moved(throughput, A, 64 * MIB)
+    for number in range(30_000):
+        clock.now += 0.0001
+        throughput.add(f"2001:db8:{number:x}::/64", FREE)
+    assert len(throughput._free_at) < 20_000  # pyright: ignore[reportPrivateUsage]
+    assert throughput.refusal(A) is not None
+
+
+class TestNode:
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"limits": Limits(reply=Limit(1000, 1)), "client_bytes": 0}
+
+    async def test_who_reads_large_threads_again_and_again_is_refused_and_others_are_not(
+        self, node: NodeUnderTest
+    ) -> None:
+        new = {"title": "A long thread", "body": "This is a long report about solar panels. " * 400}
+        thread = (await node.client_at(B).post("/api/v1/board", json=new)).json()
+        for _ in range(99):
+            await node.client_at(B).post(f"/api/v1/board/{thread['id']}/replies", json={"body": new["body"]})
+        size = 0
+        while (response := await node.client.get(f"/api/v1/board/{thread['id']}")).status_code == 200:
+            size += len(response.content)
+        assert size > BURST * RATE
+        assert response.headers["x-error-code"] == "limit.throughput"
+        assert int(response.headers["retry-after"]) >= 1
+        assert (await node.client.get("/board")).status_code == 429
+        assert (await node.client.get("/health")).status_code == 200
+        assert (await node.client_at("198.51.100.1").get(f"/api/v1/board/{thread['id']}")).status_code == 200
+
+    async def test_bodies_that_are_refused_count_too(self, node: NodeUnderTest) -> None:
+        body = b"[" + b"{}," * 300_000 + b"{}]"
+        codes: set[str] = set()
+        for _ in range(30):
+            response = await node.client.post(
+                "/api/v1/tasks", content=body, headers={"content-type": "application/json"}
+            )
+            codes.add(response.headers["x-error-code"])
+        assert "limit.throughput" in codes
+        assert (await node.client_at(B).get("/api/v1/board")).status_code == 200

@@ -1,0 +1,257 @@
+"""What one client may have kept in a day, whatever the operations: the node counts it, and others have room."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient, Response
+
+from node.config import Limit, Limits
+from node.refusal import Refused
+from node.share.capacity import Capacity
+from node.share.cost import COSTS, Alarm
+from node.share.site import SITE_SHARE
+from node.store import keys
+from node.store.limits import LimitStore, Use
+from node.web import http
+from node.web.usage import BLOCK, FINISHING, Usage
+from tests.fake_store import FakeStore
+from tests.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.servers import RedisServer
+from tests.tasks.calls import act, offered
+
+FREE = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(100_000, 1)))
+TOTAL = 200_000
+CLIENT, OTHER = "203.0.113.7", "203.0.113.8"
+THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}
+REPLY = {"body": "I can do that for you. Send me the artifact."}
+MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
+OFFER = {"publisher_id": "p", "title": "Read a report"}
+
+WRITES: list[tuple[str, dict[str, Any]]] = [
+    ("/api/v1/relay", {"message": "Who can read a long report about solar panels?"}),
+    ("/api/v1/relay", {"message": "Who can read a long report about solar panels?", "public": False}),
+    ("/api/v1/wire/stream", {"message": "Who can read a long report about solar panels?"}),
+    ("/api/v1/board", THREAD),
+    ("/api/v1/board/<thread>/replies", REPLY),
+    ("/api/v1/sessions", {}),
+    ("/api/v1/sessions/<session>/messages", {"body": "a line " * 20}),
+    ("/api/v1/tasks", OFFER),
+    ("/api/v1/a2a/tasks", MESSAGE),
+    ("/api/v1/message:send", MESSAGE),
+    ("/api/v1/feedback", {"feedback_text": "The search finds my threads quickly."}),
+]
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"limits": FREE, "client_bytes": TOTAL}
+
+
+async def begun(node: NodeUnderTest, path: str) -> str:
+    """The path, with a thread and a session that another client began."""
+    other = node.client_at(OTHER)
+    if "<thread>" in path:
+        return path.replace("<thread>", (await other.post("/api/v1/board", json=THREAD)).json()["id"])
+    if "<session>" in path:
+        return path.replace("<session>", (await other.post("/api/v1/sessions", json={})).json()["session_id"])
+    return path
+
+
+async def until_refused(client: AsyncClient, path: str, body: dict[str, Any]) -> tuple[int, Response]:
+    """How often it was done, and the answer with 429 that ended it."""
+    for number in itertools.count():
+        # No message is like another: the third same one would be silenced as a loop.
+        changed = body | {"number": number} if path == "/api/v1/relay" or "wire" in path else body
+        response = await client.post(path, json=changed)
+        if response.status_code == 429:
+            return number, response
+        assert response.status_code < 300, response.text
+    raise AssertionError
+
+
+@pytest.mark.parametrize(("path", "body"), WRITES)
+async def test_every_write_counts_until_nothing_is_left_for_that_client(
+    node: NodeUnderTest, path: str, body: dict[str, Any]
+) -> None:
+    path = await begun(node, path)
+    kept, refused = await until_refused(node.client, path, body)
+    assert kept > 1
+    assert "bytes kept in 24 hours" in refused.text
+    assert 0 < int(refused.headers["retry-after"]) <= 86_400
+    assert (await node.client_at(OTHER).post(path, json=body)).status_code < 300
+
+
+async def test_who_has_nothing_left_can_still_finish_what_is_begun(node: NodeUnderTest) -> None:
+    task = await offered(node)
+    session = (await node.client.post("/api/v1/sessions", json={})).json()
+    await until_refused(node.client, "/api/v1/message:send", MESSAGE)
+    claim = await act(node, task, "claim", assignee_id="ann")
+    assert claim.status_code == 200
+    assert (await act(node, task, "transition", actor_id="ann")).status_code == 200
+    large = {"claim_token": claim.json()["claim_token"], "result_payload": "x" * round(TOTAL * FINISHING)}
+    assert (await act(node, task, "complete", **large)).headers["x-error-code"] == "quota.bytes"
+    assert (await act(node, task, "complete", claim_token=claim.json()["claim_token"])).status_code == 200
+    destroyed = {"destroy_token": session["destroy_token"]}
+    url = f"/api/v1/sessions/{session['session_id']}/destroy"
+    assert (await node.client.post(url, json=destroyed)).status_code == 200
+
+
+async def test_a_large_body_that_does_not_fit_leaves_room_for_small_ones(node: NodeUnderTest) -> None:
+    large = {"message": "Please read this long report about solar panels. " * 3900, "public": False}
+    for number, status in ((1, 200), (2, 429)):
+        assert (await node.client.post("/api/v1/relay", json=large | {"n": number})).status_code == status
+    small = {"message": "Hello there", "public": False}
+    assert (await node.client.post("/api/v1/relay", json=small)).status_code == 200
+
+
+async def test_clients_of_one_site_share_a_total_of_their_own(node: NodeUnderTest) -> None:
+    kept, size = 0, 0
+    for number in range(2 * SITE_SHARE):
+        done, refused = await until_refused(node.client_at(f"2001:db8:1:{number:x}::1"), "/api/v1/board", THREAD)
+        kept += done
+        size = COSTS["thread"].of(len(refused.request.content))
+    assert kept * size <= TOTAL * SITE_SHARE < (kept + 1) * size + SITE_SHARE * size
+    elsewhere = await node.client_at("2001:db8:2::1").post("/api/v1/board", json=THREAD)
+    assert elsewhere.status_code == 201
+
+
+async def test_clients_of_one_site_share_what_they_may_hold(empty_redis: RedisServer) -> None:
+    async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=2)) as node:
+        opened = 0
+        for number in range(2 * SITE_SHARE):
+            client = node.client_at(f"2001:db8:1:{number:x}::1")
+            opened += sum([(await client.post("/api/v1/sessions", json={})).status_code == 201 for _ in range(3)])
+        assert opened == 2 * SITE_SHARE
+        assert (await node.client_at("2001:db8:2::1").post("/api/v1/sessions", json={})).status_code == 201
+
+
+@pytest.fixture
+def cramped(tmp_path: Path) -> Any:
+    """A server of its own with little memory."""
+    with RedisServer(tmp_path / "redis", "--maxmemory", "50mb", "--maxmemory-policy", "noeviction") as server:
+        yield server
+
+
+async def test_one_address_does_not_fill_a_small_redis_with_replies(cramped: RedisServer) -> None:
+    async with running(settings_for(cramped.url, limits=FREE)) as node:
+        threads = [(await node.client_at(OTHER).post("/api/v1/board", json=THREAD)).json()["id"] for _ in range(20)]
+        body = {"body": "This is a reply that says nothing new. " * 100}
+        for thread in itertools.cycle(threads):
+            response = await node.client.post(f"/api/v1/board/{thread}/replies", json=body)
+            if response.status_code != 201:
+                assert response.headers["x-error-code"] == "quota.bytes"
+                break
+        facts: Any = cramped.info("memory")
+        assert int(facts["used_memory"]) < 0.8 * int(facts["maxmemory"])
+        assert (await node.client_at(OTHER).post("/api/v1/relay", json={"message": "Hello there"})).status_code == 200
+
+
+class Counts:
+    """Two processes that count for the same clients."""
+
+    def __init__(self, store: FakeStore, most: int = TOTAL) -> None:
+        self.capacity = Capacity(most)
+        self.processes = [Usage(LimitStore(store), self.capacity) for _ in "12"]
+        self._store = store
+
+    async def told(self, client: str = CLIENT) -> int:
+        """Bytes that Redis knows of."""
+        count: Any = await self._store.command("GET", keys.byte_count(keys.home_of(client), client))
+        return int(count or 0)
+
+
+@pytest.fixture
+async def counts() -> AsyncGenerator[Counts]:
+    store = FakeStore()
+    yield Counts(store)
+    await store.close()
+
+
+async def test_small_writes_are_told_to_redis_together(counts: Counts) -> None:
+    one, two = counts.processes
+    counts.capacity.allowance = 100 * BLOCK
+    for usage in (one, two, one):
+        await usage.add(CLIENT, "line", 100)
+    assert await counts.told() == 0
+    for usage in (one, two):
+        await usage.settle()
+    assert await counts.told() == 3 * COSTS["line"].of(100)
+    assert COSTS["line"].of(100) == COSTS["line"].keeps + 100
+
+
+async def test_a_process_keeps_no_more_than_a_block_to_itself(counts: Counts) -> None:
+    counts.capacity.allowance = 100 * BLOCK
+    one, _ = counts.processes
+    for _ in range(1000):
+        await one.add(CLIENT, "line", 900)
+    assert 1000 * 1000 - BLOCK <= await counts.told() <= 1000 * 1000
+
+
+async def test_what_two_processes_let_through_together_is_over_the_total_by_a_block_each_at_most(
+    counts: Counts,
+) -> None:
+    counts.capacity.allowance = 100 * BLOCK
+    kept = 0
+    for usage in counts.processes:
+        with pytest.raises(Refused) as refused:
+            while True:
+                await usage.add(CLIENT, "line", 900)
+                kept += 1000
+        assert refused.value.code == "quota.bytes"
+        await usage.settle()
+    assert 100 * BLOCK - 2000 <= kept <= 102 * BLOCK
+
+
+async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(counts: Counts) -> None:
+    one, _ = counts.processes
+    counts.capacity.allowance = 64 * BLOCK
+    await one.add(CLIENT, "line", 64 * BLOCK - 200)
+    await one.add(CLIENT, "line", 900)
+    await one.settle()
+    before = await counts.told()
+    for _ in range(3):
+        with pytest.raises(Refused):
+            await one.add(CLIENT, "line", 100)
+    await one.add(CLIENT, "step", 100)  # finishing goes on
+    await one.add(OTHER, "line", 100)
+    assert await counts.told() == before + COSTS["step"].of(100)
+
+
+def test_what_finishes_is_refused_last() -> None:
+    stages: Sequence[Alarm] = [COSTS[kind].alarm for kind in ("thread", "task", "reply")]
+    assert list(stages) == sorted(stages)
+    assert {COSTS[kind].alarm for kind in ("claim", "step", "result")} == {Alarm.NEVER}
+
+
+async def test_an_answer_of_the_store_is_for_the_client_that_asked(counts: Counts) -> None:
+    store: Any = counts.processes[0]._store  # pyright: ignore[reportPrivateUsage]
+    uses = [Use(CLIENT, TOTAL + 1, 0), Use(OTHER, 10, 0), Use(CLIENT, 0, TOTAL)]
+    assert [wait is not None for wait in await store.take_bytes(uses, TOTAL)] == [True, False, True]
+
+
+async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_the_same(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "CLIENT_WAITING", 2)
+    thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
+    url = f"/api/v1/board/{thread['id']}"
+    waiting = [asyncio.create_task(node.client.get(url, params={"wait": 30})) for _ in range(2)]
+
+    async def both_wait() -> bool:
+        return http.WAITING[CLIENT] == 2
+
+    await until(both_wait)
+    refused = await node.client.get(url, params={"wait": 30})
+    assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
+    other = asyncio.create_task(node.client_at(OTHER).get(url, params={"wait": 30}))
+    assert (await node.client.get(url)).status_code == 200
+    await node.client_at(OTHER).post(f"{url}/replies", json=REPLY)
+    answers = await asyncio.gather(*waiting, other)
+    assert [len(answer.json()["replies"]) for answer in answers] == [1, 1, 1]
+    again = asyncio.create_task(node.client.get(url, params={"wait": 30, "since_seq": 1}))
+    await node.client.post(f"{url}/replies", json=REPLY)
+    assert (await again).status_code == 200
