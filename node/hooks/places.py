@@ -12,8 +12,7 @@ from random import randint
 
 from node.hooks.breaker import NotNow
 from node.hooks.domain import registrable
-from node.hooks.turns import Turns
-from node.share.turns import Crowded
+from node.share.turns import Crowded, Turns
 
 PLACES = 100
 """Attempts at a time: an attempt mostly waits, and costs a connection."""

@@ -18,8 +18,7 @@ from node.hooks.addresses import Address
 from node.hooks.domain import registrable
 from node.hooks.lookup import LIFETIME, Found, Lookup, NotLookedUp, NotResolved
 from node.hooks.target import Policy, Target, TargetRefused
-from node.hooks.turns import Turns
-from node.share.turns import Crowded
+from node.share.turns import Crowded, Turns
 
 TURN = 1.0  # seconds that a look-up waits for its turn
 DELIVERY_TIMEOUT = TURN + LIFETIME + 0.5  # seconds a look-up may take before a call; by then it has given up itself

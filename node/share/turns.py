@@ -78,17 +78,28 @@ class Turns:
             self._next.setdefault(key)
         while self._free and self._next:
             following, _ = self._next.popitem(last=False)
-            queue = self._queues[following]
-            turn = queue.popleft()
-            if not queue:
-                del self._queues[following]
+            turn = self._first(following)
+            if turn is None:
+                continue
             self._take(following)
-            if queue and self._taken[following] < self._each:
+            if following in self._queues and self._taken[following] < self._each:
                 self._next[following] = None  # behind all others
             turn.set_result(None)
 
-    def _forget(self, key: str, turn: asyncio.Future[None]) -> None:
+    def _first(self, key: str) -> asyncio.Future[None] | None:
+        """Take the first of the key's queue that still waits: of one that gave up the task may not know it yet."""
         queue = self._queues[key]
+        turn = None
+        while queue and (turn is None or turn.cancelled()):
+            turn = queue.popleft()
+        if not queue:
+            del self._queues[key]
+        return None if turn is None or turn.cancelled() else turn
+
+    def _forget(self, key: str, turn: asyncio.Future[None]) -> None:
+        queue = self._queues.get(key)
+        if queue is None or turn not in queue:
+            return  # passed over already
         queue.remove(turn)
         if not queue:
             del self._queues[key]

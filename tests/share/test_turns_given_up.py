@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.hooks.turns import Turns
+from node.share.turns import Turns
 
 PATIENCE = 5.0  # s, for what takes none
 
