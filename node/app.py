@@ -53,6 +53,7 @@ from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import router
 from node.web.signature import Signatures
+from node.web.throughput import Throughput
 from node.web.work import Work
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class WebNode:
         operations = operations_of(settings, store, self._rooms, self._limiter, health, search)
         # MCP's tools are these operations; the documents are of all of them.
         self.origins = Origins(settings)
+        self.throughput = Throughput(settings.client_throughput)
         self._mcp = Mcp(operations, handle, self._limiter, store, self.origins, settings.public_url)
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, settings)]

@@ -169,6 +169,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         says("percent of Redis' free memory below the alarm that it may fill in that time; 0 = no such bound", 0, 100),
     ] = 2
+    client_throughput: Annotated[
+        int,
+        says(
+            "bytes a second that one client address may move through one web process in large answers, 16 seconds' "
+            "worth at once; bodies count twice; 0 = any number",
+            0,
+        ),
+    ] = 4 * 1024 * 1024
     durability: Annotated[
         Literal["always", "everysec", "replicated"],
         says(

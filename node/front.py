@@ -90,6 +90,9 @@ class Node(Protocol):
     @property
     def origins(self) -> Origins: ...
 
+    @property
+    def throughput(self) -> Throughput: ...
+
     def refuses(self, client: str) -> bool: ...
 
     def drain(self) -> None: ...
@@ -116,7 +119,7 @@ class Front:
         self._closed: Origins | None = None
         """Which pages may call, where not all may."""
         self._deadlines = Deadlines()
-        self._throughput = Throughput()
+        self._throughput = Throughput(0)
         # Unique over processes and restarts, and cheaper than a random one for each request.
         self._request_prefix = os.urandom(5).hex()
         self._request_numbers = count()
@@ -299,6 +302,7 @@ class Front:
         self._refuses = node.refuses
         self._paths = node.paths
         self._closed = None if node.origins.is_open else node.origins
+        self._throughput = node.throughput
         with suppress(NotImplementedError, ValueError):  # not in the main thread: a test
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(DRAIN, self._drain, node)

@@ -15,6 +15,7 @@ from node.web.origin import Origins
 from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import router
+from node.web.throughput import Throughput
 
 
 class Routes:
@@ -26,6 +27,7 @@ class Routes:
         self.hot = hot
         self.paths = Paths([*hot, *others])
         self.origins = Origins(Settings(base_url="http://node.example"))
+        self.throughput = Throughput(0)
         self._router = router(others, counted, self.paths)
 
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -51,7 +51,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """A node at which this address is over the limit of artifacts, and over no other."""
     limits = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
     with NodeProcess(tmp_path_factory.mktemp("node") / "data") as node:
-        node.start(**limits | {"RELAY_LIMIT_ARTIFACT": "1/3600", "RELAY_WORKERS": "1"}).ready()
+        node.start(
+            **limits | {"RELAY_LIMIT_ARTIFACT": "1/3600", "RELAY_WORKERS": "1", "RELAY_CLIENT_THROUGHPUT": "0"}
+        ).ready()
         with httpx2.Client(base_url=node.url) as client:
             headers = {"content-digest": content_digest()}
             made = [client.post("/api/v1/artifacts", json=named(), headers=headers) for _ in range(2)]

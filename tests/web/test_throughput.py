@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from node.config import Limit, Limits
-from node.web.throughput import BODY_WEIGHT, BURST, FREE, RATE, Throughput
+from node.web.throughput import BODY_WEIGHT, BURST, FREE, Throughput
 from tests.node_under_test import NodeUnderTest
 
 A, B = "203.0.113.7", "203.0.113.8"
 MIB = 1024 * 1024
+RATE = 4 * MIB
 
 
 class Clock:
@@ -36,7 +37,7 @@ def moved(throughput: Throughput, client: str, size: int, weight: int = 1) -> in
 
 
 def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: Clock) -> None:
-    throughput = Throughput(clock)
+    throughput = Throughput(RATE, clock)
     assert BURST * RATE < moved(throughput, A, MIB) <= BURST * RATE + MIB
     refused = throughput.refusal(A)
     assert refused is not None
@@ -47,19 +48,19 @@ def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: C
 
 
 def test_a_body_counts_more_than_an_answer(clock: Clock) -> None:
-    throughput = Throughput(clock)
+    throughput = Throughput(RATE, clock)
     assert moved(throughput, A, MIB, BODY_WEIGHT) * BODY_WEIGHT <= BURST * RATE + BODY_WEIGHT * MIB
 
 
 def test_what_is_small_is_not_counted(clock: Clock) -> None:
-    throughput = Throughput(clock)
+    throughput = Throughput(RATE, clock)
     for _ in range(100_000):
         throughput.add(A, FREE - 1)
     assert throughput.refusal(A) is None
 
 
 def test_many_clients_take_no_more_memory_than_some(clock: Clock) -> None:
-    throughput = Throughput(clock)
+    throughput = Throughput(RATE, clock)
     moved(throughput, A, 64 * MIB)
     for number in range(30_000):
         clock.now += 0.0001
@@ -93,7 +94,7 @@ class TestNode:
     async def test_bodies_that_are_refused_count_too(self, node: NodeUnderTest) -> None:
         body = b"[" + b"{}," * 300_000 + b"{}]"
         codes: set[str] = set()
-        for _ in range(30):
+        for _ in range(60):
             response = await node.client.post(
                 "/api/v1/tasks", content=body, headers={"content-type": "application/json"}
             )
