@@ -9,11 +9,12 @@
 -- ARGV[3] most    bytes of marks that are kept of a thread's replies, the newest; up to twice as many are stored
 -- ARGV[4] terms
 -- ARGV[5] more    marks of the reply
+-- ARGV[6] passages  that it has
 -- Returns {'put', replies that have a document} | {'same', replies that have a document}
 -- Slot    partition of the thread's id
 if redis.call('EXISTS', doc) == 1 and forced ~= '1' then return {'same', redis.call('SCARD', docs)} end
 redis.call('SADD', docs, seq)
-redis.call('HSET', doc, 'terms', terms)
+redis.call('HSET', doc, 'terms', terms, 'passages', passages)
 if more ~= '' and redis.call('APPEND', marks, more) > 2 * most then
   redis.call('SET', marks, redis.call('GETRANGE', marks, -most, -1))
 end

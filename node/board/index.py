@@ -12,6 +12,7 @@ from typing import cast
 
 from node.board.engine import EngineChoice
 from node.board.generation import Generation
+from node.board.passage import MOST
 from node.board.search_source import EVERY, OWN, REPLIES, Place, Post
 from node.store import Arg, Reply, Store, keys
 from node.store.bulk import bulk, bulk_runs
@@ -92,6 +93,19 @@ class Index:
             self._documents, [("SMEMBERS", keys.passages(generation, thread_id)) for thread_id in thread_ids]
         )
         return [{name.decode() for name in cast("Sequence[bytes]", names)} for names in found]
+
+    async def newer(self, thread_id: str, seq: int) -> set[str]:
+        """Names of the passages that replies after that one have, whether or not they have a vector yet; of so many
+        replies as can have one. Raises StoreUnavailable."""
+        numbers = sorted(number for number in await self._replies(thread_id) if number > seq)[-MOST:]
+        counts = await bulk(
+            self._documents, [("HGET", keys.reply_doc(thread_id, number), "passages") for number in numbers]
+        )
+        return {
+            f"{number}.{n}"
+            for number, count in zip(numbers, counts, strict=True)
+            for n in range(int(cast("bytes | None", count) or 0))
+        }
 
     async def there(self, generation: str, thread_id: str, names: Collection[str]) -> set[str]:
         """Which of these passages really have one: a worker may have died between a name and its vector. Raises
@@ -199,4 +213,5 @@ def _own_step(thread_id: str, text: str, *, whole: bool, forced: bool = False) -
 def _reply_step(post: Post, *, forced: bool) -> tuple[list[str], list[Arg]]:
     thread, terms = post.thread_id, terms_of(post.text)
     places = [keys.reply_doc(thread, post.seq), keys.reply_docs(thread), keys.reply_marks(thread)]
-    return places, [post.seq, int(forced), REPLY_MARKS * MARK, " ".join(terms), marks_of(terms)]
+    passages = len(post.passages())
+    return places, [post.seq, int(forced), REPLY_MARKS * MARK, " ".join(terms), marks_of(terms), passages]

@@ -13,7 +13,7 @@ import structlog
 
 from node.board.generation import Generation, Generations, kind_of
 from node.board.index import Index
-from node.board.passage import LENGTH, Passage, kept, passages_of, place_of
+from node.board.passage import LENGTH, MOST, Passage, kept, passages_of, place_of
 from node.board.queue import Leased, Queue
 from node.board.search_source import EVERY, OWN, Place, Post, open_ones, read_posts, read_thread
 from node.board.workloop import unless, until_news
@@ -59,6 +59,20 @@ class Work:
             own, *replies = posts
             wanted = passages_of(own.title, own.body, [(reply.seq, reply.body) for reply in replies])
             self.passages = {passage.name: passage for passage in wanted}
+
+    @property
+    def most(self) -> int:
+        """How many vectors will have to be made, at most."""
+        return min(MOST, len(self.passages))
+
+    def joined(self, other: "Work") -> "Work":
+        """Both in one; the whole of the thread includes all else."""
+        if self.whole or other.whole:
+            return self if self.whole else other
+        both = Work(self.thread_id)
+        both.passages = self.passages | other.passages
+        both.changed = self.changed | other.changed
+        return both
 
 
 class Indexing:
@@ -143,17 +157,18 @@ class Indexing:
         posts, _ = await read_posts(self._store, [place for place in places if place.seq != EVERY])
         single = {Place(post.thread_id, post.seq): post for post in posts}
         works: dict[str, Work] = {}
-        passages = 0
         for number, place in enumerate(places):
             work = Work(place.thread_id)
             if place.seq == EVERY:
                 work.add_whole(await self._put_anew(place.thread_id))
             elif place in single:
                 work.add([single[place]])
-            passages += len(work.passages)
-            if number and passages > PASSAGES:
+            known = works.get(place.thread_id)
+            joined = known.joined(work) if known else work
+            others = sum(other.most for thread, other in works.items() if thread != place.thread_id)
+            if number and others + joined.most > PASSAGES:
                 return number, list(works.values())
-            _join(works, work)
+            works[place.thread_id] = joined
         return len(places), list(works.values())
 
     async def _put_anew(self, thread_id: str) -> list[Post]:
@@ -170,7 +185,7 @@ class Indexing:
         lacking: list[tuple[str, Passage]] = []
         vectors: dict[str, dict[str, bytes]] = {work.thread_id: {} for work in works}
         for work, names in zip(works, had, strict=True):
-            wanted = kept(work.passages if work.whole else {*names, *work.passages})
+            wanted = kept(work.passages if work.whole else {*names, *work.passages, *await self._newer(work)})
             there = await self._index.there(generation.name, work.thread_id, names & work.passages.keys())
             for passage in work.passages.values():
                 if passage.name in there or passage.name not in wanted:
@@ -187,6 +202,12 @@ class Indexing:
         for (thread, passage), vector in zip(lacking, made, strict=True):
             vectors[thread][passage.name] = vector
         await self._index.put_vectors(generation, vectors)
+
+    async def _newer(self, work: Work) -> set[str]:
+        """Names of the passages of replies that came later. What does not fit beside them need not be embedded, so that
+        of many replies that wait only those are that stay."""
+        replies = work.changed - {OWN}
+        return await self._index.newer(work.thread_id, min(replies)) if replies else set()
 
     async def _known(self, generation: Generation, other: Generation, thread_id: str, passage: str) -> bytes | None:
         """The vector of a passage in another generation of the same model, unless all is to be made anew."""
@@ -213,16 +234,6 @@ class Indexing:
 def _place_of(event: Event) -> Place:
     """The post that an event is about."""
     return Place(event.entity, int(event.fields.get("seq", OWN)))
-
-
-def _join(works: dict[str, Work], work: Work) -> None:
-    """Add to what is to be done for the same thread; the whole of it includes all else."""
-    known = works.get(work.thread_id)
-    if known is None or work.whole:
-        works[work.thread_id] = work
-    elif not known.whole:
-        known.passages |= work.passages
-        known.changed |= work.changed
 
 
 def _queued(sites: Mapping[Place, str], post: Post) -> tuple[str, str, int]:

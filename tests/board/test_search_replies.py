@@ -1,14 +1,18 @@
 """A reply is indexed by itself: it costs what it weighs, and the thread is found by it all the same."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
 
+from node.board import passage
 from node.board.generation import Generations, reindex
 from node.board.model import NewThread
+from node.board.search_worker import SearchWorker
 from node.store import keys
-from node.text.embed import Model
+from node.store.events import Event
+from node.text.embed import Embedder, Model
 from node.text.terms import MARK, marks_of, terms_of
 from tests.board.searching import ANYTHING, SearchableBoard, until
 
@@ -120,6 +124,29 @@ async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
         await until(switched, "another generation is in use")
         await board.emptied()
         assert await documents(board, thread) == before
+
+
+async def test_of_replies_that_wait_only_those_are_embedded_that_stay(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[str] = []
+    passages = Embedder.passages
+
+    async def counted(self: Embedder, texts: Sequence[str]) -> list[bytes]:
+        embedded.extend(texts)
+        return await passages(self, texts)
+
+    monkeypatch.setattr(Embedder, "passages", counted)
+    thread = await board.post(*BREAD)
+    for number in range(12):
+        await board.reply(thread, f"{number} {LONG}")
+    came = [Event("1-1", 0, "thread.posted", thread, {})]
+    came += [Event("1-1", 0, "reply.posted", thread, {"seq": str(number)}) for number in range(1, 13)]
+    await SearchWorker(board.store, board.documents, board.settings).handle(came)
+    async with board.worker():
+        await board.settled()
+    assert {name.partition(".")[0] for _, name in await board.vectors()} == {"0", "12", "11", "10", "9"}
+    assert len(embedded) == len(await board.vectors()) <= passage.MOST
 
 
 async def test_of_many_replies_the_newest_are_indexed(board: SearchableBoard, monkeypatch: pytest.MonkeyPatch) -> None:
