@@ -72,7 +72,7 @@ def test_many_clients_take_no_more_memory_than_some(clock: Clock) -> None:
 class TestNode:
     @pytest.fixture
     def overrides(self) -> dict[str, Any]:
-        return {"limits": Limits(reply=Limit(1000, 1)), "client_bytes": 0}
+        return {"limits": Limits(reply=Limit(1000, 1), task=Limit(1000, 1)), "client_bytes": 0}
 
     async def test_who_reads_large_threads_again_and_again_is_refused_and_others_are_not(
         self, node: NodeUnderTest
