@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from node.store import keys
-from tests.artifacts.blobs import DATA
+from tests.artifacts.blobs import BIG, DATA
 from tests.artifacts.calls import (
     ARTIFACTS,
     available,
@@ -282,3 +282,9 @@ async def test_other_methods_are_refused(node: NodeUnderTest) -> None:
 
 def _bytes(node: NodeUnderTest) -> str:
     return keys.artifact_bytes(keys.partition_of("203.0.113.7"))
+
+
+async def test_large_content_is_verified_and_served_whole(node: NodeUnderTest) -> None:
+    artifact = await available(node, BIG, media_type="application/octet-stream")
+    got = await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content", follow_redirects=True)
+    assert got.content == BIG

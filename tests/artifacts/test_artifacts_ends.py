@@ -15,7 +15,7 @@ from node.refusal import Refused
 from node.rooms import blobs_of
 from node.store import keys
 from node.store.events import Event
-from tests.artifacts.blobs import BIG, DATA, holds_open
+from tests.artifacts.blobs import DATA, holds_open
 from tests.artifacts.calls import (
     ARTIFACTS,
     available,
@@ -402,10 +402,3 @@ async def test_a_lost_manifest_leaves_no_trace_in_the_sweep(node: NodeUnderTest)
     await node.store.command("DEL", keys.artifact(artifact["id"]))
     assert await Room(node).artifacts.sweep() == 0
     assert await ArtifactStore(node.store, 60, 3600).due(keys.partition_of_id(artifact["id"]), 10) == []
-
-
-async def test_large_content_is_verified_and_served_whole(empty_redis: RedisServer, tmp_path: Path) -> None:
-    async with node_on(empty_redis, data_dir=tmp_path) as node:
-        artifact = await available(node, BIG, media_type="application/octet-stream")
-        got = await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content", follow_redirects=True)
-        assert got.content == BIG
