@@ -343,11 +343,6 @@ async def test_a_repeated_registration_is_answered_when_the_node_is_full(node: N
     assert (await register(node, headers=key)).json()["id"] == first["id"]
 
 
-async def test_what_does_not_fit_on_the_disk_is_refused_at_once(empty_redis: RedisServer, tmp_path: Path) -> None:
-    async with node_on(empty_redis, data_dir=tmp_path, blob_reserve=2**60) as node:
-        assert refused(await register(node)) == (507, "store.full")
-
-
 async def test_a_purged_artifact_says_so_and_its_bytes_are_gone(node: NodeUnderTest) -> None:
     artifact = await available(node)
     room = Room(node).artifacts

@@ -217,3 +217,8 @@ async def test_an_artifact_of_an_earlier_version_is_read_completed_and_ended(nod
 )
 def test_the_site_of_a_client(client: str, site: str) -> None:
     assert site_of(client) == site
+
+
+async def test_what_does_not_fit_on_the_disk_is_refused_at_once(empty_redis: RedisServer, tmp_path: Path) -> None:
+    async with node_on(empty_redis, data_dir=tmp_path, blob_reserve=2**60) as node:
+        assert refused(await register(node)) == (507, "store.full")
