@@ -226,8 +226,12 @@ def _watched(
         if not over.done():
             over.set_exception(context.get("exception") or RuntimeError(context["message"]))
 
-    gc.collect()
-    gc.freeze()
+    # Who has frozen all that there was needs it looked through no more: that may take longer than a server keeps
+    # connections that say nothing.
+    was_frozen = gc.get_freeze_count() > 0
+    if not was_frozen:
+        gc.collect()
+        gc.freeze()
     gc.disable()
     handler = loop.get_exception_handler()
     loop.set_exception_handler(failed)
@@ -240,5 +244,6 @@ def _watched(
         observed.busy = (time.process_time_ns() - busy) / max(1, now() - wall)
         loop.set_exception_handler(handler)
         gc.enable()
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()
         pool.ready = pool.idle.append

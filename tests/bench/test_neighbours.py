@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import gc
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,15 @@ from tests.bench.stand_in import stand_in
 from tests.node_under_test import PATIENCE
 
 MIB = 1024 * 1024
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen() -> Iterator[None]:
+    """What other tests have left in memory is looked through once, and not while connections to a node wait for it."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def lab() -> Lab:
