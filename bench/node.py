@@ -22,6 +22,7 @@ Part = Literal["serve", "web"]
 
 # Limits do their work on every request and refuse none: the load comes from few addresses.
 NEVER_REACHED = "100000/60"
+CHARACTERS_NEVER_REACHED = "1000000000000/60"
 
 # Totals of one address, which a load from few of them would reach, and of the node.
 UNLIMITED = tuple(
@@ -53,6 +54,7 @@ def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
         "RELAY_DATA_DIR": str(home / "data"),
         "RELAY_LOG": "warning",
         **{f"RELAY_LIMIT_{name.upper()}": NEVER_REACHED for name in Limits.__struct_fields__},
+        "RELAY_LIMIT_SEARCH_CHARACTERS": CHARACTERS_NEVER_REACHED,
         **dict.fromkeys(UNLIMITED, "0"),
         **own,
     }

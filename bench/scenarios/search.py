@@ -1,4 +1,5 @@
-"""Board search by meaning: latency on a filled board, recall of HNSW, and how soon a new thread is found."""
+"""Board search: latency by meaning on a filled board, recall of HNSW, how soon a new thread is found, and what the most
+expensive search costs beside a usual one."""
 
 import asyncio
 import time
@@ -8,11 +9,13 @@ import msgspec
 
 from bench.client import Call
 from bench.lab import Lab
-from bench.meter import vector_index
+from bench.meter import usage, vector_index
+from bench.neighbours.attacks import hostile_threads
 from bench.payload import Template, encoded
 from bench.scenario import Scenario
 from bench.server import Server, Unfit, ask
 from bench.topics import question, thread
+from bench.worst import settled
 
 THREADS, THREADS_FULL = 2000, 10_000
 RATE = 20.0
@@ -22,6 +25,9 @@ PATIENCE = 10.0  # seconds for a new thread to be found
 INDEXING_PATIENCE = 900.0  # seconds for all of them, on a slow machine
 SAMPLE = 64  # threads that stand for all
 MEANT = ("meaning", "both")
+COSTED = 20  # searches of each kind whose cost is measured
+USUAL_THREADS = 500  # beside the hostile ones
+SCATTERED = "zebra weather translation planner storage"  # words that long texts have, but never in one place
 FRESH_THREADS = {  # posted title, and the words it is looked for with
     "text": ("A zeppelin hovers above Reykjavik", "zeppelin Reykjavik"),
     "meaning": ("Mammoth bones were dug up by archaeologists", "prehistoric elephant skeleton excavation"),
@@ -32,6 +38,8 @@ CEILING = "search, ceiling of 16 connections, {threads:,} threads"
 RECALL = "recall@10 of hnsw against flat"
 ANSWERED = "queries answered by meaning"
 FRESH = "a new thread is found by {mode} after"
+COST = "CPU of {role} for {kind}"
+USUAL, HOSTILE = "a usual search", "the most expensive search"
 
 _search = Template("POST", "/api/v1/board/search")
 _post = Template("POST", "/api/v1/board")
@@ -114,6 +122,8 @@ async def run(lab: Lab) -> None:
         await lab.at_ceiling(node, queries, CEILING.format(threads=threads), connections=16)
         exact = await _answers(node) if lab.options.full else []
         await _freshness(lab, node)
+    if not lab.options.url:
+        await _costs(lab)
     if exact and not lab.options.url:
         async with lab.node(RELAY_VECTOR_INDEX="hnsw") as node:
             await _filled(lab, node, threads)
@@ -155,6 +165,26 @@ async def _freshness(lab: Lab, node: Server) -> None:
             await asyncio.sleep(0.02)
         else:
             lab.point(FRESH.format(mode=mode), PATIENCE, "s", "not found by then")
+
+
+async def _costs(lab: Lab) -> None:
+    """What one search costs, a usual one and one that looks in vain through long texts; by text, so that the vectors of
+    all these texts need not be made first."""
+    async with lab.node(RELAY_EMBEDDING_MODEL="none") as node:
+        await lab.fill(node, Board().post, USUAL_THREADS, "threads")
+        await hostile_threads(lab, node)
+        hostile = ({"query": f"{SCATTERED} qqqqq{n}", "limit": 50, "threshold": 0.0} for n in range(COSTED))
+        usual = ({"query": question(number)} for number in range(COSTED))
+        for kind, queries in ((USUAL, usual), (HOSTILE, hostile)):
+            await settled(node)
+            before = usage(node)
+            for asked in queries:
+                status, _ = await ask(node, _search(encoded(asked)), timeout=30.0)
+                if status != 200:
+                    raise Unfit(f"{kind}: {status}")
+            used = usage(node).since(before).cpu
+            for role in ("web", "redis"):
+                lab.point(COST.format(role=role, kind=kind), 1000 * used.get(role, 0.0) / COSTED, "ms")
 
 
 SCENARIO = Scenario("search", "search the board by meaning", run)

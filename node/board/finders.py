@@ -158,14 +158,14 @@ async def shares_of(
     """
     shares: dict[str, float] = {}
     for start in range(0, len(threads), TOGETHER):
-        if most <= 0:
-            break
         some = threads[start : start + TOGETHER]
         for thread, (own, replies) in zip(some, await marks_of_threads(documents, some), strict=True):
             shares[thread] = asked.share(own, replies)
             if missing is not None and not own:
                 missing.append(thread)
             marks = (len(own) + len(replies)) // MARK
-            most -= marks
             await effort.spend(marks // MARKS_A_CHARACTER)
+            most -= marks
+            if most <= 0:
+                return shares
     return shares

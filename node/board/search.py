@@ -136,7 +136,9 @@ class Search:
         if match.passage and match.mode != "text":
             seq, number = place_of(match.passage)
             whole = replies.get(Place(match.thread_id, seq), "") if seq else head.body
+            before = effort.looked
             passage = await _piece(whole[:most], number, effort)
+            most -= effort.looked - before
         for text in _texts(match, head, replies, passage):
             for cost in excerpt.look(text, most):
                 most -= cost

@@ -57,7 +57,7 @@ _NODE = (
     Family("relay_events_waiting", "gauge", "Events that a group has not read yet", ("group",)),
     Family("relay_events_unacknowledged", "gauge", "Events that a reader has, or had when it died", ("group",)),
     Family("relay_events_oldest_seconds", "gauge", "Age of the oldest event that is not done with", ("group",)),
-    Family("relay_search_queue", "gauge", "Threads whose embedding and index entry are due", ("queue",)),
+    Family("relay_search_queue", "gauge", "Posts and whole threads that are to be embedded and indexed", ("queue",)),
     Family("relay_search_by_meaning", "gauge", "Whether a worker embeds queries; if not, search is by text only"),
     Family("relay_callbacks_queued", "gauge", "Callbacks under way, those that wait for another attempt included"),
     Family("relay_callbacks_dead", "gauge", "Callbacks that were given up and are kept"),

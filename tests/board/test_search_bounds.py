@@ -8,13 +8,13 @@ from string import ascii_lowercase
 import pytest
 import pytest_asyncio
 
-from node.board import finders, search, snippet
+from node.board import finders, index, search, snippet
 from node.board.effort import SLICE
 from node.board.model import NewThread, SearchQuery
 from node.board.ranking import Found, Question
 from node.board.snippet import Excerpt
 from node.refusal import Refused
-from node.store import StoreUnavailable
+from node.store import StoreUnavailable, keys
 from node.text.terms import QueryTerms
 from tests.board.searching import ANYTHING, CLIENT, SearchableBoard, searchable, until
 from tests.servers import RedisServer
@@ -40,11 +40,11 @@ def noise(characters: int) -> str:
 
 @pytest_asyncio.fixture
 async def hostile(board: SearchableBoard, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SearchableBoard]:
-    """A board of posts as long as they may be, each with the word zebra at its end, indexed by text."""
+    """A board of posts as long as they may be, each with the word zebra and no other that has a meaning."""
     monkeypatch.setattr("node.board.service.is_english", passes)
     for number in range(THREADS):
-        thread, _ = await board.board.post(NewThread(f"Thread {number}", f"{noise(LONGEST - 10)} zebra"), None, None)
-        await board.reply(thread.id, f"{noise(LONGEST - 10)} zebra")
+        thread, _ = await board.board.post(NewThread(f"Thread {number}", f"zebra {noise(LONGEST - 10)}"), None, None)
+        await board.reply(thread.id, f"zebra {noise(LONGEST - 10)}")
     async with board.worker(embedding_model="none"):
         await board.emptied()
         yield board
@@ -91,6 +91,23 @@ async def test_others_have_their_turn_while_a_search_looks_at_texts(hostile: Sea
     await hostile.find("zebra qqqqq", ANYTHING, 50)
     busy.cancel()
     assert turns >= hostile.looked[-1] / (SLICE + ONE_MORE)
+
+
+async def test_a_post_of_noise_takes_no_more_room_than_one_of_words(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each new word costs an index many times what it weighs."""
+    monkeypatch.setattr("node.board.service.is_english", passes)
+    thread, _ = await board.board.post(NewThread("Noise", f"zebra {noise(LONGEST - 20)} giraffe"), None, None)
+    await board.reply(thread.id, f"lion {noise(LONGEST - 20)} tiger")
+    async with board.worker(embedding_model="none"):
+        await board.emptied()
+        for key in (keys.doc(thread.id), keys.reply_doc(thread.id, 1)):
+            terms = await board.documents.command("HGET", key, "terms")
+            assert isinstance(terms, bytes)
+            assert len(set(terms.split())) == index.TERMS
+        assert await board.ids("zebra") == await board.ids("lion") == [thread.id]
+        assert await board.ids("giraffe") == await board.ids("tiger") == []
 
 
 @pytest.mark.parametrize(
