@@ -66,13 +66,15 @@ class QueryEngine:
         """Passages that can be found by meaning. Raises StoreUnavailable, CommandFailed without the index."""
         return await self._count(_vectors(generation))
 
-    async def by_text(self, terms: Sequence[str]) -> tuple[list[Candidate], list[Candidate]]:
-        """The threads and the replies that match best with any of the terms. Raises StoreUnavailable, CommandFailed
-        without the indexes."""
+    async def by_text(self, terms: Sequence[str]) -> tuple[list[Candidate], list[Candidate], dict[str, bytes]]:
+        """The threads and the replies that match best with any of the terms, and the marks of these threads' own texts.
+        Raises StoreUnavailable, CommandFailed without the indexes."""
         own, replies = await asyncio.gather(
-            self._matching(TERMS, terms, CANDIDATES), self._matching(REPLY_TERMS, terms, REPLY_CANDIDATES)
+            self._matching(TERMS, terms, CANDIDATES, "RETURN", 1, "marks", width=3),
+            self._matching(REPLY_TERMS, terms, REPLY_CANDIDATES, "NOCONTENT", width=2),
         )
-        return own, replies
+        marks = {_post(key)[0]: fields_of(fields).get(b"marks", b"") for key, _, fields in own}
+        return [_candidate(*row) for row in own], [_candidate(*row) for row in replies], marks
 
     async def by_meaning(self, generation: str, vector: bytes) -> list[Near]:
         """Threads nearest to a vector, best first. Raises StoreUnavailable, CommandFailed without the index."""
@@ -83,14 +85,9 @@ class QueryEngine:
         tags = "|".join(thread.replace("-", "\\-") for thread in threads)
         return await self._nearest(generation, f"(@thread:{{{tags}}})", vector, PASSAGES) if tags else []
 
-    async def _matching(self, index: str, terms: Sequence[str], most: int) -> list[Candidate]:
-        rows = await self._search(
-            index,
-            f"@terms:({'|'.join(terms)})",
-            *("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", PATIENCE_MS, "NOCONTENT", "LIMIT", 0, most),
-            width=2,
-        )
-        return [Candidate(round(float(score), 6), *_post(key)) for key, score in rows]
+    async def _matching(self, index: str, terms: Sequence[str], most: int, *content: Any, width: int) -> list[Any]:
+        scored = ("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", PATIENCE_MS, "LIMIT", 0, most)
+        return await self._search(index, f"@terms:({'|'.join(terms)})", *scored, *content, width=width)
 
     async def _nearest(self, generation: str, among: str, vector: bytes, most: int) -> list[Near]:
         rows = await self._search(
@@ -140,6 +137,10 @@ class QueryEngine:
 
 def _vectors(generation: str) -> str:
     return f"relay-vectors-{generation}"
+
+
+def _candidate(key: bytes, score: bytes, *_: object) -> Candidate:
+    return Candidate(round(float(score), 6), *_post(key))
 
 
 def _post(key: bytes) -> tuple[str, int]:

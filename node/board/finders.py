@@ -4,16 +4,28 @@ Each takes a question and gives matches in order; texts and links are added by `
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Protocol, cast
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol, cast
 
 from node.board.asking import Vector, Workers
 from node.board.effort import Effort
 from node.board.engine_redisearch import QueryEngine
-from node.board.index import NOTED, marks_of_threads
-from node.board.ranking import ByText, Found, Match, Near, Question, by_text, candidates, ranked
+from node.board.index import NOTED, marks_of_own, marks_of_replies
+from node.board.ranking import (
+    CANDIDATES,
+    REPLY_CANDIDATES,
+    ByText,
+    Found,
+    Match,
+    Near,
+    Question,
+    by_text,
+    candidates,
+    ranked,
+)
 from node.board.search_source import read_heads
 from node.store import CommandFailed, Store, keys
+from node.store.bulk import bulk
 from node.text.terms import MARK, QueryTerms, marks_of, terms_of
 
 MARKS = 262_144
@@ -62,25 +74,27 @@ class EngineFinder:
 
     async def find(self, question: Question, effort: Effort) -> Found:
         asked = QueryTerms(question.text)
-        text, (vector, by_meaning) = await asyncio.gather(self._by_text(asked), self._by_meaning(question.text))
+        (text, known), (vector, by_meaning) = await asyncio.gather(
+            self._by_text(asked), self._by_meaning(question.text)
+        )
         async with effort.reading():
             near = {each.thread_id: each for each in by_meaning}
             shares, others = await asyncio.gather(
-                self._shares(asked, text, near, effort),
+                shares_of(self._documents, asked, candidates(text, near), effort, known),
                 self._meanings(vector, [thread for thread in text.threads if thread not in near]),
             )
+            shares |= {thread: max(shares.get(thread, 0.0), asked.least) for thread in text.threads}
             by_meaning_only = list(near)
             near |= {each.thread_id: each for each in others}
             matches = ranked(question, by_meaning_only, text.threads, near, shares, text.replies)
         return Found(matches, "both" if vector else "text")
 
-    async def _by_text(self, asked: QueryTerms) -> ByText:
-        return by_text(*await self._engine.by_text(asked.terms)) if asked.terms else by_text([], [])
-
-    async def _shares(self, asked: QueryTerms, text: ByText, near: Iterable[str], effort: Effort) -> dict[str, float]:
-        """The shares of all candidates; 0 is left out."""
-        shares = await shares_of(self._documents, asked, candidates(text, near), effort, MARKS)
-        return shares | {thread: max(shares.get(thread, 0.0), asked.least) for thread in text.threads}
+    async def _by_text(self, asked: QueryTerms) -> tuple[ByText, "Known"]:
+        if not asked.terms:
+            return by_text([], []), Known({}, True, ())
+        own, replies, marks = await self._engine.by_text(asked.terms)
+        text = by_text(own, replies)
+        return text, Known(marks, len(own) < CANDIDATES, text.replies if len(replies) < REPLY_CANDIDATES else None)
 
     async def _by_meaning(self, query: str) -> tuple[Vector | None, list[Near]]:
         for _ in range(2):
@@ -125,7 +139,7 @@ class MemoryFinder:
         newest = await self._store.command("ZREVRANGE", keys.OPEN_THREADS, 0, SCANNED - 1)
         threads = [name.decode() for name in cast("Sequence[bytes]", newest)]
         missing: list[str] = []
-        shares = await shares_of(self._documents, asked, threads, effort, MARKS, missing)
+        shares = await shares_of(self._documents, asked, threads, effort, Known({}, False, None), missing)
         await self._read(asked, missing[:UNINDEXED], shares, effort)
         found = [thread for thread in threads if shares.get(thread)]
         found.sort(key=lambda thread: shares[thread], reverse=True)
@@ -144,28 +158,47 @@ class MemoryFinder:
                     await effort.spend(len(text))
 
 
+class Known(NamedTuple):
+    """What needs not be read of candidates."""
+
+    marks: Mapping[str, bytes]
+    """Of their own texts."""
+    own: bool
+    """Whether no other one's own text contains any of the terms."""
+    replied: Collection[str] | None
+    """The only ones of which a reply contains any; None if that is not known."""
+
+
 async def shares_of(
     documents: Store,
     asked: QueryTerms,
     threads: Sequence[str],
     effort: Effort,
-    most: int,
+    known: Known,
     missing: list[str] | None = None,
 ) -> dict[str, float]:
-    """The shares of the terms that threads contain, until `most` marks were looked at; the most likely threads first.
+    """The shares of the terms that threads contain, the most likely threads first, until MARKS were looked at.
 
     Those that have no document are added to `missing`. Raises StoreUnavailable.
     """
     shares: dict[str, float] = {}
+    left = MARKS
     for start in range(0, len(threads), TOGETHER):
         some = threads[start : start + TOGETHER]
-        for thread, (own, replies) in zip(some, await marks_of_threads(documents, some), strict=True):
-            shares[thread] = asked.share(own, replies)
-            if missing is not None and not own:
+        unread = [thread for thread in some if not known.own and thread not in known.marks]
+        replied = [thread for thread in some if known.replied is None or thread in known.replied]
+        read = await bulk(documents, [*map(marks_of_own, unread), *map(marks_of_replies, replied)])
+        held = [cast("bytes | None", marks) or b"" for marks in read]
+        own = dict(zip(unread, held, strict=False))
+        replies = dict(zip(replied, held[len(unread) :], strict=True))
+        for thread in some:
+            marks, others = known.marks.get(thread) or own.get(thread, b""), replies.get(thread, b"")
+            shares[thread] = asked.share(marks, others)
+            if missing is not None and not marks:
                 missing.append(thread)
-            marks = (len(own) + len(replies)) // MARK
-            await effort.spend(marks // MARKS_A_CHARACTER)
-            most -= marks
-            if most <= 0:
+            looked = (len(marks) + len(others)) // MARK
+            await effort.spend(looked // MARKS_A_CHARACTER)
+            left -= looked
+            if left <= 0:
                 return shares
     return shares

@@ -189,24 +189,14 @@ class Index:
             await self._documents.command("SREM", keys.reply_docs(thread_id), *numbers)
 
 
-async def marks_of_threads(documents: Store, threads: Sequence[str]) -> list[tuple[bytes, bytes]]:
-    """The marks of each thread's own text, and those of its replies in any order; empty where there are none.
+def marks_of_own(thread_id: str) -> tuple[Arg, ...]:
+    """The command that answers with the marks of a thread's own text; None without a document."""
+    return "HGET", keys.doc(thread_id), "marks"
 
-    Raises StoreUnavailable.
-    """
-    found = await bulk(
-        documents,
-        [
-            command
-            for thread in threads
-            for command in (
-                ("HGET", keys.doc(thread), "marks"),
-                ("GETRANGE", keys.reply_marks(thread), -REPLY_MARKS * MARK, -1),
-            )
-        ],
-    )
-    held = [cast("bytes | None", marks) or b"" for marks in found]
-    return list(zip(held[::2], held[1::2], strict=True))
+
+def marks_of_replies(thread_id: str) -> tuple[Arg, ...]:
+    """The command that answers with the marks of its replies, in any order; empty without any."""
+    return "GETRANGE", keys.reply_marks(thread_id), -REPLY_MARKS * MARK, -1
 
 
 def _own_step(thread_id: str, text: str, *, whole: bool, forced: bool = False) -> tuple[list[str], list[Arg]]:

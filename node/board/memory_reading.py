@@ -5,11 +5,10 @@ from functools import partial
 from typing import cast
 
 from node.board.engine_memory import MemoryIndex
-from node.board.index import REPLY_MARKS
+from node.board.index import marks_of_replies
 from node.board.passage import place_of
 from node.board.search_source import EVERY, OWN
 from node.store import Arg, Reply, keys
-from node.text.terms import MARK
 
 Read = tuple[tuple[Arg, ...], Callable[[Reply], None]]
 """A command, and what takes its answer."""
@@ -34,7 +33,7 @@ class Loaded:
         thread = self.thread_id
         reads: list[Read] = [
             (("SMEMBERS", keys.passages(generation, thread)), self._take_names),
-            (("GETRANGE", keys.reply_marks(thread), -REPLY_MARKS * MARK, -1), self._take_reply_marks),
+            (marks_of_replies(thread), self._take_reply_marks),
         ]
         if self.has_own:
             reads.append((("HMGET", keys.doc(thread), "terms", "marks"), self._take_own))

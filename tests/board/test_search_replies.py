@@ -165,7 +165,6 @@ async def test_a_word_is_found_though_newer_replies_say_more_than_is_counted(
     board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.board.index.REPLY_MARKS", 8)
-    monkeypatch.setattr("node.board.memory_reading.REPLY_MARKS", 8)
     thread = await board.post(*BREAD)
     async with board.worker(embedding_model="none"):
         for number in range(12):
