@@ -47,8 +47,8 @@ clients: $(VENV)/.clients $(JS:%=%/node_modules/.made) $(SWIFT)/.made
 
 # What of the tests goes through HTTP, with a cluster of three primaries and three replicas for its Redis.
 test-cluster: system clients
-	TEST_STORE=cluster $(SIDE_BY_SIDE) $(PYTEST) $(addprefix tests/,relay board tasks sessions artifacts \
-	  feedback hooks a2a mcp site web ops conformance cluster lua)
+	TEST_STORE=cluster $(SIDE_BY_SIDE) $(PYTEST) $(addprefix tests/,relay board search tasks sessions artifacts \
+	  feedback callbacks a2a mcp site describe web observe admin retention conformance cluster lua)
 
 faults: system $(VENV)/.test
 	FAULTS=full $(BIN)/python -m pytest -q tests/faults tests/cluster tests/deploy/test_rolling_restart.py
@@ -68,7 +68,7 @@ pins: $(VENV)/.pins
 	@echo hatchling | $(BIN)/$(UV_HASHES) - --output-file requirements-build.txt
 
 audit: $(VENV)/.audit
-	@$(BIN)/python -m tests.audit $(JS)
+	@$(BIN)/python -m tests.repository.audit $(JS)
 
 bench: system $(PEERS)/.made
 	$(BIN)/python -m bench

@@ -16,7 +16,7 @@ from bench.result import Results, machine
 from bench.scenario import Scenario
 from bench.scenarios import ALL
 from bench.server import Unfit, given
-from node.process import raise_descriptor_limit
+from node.common.process import raise_descriptor_limit
 
 RESULTS = Path(__file__).parent / "results"
 MOST_SECONDS_A_SCENARIO = 7200

@@ -16,7 +16,7 @@ from typing import Literal
 from bench.client import request
 from bench.server import ROOT, Server, Unfit, free_port, started, until_it_answers
 from node.config import Limits, Settings
-from node.store.embedded import Embedded, socket_path
+from node.run.embedded_redis import Embedded, socket_path
 
 Part = Literal["serve", "web"]
 
@@ -65,7 +65,7 @@ async def running(
     home: Path, own: Mapping[str, str], part: Part = "serve", prefix: Prefix = no_prefix
 ) -> AsyncGenerator[Server]:
     """A node on a free port, stopped at the end. Raises Unfit if there is none or it does not start."""
-    if not (ROOT / "node" / "app.py").exists():
+    if not (ROOT / "node" / "run" / "web.py").exists():
         raise Unfit("this tree has no node to start; name a running one with --url")
     port = free_port()
     environment = settings(home, port, own)

@@ -18,23 +18,23 @@ import numpy as np
 import uvloop
 
 from bench.search_data import Matrix, sentences, vectors
-from node.board.asking import Vector
-from node.board.effort import READERS, Effort
-from node.board.engine import EngineChoice
-from node.board.engine_memory import MemoryIndex
-from node.board.engine_redisearch import QueryEngine
-from node.board.finders import EngineFinder
-from node.board.generation import Algorithm, Generation
-from node.board.index import Index
-from node.board.ranking import Question
-from node.board.search_source import OWN, Post
-from node.log import configure
+from node.observe.log import configure
+from node.run.embedded_redis import find_search
+from node.search.effort import READERS, Effort
+from node.search.engines.choice import EngineChoice
+from node.search.engines.memory import MemoryIndex
+from node.search.engines.redisearch import QueryEngine
+from node.search.generations import Algorithm, Generation
+from node.search.indexing.documents import Index
+from node.search.ranking import Question
+from node.search.retrieval import EngineFinder
+from node.search.rpc.client import Vector
+from node.search.threads import OWN, Post
 from node.share.turns import Turns
 from node.store import Store, connect, keys
-from node.store.embedded import find_search
 from node.text.embed import load
 from node.text.terms import marks_of, terms_of
-from tests.servers import RedisServer
+from tests.support.servers import RedisServer
 
 QUERIES = 200
 TOP = 10

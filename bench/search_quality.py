@@ -1,7 +1,7 @@
 """How well board search finds: `python -m bench.search_quality [--items 3000]`.
 
 Three questions. Does the threshold of 0.7 part what answers a query from what does not, on the labelled
-set of tests/board? Does known-item search (a docstring's summary asks for its body) come up to an
+set of tests/search? Does known-item search (a docstring's summary asks for its body) come up to an
 exact ranking by the same model? Does one ranking serve both paraphrases and identifiers better than
 meaning or text alone? Prints Markdown, and draws results/threshold.png.
 """
@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.search_data import Known, known_items, vectors
-from node.board.engine_memory import MemoryIndex
-from node.board.passage import passages_of
-from node.board.ranking import Question
+from node.search.engines.memory import MemoryIndex
+from node.search.passages import passages_of
+from node.search.ranking import Question
 from node.text.embed import Model, load
-from node.text.plain import first_sentence
+from node.text.readable import first_sentence
 from node.text.terms import marks_of, terms_of
-from tests.board.relevance import EXACT, NOTHING, PARAPHRASES, QUESTIONS, THREADS, Query
+from tests.search.relevance import EXACT, NOTHING, PARAPHRASES, QUESTIONS, THREADS, Query
 
 PICTURE = Path(__file__).parent / "results" / "threshold.png"
 THRESHOLD = 0.7

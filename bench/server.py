@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bench.client import Connection, http_answer
-from node.process import die_with_parent
+from node.common.process import die_with_parent
 
 START_SECONDS = 60.0
 STOP_SECONDS = 12.0  # a node ends within 10 s

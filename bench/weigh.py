@@ -17,15 +17,15 @@ from typing import cast
 import msgspec
 
 from bench.payload import paragraph, sentence
-from node.a2a.read import usual
+from node.a2a.request import usual
 from node.board.model import NewReply, NewThread
 from node.config import Limit, Settings
 from node.feedback.model import NewFeedback
-from node.ops.memory import memory
-from node.rooms import Rooms, Stores
+from node.observe.memory import memory
+from node.run.embedded_redis import Embedded
+from node.run.services import Rooms, Stores
 from node.sessions.model import NewLine, NewSession, Owner
 from node.store import keys
-from node.store.embedded import Embedded
 from node.tasks.model import Completion, NewClaim, NewTask
 
 NONE = Limit(0, 1)

@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from node import config, log, parts
-from node.commands import Commands
+from node import config
+from node.admin import restore, verify
+from node.admin.commands import Commands
+from node.admin.console import group
 from node.config import ConfigError, Settings
-from node.ops import admin, restore, verify
-from node.serve import serve
+from node.observe import log
+from node.run import launch
+from node.run.serve import serve
 
 USAGE_ERROR = 2  # as argparse has it
 
@@ -24,8 +27,8 @@ def register(commands: Commands) -> None:
     commands.add(
         "serve", _runs(serve), "run a whole node on this machine; it brings a Redis unless RELAY_REDIS_URL names one"
     )
-    commands.add("web", _runs(parts.web), "run the web processes only")
-    commands.add("worker", _runs(parts.worker), "run the background worker only")
+    commands.add("web", _runs(launch.web), "run the web processes only")
+    commands.add("worker", _runs(launch.worker), "run the background worker only")
     commands.add("check", _check, "say what works and what is missing, without starting the node")
     table = commands.add("config", _config, "print every setting with its default and meaning")
     table.add_argument("--json", action="store_true", help="as JSON")
@@ -33,7 +36,7 @@ def register(commands: Commands) -> None:
 
 
 # Every module with commands, in the order that --help shows them.
-REGISTER: tuple[Callable[[Commands], None], ...] = (register, admin.register, restore.register, verify.register)
+REGISTER: tuple[Callable[[Commands], None], ...] = (register, group.register, restore.register, verify.register)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +67,7 @@ def _runs(part: Callable[[Settings], None]) -> Callable[[Settings, argparse.Name
 
 
 def _check(settings: Settings, _given: argparse.Namespace) -> int:
-    from node import check  # noqa: PLC0415 - a web process would start a tenth of a second later for it
+    from node.admin import check  # noqa: PLC0415 - a web process would start a tenth of a second later for it
 
     missing = False
     for finding in check.findings(settings):

@@ -11,10 +11,10 @@ import hypothesis
 import pytest
 import pytest_asyncio
 
-from node.log import configure
-from tests.keyspace import keys_without_end
-from tests.node_under_test import NodeUnderTest, running, settings_for
-from tests.servers import Cluster, RedisServer
+from node.observe.log import configure
+from tests.support.keyspace import keys_without_end
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import Cluster, RedisServer
 
 # Tests are about what is computed; how long that takes a busy machine is no reason to fail one.
 hypothesis.settings.register_profile("node", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

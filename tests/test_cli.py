@@ -10,8 +10,8 @@ import pytest
 
 from node.cli import main
 from node.config import table
-from tests.nodes import ROOT
-from tests.servers import Cluster, RedisServer, free_port
+from tests.support.nodes import ROOT
+from tests.support.servers import Cluster, RedisServer, free_port
 
 CONFIG_ERROR = 2
 
@@ -94,7 +94,7 @@ def test_the_module_is_the_command() -> None:
 
 
 def test_no_command_loads_the_embedding_model() -> None:
-    loaded = "import sys, node.cli; print('torch' in sys.modules, 'node.app' in sys.modules)"
+    loaded = "import sys, node.cli; print('torch' in sys.modules, 'node.run.web' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout == "False False\n"
 

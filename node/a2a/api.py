@@ -3,9 +3,9 @@
 from node.a2a.errors import A2AError, fault
 from node.a2a.examples import ACKNOWLEDGED
 from node.a2a.model import SendMessageResponse
-from node.a2a.read import check_version, read_message
+from node.a2a.request import check_version, read_message
 from node.a2a.service import Messages
-from node.refusal import Refused
+from node.common.refusal import Refused
 from node.web.http import Request, Response, answer
 from node.web.idempotency import mark_replayed, once_of
 from node.web.limits import Limiter

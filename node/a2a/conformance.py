@@ -10,10 +10,10 @@ import structlog
 from node.a2a.model import Artifact, Message, Part, SendMessageResponse, Task
 from node.a2a.service import Messages
 from node.a2a.store import Fields, MessageStore, Outcome
-from node.a2a.usual import Sent
+from node.a2a.strict_request import Sent
 from node.config import Limit, Settings
-from node.idempotency import Once
 from node.store import Store, keys
+from node.store.idempotency import Once
 from node.store.limits import Taken
 
 ARTIFACTS = {

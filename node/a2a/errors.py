@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from node.refusal import Invalid, Issue, Refused
-from node.times import timestamp
+from node.common.refusal import Invalid, Issue, Refused
+from node.common.timestamps import timestamp
 from node.web.errors import CATALOGUE, response_to, sentence
 from node.web.http import JSON_TYPE, Header, Request, Response
 

@@ -2,7 +2,7 @@
 
 from msgspec import UNSET
 
-from node.web.sample import ID, PEER_ID, TOKEN
+from node.web.example_values import ID, PEER_ID, TOKEN
 
 ACKNOWLEDGED: dict[str, object] = {
     "task": {

@@ -11,13 +11,13 @@ import msgspec
 from node.a2a.errors import A2AError
 from node.a2a.model import Artifact, Message, Part, SendMessageResponse, Status, Task, TaskList
 from node.a2a.store import ELSEWHERE, Fields, MessageStore, Outcome
-from node.a2a.usual import Sent
+from node.a2a.strict_request import Sent
+from node.common.refusal import Invalid, Refused
+from node.common.timestamps import timestamp
 from node.config import Limit, Settings
-from node.idempotency import Once
-from node.refusal import Invalid, Refused
 from node.store import keys
+from node.store.idempotency import Once
 from node.text.english import is_english
-from node.times import timestamp
 
 DEFAULT_PAGE = 20
 LARGEST_PAGE = 100

@@ -11,10 +11,10 @@ from typing import Literal, cast
 import msgspec
 
 from node.config import Limit
-from node.idempotency import Once
 from node.store import Store, keys
+from node.store.decoding import code_of, fields_of
+from node.store.idempotency import Once
 from node.store.limits import Taken, window
-from node.store.reply import code_of, fields_of
 from node.store.scripts import script
 
 ACCEPT = script("message_accept")

@@ -13,19 +13,19 @@ from node.a2a.api import A2A_MEDIA, negotiated, no_streams
 from node.a2a.errors import A2AError, fault
 from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import Message, SendMessageResponse, Task, TaskList
-from node.a2a.parameters import ListParameters, ReadParameters
-from node.a2a.read import check_version, is_a2a, read_message
+from node.a2a.query_parameters import ListParameters, ReadParameters
+from node.a2a.request import check_version, is_a2a, read_message
 from node.a2a.service import ListQuery, Messages
-from node.a2a.usual import Sent
+from node.a2a.strict_request import Sent
 from node.a2a.view import contract_as_task
-from node.refusal import Invalid, Refused
+from node.common.refusal import Invalid, Refused
 from node.store.keys import digest
 from node.tasks.api import TasksApi
 from node.tasks.model import STATUSES, Cancellation, NewTask, OfferedTask, TaskQuery
 from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
 from node.text.lines import mixes_alphabets
-from node.text.plain import first_sentence, is_one_line
+from node.text.readable import first_sentence, is_one_line
 from node.web.errors import response_to
 from node.web.http import NO_STORE, Handler, Request, Response
 from node.web.idempotency import mark_replayed, once_of

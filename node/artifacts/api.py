@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from node.artifacts.blob import attachment, digest_base64
+from node.artifacts.blobs.interface import attachment, digest_base64
 from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
 from node.artifacts.service import Artifacts
-from node.refusal import Refused
+from node.common.refusal import Refused
 from node.web.http import NO_STORE, Request, Response, answer, created
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import read_json, read_query

@@ -7,19 +7,19 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 import structlog
 
-from node.artifacts.blob import BlobStore, BlobUnavailable, Grant
+from node.artifacts.blobs.interface import BlobStore, BlobUnavailable, Grant
 from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact, Status
 from node.artifacts.store import ALWAYS_RESERVED, ArtifactStore, Quotas, Registered
 from node.artifacts.view import Row, grant_of, manifest_of
+from node.common.refusal import Invalid, Refused
+from node.common.timestamps import timestamp
 from node.config import Limit, Settings
-from node.idempotency import Once
-from node.refusal import Invalid, Refused
 from node.sign.digest import DigestError, parse, read_sha256
 from node.store import keys
+from node.store.idempotency import Once
+from node.store.long_poll import held
 from node.text.lines import require_name
-from node.text.plain import is_one_line
-from node.times import timestamp
-from node.waiting import held
+from node.text.readable import is_one_line
 
 log = structlog.get_logger()
 

@@ -10,14 +10,14 @@ from typing import Literal, cast
 
 import msgspec
 
-from node import tally
 from node.artifacts.view import Row
+from node.common import counters
 from node.config import Limit
-from node.idempotency import Once
 from node.share.site import SITE_SHARE, site_of
 from node.store import News, Store, keys
+from node.store.decoding import code_of, fields_of
+from node.store.idempotency import Once
 from node.store.limits import Taken, window
-from node.store.reply import code_of, fields_of
 from node.store.scripts import script
 
 REGISTER = script("artifact_register")
@@ -159,7 +159,7 @@ class ArtifactStore:
         kind, taken = cast("Kind", code_of(reply)), Taken.of(*reply[1:4])
         match kind, reply[4:]:
             case "registered", [int(now), flat]:
-                tally.ARTIFACTS["registered"] += 1
+                counters.ARTIFACTS["registered"] += 1
                 return Registered(kind, taken, artifact_id, Row(now, fields_of(flat)))
             case "replayed", [bytes(original)]:
                 return Registered(kind, taken, original.decode())
@@ -183,7 +183,7 @@ class ArtifactStore:
         )
         outcome, now, flat = cast("list[object]", reply)
         if outcome == b"verifying":
-            tally.ARTIFACTS["verifying"] += 1
+            counters.ARTIFACTS["verifying"] += 1
         return Row(cast("int", now), fields_of(flat))
 
     async def settle(self, artifact_id: str, attempt: str, verdict: Verdict) -> bool:
@@ -237,5 +237,5 @@ class ArtifactStore:
 
 
 def _counted(happened: bool, state: str) -> bool:
-    tally.ARTIFACTS[state] += happened
+    counters.ARTIFACTS[state] += happened
     return happened

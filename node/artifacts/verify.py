@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 
-from node.artifacts.blob import BlobMissing, BlobStore, BlobUnavailable, Grant
+from node.artifacts.blobs.interface import BlobMissing, BlobStore, BlobUnavailable, Grant
 from node.artifacts.sniff import HEAD, plainly_other
 from node.artifacts.store import ArtifactStore, Verdict
 from node.artifacts.view import grant_of
-from node.store.events import Event
+from node.store.outbox import Event
 
 COMPLETED = "artifact.completed"
 AT_ONCE = 4

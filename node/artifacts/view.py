@@ -4,10 +4,10 @@ from typing import cast
 
 import msgspec
 
-from node.artifacts.blob import Grant
+from node.artifacts.blobs.interface import Grant
 from node.artifacts.model import Manifest, Status
-from node.store.reply import number, text
-from node.times import timestamp
+from node.common.timestamps import timestamp
+from node.store.decoding import number, text
 
 NOT_COMPLETED = "It was not uploaded and completed in time; register it again."
 NOT_VERIFIED = "It could not be verified in time; register it again."

@@ -1,16 +1,17 @@
-"""/api/v1/board (SPEC 4.4); its search is in `search_api`, its pages are in `node.site`."""
+"""/api/v1/board (SPEC 4.4); its search is in `node.search.api`, its pages are in `node.site`."""
 
 from msgspec import UNSET
 
-from node.board.model import Hit, NewReply, NewThread, PageQuery, Reply, SearchQuery, Thread, ThreadPage, ThreadQuery
+from node.board.model import NewReply, NewThread, PageQuery, Reply, Thread, ThreadPage, ThreadQuery
 from node.board.service import Board
-from node.refusal import Refused
+from node.common.refusal import Refused
+from node.search.model import Hit, SearchQuery
 from node.web.http import JSON_TYPE, Request, Response, answer, created
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import read_json, read_query
+from node.web.json_schema import schema_document
 from node.web.limits import Limiter
 from node.web.route import Route
-from node.web.schema import schema_document
 from node.web.signature import Signatures
 
 REFUSALS = {"closed": "thread.closed", "conflict": "idempotency.conflict", "signature": "signature.replayed"}

@@ -6,10 +6,10 @@ from typing import Literal
 import msgspec
 
 from node.board.store import BoardStore, Fields
-from node.refusal import Refused
+from node.common.refusal import Refused
+from node.common.timestamps import timestamp
 from node.store import keys
-from node.store.reply import text
-from node.times import timestamp
+from node.store.decoding import text
 
 Status = Literal["open", "closed", "hidden"]
 

@@ -9,17 +9,17 @@ import msgspec
 from node.board.model import NewReply, NewThread, PageQuery, Reply, Thread, ThreadPage, ThreadQuery
 from node.board.moderation import Moderation
 from node.board.store import Added, BoardStore, Fields
+from node.callbacks.policy import TargetPolicy
+from node.common.refusal import Invalid, Refused
+from node.common.timestamps import timestamp
 from node.config import Limit, Settings
-from node.hooks.policy import TargetPolicy
-from node.idempotency import Once
-from node.refusal import Invalid, Refused
-from node.signed import Signed
+from node.sign.signed import Signed
 from node.store import OutcomeUnknown, StoreUnavailable, keys
+from node.store.idempotency import Once
+from node.store.long_poll import held
 from node.text.english import is_english
 from node.text.lines import require_name, require_title
-from node.text.plain import readable
-from node.times import timestamp
-from node.waiting import held
+from node.text.readable import readable
 
 Note = Callable[[str, str, str], Awaitable[None]]
 """Takes id, title and body of a new thread. Raises StoreUnavailable."""

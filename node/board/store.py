@@ -6,11 +6,11 @@ from typing import Literal, cast
 import msgspec
 
 from node.config import Limit
-from node.idempotency import Once, home_of
 from node.store import News, Store, keys
+from node.store.decoding import code_of, fields_of
+from node.store.idempotency import Once, home_of
 from node.store.limits import Taken, window
 from node.store.replay import REPLAY_MS
-from node.store.reply import code_of, fields_of
 from node.store.scripts import script
 
 POST = script("thread_post")

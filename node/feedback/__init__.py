@@ -1,0 +1,1 @@
+"""Reports to the operators of the node (SPEC 4.7)."""

@@ -1,8 +1,8 @@
 """POST /api/v1/feedback (SPEC 4.7)."""
 
+from node.common.refusal import Refused
 from node.feedback.model import NewFeedback, ReceivedFeedback
 from node.feedback.service import Feedback
-from node.refusal import Refused
 from node.web.http import Request, Response, answer
 from node.web.idempotency import mark_replayed, once_of
 from node.web.json import read_json

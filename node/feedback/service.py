@@ -3,17 +3,17 @@
 from asyncio import gather
 from collections.abc import AsyncIterator
 
+from node.common.refusal import Invalid, Refused
+from node.common.timestamps import timestamp
 from node.config import Limit
 from node.feedback.model import NewFeedback, Report
 from node.feedback.store import FeedbackStore, Fields, Received
-from node.idempotency import Once
-from node.refusal import Invalid, Refused
 from node.store import keys
-from node.store.reply import text
+from node.store.decoding import text
+from node.store.idempotency import Once
 from node.text.english import is_english
 from node.text.lines import require_line
-from node.text.plain import readable
-from node.times import timestamp
+from node.text.readable import readable
 
 PAGE = 50
 """Reports read from a partition at a time."""

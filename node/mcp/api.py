@@ -3,9 +3,9 @@
 GET and DELETE get 405: there are no sessions, and nothing is sent unasked.
 """
 
-from node.mcp.faults import Rejected, fault, only_json
 from node.mcp.origin import PREFLIGHT, cors_of
 from node.mcp.server import Reply, Server
+from node.mcp.transport_errors import Rejected, fault, only_json
 from node.mcp.versions import LEGACY
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.origin import Origins

@@ -15,7 +15,7 @@ from node.mcp.prompts import Prompts
 from node.mcp.resources import TEMPLATES, Resources
 from node.mcp.tools import Tool
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, LEGACY, MODERN, NAME, PREFERRED, SERVER_INFO, TITLE
-from node.site.document import Document
+from node.web.document import Document
 from node.web.http import Header, Request, Response
 from node.web.route import Route
 

@@ -1,6 +1,6 @@
 """Whose pages may call MCP: its specification asks every server to look (MCP transports, 2025-11-25: 403)."""
 
-from node.refusal import Refused
+from node.common.refusal import Refused
 from node.web.http import Header
 from node.web.origin import VARY, Origins
 

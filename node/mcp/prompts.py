@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from node.mcp.rpc import INVALID_PARAMS, Raw, RpcError
-from node.mcp.texts import Text, load
+from node.mcp.json_rpc import INVALID_PARAMS, Raw, RpcError
+from node.mcp.markdown import Text, load
 
 ARGUMENTS: Mapping[str, tuple[str, str] | None] = {
     "swarm_scratchpad": ("goal", "What the agents want to reach together"),

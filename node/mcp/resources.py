@@ -2,10 +2,10 @@
 
 import msgspec
 
-from node.mcp.inner import Operations
-from node.mcp.outcome import sentence
-from node.mcp.rpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, Raw, RpcError
-from node.mcp.texts import Text, load
+from node.mcp.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, Raw, RpcError
+from node.mcp.markdown import Text, load
+from node.mcp.operations import Operations
+from node.mcp.tool_result import sentence
 from node.web.http import Request
 
 RECIPES = ("http-curl", "python", "typescript", "langgraph", "crewai", "autogen", "openai-agents", "claude-mcp-config")

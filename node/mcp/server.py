@@ -8,14 +8,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from node.mcp import room
-from node.mcp.call import ToolCalls
-from node.mcp.modern import Envelope, check
-from node.mcp.outcome import Failure, failure, told
-from node.mcp.prompts import Prompts
-from node.mcp.resources import STABLE_MS, TEMPLATES, Resources
-from node.mcp.room import Room
-from node.mcp.rpc import (
+from node.common.refusal import Refused
+from node.mcp import answer_budget
+from node.mcp.answer_budget import Room
+from node.mcp.json_rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -33,15 +29,19 @@ from node.mcp.rpc import (
     reply,
     split,
 )
+from node.mcp.prompts import Prompts
+from node.mcp.resources import STABLE_MS, TEMPLATES, Resources
+from node.mcp.stateless import Envelope, check
+from node.mcp.tool_calls import ToolCalls
+from node.mcp.tool_result import Failure, failure, told
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, LEGACY, MODERN, PREFERRED, SERVER_INFO
-from node.refusal import Refused
 from node.store import StoreUnavailable
 from node.web.errors import response_to
 from node.web.http import Request
 from node.web.limits import Limiter
 
 MAX_BATCH = 50
-"""Messages in one batch. What their answers may be in all says `node.mcp.room`."""
+"""Messages in one batch. What their answers may be in all says `node.mcp.answer_budget`."""
 
 LIMIT = "mcp"
 
@@ -124,7 +124,7 @@ class Server:
             return Reply(400, error_reply(None, error))
         if not 0 < len(given) <= MAX_BATCH:
             return Reply(400, error_reply(None, RpcError(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")))
-        left = Room(min(most, room.BATCH))
+        left = Room(min(most, answer_budget.BATCH))
         # One after the other, as a client expects that sends a line and a poll.
         answers = [answer for member in given if (answer := await self._member(member, request, left)) is not None]
         return Reply(200, b"[%b]" % b",".join(answers)) if answers else ACCEPTED

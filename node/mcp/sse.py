@@ -10,13 +10,13 @@ from collections import Counter
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from node.mcp import room
+from node.common.refusal import Refused
+from node.mcp import answer_budget
 from node.mcp.api import EVENT_STREAM, event
-from node.mcp.faults import Rejected, fault, only_json
 from node.mcp.origin import cors_of
 from node.mcp.server import Server
 from node.mcp.store import StreamStore
-from node.refusal import Refused
+from node.mcp.transport_errors import Rejected, fault, only_json
 from node.store import Listener, StoreUnavailable
 from node.web.http import Header, Piece, Receive, Request, Response, Streaming
 from node.web.origin import Origins
@@ -80,7 +80,7 @@ class SseApi:
             raise Rejected(400, "Name the stream in session_id, as its endpoint event said.")
         if not await self._streams.is_open(stream_id):
             raise Rejected(404, "No open stream has this session_id; connect to /mcp/sse again.")
-        reply = await self._server.legacy(await request.body(), request, room.STREAM)
+        reply = await self._server.legacy(await request.body(), request, answer_budget.STREAM)
         if reply.status >= 400:
             return Response(reply.status, reply.body, ((b"content-type", b"application/json"), *cors))
         if reply.body and not await self._streams.deliver(stream_id, reply.body):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import UNSET
 
-from node.refusal import Invalid, Refused
+from node.common.refusal import Invalid, Refused
 from node.relay.model import Acknowledgement, Buffered, Payload, ReadQuery, RelayMessage
 from node.relay.service import Relay
 from node.web.http import NO_STORE, Request, Response, answer

@@ -4,20 +4,20 @@ from typing import Any, cast
 
 import msgspec
 
-from node.canonical import canonical
+from node.callbacks.policy import TargetPolicy
+from node.common.canonical_json import canonical
+from node.common.refusal import Invalid, Issue, Refused
+from node.common.timestamps import timestamp
 from node.config import Limit, Settings
-from node.hooks.policy import TargetPolicy
-from node.idempotency import Once
-from node.refusal import Invalid, Issue, Refused
 from node.relay.model import Acknowledgement, Buffered, Payload
 from node.relay.store import Outcome, RelayStore
 from node.relay.via import has_passed
 from node.store import keys
+from node.store.idempotency import Once
 from node.text.english import WHOLE, is_english
 from node.text.lines import mixes_alphabets
-from node.text.plain import first_sentence, readable
-from node.text.prose import may_be_shown, payload_is_english, shown_of, text_payload_is_english
-from node.times import timestamp
+from node.text.payload import may_be_shown, payload_is_english, shown_of, text_payload_is_english
+from node.text.readable import first_sentence, readable
 
 TITLE_LENGTH = 120
 BODY_LENGTH = 20_000

@@ -8,8 +8,8 @@ import msgspec
 
 from node.config import Limit
 from node.store import Store, keys
+from node.store.decoding import fields_of
 from node.store.limits import Taken, window
-from node.store.reply import fields_of
 from node.store.scripts import script
 
 ACCEPT = script("relay_accept")

@@ -1,6 +1,6 @@
 """/api/v1/sessions (SPEC 4.5)."""
 
-from node.refusal import Refused
+from node.common.refusal import Refused
 from node.sessions.model import (
     CreatedSession,
     DestroyedSession,

@@ -2,10 +2,11 @@
 
 import secrets
 
+from node.callbacks.policy import TargetPolicy
+from node.common.refusal import Invalid, Refused
+from node.common.timestamps import timestamp
+from node.common.tokens import Tokens
 from node.config import Limit, Settings
-from node.hooks.policy import TargetPolicy
-from node.idempotency import Once
-from node.refusal import Invalid, Refused
 from node.sessions.model import (
     CreatedSession,
     DestroyedSession,
@@ -19,11 +20,10 @@ from node.sessions.model import (
 )
 from node.sessions.store import Page, Sent, SessionStore
 from node.store import keys
+from node.store.idempotency import Once
+from node.store.long_poll import held
 from node.text.lines import require_line, require_name
-from node.text.plain import readable
-from node.times import timestamp
-from node.tokens import Tokens
-from node.waiting import held
+from node.text.readable import readable
 
 
 class Sessions:

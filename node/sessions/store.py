@@ -6,11 +6,11 @@ from typing import Literal, cast
 import msgspec
 
 from node.config import Limit
-from node.idempotency import Once
 from node.sessions.model import Owner
 from node.store import News, Store, keys
+from node.store.decoding import code_of, fields_of, text
+from node.store.idempotency import Once
 from node.store.limits import Taken, window
-from node.store.reply import code_of, fields_of, text
 from node.store.scripts import script
 
 CREATE = script("session_create")

@@ -1,11 +1,11 @@
 """What a node takes on at the moment: nothing new that stays, while memory or its totals say so.
 
-A web process learns it by a timer (`node.ops.memory`), so a request costs a look at an empty mapping.
+A web process learns it by a timer (`node.observe.memory`), so a request costs a look at an empty mapping.
 """
 
 from collections.abc import Mapping
 
-from node.refusal import Refused
+from node.common.refusal import Refused
 from node.share.cost import Kind
 
 RETRY_AFTER = 30.0

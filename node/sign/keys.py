@@ -1,7 +1,7 @@
 """An ed25519 public key and the texts in which it travels: JWK `x`, thumbprint, did:key, `whpk_`.
 
 Each text form is read in its one canonical spelling only, so that a key has one name. Signing is
-in `node.py`; which key a request was signed with is decided in `request.py`.
+in `node_key.py`; which key a request was signed with is decided in `request.py`.
 """
 
 import json

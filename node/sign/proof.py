@@ -17,10 +17,10 @@ from typing import cast
 import msgspec
 
 from node.sign import digest
-from node.sign.base import signature_base
 from node.sign.fields import Malformed, SignatureInput, read_inputs
 from node.sign.keys import PublicKey
-from node.sign.outcome import Verified
+from node.sign.signature_base import signature_base
+from node.sign.verification import Verified
 
 MAX_SIGNED_BODY = 64 * 1024  # bytes; a longer body is not kept
 

@@ -14,10 +14,10 @@ from hashlib import sha256
 import msgspec
 
 from node.sign import digest
-from node.sign.base import Message, Origin, is_component, signature_base
 from node.sign.fields import Malformed, SignatureInput, SignatureKey, read_inputs, read_keys, read_signatures
 from node.sign.keys import DID_PREFIX, KeyInvalid, PublicKey, base64url
-from node.sign.outcome import ErrorCode, Invalid, Outcome, Unverified, Verified
+from node.sign.signature_base import Message, Origin, is_component, signature_base
+from node.sign.verification import ErrorCode, Invalid, Outcome, Unverified, Verified
 
 TAG = "relay-node"
 ALGORITHM = "ed25519"

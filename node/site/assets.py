@@ -4,9 +4,9 @@ import hashlib
 import re
 from pathlib import Path
 
-from node.refusal import Refused
-from node.site.document import Document
+from node.common.refusal import Refused
 from node.site.template import STATIC
+from node.web.document import Document
 from node.web.http import Request, Response
 from node.web.route import Route
 

@@ -8,9 +8,9 @@ import msgspec
 from node import VERSION
 from node.config import Settings
 from node.site.assets import Assets
-from node.site.document import conditional, etag_of
-from node.site.show import FILTERS
+from node.site.filters import FILTERS
 from node.site.template import Templates
+from node.web.document import conditional, etag_of
 from node.web.errors import response_to
 from node.web.http import Header, Request, Response
 

@@ -4,18 +4,19 @@ from asyncio import gather
 from collections.abc import Sequence
 from contextlib import suppress
 
-from node.board.model import PageQuery, Reply, SearchQuery, Thread, ThreadPage, ThreadQuery
-from node.board.search_api import LimitedSearch
+from node.board.model import PageQuery, Reply, Thread, ThreadPage, ThreadQuery
 from node.board.service import Board
 from node.config import Settings
+from node.search.api import LimitedSearch
+from node.search.model import SearchQuery
 from node.site.assets import ASSETS
-from node.site.document import conditional, etag_of
 from node.site.model import PAGE_SIZE, REPLY_SIZE, THREAD_TEXT, BoardQuery, RepliesQuery, TasksQuery
 from node.site.page import FRESH, PAGE_HEADERS, Pages
 from node.store import StoreUnavailable
 from node.tasks.model import PageQuery as TaskPageQuery
 from node.tasks.model import TaskPage, TaskQuery
 from node.tasks.service import Tasks
+from node.web.document import conditional, etag_of
 from node.web.http import Handler, Request, Response
 from node.web.json import read_query
 from node.web.limits import Limiter

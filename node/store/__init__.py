@@ -6,8 +6,8 @@ from node.store.address import locate
 from node.store.cluster import ClusterStore
 from node.store.errors import CommandFailed, OutcomeUnknown, StoreUnavailable
 from node.store.link import Reply, Stats
-from node.store.news import Listener, News
 from node.store.scripts import Arg, Script
+from node.store.wakeups import Listener, News
 from node.store.wire import SingleStore, Store
 
 __all__ = [

@@ -15,9 +15,9 @@ from node.store.address import Location, Server
 from node.store.connection import Call, Connection
 from node.store.errors import StoreUnavailable
 from node.store.link import NotReady, Reply, consult
-from node.store.news import News
 from node.store.scripts import Arg
 from node.store.slots import SLOTS, read_map, read_redirect, slot_of
+from node.store.wakeups import News
 from node.store.wire import Store, error_code, meaning, replies
 
 REREAD = 0.2  # s between two readings of the map, so that trouble does not become a flood

@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 import structlog
 
+from node.store.decoding import fields_of
 from node.store.errors import CommandFailed, StoreUnavailable
-from node.store.reply import fields_of
 from node.store.wire import Store
 
 log = structlog.get_logger()

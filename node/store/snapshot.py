@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
+from node.common.private_files import open_private
 from node.store.address import Location, Server
 from node.store.cluster import ClusterStore
 from node.store.errors import StoreUnavailable
 from node.store.link import pack
-from node.store.private import open_private
 from node.store.wire import Store
 
 PATIENCE = 60.0

@@ -16,8 +16,8 @@ from node.store.address import Location
 from node.store.connection import Call, Connection, Outcome
 from node.store.errors import StoreBusy, judge
 from node.store.link import Reply, Stats
-from node.store.news import News
 from node.store.scripts import Arg, Script
+from node.store.wakeups import News
 
 Submitted: TypeAlias = tuple[Call, Connection, "asyncio.Future[Outcome]"]
 

@@ -1,7 +1,7 @@
 """/api/v1/tasks for readers of work contracts (SPEC 4.3); the A2A view of the same paths is `node.a2a`."""
 
-from node.idempotency import RETRIED, UNGUESSABLE
-from node.refusal import Refused
+from node.common.refusal import Refused
+from node.store.idempotency import RETRIED, UNGUESSABLE
 from node.tasks import examples
 from node.tasks.model import (
     Cancellation,

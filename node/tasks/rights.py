@@ -6,7 +6,7 @@ step that uses it can tell whether that is still the present one; no token is st
 
 import msgspec
 
-from node.tokens import Tokens
+from node.common.tokens import Tokens
 
 
 class Grip(msgspec.Struct, frozen=True):

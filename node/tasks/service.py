@@ -9,12 +9,15 @@ from typing import NoReturn, cast
 import msgspec
 import orjson
 
+from node.callbacks.policy import TargetPolicy
+from node.common.refusal import Invalid, Issue, Refused
+from node.common.timestamps import timestamp
+from node.common.tokens import Tokens
 from node.config import Settings
-from node.hooks.policy import TargetPolicy
-from node.idempotency import Once
-from node.refusal import Invalid, Issue, Refused
-from node.signed import Signed
+from node.sign.signed import Signed
 from node.store import StoreUnavailable, keys
+from node.store.idempotency import Once
+from node.store.long_poll import held
 from node.tasks.model import (
     Cancellation,
     ClaimedTask,
@@ -31,16 +34,13 @@ from node.tasks.model import (
     TaskQuery,
     Transition,
 )
-from node.tasks.outcome import Acting, Outcome
 from node.tasks.rights import Grip, Rights
+from node.tasks.steps import Acting, Outcome
 from node.tasks.store import TaskStore
 from node.tasks.view import LISTED, Row, task_of
 from node.text.english import is_english
 from node.text.lines import require_line, require_name, require_title
-from node.text.plain import readable
-from node.times import timestamp
-from node.tokens import Tokens
-from node.waiting import held
+from node.text.readable import readable
 
 ArtifactStatuses = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
 """The status of each of these that is the id of an artifact."""

@@ -10,13 +10,15 @@ from asyncio import gather
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from node.idempotency import Once, home_of
 from node.store import Arg, News, Store, keys
+from node.store.decoding import code_of, fields_of
+from node.store.idempotency import Once, home_of
 from node.store.replay import REPLAY_MS
-from node.store.reply import code_of, fields_of
 from node.store.scripts import Script, script
+from node.tasks.compaction import pack, unpack
 from node.tasks.model import STATUSES
-from node.tasks.outcome import (
+from node.tasks.rights import Grip
+from node.tasks.steps import (
     Acting,
     Outcome,
     canceled_again,
@@ -25,8 +27,6 @@ from node.tasks.outcome import (
     holding_refused,
     move_refused,
 )
-from node.tasks.packed import pack, unpack
-from node.tasks.rights import Grip
 from node.tasks.view import LISTED, WHOLE, Row
 
 CREATE = script("task_create")

@@ -8,9 +8,9 @@ from typing import cast
 
 import msgspec
 
-from node.store.reply import number, text
+from node.common.timestamps import timestamp
+from node.store.decoding import number, text
 from node.tasks.model import Status, Task
-from node.times import timestamp
 
 LISTED = (
     b"kind",

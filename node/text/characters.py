@@ -1,7 +1,7 @@
 """Characters that a reader does not see, or only as part of others: the contents of regular expressions' classes.
 
 Written out where Unicode's tables are not in the standard library (emoji, Arabic joining, default ignorables), asked of
-`unicodedata` where they are. Not here: what becomes of them in a text (`plain`, `windows`).
+`unicodedata` where they are. Not here: what becomes of them in a text (`readable`, `windows`).
 """
 
 import unicodedata

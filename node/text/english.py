@@ -1,12 +1,12 @@
 """The English gate for one text: decides, within microseconds, whether the node may take it.
 
-Words decide first (`words`), character scripts before them (`windows`, `scripts`); cld3 is asked only about windows
-the words leave undecided, because alone it rejects half of all short English. A long text is judged by samples at
-places that its author cannot know (`sampling`). What is prose in a JSON payload is `prose`'s business. Everything here
-is synchronous, CPU only, and never raises on any `str`.
+Words decide first (`word_evidence`), character scripts before them (`windows`, `scripts`); cld3 is asked only about
+windows the words leave undecided, because alone it rejects half of all short English. A long text is judged by samples
+at places that its author cannot know (`sampling`). What is prose in a JSON payload is `payload`'s business. Everything
+here is synchronous, CPU only, and never raises on any `str`.
 """
 
-from node.tally import VERDICTS
+from node.common.counters import VERDICTS
 from node.text import sampling
 from node.text.lexicon import lexicon
 from node.text.sampling import SAMPLES, excerpt_of, samples_of

@@ -1,7 +1,7 @@
 """The word list behind the English gate: what a known word is worth as evidence.
 
 Here: reading `lexicon.tsv.gz` into one dictionary, once a process. Not here: what a word is, what an
-unknown word is worth (`words`), and the verdict (`english`). NOTICE says where the words come from.
+unknown word is worth (`word_evidence`), and the verdict (`english`). NOTICE says where the words come from.
 """
 
 import gzip

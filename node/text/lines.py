@@ -2,14 +2,14 @@
 
 A name may be in any language, but none of its words in two alphabets that look alike: `Аdmin` with a Cyrillic А. Words
 that mix Latin with scripts it is not confused with are usual (`3Dプリンタ`) and stay (after Unicode TR39, section 5.2).
-Not here: what is not seen at all (`plain`).
+Not here: what is not seen at all (`readable`).
 """
 
 import re
 
-from node.refusal import Invalid
+from node.common.refusal import Invalid
 from node.text.characters import MARKS
-from node.text.plain import MOST_MARKS, is_one_line
+from node.text.readable import MOST_MARKS, is_one_line
 
 _WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*")
 _LATIN = re.compile("[A-Za-zªº\u00c0-\u024f\u1e00-\u1eff\u2c60-\u2c7f\ua722-\ua7ff\ufb00-\ufb06\uff21-\uff5a]")

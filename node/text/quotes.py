@@ -34,7 +34,8 @@ _TOKEN = re.compile(r"[^\s,;:/|()\[\]{}<>.!?\"'“”‘’«»、，。]+")
 def set_apart(window: str, words: list[str] | None = None) -> tuple[str, str] | None:
     """A window without what it quotes and without names of languages, and what it quotes; None if there is neither.
 
-    `words` are the window's, lower-cased, if they are known: a window without either need not be split once more.
+    `word_evidence` are the window's, lower-cased, if they are known: a window without either need not be split once
+    more.
     """
     names_any = words is None or not LANGUAGES.isdisjoint(words)
     if not names_any and not _OPENS.search(window):

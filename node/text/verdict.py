@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 from node.text.lexicon import ENGLISH, lexicon
 from node.text.quotes import set_apart
 from node.text.windows import DENSE_SCRIPTS, LONGEST_BROKEN_WORD, clean, non_latin
-from node.text.words import Evidence, weigh
+from node.text.word_evidence import Evidence, weigh
 
 FOREIGN_SCRIPT_SHARE = 0.20
 """Share of a window's letters that may be outside the Latin script: a quoted word, not a sentence."""

@@ -1,6 +1,6 @@
 """Windows: the short stretches of a text that are judged, cleaned, and how much of one is in another script.
 
-Here: characters. Not here: words (`words`) and verdicts (`verdict`, `english`).
+Here: characters. Not here: words (`word_evidence`) and verdicts (`verdict`, `english`).
 """
 
 import re

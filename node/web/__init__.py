@@ -1,0 +1,1 @@
+"""HTTP for all rooms: the front, requests and answers, errors, routes, limits, client addresses, signatures."""

@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 import structlog
 
-from node.refusal import Invalid, Issue, Refused
+from node.common.refusal import Invalid, Issue, Refused
 from node.store.errors import OutcomeUnknown, StoreBusy, StoreUnavailable
 from node.web.http import JSON_TYPE, Header, Request, Response
 

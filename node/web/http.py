@@ -1,7 +1,7 @@
 """One HTTP request and one response, as every handler of the node sees them.
 
 A handler is `async def handler(request: Request) -> Response`. Hot routes are called by
-`node.front` straight from ASGI, all others through Litestar's router; the handler cannot tell.
+`node.web.front` straight from ASGI, all others through Litestar's router; the handler cannot tell.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from node.refusal import Invalid, Issue, Refused
+from node.common.refusal import Invalid, Issue, Refused
 from node.web.deadline import Deadlines
 
 T = TypeVar("T")
@@ -26,10 +26,10 @@ Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 WORK = "relay.work"
-"""Where in the scope `node.intake` leaves what a request counts in while it is worked on."""
+"""Where in the scope `node.overload.intake` leaves what a request counts in while it is worked on."""
 
 FIRST = "relay.first"
-"""Where in the scope `node.intake` leaves the first message of the body, for which it has asked already."""
+"""Where in the scope `node.overload.intake` leaves the first message of the body, for which it has asked already."""
 
 BODY_LIMIT = 1024 * 1024
 """Bytes of a request body (SPEC 8)."""

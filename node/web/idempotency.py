@@ -1,7 +1,7 @@
 """The Idempotency-Key of a request."""
 
-from node.idempotency import Once, once
-from node.refusal import Invalid
+from node.common.refusal import Invalid
+from node.store.idempotency import Once, once
 from node.web.http import Request
 
 MAX_LENGTH = 255

@@ -14,7 +14,7 @@ import msgspec.inspect
 import orjson
 from msgspec.structs import fields
 
-from node.refusal import Invalid, Issue, Refused
+from node.common.refusal import Invalid, Issue, Refused
 from node.web.http import Request
 
 T = TypeVar("T")

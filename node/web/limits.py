@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from node import tally
+from node.common import counters
+from node.common.refusal import Refused
 from node.config import Limit, Limits, Settings
-from node.refusal import Refused
 from node.share.capacity import Capacity
 from node.share.cost import Kind
 from node.store import StoreUnavailable
@@ -145,7 +145,7 @@ class Limiter:
             return
         self._note(request, kind, taken.remaining, taken.reset)
         if taken.allowed:
-            tally.TAKEN[kind] += 1
+            counters.TAKEN[kind] += 1
             return
         if len(self._refused_until) >= _MEMORY:
             self._refused_until.clear()
@@ -157,7 +157,7 @@ class Limiter:
         request.notes.append((b"ratelimit", b'"%s";r=%d;t=%d' % (kind.encode(), remaining, math.ceil(reset))))
 
     def _exceeded(self, kind: str, wait: float) -> Refused:
-        tally.OVER[kind] += 1
+        counters.OVER[kind] += 1
         limit = self._limits[kind]
         return Refused("limit.exceeded", retry_after=wait, count=limit.count, seconds=limit.seconds)
 

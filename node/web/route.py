@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from node.tally import Calls
+from node.common.counters import Calls
 from node.web.http import Fault, Handler
 
 

@@ -12,8 +12,8 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from litestar.handlers import HTTPRouteHandler, route
 from litestar.response.base import ASGIResponse
 
-from node import tally
-from node.refusal import Refused
+from node.common import counters
+from node.common.refusal import Refused
 from node.web import http
 from node.web.errors import response_to
 from node.web.paths import Paths
@@ -26,7 +26,7 @@ Handle = Callable[[Route, http.Request], Awaitable[http.Response | None]]
 THING = re.compile(r"(?P<pattern>.*\{(?P<name>\w+)\})(:(?P<verb>\w+))?")
 """A path that ends in a parameter, and perhaps what is done to it: Litestar's patterns have no colon."""
 
-CLIENT_GONE = http.Response(tally.CLIENT_GONE, b"")
+CLIENT_GONE = http.Response(counters.CLIENT_GONE, b"")
 """Nobody reads it."""
 
 
@@ -73,10 +73,10 @@ def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.
     def refuse(litestar_request: AnyRequest, failure: Exception) -> Answer:
         request = _ours(litestar_request)
         if isinstance(failure, NotFoundException):
-            tally.UNROUTED.add(404)
+            counters.UNROUTED.add(404)
             return Answer(request, missing(request, Refused("path.unknown")))
         if isinstance(failure, MethodNotAllowedException):
-            tally.UNROUTED.add(405)
+            counters.UNROUTED.add(405)
             response = paths.fault(request.method, request.path)(request, Refused("method.unknown"))
             response.headers = [*response.headers, (b"allow", paths.allowed(request.path).encode())]
             return Answer(request, response)
@@ -91,7 +91,7 @@ def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.
 
     async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
         if scope["method"] == "OPTIONS" and (allowed := paths.allowed(scope["path"])) != "OPTIONS":
-            tally.UNROUTED.add(204)
+            counters.UNROUTED.add(204)
             headers = [(b"allow", allowed.encode())]
             await send({"type": "http.response.start", "status": 204, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
@@ -143,7 +143,7 @@ async def _by_verb(
         raise MethodNotAllowedException
     if "" in those:
         return await handle(those[""], ours)
-    tally.UNROUTED.add(404)
+    counters.UNROUTED.add(404)
     fault = next(iter(those.values())).fault or response_to
     return fault(ours, Refused("path.unknown"))
 

@@ -5,12 +5,12 @@ from collections.abc import Collection
 
 import msgspec
 
-from node.refusal import Refused
-from node.sign.base import Origin
-from node.sign.outcome import Invalid, Unverified
+from node.common.refusal import Refused
 from node.sign.proof import proof_of
 from node.sign.request import verify
-from node.signed import Signed
+from node.sign.signature_base import Origin
+from node.sign.signed import Signed
+from node.sign.verification import Invalid, Unverified
 from node.web.http import Request
 
 

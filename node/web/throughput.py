@@ -9,7 +9,7 @@ moved more than BURST at once is refused until it has worked that off; nobody el
 import time
 from collections.abc import Callable
 
-from node.refusal import Refused
+from node.common.refusal import Refused
 
 FREE = 16 * 1024
 """Bytes of a body or an answer below which the request itself costs more than they do."""

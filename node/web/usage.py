@@ -9,7 +9,7 @@ import asyncio
 import time
 from contextlib import suppress
 
-from node.refusal import Refused
+from node.common.refusal import Refused
 from node.share.capacity import Capacity
 from node.share.cost import COSTS, Alarm, Kind
 from node.store import StoreUnavailable

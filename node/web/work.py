@@ -11,9 +11,9 @@ import time
 
 import structlog
 
-from node import tally
+from node.common import counters
+from node.common.refusal import Refused
 from node.config import Limit
-from node.refusal import Refused
 from node.store import StoreUnavailable
 from node.store.work import Standing, WorkStore
 from node.web.http import Request
@@ -77,5 +77,5 @@ class Work:
         kind, limit = self._kind.encode(), self._limit
         request.notes.append((b"ratelimit-policy", b'"%s";q=%d;w=%d' % (kind, limit.count, limit.seconds)))
         request.notes.append((b"ratelimit", b'"%s";r=0;t=%d' % (kind, math.ceil(wait))))
-        tally.OVER[self._kind] += 1
+        counters.OVER[self._kind] += 1
         raise Refused("limit.work", retry_after=wait, count=limit.count, unit=self._unit, seconds=limit.seconds)

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 A2A = {"a2a-version": "1.0"}
 CONTEXT = "a long talk"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 SEND = "/api/v1/message:send"
 A2A = {"a2a-version": "1.0"}

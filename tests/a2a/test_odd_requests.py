@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 SEND = "/api/v1/message:send"
 OFFER = "/api/v1/a2a/tasks"

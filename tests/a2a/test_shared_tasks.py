@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 A2A = {"a2a-version": "1.0"}
 OFFER = {"publisher_id": "agent-1", "title": "Translate a memo"}

@@ -15,9 +15,9 @@ import httpx2
 from granian.constants import Interfaces
 from granian.server.embed import Server
 
-from node.artifacts.blob import Grant
-from node.artifacts.disk import DiskStore
-from node.artifacts.disk_app import DiskApp
+from node.artifacts.blobs.disk import DiskStore
+from node.artifacts.blobs.disk_app import DiskApp
+from node.artifacts.blobs.interface import Grant
 from node.web.errors import CATALOGUE
 from node.web.http import Message, Receive, Scope, Send
 

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 
 from tests.artifacts.blobs import DATA
-from tests.node_under_test import NodeUnderTest, running, settings_for
-from tests.servers import RedisServer
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import RedisServer
 
 ARTIFACTS = "/api/v1/artifacts"
 

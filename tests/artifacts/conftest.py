@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from node.artifacts.sigv4 import Key, Target, authorize
+from node.artifacts.blobs.sigv4 import Key, Target, authorize
 from tests.artifacts.blobs import Node, served
 from tests.artifacts.swift import BUCKET, Swift, running
 

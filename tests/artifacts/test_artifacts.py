@@ -25,8 +25,8 @@ from tests.artifacts.calls import (
     upload,
     verified,
 )
-from tests.node_under_test import NodeUnderTest
-from tests.servers import RedisServer
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 
 
 @pytest.fixture

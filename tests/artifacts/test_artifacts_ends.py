@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from node.artifacts.blob import BlobUnavailable
+from node.artifacts.blobs.interface import BlobUnavailable
 from node.artifacts.service import Artifacts
 from node.artifacts.store import ArtifactStore
 from node.artifacts.verify import Verifier
-from node.refusal import Refused
-from node.rooms import blobs_of
+from node.common.refusal import Refused
+from node.run.services import blobs_of
 from node.store import keys
-from node.store.events import Event
+from node.store.outbox import Event
 from tests.artifacts.blobs import DATA, holds_open
 from tests.artifacts.calls import (
     ARTIFACTS,
@@ -28,8 +28,8 @@ from tests.artifacts.calls import (
     upload,
     verified,
 )
-from tests.node_under_test import NodeUnderTest
-from tests.servers import RedisServer, eventually
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer, eventually
 
 SIZE = len(DATA)
 

@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator
 import httpx2
 import pytest
 
-from node.rooms import blobs_of
+from node.run.services import blobs_of
 from node.store import keys
 from tests.artifacts.blobs import DATA
 from tests.artifacts.calls import ARTIFACTS, complete, node_on, read, refused, registered, verified
 from tests.artifacts.swift import BUCKET, Swift
-from tests.node_under_test import NodeUnderTest
-from tests.servers import RedisServer
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 
 
 @pytest.fixture

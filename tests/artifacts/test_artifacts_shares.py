@@ -14,8 +14,8 @@ from node.share.site import SITE_SHARE, site_of
 from node.store import keys
 from tests.artifacts.blobs import DATA
 from tests.artifacts.calls import ARTIFACTS, available, complete, node_on, read, refused, register, registered, upload
-from tests.node_under_test import NodeUnderTest
-from tests.servers import RedisServer
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 
 MIB = 1024 * 1024
 LARGEST = 100 * MIB

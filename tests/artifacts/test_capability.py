@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.artifacts.capability import Download, Expired, Forged, Signer, Upload
-from node.tokens import Tokens
+from node.artifacts.blobs.capability import Download, Expired, Forged, Signer, Upload
+from node.common.tokens import Tokens
 from tests.artifacts.blobs import SECRET, grant_for
 
 

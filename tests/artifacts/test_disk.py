@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from node.artifacts.blob import BlobMissing, BlobUnavailable
-from node.artifacts.disk import DiskStore
-from node.artifacts.part import part_of
+from node.artifacts.blobs.disk import DiskStore
+from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
+from node.artifacts.blobs.upload import part_of
 from node.web.errors import CATALOGUE
 from node.web.http import Message
 from tests.artifacts.blobs import BIG, DATA, ID, SECRET, Node, assert_refused, call, grant_for, served, until
@@ -247,7 +247,7 @@ WRITER = """
 import sys, time
 from pathlib import Path
 from tests.artifacts.blobs import grant_for, SECRET
-from node.artifacts.disk import DiskStore
+from node.artifacts.blobs.disk import DiskStore
 part = DiskStore(Path(sys.argv[1]), "http://x", SECRET, 0).part(grant_for())
 part.start(); part.write(b"id,")
 print("writing", flush=True)

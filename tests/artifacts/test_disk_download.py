@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from node.artifacts.blob import Stat
+from node.artifacts.blobs.interface import Stat
 from tests.artifacts.blobs import BIG, DATA, ID, Node, assert_refused, grant_for, holds_open, served, until
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import httpx2
 import pytest
 
-from node.artifacts.blob import BlobMissing, BlobUnavailable, Stat
-from node.artifacts.s3 import Bucket, S3Store
-from node.artifacts.sigv4 import Key
+from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable, Stat
+from node.artifacts.blobs.s3 import Bucket, S3Store
+from node.artifacts.blobs.sigv4 import Key
 from node.store.keys import new_id
 from tests.artifacts.blobs import BIG, DATA, free_port, grant_for
 from tests.artifacts.swift import BUCKET, Swift

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from node.artifacts.sigv4 import Key, Target, authorize, presign
+from node.artifacts.blobs.sigv4 import Key, Target, authorize, presign
 
 KEY = Key(access_key_id="AKIAIOSFODNN7EXAMPLE", secret_access_key="wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 NOW = datetime(2013, 5, 24, tzinfo=UTC)

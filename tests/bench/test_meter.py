@@ -7,7 +7,7 @@ import pytest
 
 from bench.meter import Usage, processes, redis_settings, role_of, usage
 from bench.server import Server
-from tests.servers import RedisServer
+from tests.support.servers import RedisServer
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from bench.result import Results, Row, Spread
 from bench.scenarios.neighbours import SETTINGS, Outcome
 from bench.server import Server, Unfit
 from tests.bench.stand_in import stand_in
-from tests.node_under_test import PATIENCE
+from tests.support.node_under_test import PATIENCE
 
 MIB = 1024 * 1024
 

@@ -7,8 +7,8 @@ import msgspec
 from nacl.signing import SigningKey
 
 from node.sign.keys import PublicKey
-from tests.node_under_test import NodeUnderTest
 from tests.sign.signing import KEY, Signed, sign
+from tests.support.node_under_test import NodeUnderTest
 
 BOARD = "/api/v1/board"
 TASKS = "/api/v1/tasks"

@@ -9,10 +9,10 @@ import pytest
 from node.board.model import NewThread, ThreadQuery
 from node.board.service import Board
 from node.board.store import BoardStore, Fields
-from node.hooks.policy import TargetPolicy
-from node.signed import Signed
+from node.callbacks.policy import TargetPolicy
+from node.sign.signed import Signed
 from node.store import OutcomeUnknown, StoreUnavailable, keys
-from tests.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest, until
 
 BOARD = "/api/v1/board"
 QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}

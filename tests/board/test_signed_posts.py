@@ -8,10 +8,10 @@ import pytest
 
 from node.sign.proof import Proof, ProofInvalid, verify_proof
 from node.store import keys
-from node.text.plain import readable
+from node.text.readable import readable
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
-from tests.node_under_test import NodeUnderTest
 from tests.sign.signing import KEY, PUBLIC
+from tests.support.node_under_test import NodeUnderTest
 
 
 def proven(record: dict[str, Any], *names: str) -> None:

@@ -8,12 +8,12 @@ from node.board.model import NewReply, NewThread, PageQuery, ThreadQuery
 from node.board.moderation import Status
 from node.board.service import Board
 from node.board.store import BoardStore
+from node.callbacks.policy import TargetPolicy
 from node.config import Limit, Settings
-from node.hooks.policy import TargetPolicy
-from node.idempotency import Once, once
-from node.signed import Signed
-from tests.machine import StoreMachine
-from tests.node_under_test import SECRET
+from node.sign.signed import Signed
+from node.store.idempotency import Once, once
+from tests.support.machine import StoreMachine
+from tests.support.node_under_test import SECRET
 
 THREADS = 3  # at most: lists have an order then, and each thread gets more steps
 LIMIT = Limit(3, 60)

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.chromium import launch
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 LIMITS = ("BOARD", "REPLY", "TASK", "CLAIM", "SEARCH")
 

@@ -11,8 +11,8 @@ import uvloop
 from node.store import CommandFailed, Script, Store, StoreUnavailable
 from node.store.keys import PARTITIONS, tag
 from node.store.slots import slot_of
-from tests.servers import Cluster
 from tests.store.conftest import Opener, open_store
+from tests.support.servers import Cluster
 
 __all__ = ["open_store"]
 

@@ -7,8 +7,8 @@ from node.store import OutcomeUnknown, StoreUnavailable
 from node.store.keys import PARTITIONS, tag
 from node.store.slots import slot_of
 from tests.cluster.conftest import TIMEOUT, Load
-from tests.servers import Cluster, eventually
 from tests.store.conftest import Opener, step
+from tests.support.servers import Cluster, eventually
 
 COUNT = step("count", "return redis.call('INCR', key1)")
 Record = Callable[[str, object], None]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from tests.cluster.conftest import slots_in_use
 from tests.faults.report import ROWS, Row
 from tests.faults.writers import Writers, kept, unlimited
-from tests.node_under_test import running
-from tests.servers import Cluster
+from tests.support.node_under_test import running
+from tests.support.servers import Cluster
 
 WRITES = 300
 MOVED = 8  # slots of the 64 partitions

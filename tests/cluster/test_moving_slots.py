@@ -7,8 +7,8 @@ import pytest
 from node.store import CommandFailed, OutcomeUnknown, Script, Store, StoreUnavailable
 from node.store.slots import slot_of
 from tests.cluster.conftest import TIMEOUT, Load, slots_in_use
-from tests.servers import Cluster, RedisServer, eventually
 from tests.store.conftest import Opener, step
+from tests.support.servers import Cluster, RedisServer, eventually
 
 COUNT = step("count", "return redis.call('INCR', key1)")
 COUNT_TWO = step("count_two", "redis.call('INCR', key2) return redis.call('INCR', key1)", keys=2)

@@ -19,7 +19,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT4
 
 from node.config import Limit, Limits
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 Schema = dict[str, Any]
 Case = tuple[str, str, dict[str, Any]]

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import yaml
 
-from tests.node_under_test import SECRET
-from tests.nodes import ROOT
+from tests.support.node_under_test import SECRET
+from tests.support.nodes import ROOT
 
 FILE = ROOT / "compose.yaml"
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::(?P<how>[-?])(?P<text>[^}]*))?\}")

@@ -10,8 +10,8 @@ from typing import Self
 
 import pytest
 
-from tests.nodes import ROOT
-from tests.servers import free_port, until
+from tests.support.nodes import ROOT
+from tests.support.servers import free_port, until
 
 CONFIG = ROOT / "deploy" / "haproxy" / "haproxy.cfg"
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from node.artifacts.s3 import S3Store
+from node.artifacts.blobs.s3 import S3Store
 from node.config import Settings, load
-from node.rooms import blobs_of
+from node.run.services import blobs_of
 from node.store.address import locate
 from node.web.address import ClientAddress
 from tests.deploy.composition import FILE, composition, environment, redis_servers, required, services
 from tests.deploy.proxy import CONFIG
-from tests.nodes import ROOT
+from tests.support.nodes import ROOT
 
 NODES = ("web-1", "web-2", "worker")
 

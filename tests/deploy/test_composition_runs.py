@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.composition import environment, redis_servers, services
-from tests.deploy.parts import HELLO, STOPPED_WITHIN, call, relay, until_ready
+from tests.deploy.processes import HELLO, STOPPED_WITHIN, call, relay, until_ready
 from tests.deploy.proxy import Proxy
-from tests.nodes import ROOT, NodeProcess
-from tests.servers import RedisServer, free_port, until
+from tests.support.nodes import ROOT, NodeProcess
+from tests.support.servers import RedisServer, free_port, until
 
 PROGRAM = Path(sys.executable).parent / "relay-node"
 REDIS_PORT = "6379"

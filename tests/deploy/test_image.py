@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from node.config import load
-from tests.deploy.parts import start, until_ready
+from tests.deploy.processes import start, until_ready
 from tests.deploy.wheel import build
-from tests.nodes import ROOT, NodeProcess
-from tests.servers import RedisServer
+from tests.support.nodes import ROOT, NodeProcess
+from tests.support.servers import RedisServer
 
 PINNED = ("requirements.txt", "requirements-build.txt")
 LINES = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text()).splitlines()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.parts import (
+from tests.deploy.processes import (
     HELLO,
     STOPPED_WITHIN,
     WEB,
@@ -20,8 +20,8 @@ from tests.deploy.parts import (
     until_ready,
     web_node,
 )
-from tests.nodes import NodeProcess
-from tests.servers import RedisServer, free_port, until
+from tests.support.nodes import NodeProcess
+from tests.support.servers import RedisServer, free_port, until
 
 
 def test_parts_may_start_before_their_redis(tmp_path: Path) -> None:

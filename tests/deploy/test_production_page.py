@@ -6,7 +6,7 @@ from collections import Counter
 from node.config import table
 from node.store import keys
 from node.store.slots import slot_of
-from tests.nodes import ROOT
+from tests.support.nodes import ROOT
 
 PAGE = ROOT / "docs" / "production.md"
 TEXT = PAGE.read_text()

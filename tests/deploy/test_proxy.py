@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.parts import HELLO, call, status, web_node
+from tests.deploy.processes import HELLO, call, status, web_node
 from tests.deploy.proxy import CONFIG, Proxy
-from tests.nodes import NodeProcess
-from tests.servers import RedisServer, free_port, until
+from tests.support.nodes import NodeProcess
+from tests.support.servers import RedisServer, free_port, until
 
 LONGEST_WAIT = 30  # s that a request may be held (DESIGN 6)
 BETWEEN_SIGNS_OF_LIFE = 15  # s on an event stream

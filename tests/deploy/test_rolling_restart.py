@@ -10,9 +10,9 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from tests.deploy.parts import HELLO, STOPPED_WITHIN, call, start, until_ready, web_node
+from tests.deploy.processes import HELLO, STOPPED_WITHIN, call, start, until_ready, web_node
 from tests.deploy.proxy import Proxy
-from tests.servers import RedisServer, until
+from tests.support.servers import RedisServer, until
 
 ROUNDS = 5 if os.environ.get("FAULTS") == "full" else 1
 WRITERS = 4

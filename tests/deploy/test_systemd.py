@@ -10,9 +10,9 @@ import pytest
 
 from node.cli import USAGE_ERROR
 from node.config import table
-from tests.deploy.parts import STOPPED_WITHIN, start, status
-from tests.nodes import ROOT, NodeProcess
-from tests.servers import free_port, until
+from tests.deploy.processes import STOPPED_WITHIN, start, status
+from tests.support.nodes import ROOT, NodeProcess
+from tests.support.servers import free_port, until
 
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 INSTALLED = "/opt/relay-node/bin"

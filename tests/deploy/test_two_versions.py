@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from node.store.scripts import script
-from tests.deploy.parts import HELLO, call, start, until_ready
-from tests.nodes import NodeProcess
-from tests.servers import RedisServer
+from tests.deploy.processes import HELLO, call, start, until_ready
+from tests.support.nodes import NodeProcess
+from tests.support.servers import RedisServer
 
 Nodes = dict[str, NodeProcess]
 

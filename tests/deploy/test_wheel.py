@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.parts import HELLO, STOPPED_WITHIN, call, relay
-from tests.nodes import ROOT, NodeProcess
-from tests.servers import free_port
+from tests.deploy.processes import HELLO, STOPPED_WITHIN, call, relay
+from tests.support.nodes import ROOT, NodeProcess
+from tests.support.servers import free_port
 
 PRINT_PLACES = "import node, node.store.scripts as s; print(node.__file__, s.FOLDER)"
 

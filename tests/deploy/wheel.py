@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.nodes import ROOT
+from tests.support.nodes import ROOT
 
 
 def build(folder: Path, source: Path = ROOT) -> Path:

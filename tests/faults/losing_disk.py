@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from tests.servers import PATIENCE, until
+from tests.support.servers import PATIENCE, until
 
 UNSYNCED = "user.unsynced"
 """Extended attribute of the root: bytes that a power loss would cost now."""

@@ -22,12 +22,12 @@ import pytest
 import pytest_asyncio
 
 from node.config import Limit, Limits
-from node.sign.node import NodeKey
+from node.sign.node_key import NodeKey
 from node.store import keys
-from tests.hooks.receiver import Receiver
-from tests.node_under_test import SECRET, SIGNING_KEY, NodeUnderTest, running, settings_for
-from tests.nodes import ROOT
-from tests.servers import RedisServer, eventually
+from tests.callbacks.receiver import Receiver
+from tests.support.node_under_test import SECRET, SIGNING_KEY, NodeUnderTest, running, settings_for
+from tests.support.nodes import ROOT
+from tests.support.servers import RedisServer, eventually
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))

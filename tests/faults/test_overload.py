@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from node.admission import CROWD
 from node.config import Limits
+from node.overload.admission import CROWD
 from tests.faults.sockets import PATIENCE, request
-from tests.nodes import NodeProcess
-from tests.servers import eventually
+from tests.support.nodes import NodeProcess
+from tests.support.servers import eventually
 
 CLIENTS = 3 * CROWD
 STAGGER = 0.003  # s between two clients' first requests, so that they do not all ask in the same moment

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from node.store.embedded import Embedded
+from node.run.embedded_redis import Embedded
 from tests.faults.losing_disk import LosingDisk
 from tests.faults.report import ROWS, Row
 from tests.faults.writers import Writers, kept, unlimited
-from tests.node_under_test import running, until
+from tests.support.node_under_test import running, until
 
 FULL = os.environ.get("FAULTS") == "full"
 TIMES = 5 if FULL else 1

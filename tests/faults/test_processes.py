@@ -21,8 +21,8 @@ import redis
 
 from node.config import Limits
 from tests.faults.report import ROWS, Row
-from tests.nodes import PATIENCE, NodeProcess
-from tests.servers import until
+from tests.support.nodes import PATIENCE, NodeProcess
+from tests.support.servers import until
 
 HELLO = "Hello, is anybody there who can read this?"
 PROXY = "127.0.0.7"

@@ -14,8 +14,8 @@ import pytest_asyncio
 
 from tests.faults.report import ROWS, Row
 from tests.faults.writers import Writers, kept, unlimited
-from tests.node_under_test import NodeUnderTest, running
-from tests.servers import Proxy, RedisServer
+from tests.support.node_under_test import NodeUnderTest, running
+from tests.support.servers import Proxy, RedisServer
 
 FULL = os.environ.get("FAULTS") == "full"
 TIMES = 10 if FULL else 1

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from node.config import Limit, Limits
-from tests.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
-from tests.servers import RedisServer, eventually
+from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
+from tests.support.servers import RedisServer, eventually
 
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 HELLO = {"message": "Hello, is anybody there who can read this?"}

@@ -15,7 +15,7 @@ import pytest
 from node.config import Limits
 from tests.artifacts.calls import content_digest, named
 from tests.faults.sockets import chunked, exchange, request
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 TIMES = 200
 """Requests in a row: of those before, one in five ended a connection unsaid."""

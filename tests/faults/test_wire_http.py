@@ -13,7 +13,7 @@ import pytest
 
 from node.config import Limits
 from tests.faults.sockets import Exchange, chunked, exchange, request
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 MESSAGE = b'{"message": "Hello, is anybody there who can read this?"}'
 RELAY = b"/api/v1/relay"

@@ -13,8 +13,8 @@ from typing import Any, Self
 from uuid import uuid4
 
 from node.config import Limit, Limits, Settings
-from tests.node_under_test import NodeUnderTest, settings_for, until
-from tests.servers import eventually
+from tests.support.node_under_test import NodeUnderTest, settings_for, until
+from tests.support.servers import eventually
 
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 UNBOUNDED = dict.fromkeys(["client_sessions", "client_threads", "client_tasks", "client_bytes"], 0)

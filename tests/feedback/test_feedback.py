@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 FEEDBACK = "/api/v1/feedback"
 REPORT = {"feedback_text": "The search finds my threads quickly. Thank you.", "category": "general"}

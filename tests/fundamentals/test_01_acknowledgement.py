@@ -1,6 +1,6 @@
 """1. A write is acknowledged once Redis has it: whoever was told `reference_id` can read what was kept."""
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 
 async def test_an_acknowledged_message_is_kept(node: NodeUnderTest) -> None:

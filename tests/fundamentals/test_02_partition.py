@@ -1,7 +1,7 @@
 """2. Everything lives in one of 64 partitions, and an id says in which: any process finds an entity from its id."""
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 
 def test_an_id_carries_its_partition_in_its_last_byte() -> None:

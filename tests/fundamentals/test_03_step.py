@@ -3,7 +3,7 @@
 import asyncio
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import act, offered
 
 

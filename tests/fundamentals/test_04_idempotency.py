@@ -1,6 +1,6 @@
 """4. Who gets no answer asks again with the same Idempotency-Key, and gets the answer to the first request."""
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 KEY = {"idempotency-key": "5f0c2c0e-7a39-4ef0-8f0b-3f6f4b1f7f10"}

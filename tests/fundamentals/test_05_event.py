@@ -1,7 +1,7 @@
 """5. Everything slow starts from an event: a step adds it to its partition's outbox, a worker handles it later."""
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest, until
 
 THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 

@@ -1,7 +1,7 @@
 """6. A list over all partitions is a projection: the request updates it, and a worker heals it from the events."""
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest, until
 
 THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 

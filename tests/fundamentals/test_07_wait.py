@@ -3,7 +3,7 @@
 import asyncio
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 
 async def test_a_waiting_read_is_answered_by_the_write_it_waits_for(node: NodeUnderTest) -> None:

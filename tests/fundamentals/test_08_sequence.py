@@ -1,6 +1,6 @@
 """8. Lines and replies have a sequence number without gaps: who remembers the last one misses nothing."""
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 
 async def test_a_reader_that_remembers_the_last_number_gets_each_line_once(node: NodeUnderTest) -> None:

@@ -1,7 +1,7 @@
 """9. A claim may have a lease: a worker that dies loses it, and its token is worth nothing from then on."""
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import act, offered
 
 

@@ -1,7 +1,7 @@
 """10. A capability token proves one right and is stored nowhere: it is derived from the node's secret each time."""
 
-from node.tokens import Tokens
-from tests.node_under_test import NodeUnderTest
+from node.common.tokens import Tokens
+from tests.support.node_under_test import NodeUnderTest
 
 
 def test_a_token_is_the_same_each_time_and_different_for_each_right() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 
 async def test_of_thirty_posts_at_once_exactly_ten_are_taken(node: NodeUnderTest) -> None:

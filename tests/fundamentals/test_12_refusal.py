@@ -1,6 +1,6 @@
 """12. A refusal is one sentence that says what to do, and a code that programs can rely on."""
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 
 async def test_text_that_is_not_english_is_refused_with_a_sentence_and_a_code(node: NodeUnderTest) -> None:

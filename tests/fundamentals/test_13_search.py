@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from node.config import Limit, Limits
-from tests.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest, until
 
 THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 PARAPHRASE = "somebody to read a large table of comma-separated values"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from node.sign.node import NodeKey
-from tests.hooks.receiver import Receiver
-from tests.node_under_test import SIGNING_KEY, NodeUnderTest
+from node.sign.node_key import NodeKey
+from tests.callbacks.receiver import Receiver
+from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
 
 THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 

@@ -15,12 +15,12 @@ import msgspec
 import pytest
 
 from node.artifacts.store import ArtifactStore
-from node.ops.rules import retention_of
+from node.retention.rules import retention_of
 from node.store import Arg, Reply, keys
 from node.store.scripts import Script, all_scripts
 from node.store.wire import Store
-from tests.node_under_test import NodeUnderTest, running, settings_for, until
-from tests.servers import Cluster
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.servers import Cluster
 from tests.tasks.calls import tasks_on
 
 BYTES = b"one slot"

@@ -6,7 +6,7 @@ import pytest
 
 from node.store import StoreUnavailable, connect
 from node.tasks.model import Cancellation, Completion, Holding, NewClaim, NewTask, PageQuery
-from tests.servers import Cluster, RedisServer
+from tests.support.servers import Cluster, RedisServer
 from tests.tasks.calls import tasks_on, told
 
 CONTRACTS = 12  # enough to meet every primary

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 PATH = "/api/v1/mcp"
 MODERN = "2026-07-28"

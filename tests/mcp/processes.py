@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from node.config import Limits
-from tests.node_under_test import SECRET
-from tests.nodes import NodeProcess
-from tests.servers import RedisServer, until
+from tests.support.node_under_test import SECRET
+from tests.support.nodes import NodeProcess
+from tests.support.servers import RedisServer, until
 
 NO_LIMITS = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
 """All clients of a test have one address."""

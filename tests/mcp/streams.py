@@ -8,7 +8,7 @@ import httpx2
 
 from node.web.http import Message
 from tests.mcp.calls import request
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 PATIENCE = 20.0  # s an event may take on a busy machine
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.mcp.calls import result
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 CARDS = ("/.well-known/mcp.json", "/.well-known/mcp/server-card.json", "/api/v1/mcp/server-card")
 

@@ -9,15 +9,15 @@ import pytest
 
 from node.config import Limit, Limits
 from node.mcp import sse
+from node.mcp.answer_budget import STREAM
 from node.mcp.api import event
-from node.mcp.room import STREAM
 from node.mcp.store import StreamStore
 from node.store import Listener
-from node.store.news import BACKLOG
+from node.store.wakeups import BACKLOG
 from tests.mcp.calls import request, result
 from tests.mcp.streams import EventStream
-from tests.node_under_test import NodeUnderTest
-from tests.servers import RedisServer
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 
 
 async def test_a_stream_names_its_endpoint_first(node: NodeUnderTest) -> None:

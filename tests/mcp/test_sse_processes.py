@@ -11,7 +11,7 @@ import pytest
 
 from tests.mcp.calls import request
 from tests.mcp.processes import two_processes
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 PROCESS = 10  # characters of X-Request-Id that are the process's own
 

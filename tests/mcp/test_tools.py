@@ -8,7 +8,7 @@ import pytest
 
 from node.mcp.tools import TOOLS
 from tests.mcp.calls import call, done, failed, post, request, result
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 SPECIFIED = {
     "relay_message": ({"message", "language", "public", "callback_url"}, set[str]()),

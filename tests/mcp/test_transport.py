@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.calls import PATH, post, request
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 PING = request("ping")
 PONG: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "result": {}}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from node.text.prose import payload_is_english
-from tests.node_under_test import NodeUnderTest, until
+from node.text.payload import payload_is_english
+from tests.support.node_under_test import NodeUnderTest, until
 
 RELAY = "/api/v1/relay"
 JSON = {"content-type": "application/json"}

@@ -4,15 +4,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
 
+from node.callbacks.policy import TargetPolicy
+from node.common.tokens import Tokens
 from node.config import Limit, Settings
-from node.hooks.policy import TargetPolicy
-from node.idempotency import once
 from node.sessions.model import NewLine, NewSession, Owner, PollQuery
 from node.sessions.service import Sessions
 from node.sessions.store import SessionStore
-from node.tokens import Tokens
-from tests.machine import StoreMachine
-from tests.node_under_test import SECRET
+from node.store.idempotency import once
+from tests.support.machine import StoreMachine
+from tests.support.node_under_test import SECRET
 
 SESSIONS = 2  # at most: what may go wrong between two does, and each gets more steps
 MAX_LINES = 6

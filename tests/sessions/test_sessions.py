@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 SESSIONS = "/api/v1/sessions"
 

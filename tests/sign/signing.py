@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from nacl.signing import SigningKey
 
-from node.sign.base import Origin
 from node.sign.digest import content_digest
 from node.sign.keys import PublicKey
-from node.sign.outcome import Outcome
 from node.sign.request import verify
+from node.sign.signature_base import Origin
+from node.sign.verification import Outcome
 
 SEED = bytes.fromhex("9f8362f87a484a954e6e740c5b4c0e84229139a20aa8ab56ff66586f6a7d29c5")
 KEY = SigningKey(SEED)

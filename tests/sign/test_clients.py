@@ -18,10 +18,10 @@ from http_message_signatures import HTTPMessageSigner, HTTPMessageVerifier, HTTP
 from http_message_signatures.algorithms import ED25519
 from http_message_signatures.httpx2 import adapt_message
 
-from node.sign.base import Origin
 from node.sign.keys import base64url
-from node.sign.outcome import Outcome, Verified
 from node.sign.request import verify
+from node.sign.signature_base import Origin
+from node.sign.verification import Outcome, Verified
 from tests.conformance.javascript import node_binary
 from tests.sign.signing import BODY, COVERED, HWK, PUBLIC, SEED, sign
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from node.sign.base import signature_base
-from node.sign.outcome import Verified
 from node.sign.proof import MAX_SIGNED_BODY, Proof, ProofInvalid, proof_of, rebuild_base, verify_proof
+from node.sign.signature_base import signature_base
+from node.sign.verification import Verified
 from tests.sign.signing import BODY, KEY, NOW, PUBLIC, Signed, sign
 
 SHOWN = ("title", "body", "author")

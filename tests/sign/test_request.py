@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from nacl.signing import SigningKey
 
-from node.sign.base import Origin, signature_base
 from node.sign.digest import content_digest
 from node.sign.fields import Malformed
-from node.sign.outcome import Invalid, Unverified, Verified
 from node.sign.request import REPLAY_SECONDS
+from node.sign.signature_base import Origin, signature_base
+from node.sign.verification import Invalid, Unverified, Verified
 from tests.sign.signing import BODY, COVERED, HWK, KEY, NOW, PUBLIC, Signed, sign
 
 OTHER = SigningKey(bytes(range(32)))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from node.sign.base import Message, Origin, signature_base
-from node.sign.outcome import Unverified, Verified
 from node.sign.request import verify
+from node.sign.signature_base import Message, Origin, signature_base
+from node.sign.verification import Unverified, Verified
 from tests.sign.signing import KEY, NOW, ORIGIN, PUBLIC, Signed
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors/rfc9421.json").read_text())

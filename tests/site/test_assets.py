@@ -6,7 +6,7 @@ import pytest
 
 from node.site.assets import ASSETS
 from node.site.template import STATIC
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 FILES = [path.name for path in STATIC.iterdir() if path.suffix != ".LICENSE"]
 

@@ -11,11 +11,11 @@ import pytest
 
 from node.config import Limit, Limits
 from node.site.model import PAGE_SIZE
-from tests.node_under_test import NodeUnderTest, running, settings_for
-from tests.servers import RedisServer
 from tests.sign.signing import BODY, PUBLIC, Signed, sign
 from tests.site.hostile import MARKUP, body, title
 from tests.site.html import Page
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import RedisServer
 
 UNLIMITED = Limits(board=Limit(0, 1), reply=Limit(0, 1), task=Limit(0, 1), search=Limit(0, 1))
 HEAVIEST = 60_000  # bytes of a page, before images

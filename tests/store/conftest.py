@@ -11,14 +11,14 @@ import uvloop
 
 from node.store import Script, Store, connect
 from node.store.scripts import compile_script
-from tests.servers import RedisServer
+from tests.support.servers import RedisServer
 
 TIMEOUT = 1.0  # s a call may take in these tests
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Granian brings uvloop; everything else may run on asyncio's own loop."""
-    if item.path.name.startswith(("test_wire", "test_news")):
+    if item.path.name.startswith(("test_wire", "test_wakeups")):
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from node.store import Store, keys
-from node.store.events import Consumer, Event, Handler
+from node.store.outbox import Consumer, Event, Handler
 from node.store.scripts import Script
-from tests.servers import RedisServer
 from tests.store.conftest import step
+from tests.support.servers import RedisServer
 
 GROUP = "readers"
 STREAM = keys.events(7)

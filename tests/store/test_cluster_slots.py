@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from node.store import Reply
 from node.store.address import Server
 from node.store.slots import read_map, read_redirect, slot_of
-from tests.servers import RedisServer, free_port
+from tests.support.servers import RedisServer, free_port
 
 HERE = Server("here", 7000)
 keys = (

@@ -10,9 +10,9 @@ import structlog.testing
 from node.store import durability
 from node.store.durability import SETTINGS, Kept, kept, read, suffices
 from tests.cluster.conftest import TIMEOUT
-from tests.node_under_test import running, settings_for, until
-from tests.servers import Cluster, RedisServer, eventually
 from tests.store.conftest import Opener
+from tests.support.node_under_test import running, settings_for, until
+from tests.support.servers import Cluster, RedisServer, eventually
 
 SAFE = {
     "appendonly": "yes",

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from node.store import Store
-from node.store.events import Janitor
-from tests.servers import RedisServer
+from node.store.outbox import Janitor
 from tests.store.outbox import GROUP, STREAM, raw, write
+from tests.support.servers import RedisServer
 
 
 class TestJanitor:
@@ -64,7 +64,7 @@ class TestJanitor:
         redis_server.do("XACK", STREAM, GROUP, ids[0])
         await Janitor(store, [GROUP]).tidy(STREAM)
         assert names(redis_server) == {b"idle", b"holding"}
-        monkeypatch.setattr("node.store.events.GONE_MS", -1)
+        monkeypatch.setattr("node.store.outbox.GONE_MS", -1)
         await Janitor(store, [GROUP]).tidy(STREAM)
         assert names(redis_server) == {b"holding"}
 

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from node.store import CommandFailed, OutcomeUnknown, Store, StoreUnavailable
-from tests.servers import RedisServer, eventually
 from tests.store.conftest import Opener, step
+from tests.support.servers import RedisServer, eventually
 
 ECHO = step("echo", "return {arg1, KEYS[1]}", args=1)
 COUNT = step("count", "return redis.call('INCR', key1)")

@@ -8,8 +8,8 @@ import pytest
 
 from node.store import StoreUnavailable
 from node.store.address import Access, Server, locate
-from tests.servers import Proxy, RedisServer
 from tests.store.conftest import Opener
+from tests.support.servers import Proxy, RedisServer
 
 TLS = Path(__file__).parent / "tls"  # a certificate for localhost that signs itself
 

@@ -6,8 +6,8 @@ import pytest
 
 from node.store import CommandFailed, Store
 from node.store.connection import MAX_BATCH
-from tests.servers import RedisServer
 from tests.store.conftest import step
+from tests.support.servers import RedisServer
 
 COUNT = step("count", "return redis.call('INCR', key1)")
 OTHER = step("other", "return redis.call('DECR', key1)")

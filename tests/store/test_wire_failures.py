@@ -10,8 +10,8 @@ import pytest_asyncio
 
 from node.store import CommandFailed, OutcomeUnknown, Reply, Store, StoreUnavailable
 from node.store.errors import OutOfMemory
-from tests.servers import Proxy, RedisServer, eventually
 from tests.store.conftest import TIMEOUT, Opener, step
+from tests.support.servers import Proxy, RedisServer, eventually
 
 COUNT = step("count", "return redis.call('INCR', key1)")
 SPIN = step("spin", "while true do end")

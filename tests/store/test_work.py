@@ -7,9 +7,9 @@ import pytest
 
 from node.config import Limit
 from node.store.work import Standing, WorkStore
-from tests.fake_store import Clock, FakeStore
-from tests.servers import RedisServer
 from tests.store.conftest import Opener
+from tests.support.fake_store import Clock, FakeStore
+from tests.support.servers import RedisServer
 
 LIMIT = Limit(600, 60)  # ten a second
 CLIENT = "203.0.113.7"

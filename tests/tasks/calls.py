@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 from nacl.signing import SigningKey
 
+from node.callbacks.policy import TargetPolicy
+from node.common.tokens import Tokens
 from node.config import Settings
-from node.hooks.policy import TargetPolicy
 from node.sign.keys import PublicKey
 from node.store import Store, keys
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
-from node.tokens import Tokens
-from tests.node_under_test import SECRET, NodeUnderTest
 from tests.sign.signing import KEY, Signed, sign
+from tests.support.node_under_test import SECRET, NodeUnderTest
 
 TASKS = "/api/v1/tasks"
 OFFER = {"publisher_id": "report-desk", "title": "Summarise a report about solar panels"}

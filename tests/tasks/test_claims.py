@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from node.refusal import Refused
+from node.common.refusal import Refused
 from node.store import connect, keys
 from node.tasks.model import NewClaim, NewTask
-from tests.node_under_test import NodeUnderTest
-from tests.servers import RedisServer
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, act, claimed, offered, refused, tasks_on, told
 
 CALLBACK = "https://agents.example/hook"

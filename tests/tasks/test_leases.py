@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, tasks_on, told
 
 

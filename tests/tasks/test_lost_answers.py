@@ -3,13 +3,13 @@
 import asyncio
 from random import Random
 
-from node.idempotency import once
-from node.refusal import Refused
+from node.common.refusal import Refused
 from node.store import OutcomeUnknown, Store, connect
+from node.store.idempotency import once
 from node.tasks.model import Completion, NewClaim, NewTask
 from node.tasks.service import Tasks
 from node.tasks.store import Outcome, TaskStore
-from tests.servers import RedisServer
+from tests.support.servers import RedisServer
 from tests.tasks.calls import tasks_on
 
 TASKS, CLAIMERS = 100, 20

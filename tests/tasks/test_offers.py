@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from node.refusal import Invalid, Refused
+from node.common.refusal import Invalid, Refused
 from node.store import keys
 from node.tasks.model import NewTask
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import OFFER, TASKS, UNKNOWN_ID, act, claimed, offered, refused, tasks_on, told
 
 

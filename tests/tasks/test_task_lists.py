@@ -6,7 +6,7 @@ import pytest
 
 from node.store import keys
 from node.tasks.model import STATUSES
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import TASKS, claimed, offered, tasks_on
 
 

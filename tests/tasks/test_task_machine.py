@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
 
-from node.idempotency import once
+from node.store.idempotency import once
 from node.tasks.model import (
     STATUSES,
     Cancellation,
@@ -20,7 +20,7 @@ from node.tasks.model import (
     Task,
     Transition,
 )
-from tests.machine import StoreMachine
+from tests.support.machine import StoreMachine
 from tests.tasks.calls import tasks_on, told
 
 PUBLISHER = "desk"

@@ -6,8 +6,8 @@ import pytest
 from nacl.signing import SigningKey
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
 from tests.sign.signing import PUBLIC
+from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import (
     OFFER,
     TASKS,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from node.config import Limit, Limits
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import OFFER, TASKS, refused
 
 FOREIGN = "Bitte fasse diesen Bericht über Solaranlagen auf einer Seite zusammen."

@@ -215,7 +215,7 @@ def test_malformed_or_deep_json_is_judged_as_text(text: str) -> None:
 
 
 def test_who_only_wants_readable_text_loads_no_detector() -> None:
-    program = "import sys, node.text, node.text.plain, node.text.lines; print('gcld3' in sys.modules)"
+    program = "import sys, node.text, node.text.readable, node.text.lines; print('gcld3' in sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", program],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},

@@ -11,7 +11,7 @@ import pytest
 
 from node.text import sampling
 from node.text.english import is_english
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 from tests.text.languages import ENGLISH, FOREIGN, SCRIPTS, english, foreign
 
 LENGTH = 20_000

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from node.refusal import Invalid
+from node.common.refusal import Invalid
 from node.text.lines import mixes_alphabets, require_line, require_name, require_title
 
 HONEST = (

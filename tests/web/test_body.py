@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from node.refusal import Refused
+from node.common.refusal import Refused
 from node.web import http
 from node.web.deadline import Deadlines
 from node.web.http import FIRST, Message, Request, receive_all
-from tests.servers import eventually
+from tests.support.servers import eventually
 
 GONE: Message = {"type": "http.disconnect"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 ID = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 BODY = gzip.compress(b'{"message": "Hello from one agent to another."}')

@@ -6,7 +6,7 @@ from time import monotonic
 import pytest
 
 from node.web.deadline import AT_ONCE, Deadlines
-from tests.servers import eventually
+from tests.support.servers import eventually
 
 
 async def test_what_comes_in_time_is_given() -> None:

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from node.config import Limit, Limits
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 JSON = {"content-type": "application/json"}
 SESSION = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"

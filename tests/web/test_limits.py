@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}

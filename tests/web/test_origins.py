@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from node.config import AllowedOrigins, ConfigError, load
-from tests.node_under_test import NodeUnderTest, running, settings_for
-from tests.servers import Cluster, RedisServer
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import Cluster, RedisServer
 
 FOREIGN = {"origin": "https://evil.example"}
 APP = "https://app.example"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from node.config import Limits
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 FULL = os.environ.get("FAULTS") == "full"
 EXAMPLES = 300 if FULL else 3

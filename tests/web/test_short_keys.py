@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from node.store import keys
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 SHORT, LONG = "k" * 15, "k" * 16
 OFFER = {"publisher_id": "report-desk", "title": "Summarise a report"}

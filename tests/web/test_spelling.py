@@ -3,7 +3,7 @@
 import httpx2
 import pytest
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 SESSION = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 

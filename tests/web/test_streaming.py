@@ -4,7 +4,7 @@ import pytest
 
 from node.web.http import Piece, Request, Response, Streaming
 from node.web.route import Route
-from tests.one_route import client_of, front_of
+from tests.support.one_route import client_of, front_of
 
 PIECES = [b"event: one\n\n", b"event: two\n\n"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from node.config import Limit, Limits
 from node.web.throughput import BODY_WEIGHT, BURST, FREE, Throughput
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 A, B = "203.0.113.7", "203.0.113.8"
 MIB = 1024 * 1024

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import httpx2
 
-from tests.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest
 
 ARTIFACT = {"publisher_id": "agent-1", "media_type": "text/csv", "byte_size": 22, "digest_sha256": "0" * 64}
 DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient, Response
 
+from node.common.refusal import Refused
 from node.config import Limit, Limits
-from node.refusal import Refused
 from node.share.capacity import Capacity
 from node.share.cost import COSTS, Alarm
 from node.share.site import SITE_SHARE
@@ -18,9 +18,9 @@ from node.store import keys
 from node.store.limits import LimitStore, Use
 from node.web import http
 from node.web.usage import BLOCK, FINISHING, Usage
-from tests.fake_store import FakeStore
-from tests.node_under_test import NodeUnderTest, running, settings_for, until
-from tests.servers import RedisServer
+from tests.support.fake_store import FakeStore
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.servers import RedisServer
 from tests.tasks.calls import act, offered
 
 FREE = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(100_000, 1)))

@@ -11,8 +11,8 @@ from node.config import Limit, Limits
 from node.store import connect
 from node.store.work import WorkStore
 from node.web.work import Work
-from tests.node_under_test import NodeUnderTest, running, settings_for, until
-from tests.servers import RedisServer
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.servers import RedisServer
 
 SEARCH = "/api/v1/board/search"
 QUERY = {"query": "lighthouse", "limit": 1}

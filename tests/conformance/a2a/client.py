@@ -16,7 +16,7 @@ from a2a.types import (
     Task,
 )
 
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 
 async def card_of(node: NodeProcess, http: httpx.AsyncClient) -> AgentCard:

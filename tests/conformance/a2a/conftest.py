@@ -9,8 +9,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.nodes import NodeProcess
-from tests.servers import RedisServer, until
+from tests.support.nodes import NodeProcess
+from tests.support.servers import RedisServer, until
 
 if find_spec("a2a") is None:
     raise ModuleNotFoundError("the official A2A client is not installed: run `make clients`")

@@ -11,7 +11,7 @@ from a2a.utils.errors import InvalidParamsError, TaskNotCancelableError, Unsuppo
 from google.protobuf.json_format import MessageToDict
 
 from tests.conformance.a2a.client import answers, card_of, client_of, message, task_of
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 
 @pytest_asyncio.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import javascript
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
 
 from tests.conformance.a2a.client import answers, card_of, client_of, message, task_of
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 Call = Callable[[Client], Awaitable[object]]
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conformance.javascript import SCRIPTS
 from tests.mcp.processes import two_processes
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 if find_spec("mcp") is None or not (SCRIPTS / "node_modules" / "@modelcontextprotocol").exists():
     raise ModuleNotFoundError("the official MCP clients are not installed: run `make clients`")

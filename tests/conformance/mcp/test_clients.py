@@ -10,7 +10,7 @@ from node.mcp.prompts import ARGUMENTS
 from node.mcp.resources import LIVE, RECIPES
 from node.mcp.tools import TOOLS
 from tests.conformance.mcp.clients import CLIENTS, Refusal, connected, done, failed
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 every_client = pytest.mark.parametrize("kind", CLIENTS)
 

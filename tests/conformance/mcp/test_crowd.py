@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.conformance.mcp.clients import connected, done
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 KINDS = ("python-sse", "python-auto")
 EACH = 20

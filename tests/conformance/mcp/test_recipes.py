@@ -14,7 +14,7 @@ import pytest
 
 from tests.conformance.javascript import SCRIPTS, node_binary
 from tests.conformance.mcp.clients import connected
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 PATIENCE = 60.0  # s
 

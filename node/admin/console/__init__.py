@@ -1,0 +1,1 @@
+"""`relay-node admin`: a group of commands for each room."""

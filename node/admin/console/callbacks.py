@@ -1,0 +1,125 @@
+"""`relay-node admin callbacks`: what is under way, what was given up, and another try for it."""
+
+import argparse
+from asyncio import gather
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import msgspec
+
+from node.admin.commands import Commands
+from node.admin.console.context import Answer, Desk, add, add_dry_run, positive, table
+from node.callbacks.backlog import pending_count
+from node.callbacks.queue import CallbackQueue, DeadLetter
+from node.common.timestamps import timestamp
+from node.store import keys
+from node.store.decoding import fields_of
+from node.tasks.compaction import unpack
+
+Change = Callable[[DeadLetter], Awaitable[None]]
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A callback under way."""
+
+    id: str
+    type: str
+    url: str
+    attempts: int
+    due_at: str
+    reason: str | None
+    """Of the last failure."""
+
+
+def register(commands: Commands) -> None:
+    """The group."""
+    group = commands.group("callbacks", "webhooks to agents")
+    pending = add(group, "callbacks pending", _pending, "those under way, the next one first")
+    pending.add_argument("--limit", type=positive, default=20, help="how many")
+    add(group, "callbacks dead", _dead, "those that were given up, oldest first")
+    redrive = add(group, "callbacks redrive", _redrive, "send those that were given up again")
+    drop = add(group, "callbacks drop", _drop, "forget those that were given up")
+    for parser in (redrive, drop):
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument("targets", metavar="ID", nargs="*", default=[], help="webhook-id, as `dead` shows it")
+        which.add_argument("--all", dest="everything", action="store_true", help="all of them")
+        add_dry_run(parser)
+
+
+async def _pending(desk: Desk, given: argparse.Namespace) -> Answer:
+    due: list[tuple[int, int, str]] = []
+    for partition in range(keys.PARTITIONS):
+        flat = cast(
+            "list[bytes]",
+            await desk.store.command("ZRANGE", keys.callbacks_due(partition), 0, given.limit - 1, "WITHSCORES"),
+        )
+        due += [(int(float(when)), partition, name.decode()) for name, when in zip(flat[::2], flat[1::2], strict=True)]
+    found: list[Pending] = []
+    for when, partition, name in sorted(due)[: given.limit]:
+        fields = fields_of(await desk.store.command("HGETALL", keys.callback(partition, name)))
+        if b"url" in fields:
+            found.append(_shown(when, {field.decode(): value.decode() for field, value in fields.items()}))
+    rows = [(each.id, each.type, each.due_at, each.attempts, each.url, each.reason) for each in found]
+    total = await pending_count(desk.store)
+    return Answer(
+        data={"callbacks": found, "total": total},
+        lines=[
+            *table(("ID", "TYPE", "DUE", "ATTEMPTS", "URL", "LAST FAILURE"), rows),
+            f"{len(found)} of {total} under way",
+        ],
+        outcome=f"{len(found)} read",
+    )
+
+
+def _shown(when: int, fields: dict[str, str]) -> Pending:
+    attempts = int(fields.get("attempt", 0))
+    return Pending(fields["id"], fields["type"], fields["url"], attempts, timestamp(when), fields.get("reason"))
+
+
+async def _dead(desk: Desk, _given: argparse.Namespace) -> Answer:
+    found = await _letters(CallbackQueue(desk.store, unpack))
+    rows = [(each.id, each.type, timestamp(each.at), each.attempts, each.url, each.reason) for each in found]
+    return Answer(
+        data=found,
+        lines=table(("ID", "TYPE", "HAPPENED", "ATTEMPTS", "URL", "LAST FAILURE"), rows),
+        outcome=f"{len(found)} read",
+    )
+
+
+async def _redrive(desk: Desk, given: argparse.Namespace) -> Answer:
+    queue = CallbackQueue(desk.store, unpack)
+
+    async def again(letter: DeadLetter) -> None:
+        # Under a name of its own: a newer message about the same entity may be under way.
+        await queue.redrive(msgspec.structs.replace(letter, name=letter.id))
+
+    return await _each(queue, given, "redriven", again)
+
+
+async def _drop(desk: Desk, given: argparse.Namespace) -> Answer:
+    queue = CallbackQueue(desk.store, unpack)
+    return await _each(queue, given, "dropped", queue.bury)
+
+
+async def _each(queue: CallbackQueue, given: argparse.Namespace, done: str, change: Change) -> Answer:
+    found = await _letters(queue)
+    wanted = dict.fromkeys(given.targets)
+    chosen = [letter for letter in found if given.everything or letter.id in wanted]
+    if not given.dry_run:
+        for letter in chosen:
+            await change(letter)
+    unknown = [each for each in wanted if each not in {letter.id for letter in chosen}]
+    word = "dry run" if given.dry_run else done
+    rows = [(letter.id, word, letter.url) for letter in chosen] + [(each, "unknown", None) for each in unknown]
+    return Answer(
+        data=[{"id": each, "outcome": outcome} for each, outcome, _ in rows],
+        lines=table(("ID", "OUTCOME", "URL"), rows),
+        outcome=f"{word}: {len(chosen)}",
+        ok=not unknown,
+    )
+
+
+async def _letters(queue: CallbackQueue) -> list[DeadLetter]:
+    """Dead letters of all partitions, oldest first."""
+    found = await gather(*(queue.dead(partition) for partition in range(keys.PARTITIONS)))
+    return sorted((letter for letters in found for letter in letters), key=lambda letter: letter.at)

@@ -1,0 +1,43 @@
+"""`relay-node admin feedback`: what users reported, to look at or to carry elsewhere."""
+
+import argparse
+import sys
+
+import msgspec
+
+from node.admin.commands import Commands
+from node.admin.console.context import Answer, Desk, add, positive, table
+from node.feedback.model import Report
+
+
+def register(commands: Commands) -> None:
+    """The group."""
+    group = commands.group("feedback", "reports of users to the operators")
+    listing = add(group, "feedback list", _list, "the newest reports")
+    listing.add_argument("--limit", type=positive, default=20, help="how many")
+    listing.add_argument("--category", help="only of this category")
+    export = add(group, "feedback export", _export, "all reports, newest first, one JSON object a line")
+    export.add_argument("--category", help="only of this category")
+
+
+async def _list(desk: Desk, given: argparse.Namespace) -> Answer:
+    found: list[Report] = []
+    async for report in desk.rooms.feedback.reports():
+        if given.category in (None, report.category):
+            found.append(report)
+        if len(found) == given.limit:
+            break
+    rows = [(each.received_at, each.category, each.contact_channel, each.text) for each in found]
+    return Answer(
+        data=found, lines=table(("RECEIVED", "CATEGORY", "CONTACT", "TEXT"), rows), outcome=f"{len(found)} read"
+    )
+
+
+async def _export(desk: Desk, given: argparse.Namespace) -> Answer:
+    count = 0
+    async for report in desk.rooms.feedback.reports():
+        if given.category in (None, report.category):
+            # As they come: there may be a hundred thousand.
+            sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
+            count += 1
+    return Answer(data=None, lines=(), outcome=f"{count} exported")

@@ -1,0 +1,155 @@
+"""`relay-node admin status`, `reindex` and `audit`: the node on one screen, and two things without a group."""
+
+import argparse
+import time
+from asyncio import gather
+from collections import Counter
+from typing import cast
+
+import msgspec
+
+from node.admin import audit
+from node.admin.commands import Commands
+from node.admin.console.context import Answer, Desk, add, add_dry_run, positive, table
+from node.callbacks.backlog import dead_count, pending_count
+from node.observe.consumer_lag import GroupLag, lags
+from node.observe.memory import memory
+from node.search.generations import Generation, Generations, left, reindex
+from node.search.indexing.queue import Queue
+from node.store import Store, keys
+
+SAMPLES = 1000
+"""Keys drawn to estimate how many there are of each kind: within 3 % of all keys, mostly."""
+
+
+class SearchState(msgspec.Struct, frozen=True):
+    """The index of the board."""
+
+    live: Generation | None
+    target: Generation | None
+    """The one that is built to take its place."""
+    pending: int
+    backlog: int
+    meaning: bool
+    """Whether a worker embeds queries now."""
+
+
+class Status(msgspec.Struct, frozen=True):
+    """The node as its Redis shows it."""
+
+    memory_percent: float | None
+    """Of the fullest primary; None if none has a limit."""
+    memory_mib: int
+    """All primaries together."""
+    redis_ms: float
+    """A round trip, the slowest primary's."""
+    primaries: int
+    keys: int
+    kinds: dict[str, int]
+    """About how many keys of each kind."""
+    threads: dict[str, int]
+    events: list[GroupLag]
+    callbacks_pending: int
+    callbacks_dead: int
+    search: SearchState
+
+
+def register(commands: Commands) -> None:
+    """The commands."""
+    add(commands, "status", _status, "the node on one screen", audited=False)
+    listing = add(commands, "audit", _audit, "what the operators did, newest first", audited=False)
+    listing.add_argument("--limit", type=positive, default=50, help="how many")
+    meaning = "index every open thread anew, beside the index in use; the workers do it"
+    add_dry_run(add(commands, "reindex", _reindex, meaning))
+
+
+async def _status(desk: Desk, _given: argparse.Namespace) -> Answer:
+    store = desk.store
+    began = time.perf_counter()
+    pongs = await store.everywhere("PING")
+    took = time.perf_counter() - began
+    total, kinds = await _kinds(store)
+    lists = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS, "hidden": keys.HIDDEN_THREADS}
+    counts = await gather(*(store.command("ZCARD", listed) for listed in lists.values()))
+    filled = await memory(store, desk.settings.redis_maxmemory)
+    limited = [primary.share for primary in filled if primary.limit]
+    status = Status(
+        memory_percent=round(max(limited) * 100, 1) if limited else None,
+        memory_mib=sum(primary.used for primary in filled) // 2**20,
+        redis_ms=round(took * 1000, 2),
+        primaries=len(pongs),
+        keys=total,
+        kinds=kinds,
+        threads=dict(zip(lists, cast("list[int]", counts), strict=True)),
+        events=await lags(store),
+        callbacks_pending=await pending_count(store),
+        callbacks_dead=await dead_count(store),
+        search=await _search(store),
+    )
+    return Answer(data=status, lines=_screen(status))
+
+
+async def _kinds(store: Store) -> tuple[int, dict[str, int]]:
+    """How many keys there are, and about how many of each kind, the first word of their names."""
+    sizes = cast("list[int]", await store.everywhere("DBSIZE"))
+    draws = await gather(*(store.everywhere("RANDOMKEY") for _ in range(SAMPLES if any(sizes) else 0)))
+    kinds: Counter[str] = Counter()
+    for size, drawn in zip(sizes, zip(*draws, strict=True), strict=False):
+        names = Counter(name.partition(b":")[0].decode() for name in cast("tuple[bytes | None]", drawn) if name)
+        for name, times in names.items():
+            kinds[name] += max(1, round(size * times / SAMPLES))
+    return sum(sizes), dict(kinds.most_common())
+
+
+async def _search(store: Store) -> SearchState:
+    generations = Generations(store)
+    live, target = await gather(generations.live(), generations.target())
+    pending, backlog = await Queue(store).waiting()
+    meaning = await store.command("EXISTS", keys.search_alive("vectors"))
+    return SearchState(live, target, pending, backlog, meaning == 1)
+
+
+def _screen(status: Status) -> list[str]:
+    search = status.search
+    index = f"{search.live.algorithm}, {search.live.model}" if search.live else "no vectors yet"
+    facts = [
+        ("Redis", f"{status.primaries} reachable, {status.redis_ms:g} ms"),
+        ("memory", f"{status.memory_mib} MiB, {_fullest(status.memory_percent)}"),
+        ("keys", f"{status.keys}; about " + ", ".join(f"{name} {count}" for name, count in status.kinds.items())),
+        ("threads", ", ".join(f"{name} {count}" for name, count in status.threads.items())),
+        ("callbacks", f"pending {status.callbacks_pending}, dead {status.callbacks_dead}"),
+        ("search", f"{index}; pending {search.pending}, backlog {search.backlog}"),
+        ("", "queries by meaning and text" if search.meaning else "no worker embeds queries: by text only"),
+    ]
+    if search.target:
+        facts.append(("", f"being built anew: {search.target.algorithm}, {search.target.model}"))
+    rows = [(lag.group, lag.waiting, lag.unacknowledged, lag.oldest_seconds, lag.consumers) for lag in status.events]
+    heads = ("EVENTS FOR", "WAITING", "UNACKNOWLEDGED", "OLDEST (S)", "READERS")
+    return [*(f"{name:11}{fact}" for name, fact in facts), "", *table(heads, rows)]
+
+
+def _fullest(percent: float | None) -> str:
+    return "no limit known" if percent is None else f"{percent:g} % of the limit on the fullest"
+
+
+async def _audit(desk: Desk, given: argparse.Namespace) -> Answer:
+    found = await audit.entries(desk.store, given.limit)
+    rows = [(each.at, each.who, each.command, each.outcome, each.target) for each in found]
+    return Answer(data=found, lines=table(("AT", "WHO", "COMMAND", "OUTCOME", "TARGET"), rows))
+
+
+async def _reindex(desk: Desk, given: argparse.Namespace) -> Answer:
+    threads = await desk.store.command("ZCARD", keys.OPEN_THREADS)
+    if given.dry_run:
+        return Answer(
+            data={"asked": False, "threads": threads, "left": await left(desk.store)},
+            lines=[f"the workers would index {threads} threads anew; queries use the present index meanwhile"],
+            outcome=f"dry run: {threads}",
+        )
+    await reindex(desk.store)
+    remaining = await left(desk.store)
+    return Answer(
+        data={"asked": True, "threads": threads, "left": remaining},
+        lines=[f"the workers index {threads} threads anew; `relay-node admin status` shows how far they are"],
+        outcome=f"asked for {threads}",
+    )

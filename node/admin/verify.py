@@ -1,0 +1,280 @@
+"""`relay-node verify <url | file>`: whether posts are what their signers signed, whatever node shows them.
+
+It reads the record of a thread with its replies, or of a task, as any reader gets it. The proof in a record
+names the key, the request and the signed body; what the record shows has to be that body, and the request
+one to that place. Who owns a key is for whoever knows the signer.
+
+A proof may come without the signed body: the node withholds one that holds a callback address or a key. It
+shows then who signed a request to that place, and nothing of what the post says: neither true nor false.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from node.admin.commands import Commands
+from node.admin.fetch import FetchFailed, fetch
+from node.common.timestamps import timestamp
+from node.config import Settings
+from node.sign.proof import Proof, ProofInvalid, Proven, verify_proof
+from node.text.readable import readable
+
+PAGE = 20
+"""Replies asked for at a time: of the longest ones, 3 MB."""
+
+MOST_REPLIES = 5000
+"""Beyond these a thread is not read on."""
+
+FALSE, WITHHELD = 1, 3
+"""Exit statuses: a post is not what was signed, or no record can be read; none is that, but one cannot be checked.
+
+2 is that of a wrong command line. A script that goes on after 0 alone is never fooled by a body that was left out.
+"""
+
+_PLACE = re.compile(
+    r"(?P<node>https?://[^/?#]+(?:/[^?#]*?)??)(?:/api/v1)?/(?P<room>board|tasks)(?:/threads)?/(?P<id>[^/?#]+)/?([?#].*)?"
+)
+
+Record = dict[str, Any]
+Kind = Literal["thread", "reply", "task"]
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What can be said of one post."""
+
+    kind: Kind
+    id: str
+    outcome: Literal["signed", "unsigned", "withheld", "false"]
+    reason: str = ""
+    """Why it is false, or cannot be checked."""
+    thumbprint: str = ""
+    did: str = ""
+    signed_at: str = ""
+    """By the signer's clock."""
+    sent_to: str = ""
+    """The place that the signer named."""
+
+    def __str__(self) -> str:
+        post = _line(f"{self.kind} {self.id}")
+        if self.outcome == "unsigned":
+            return f"{post}: unsigned"
+        if self.outcome == "false":
+            return f"{post}: NOT what was signed: {_line(self.reason)}"
+        if self.outcome == "withheld":
+            return f"{post}: cannot be checked: {self.reason}"
+        return f"{post}: signed by {self.thumbprint} ({self.did}) at {self.signed_at} for {_line(self.sent_to)}"
+
+
+def register(commands: Commands) -> None:
+    """The command."""
+    parser = commands.add("verify", _run, "check the signatures of a thread and its replies, or of a task")
+    parser.add_argument("source", metavar="URL|FILE", help="address of the thread or task, or a file with its JSON")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.set_defaults(settings=Settings)  # it asks another node, or none
+
+
+def verdict_of(kind: Kind, record: Record) -> Verdict:
+    """Verify one post against its own proof."""
+    post_id = str(record.get("id", "?"))
+    signature = record.get("signature")
+    if signature is None and not record.get("is_signed"):
+        return Verdict(kind, post_id, "unsigned")
+    try:
+        proven = _proven(kind, record, signature)
+    except ProofInvalid as invalid:
+        return Verdict(kind, post_id, "false", str(invalid))
+    is_whole = proven.content is not None
+    return Verdict(
+        kind,
+        post_id,
+        "signed" if is_whole else "withheld",
+        "" if is_whole else "the signed body is withheld, as one is that holds a callback address or a key",
+        thumbprint=proven.key.thumbprint,
+        did=proven.key.did,
+        signed_at=_time(proven.created),
+        sent_to=proven.target,
+    )
+
+
+def posts_of(record: Record) -> Iterator[tuple[Kind, Record]]:
+    """The posts in a record: a thread with its replies, a reply, or a task. Raises ValueError if it is none."""
+    if "publisher_id" in record:
+        yield "task", record
+    elif "title" in record:
+        yield "thread", record
+        for reply in _replies(record):
+            # Where it is shown is what it has to have been written for.
+            yield "reply", reply | {"thread_id": record.get("id")}
+    elif "thread_id" in record:
+        yield "reply", record
+    else:
+        raise ValueError("it holds no thread, reply or task")
+
+
+async def read(source: str) -> Record:
+    """The record at a URL, with all replies, or in a file. Raises ValueError, which says what is wrong with it."""
+    if "://" not in source:
+        return _decoded(_file(source))
+    url = api_url(source)
+    if "/api/v1/board/threads/" not in url:
+        return await _fetched(url)
+    record = await _fetched(f"{url}?limit={PAGE}")
+    replies = _replies(record)
+    page = replies
+    while len(page) == PAGE and len(replies) < MOST_REPLIES:
+        page = _replies(await _fetched(f"{url}?limit={PAGE}&since_seq={_seq(page[-1])}"))
+        if page and _seq(page[0]) <= _seq(replies[-1]):
+            raise ValueError("the replies do not come in order")
+        replies = [*replies, *page]
+    if len(replies) >= MOST_REPLIES:
+        raise ValueError(f"the thread has more than {MOST_REPLIES} replies: verify them from files")
+    return record | {"replies": replies}
+
+
+def api_url(source: str) -> str:
+    """Where the JSON is of what an address shows: pages and records have different ones."""
+    place = _PLACE.fullmatch(source)
+    if place is None:
+        return source
+    room = "board/threads" if place["room"] == "board" else "tasks"
+    return f"{place['node']}/api/v1/{room}/{place['id']}"
+
+
+def _proven(kind: Kind, record: Record, signature: object) -> Proven:
+    """What the proof shows, if it is that of the record. Raises ProofInvalid."""
+    try:
+        proof = msgspec.convert(signature, Proof)
+    except msgspec.ValidationError as error:
+        raise ProofInvalid(f"the proof cannot be read: {error}") from error
+    proven = verify_proof(proof)
+    if not record.get("is_signed"):
+        raise ProofInvalid("the record has a proof and says that it is unsigned")
+    _check_place(kind, record, proof)
+    if proven.content is not None:
+        _check_fields(kind, record, proven.content)
+    elif "content-digest" not in dict(proof.components):
+        raise ProofInvalid("the signature does not cover a body")
+    return proven
+
+
+def _check_place(kind: Kind, record: Record, proof: Proof) -> None:
+    """A good signature of another post proves nothing about this one. Raises ProofInvalid."""
+    values = dict(proof.components)
+    path = values.get("@path") or urlsplit(values.get("@target-uri", "")).path
+    wanted = {
+        "thread": "/api/v1/board",
+        "reply": f"/api/v1/board/{record.get('thread_id')}/replies",
+        "task": "/api/v1/tasks",
+    }[kind]
+    if not path.endswith(wanted):
+        raise ProofInvalid(f"it was signed for {path or 'no place'}, which is not where a {kind} like this is sent")
+
+
+def _check_fields(kind: Kind, record: Record, content: Mapping[str, object]) -> None:
+    """Hold each field that the author wrote against what was signed. Raises ProofInvalid."""
+    for name, shown_of in FIELDS[kind].items():
+        if record.get(name) != shown_of(content.get(name)):
+            raise ProofInvalid(f"the {name} is not what was signed")
+
+
+def _text(signed: object) -> object:
+    return readable(signed) if isinstance(signed, str) else signed
+
+
+def _optional(signed: object) -> object:
+    return _text(signed) or None
+
+
+def _inputs(signed: object) -> object:
+    return signed or []
+
+
+FIELDS: dict[Kind, dict[str, Callable[[object], object]]] = {
+    "thread": {"title": _text, "body": _text, "author": _optional},
+    "reply": {"body": _text, "author": _optional},
+    "task": {
+        "publisher_id": _text,
+        "title": _text,
+        "description": _optional,
+        "input_artifact_ids": _inputs,
+        "lease_seconds": _optional,
+    },
+}
+"""What a record shows of each field that was signed."""
+
+
+def _run(_settings: Settings, given: argparse.Namespace) -> int:
+    try:
+        verdicts = [verdict_of(kind, record) for kind, record in posts_of(asyncio.run(read(given.source)))]
+    except ValueError as error:
+        sys.stderr.write(f"relay-node: {given.source}: {_line(str(error))}\n")
+        return FALSE
+    if given.json:
+        sys.stdout.write(_json(verdicts) + "\n")
+    else:
+        sys.stdout.writelines(f"{verdict}\n" for verdict in verdicts)
+    outcomes = {verdict.outcome for verdict in verdicts}
+    return FALSE if "false" in outcomes else WITHHELD if "withheld" in outcomes else 0
+
+
+async def _fetched(url: str) -> Record:
+    try:
+        return _decoded(await fetch(url))
+    except FetchFailed as failed:
+        raise ValueError(str(failed)) from failed
+
+
+def _decoded(data: bytes) -> Record:
+    try:
+        record: object = msgspec.json.decode(data)  # which takes no half of a surrogate pair: no output does
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError("it is not JSON") from error
+    if not isinstance(record, dict):
+        raise ValueError("it holds no thread, reply or task")  # noqa: TRY004 - of the data, not of the program
+    return cast("Record", record)
+
+
+def _file(source: str) -> bytes:
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise ValueError(error.strerror or "it cannot be read") from error
+
+
+def _replies(record: Record) -> list[Record]:
+    replies: object = record.get("replies") or []
+    if not isinstance(replies, list) or not all(isinstance(each, dict) for each in cast("list[object]", replies)):
+        raise ValueError("its replies cannot be read")
+    return cast("list[Record]", replies)
+
+
+def _seq(reply: Record) -> int:
+    seq = reply.get("seq")
+    if not isinstance(seq, int):
+        raise ValueError("a reply has no seq")  # noqa: TRY004 - of the data, not of the program
+    return seq
+
+
+def _time(created: int) -> str:
+    try:
+        return timestamp(created * 1000)
+    except (ValueError, OverflowError, OSError):
+        return "an unknown time"
+
+
+def _json(verdicts: list[Verdict]) -> str:
+    """As it was said, with all that a terminal could obey as `\\u` escapes."""
+    return json.dumps(msgspec.to_builtins(verdicts), indent=2).replace("\x7f", "\\u007f")
+
+
+def _line(text: str) -> str:
+    """What another node said, on one line of a terminal."""
+    return " ".join(readable(text).split())

@@ -1,0 +1,94 @@
+"""Signed capabilities of the embedded blob store: who holds the text may do what it says, until it ends.
+
+A capability is `<payload>.<HMAC-SHA256>`, both base64url. The key is derived from the node's secret
+for this purpose alone, so that no other token of the node can pass for one. Stateless: that an
+upload happens once is kept by the disk.
+"""
+
+import hmac
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from hashlib import sha256
+
+import msgspec
+
+from node.artifacts.blobs.interface import Grant
+
+_PURPOSE = b"relay-node blob capability v1"
+_LONGEST = 4096
+"""Characters; the longest real one names a 255-character file in four-byte letters (about 1,900)."""
+
+
+class Forged(Exception):
+    """Not a capability that this node signed."""
+
+
+class Expired(Exception):
+    """A capability of this node whose time is over."""
+
+
+class Upload(msgspec.Struct, frozen=True, array_like=True, tag="upload"):
+    """The right to store one blob."""
+
+    grant: Grant
+    expires: int
+    """Unix seconds."""
+
+
+class Download(msgspec.Struct, frozen=True, array_like=True, tag="download"):
+    """The right to read one blob."""
+
+    grant: Grant
+    filename: str | None
+    expires: int
+    """Unix seconds."""
+
+
+Capability = Upload | Download
+
+
+class Signer:
+    """Makes and checks capabilities. `secret` is RELAY_SECRET; `clock` answers Unix seconds."""
+
+    def __init__(self, secret: str, clock: Callable[[], float] = time.time) -> None:
+        if not secret:
+            raise ValueError("capabilities need a secret")
+        self._key = hmac.digest(secret.encode(), _PURPOSE, sha256)
+        self._clock = clock
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder[Capability](Capability).decode
+
+    def upload(self, grant: Grant, seconds: int) -> str:
+        """The text that lets its holder upload `grant` for `seconds`."""
+        return self._sign(Upload(grant, self._ends(seconds)))
+
+    def download(self, grant: Grant, filename: str | None, seconds: int) -> str:
+        """The text that lets its holder read `grant` for `seconds`."""
+        return self._sign(Download(grant, filename, self._ends(seconds)))
+
+    def read(self, text: str) -> Capability:
+        """What `text` allows. Raises Forged or Expired."""
+        payload, dot, signature = text.partition(".")
+        if not dot or len(text) > _LONGEST or not text.isascii():
+            raise Forged
+        if not hmac.compare_digest(signature.encode(), self._mac(payload.encode())):
+            raise Forged
+        capability = self._decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        if self._clock() >= capability.expires:
+            raise Expired
+        return capability
+
+    def seconds_left(self, capability: Capability) -> int:
+        """Whole seconds until the capability ends, never negative."""
+        return max(0, int(capability.expires - self._clock()))
+
+    def _ends(self, seconds: int) -> int:
+        return int(self._clock()) + seconds
+
+    def _sign(self, capability: Capability) -> str:
+        payload = urlsafe_b64encode(self._encode(capability)).rstrip(b"=")
+        return f"{payload.decode()}.{self._mac(payload).decode()}"
+
+    def _mac(self, payload: bytes) -> bytes:
+        return urlsafe_b64encode(hmac.digest(self._key, payload, sha256)).rstrip(b"=")

@@ -1,0 +1,174 @@
+"""The embedded blob store: one file per artifact under a directory, no database.
+
+    <directory>/<last two characters of the id>/<id>          the bytes, whole and of the right digest
+                                               /<id>.part     an upload in progress, locked by its writer
+                                               /<id>.gone     deleted; the id takes no second upload
+
+A file has its final name only once it is complete and on the disk, so whatever can be read was
+verified. The lock on `.part` is the kernel's: a writer that is killed lets go of it by dying.
+HTTP is in `disk_app`; the room's rules are in its service. Every function that says it blocks
+belongs in a thread.
+"""
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from node.artifacts.blobs.capability import Signer
+from node.artifacts.blobs.interface import CHUNK, PROBE, BlobMissing, BlobUnavailable, Grant, Stat, blob_id
+from node.artifacts.blobs.upload import Part, UploadError, gone_mark, lock, part_of
+
+PREFIX = "/blobs/"
+"""Path under which `disk_app` answers; capabilities follow it."""
+
+RESERVE = 256 * 1024 * 1024
+"""Bytes of the file system that uploads leave free: the embedded Redis writes its log to the same disk."""
+
+REMEMBER_GONE = 3600.0
+"""Seconds a deleted id stays refused; longer than an upload URL lives (900 s) plus the longest upload (900 s)."""
+
+_T = TypeVar("_T")
+
+
+def directory_of(blob_url: str, data_dir: Path) -> Path:
+    """Where blobs go: the path of RELAY_BLOB_URL `file:///…`, else `blobs` in the data directory.
+
+    Raises ValueError for any other URL.
+    """
+    if not blob_url:
+        return data_dir / "blobs"
+    url = urlsplit(blob_url)
+    if url.scheme != "file" or url.netloc not in ("", "localhost") or len(url.path) < 2:
+        raise ValueError(f"{blob_url!r} is not file:///<absolute path>")
+    return Path(unquote(url.path))
+
+
+class DiskStore:
+    """A BlobStore on a local directory that every process of the node can reach.
+
+    `base_url` is the node's public address, `reserve` the bytes to leave free on the file system.
+    """
+
+    def __init__(self, directory: Path, base_url: str, secret: str, reserve: int = RESERVE) -> None:
+        self.directory = directory
+        self.signer = Signer(secret)
+        self._base = base_url.rstrip("/") + PREFIX
+        self._reserve = reserve
+
+    def upload_headers(self, grant: Grant) -> Mapping[str, str]:
+        return {"Content-Type": grant.media_type}
+
+    async def upload_url(self, grant: Grant, expires: int) -> str:
+        return self._base + self.signer.upload(grant, expires)
+
+    async def content_url(self, grant: Grant, filename: str | None, expires: int) -> str:
+        return self._base + self.signer.download(grant, filename, expires)
+
+    async def stat(self, artifact_id: str) -> Stat | None:
+        path = self.path(artifact_id)
+        with suppress(FileNotFoundError):
+            return Stat((await _in_thread(path.stat)).st_size)
+        return None
+
+    async def read(self, artifact_id: str) -> AsyncIterator[bytes]:
+        opening = asyncio.ensure_future(_in_thread(lambda: self.open(artifact_id)))
+        try:
+            file = await asyncio.shield(opening)
+        except FileNotFoundError:
+            raise BlobMissing(artifact_id) from None
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_if_open)  # the thread goes on, and nobody else takes the file
+            raise
+        with file:
+            while chunk := await _in_thread(lambda: file.read(CHUNK)):
+                yield chunk
+
+    async def delete(self, artifact_id: str) -> None:
+        await _in_thread(lambda: self._delete(artifact_id))
+
+    async def free_bytes(self) -> int | None:
+        return await _in_thread(self._free)
+
+    async def check(self) -> None:
+        await _in_thread(self._try_writing)
+
+    async def sweep(self) -> int:
+        return await _in_thread(self._sweep)
+
+    async def close(self) -> None:
+        """Nothing is held open between calls."""
+
+    def path(self, artifact_id: str) -> Path:
+        """The file of an artifact, whether or not it is there. Raises ValueError for what is no id."""
+        return self.directory / blob_id(artifact_id)[-2:] / artifact_id
+
+    def open(self, artifact_id: str) -> BinaryIO:
+        """The bytes, for reading. Blocks. Raises FileNotFoundError."""
+        return self.path(artifact_id).open("rb", buffering=0)
+
+    def part(self, grant: Grant) -> Part:
+        """The upload of `grant`, not started."""
+        return Part(self.path(grant.id), grant, self._reserve)
+
+    def _free(self) -> int:
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return max(0, shutil.disk_usage(self.directory).free - self._reserve)
+
+    def _try_writing(self) -> None:
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryFile(dir=self.directory) as file:
+            file.write(PROBE)
+            file.flush()
+            os.fsync(file.fileno())
+            file.seek(0)
+            if file.read() != PROBE:
+                raise BlobUnavailable(f"{self.directory} does not give back what was written")
+
+    def _delete(self, artifact_id: str) -> None:
+        final = self.path(artifact_id)
+        gone = gone_mark(final)
+        final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            final.rename(gone)  # needs no new file, so it works on a full disk
+            os.truncate(gone, 0)
+        except FileNotFoundError:
+            gone.touch(0o600)
+            final.unlink(missing_ok=True)  # an upload that ended before the mark; a later one finds it
+        part_of(final).unlink(missing_ok=True)
+
+    def _sweep(self) -> int:
+        removed = 0
+        for path in self.directory.glob("??/*.part"):
+            with suppress(UploadError):
+                fd = lock(path)  # got it: its writer is dead
+                path.unlink(missing_ok=True)
+                os.close(fd)
+                removed += 1
+        for path in self.directory.glob("??/*.gone"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < time.time() - REMEMBER_GONE:
+                    path.unlink()
+                    removed += 1
+        return removed
+
+
+def _close_if_open(opening: "asyncio.Future[BinaryIO]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+async def _in_thread(work: Callable[[], _T]) -> _T:
+    """Run what blocks. Raises FileNotFoundError as it is, any other OSError as BlobUnavailable."""
+    try:
+        return await asyncio.to_thread(work)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BlobUnavailable(str(error)) from error

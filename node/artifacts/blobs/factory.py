@@ -1,0 +1,21 @@
+"""Which blob store a node uses: the one place that knows them all."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from node.artifacts.blobs.disk import RESERVE, DiskStore, directory_of
+from node.artifacts.blobs.interface import BlobStore
+from node.artifacts.blobs.s3 import S3Store
+
+
+def open_store(
+    blob_url: str, *, data_dir: Path, base_url: str, secret: str, aws: Mapping[str, str], reserve: int = RESERVE
+) -> BlobStore:
+    """The store that RELAY_BLOB_URL names. Raises ValueError, which says what to write instead.
+
+    `aws` holds the AWS_* variables of `s3.AWS_VARIABLES` that are set. A `DiskStore` needs a
+    `DiskApp` in front of it; nothing else does.
+    """
+    if blob_url.startswith("s3:"):
+        return S3Store.from_aws(blob_url, aws)
+    return DiskStore(directory_of(blob_url, data_dir), base_url, secret, reserve)

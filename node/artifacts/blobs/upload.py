@@ -1,0 +1,195 @@
+"""One upload on its way to the disk: locked, counted, hashed, and named only when it is whole.
+
+Which files a store keeps and what their names mean is in `disk`; HTTP is in `disk_app`. Everything
+here blocks and belongs in a thread.
+"""
+
+import errno
+import fcntl
+import os
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+
+from node.artifacts.blobs.interface import Grant
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class UploadError(Exception):
+    """An upload that leaves nothing behind. `code` is one of the catalogue's (`node.web.errors`)."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Part:
+    """One upload being written: `start`, `write` …, then `finish` or `abort`.
+
+    The methods exclude each other, so that a cancelled request can abort while a thread still
+    works; what comes after an abort is refused. All raise UploadError or OSError.
+    """
+
+    def __init__(self, final: Path, grant: Grant, reserve: int) -> None:
+        self._final = final
+        self._path = part_of(final)
+        self._grant = grant
+        self._reserve = reserve
+        self._size = 0
+        self._hash = sha256()
+        self._turn = threading.Lock()
+        self._fd: int | None = None
+        self._over = False
+
+    def start(self) -> None:
+        """Take the id for this upload, if nothing was or is being uploaded to it and it fits."""
+        with self._turn, _full_disk_told():
+            if self._over:
+                raise UploadError("blob.gone")
+            directory = self._final.parent
+            if not directory.is_dir():
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                sync_directory(directory.parent)
+            self._fd = lock(self._path)
+            # Only who holds the lock makes the final file, so what is true now stays true.
+            if gone_mark(self._final).exists():
+                raise UploadError("blob.gone")
+            if self._final.exists():
+                raise UploadError("blob.uploaded")
+            os.ftruncate(self._fd, 0)
+            with _alone(directory.parent):
+                _take_room(self._fd, self._grant.byte_size, self._reserve)
+
+    def write(self, data: bytes) -> None:
+        """Append `data`, if it is not too much for the grant."""
+        with self._turn, _full_disk_told():
+            fd = self._held()
+            self._size += len(data)
+            if self._size > self._grant.byte_size:
+                raise UploadError("blob.size")
+            self._hash.update(data)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+
+    def finish(self) -> None:
+        """Give the file its name, once it is whole and on the disk."""
+        with self._turn, _full_disk_told():
+            fd = self._held()
+            if self._size != self._grant.byte_size:
+                raise UploadError("blob.size")
+            if self._hash.hexdigest() != self._grant.digest_sha256:
+                raise UploadError("blob.digest")
+            os.fsync(fd)
+            try:
+                self._path.rename(self._final)
+            except FileNotFoundError:  # deleted while we wrote
+                raise UploadError("blob.gone") from None
+            sync_directory(self._final.parent)
+            self._close()
+            if gone_mark(self._final).exists():
+                self._final.unlink(missing_ok=True)
+                raise UploadError("blob.gone")
+
+    def abort(self) -> None:
+        """Remove what was written; nothing happens after `finish`."""
+        with self._turn:
+            self._over = True
+            if self._fd is not None:
+                self._path.unlink(missing_ok=True)  # before the lock goes: after it, the file is another's
+                self._close()
+
+    def _held(self) -> int:
+        if self._fd is None:
+            raise UploadError("blob.gone")
+        return self._fd
+
+    def _close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+@contextmanager
+def _alone(directory: Path) -> Generator[None]:
+    """One thread of one process at a time: of two uploads that do not both fit, one does."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _take_room(fd: int, size: int, reserve: int) -> None:
+    """Allocate the whole file at once, so that an upload which has started is not stopped by a full disk.
+
+    Where the file system cannot, the write that finds the disk full ends the upload.
+    """
+    try:
+        if sys.platform == "linux":
+            os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            os.ftruncate(fd, 0)
+            raise
+    space = os.fstatvfs(fd)
+    if space.f_bavail * space.f_frsize < reserve:
+        os.ftruncate(fd, 0)
+        raise UploadError("blob.full")
+
+
+@contextmanager
+def _full_disk_told() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise UploadError("blob.full") from error
+        raise
+
+
+def part_of(final: Path) -> Path:
+    """Where an upload is written before it is whole."""
+    return final.with_name(f"{final.name}.part")
+
+
+def gone_mark(final: Path) -> Path:
+    """The empty file that keeps a deleted id from being uploaded again."""
+    return final.with_name(f"{final.name}.gone")
+
+
+def lock(path: Path) -> int:
+    """The descriptor of `path`, made if need be and locked. Raises UploadError if another holds it."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _same(fd, path):
+                return fd
+        except BlockingIOError:
+            os.close(fd)
+            raise UploadError("blob.busy") from None
+        except OSError:
+            os.close(fd)
+            raise
+        os.close(fd)  # renamed or removed between open and lock: not the file we want
+
+
+def _same(fd: int, path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(fd), path.stat())
+    return False
+
+
+def sync_directory(directory: Path) -> None:
+    """Names are on the disk only once their directory is."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,66 @@
+"""What is sent to a callback: a Standard Webhooks message, signed anew for each attempt.
+
+The body names what happened and where to read it, and carries none of it: a callback URL is
+nobody's proof of a right to read. Which events there are is DESIGN 8, "Callbacks".
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from node.common.timestamps import timestamp
+from node.sign.node_key import NodeKey
+
+EventType = Literal[
+    "board.reply",
+    "relay.reply",
+    "task.claimed",
+    "task.in_progress",
+    "task.completed",
+    "task.canceled",
+    "task.expired",
+    "session.line",
+]
+
+MAX_BODY = 20_000  # bytes; Standard Webhooks asks for less than 20 kB
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")  # no dots: they separate the parts of the signed text
+
+
+class EnvelopeTooLarge(ValueError):
+    """The event does not fit into a webhook."""
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """One message. Its id stays the same over all attempts, so that receivers can drop repeats."""
+
+    id: str
+    body: bytes
+
+    @classmethod
+    def of(cls, message_id: str, event: EventType, at_ms: int, data: Mapping[str, object], *, host: str) -> "Envelope":
+        """An event that happened at `at_ms`, for a callback on `host`.
+
+        The node signs with one key for all receivers, so the host is in the signed data: a message
+        for one receiver cannot be passed off at another. Raises EnvelopeTooLarge; ValueError for
+        an id with other characters than letters, digits, `_` and `-`.
+        """
+        if not _ID.fullmatch(message_id):
+            raise ValueError(f"{message_id!r} cannot be a webhook id")
+        body = msgspec.json.encode(
+            {"type": event, "timestamp": timestamp(at_ms), "data": {**data, "callback_host": host}}
+        )
+        if len(body) >= MAX_BODY:
+            raise EnvelopeTooLarge(f"the event takes {len(body)} bytes")
+        return cls(message_id, body)
+
+    def headers(self, key: NodeKey, now: float) -> list[tuple[bytes, bytes]]:
+        """The headers of an attempt at `now`, seconds since 1970."""
+        seconds = int(now)
+        return [
+            (b"Content-Type", b"application/json"),
+            (b"webhook-id", self.id.encode()),
+            (b"webhook-timestamp", str(seconds).encode()),
+            (b"webhook-signature", key.sign_webhook(self.id, seconds, self.body).encode()),
+        ]

@@ -1,0 +1,164 @@
+"""The only way out: connections to checked addresses, which read no more than they have to.
+
+This is the place where a callback meets the network. A name is resolved once, here; if any of its
+addresses is not allowed there is no connection; what is dialled is the number that was checked, so
+that no later answer of the DNS can change it. TLS still checks the certificate against the name.
+Each dial counts for the network that it goes to, whatever names lead there.
+"""
+
+import ssl
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from ipaddress import ip_address
+from typing import cast
+
+import httpcore2
+from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
+
+from node.callbacks.addresses import Address
+from node.callbacks.breaker import Dials, NotNow
+from node.callbacks.lookup import NotLookedUp, NotResolved
+from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver, resolve
+from node.callbacks.target import Policy, TargetRefused
+
+MAX_DIALS = 2
+"""Addresses tried for one connection, of both families if there are: a host with IPv6 is mostly reachable by IPv4 too.
+Both dials and the look-up before them end within an attempt's ten seconds (`sender.Deadlines`)."""
+BUSY_MS = 2000
+"""Until a name is looked up again for which there was no place."""
+MAX_READ = 16 * 1024  # bytes of an answer, its headers included
+
+
+class Guard(AsyncNetworkBackend):
+    """A network backend that only connects where the policy allows, and while the address may be called."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        resolver: Resolver,
+        *,
+        site: str = "",
+        dials: Dials | None = None,
+        dns_timeout: float = DELIVERY_TIMEOUT,
+        dialler: AsyncNetworkBackend | None = None,
+    ) -> None:
+        """`site`: on whose behalf; `dials`: what counts dials and their failures, if they are counted."""
+        self.is_unreachable = False
+        """Whether nobody took a connection at any address that was dialled: what `dials` is told of."""
+        self._policy = policy
+        self._resolver = resolver
+        self._site = site
+        self._dials = dials
+        self._dns_timeout = dns_timeout
+        # httpcore2 declares this class twice, once for machines without anyio.
+        self._dialler = dialler or cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        """Connect to an allowed address of `host`.
+
+        Raises TargetRefused if it has one that is not allowed; NotNow if it may not be called now; httpcore2's
+        ConnectError and ConnectTimeout if there is no connection; StoreUnavailable. `timeout` is for each dial.
+        """
+        failure: NotNow | httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
+        for address in _to_dial(await self._addresses(host)):
+            try:
+                has_failed = self._dials and await self._dials.admit(address, port, self._site)
+                stream = await self._dialler.connect_tcp(str(address), port, timeout, local_address, socket_options)
+            except NotNow as not_now:
+                failure = failure or not_now
+                continue
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure, self.is_unreachable = error, True
+                if self._dials:
+                    await self._dials.failed(address, port)
+                continue
+            self.is_unreachable = False
+            if self._dials and has_failed:
+                await self._dials.succeeded(address, port)
+            return await self._checked(stream, address)
+        raise failure or httpcore2.ConnectError(f"{host} has no address")
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        """Never: there is no callback to a socket of this machine. Raises TargetRefused."""
+        raise TargetRefused("private", "callbacks do not go to unix sockets")
+
+    async def sleep(self, seconds: float) -> None:
+        """For httpcore2, between retries, which there are none of."""
+        await self._dialler.sleep(seconds)
+
+    async def _addresses(self, host: str) -> list[Address]:
+        try:
+            addresses = [ip_address(host.strip("[]"))]
+        except ValueError:
+            try:
+                addresses = list(await resolve(host, self._resolver, self._dns_timeout, self._site))
+            except NotLookedUp as error:
+                raise NotNow(BUSY_MS) from error
+            except NotResolved as error:
+                raise httpcore2.ConnectError(str(error)) from error
+        if not all(self._policy.allows(address) for address in addresses):
+            raise TargetRefused("private", "the host has an address that is not public")
+        return addresses
+
+    async def _checked(self, stream: AsyncNetworkStream, address: Address) -> AsyncNetworkStream:
+        """The stream, if it does lead to the address that was dialled."""
+        peer = stream.get_extra_info("server_addr")
+        if peer and ip_address(peer[0]) == address:
+            return _Sparing(stream, MAX_READ)
+        await stream.aclose()
+        if not peer:  # a socket that was reset meanwhile has none
+            raise httpcore2.ConnectError("the connection was closed at once")
+        raise TargetRefused("private", "the connection leads to another address than the one checked")
+
+
+def _to_dial(addresses: Sequence[Address]) -> Sequence[Address]:
+    """The first address, then the first of the other family, then what follows; MAX_DIALS of them."""
+    first = addresses[0].version
+    return sorted(addresses, key=lambda address: (address is not addresses[0], address.version == first))[:MAX_DIALS]
+
+
+class _Sparing(AsyncNetworkStream):
+    """A stream that reads so many bytes and then no more."""
+
+    def __init__(self, stream: AsyncNetworkStream, left: int) -> None:
+        self._stream = stream
+        self._left = left
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """As asked, up to what is left; raises httpcore2.ReadError when nothing is."""
+        if self._left == 0:
+            raise httpcore2.ReadError(f"the answer is longer than {MAX_READ} bytes")
+        data = await self._stream.read(min(max_bytes, self._left), timeout)
+        self._left -= len(data)
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> AsyncNetworkStream:
+        """As the stream below, and closed if it is cancelled meanwhile, which that one forgets."""
+        async with AsyncExitStack() as cleanup:
+            cleanup.push_async_callback(self._stream.aclose)
+            secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+            cleanup.pop_all()
+        return _Sparing(secure, self._left)
+
+    def get_extra_info(self, info: str) -> object:
+        return self._stream.get_extra_info(info)

@@ -1,0 +1,1 @@
+"""What the node says of its operations: OpenAPI, JSON Schema, llms.txt, discovery, reference."""

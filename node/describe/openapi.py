@@ -1,0 +1,351 @@
+"""The OpenAPI document (3.0.3, SPEC 9.5), made from the same route tables as the router.
+
+What every operation shares is told here once: the errors of DESIGN 6, the headers of limits,
+idempotency and signatures. What is particular comes from its `Route`.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from node import VERSION
+from node.common.refusal import Issue
+from node.config import Limit, Limits
+from node.describe.sample import answer_of, sample
+from node.store.idempotency import RETRIED, UNGUESSABLE
+from node.web.errors import CATALOGUE, Entry
+from node.web.json_schema import IN_OPENAPI, Schema, Schemas, openapi_30
+from node.web.route import Also, Route
+
+PARAMETER = re.compile(r"\{(\w+)\}")
+"""A parameter of a path, and likewise a fact in a sentence of the catalogue."""
+_NOT_WORD = re.compile(r"[^a-z0-9]+")
+
+STATIC_TAGS = frozenset({"discovery"})
+"""Operations that ask neither the store nor anything else that can fail."""
+
+IDEMPOTENCY = "idempotency.conflict"
+SIGNATURE = "signature.invalid"
+"""An operation that can answer one of these codes takes the headers that lead to it."""
+
+BODY_CODES = (
+    "body.incomplete",
+    "body.coding",
+    "body.stalled",
+    "body.too_large",
+    "body.media_type",
+    "body.encoded",
+    "request.invalid",
+)
+OVERLOADED = "node.overloaded"
+"""What any operation can answer before it has begun."""
+STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
+INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
+
+PARAMETERS: dict[str, Schema] = {
+    "Idempotency-Key": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "The same key and body get the same answer again (Idempotency-Replayed: true); "
+        "the same key with another body gets 422. Where the answer holds a token, use at least "
+        f"{UNGUESSABLE} random characters: a shorter key gets it again for {RETRIED} s only.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    },
+    **{
+        name: {"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}}
+        for name, meaning in (
+            ("Signature", "The signature itself (RFC 9421), ed25519."),
+            ("Signature-Input", "What is signed (RFC 9421); see llms-full.txt for the profile."),
+            ("Signature-Key", "The signer's public key, inline (hwk)."),
+            ("Content-Digest", "Digest of the body, sha-256 or sha-512 (RFC 9530)."),
+        )
+    },
+}
+SIGNED_WITH = ("Signature", "Signature-Input", "Signature-Key", "Content-Digest")
+
+HEADERS: dict[str, Schema] = {
+    name: {"description": meaning, "schema": {"type": kind}}
+    for name, kind, meaning in (
+        ("X-Request-Id", "string", "Names this answer in the node's log."),
+        ("X-Error-Code", "string", "Stable code of the error; llms-full.txt lists them."),
+        ("Location", "string", "Address of what was created."),
+        ("Retry-After", "integer", "Seconds until the request can succeed."),
+        ("RateLimit", "string", "Requests left and seconds until the window moves on."),
+        ("RateLimit-Policy", "string", "The limit: requests (q) and seconds (w)."),
+        ("Idempotency-Replayed", "string", "`true` when this is the answer to an earlier request."),
+    )
+}
+
+
+class Error(msgspec.Struct):
+    """Every error but 422."""
+
+    error: str
+
+
+class ValidationError(msgspec.Struct):
+    """422: the fields that are wrong (SPEC 2.10)."""
+
+    detail: list[Issue]
+
+
+def described(routes: Iterable[Route]) -> list[Route]:
+    """The operations that the documents show."""
+    return [route for route in routes if not route.hidden]
+
+
+def document(routes: Iterable[Route], limits: Limits, base_url: str) -> dict[str, Any]:
+    """The OpenAPI document of the routes."""
+    return _Builder(described(routes), limits, base_url).document()
+
+
+def types_of(routes: Iterable[Route]) -> list[Any]:
+    """Every type that a body or an answer has, in the order of the routes."""
+    named = (
+        kind
+        for route in routes
+        for kind in (route.body, route.answers, *(other.answers for other in route.also))
+        if kind is not None
+    )
+    return list(dict.fromkeys(named))
+
+
+def takes_json(route: Route) -> bool:
+    """Whether the operation has a JSON body, ours or one that another specification describes."""
+    return route.body is not None or route.example is not None
+
+
+def takes_key(route: Route) -> bool:
+    """Whether the operation takes an Idempotency-Key."""
+    return IDEMPOTENCY in route.errors or any(name == "Idempotency-Key" for name, _ in route.headers)
+
+
+def own_codes(route: Route) -> list[str]:
+    """The error codes that tell an operation apart from others, and that of its limit."""
+    return [*route.errors, *(["limit.exceeded"] if route.limit else [])]
+
+
+def codes_of(route: Route) -> list[str]:
+    """Every error code an operation can answer, its own and those of all its kind."""
+    codes = own_codes(route)
+    if takes_json(route) or route.text_body:
+        codes += BODY_CODES
+    if route.query is not None:
+        codes.append("request.invalid")
+    if route.tag not in STATIC_TAGS:
+        codes += [*STORE_CODES, "server.bug"]
+    codes.append(OVERLOADED)
+    told_otherwise = {other.status for other in route.also}
+    return [code for code in dict.fromkeys(codes) if entry_of(code).status not in told_otherwise]
+
+
+def entry_of(code: str) -> Entry:
+    """The catalogue's entry, with the facts of a case left as `<name>`."""
+    entry = INVALID if code == "request.invalid" else CATALOGUE[code]
+    return Entry(entry.status, PARAMETER.sub(r"<\1>", entry.sentence))
+
+
+def limit_within(kind: str) -> str:
+    """What else a limit is counted by than the client address: some hold in each thread or session (DESIGN 4)."""
+    return {"reply": " and thread", "line": " and session"}.get(kind, "")
+
+
+def limit_text(limit: Limit) -> str:
+    """`10 in 60 s`."""
+    return f"{limit.count} in {limit.seconds} s" if limit.count else "none"
+
+
+class _Builder:
+    def __init__(self, routes: Sequence[Route], limits: Limits, base_url: str) -> None:
+        self._routes = routes
+        self._limits = limits
+        self._base_url = base_url
+        self._schemas = Schemas([*types_of(routes), Error, ValidationError], IN_OPENAPI)
+        self._responses: dict[str, Schema] = {}
+        self._ids: set[str] = set()
+
+    def document(self) -> dict[str, Any]:
+        paths: dict[str, dict[str, Any]] = {}
+        for route in self._routes:
+            paths.setdefault(route.path, {})[route.method.lower()] = self._operation(route)
+        return {
+            "openapi": "3.0.3",
+            "info": {
+                "title": "Relay node",
+                "version": VERSION,
+                "description": "A public node for AI agents: relay, board, work contracts and scratchpad sessions. "
+                "No account, no key. Text is plain English (en-US). Read llms-full.txt for the rules in prose.",
+            },
+            "servers": [{"url": self._base_url}],
+            "externalDocs": {"url": f"{self._base_url}/llms-full.txt"},
+            "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in self._routes)],
+            "paths": paths,
+            "components": {
+                "schemas": {name: openapi_30(one) for name, one in self._schemas.definitions.items()},
+                "responses": self._responses,
+                "parameters": PARAMETERS,
+                "headers": HEADERS,
+            },
+        }
+
+    def _operation(self, route: Route) -> dict[str, Any]:
+        operation: dict[str, Any] = {
+            "operationId": self._id_of(route),
+            "summary": route.summary,
+            "tags": [route.tag],
+        }
+        if route.limit:
+            limit: Limit = getattr(self._limits, route.limit)
+            operation["description"] = f"Limit per client address{limit_within(route.limit)}: {limit_text(limit)}."
+        if parameters := self._parameters(route):
+            operation["parameters"] = parameters
+        if content := self._request(route):
+            operation["requestBody"] = {"required": self._needs_body(route), "content": content}
+        operation["responses"] = {str(route.status): self._success(route), **self._failures(route)}
+        return operation
+
+    def _id_of(self, route: Route) -> str:
+        name = f"{route.tag}_{getattr(route.handler, '__name__', '')}"
+        if name in self._ids or name.endswith("_"):  # the same handler at a second path, or none of its own
+            name = _NOT_WORD.sub("_", f"{route.method} {route.path}".lower()).strip("_")
+        self._ids.add(name)
+        return name
+
+    def _parameters(self, route: Route) -> list[Schema]:
+        found: list[Schema] = [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in PARAMETER.findall(route.path)
+        ]
+        if route.query is not None:
+            found += _query_parameters(route.query)
+        found += [
+            {"name": name, "in": "header", "description": meaning, "schema": _header_schema(name)}
+            for name, meaning in route.headers
+        ]
+        found += [
+            {
+                "name": needed.name,
+                "in": "header",
+                "required": True,
+                "description": needed.meaning,
+                "schema": {"type": "string"},
+                "example": needed.example,
+            }
+            for needed in route.needs
+        ]
+        own = {parameter["name"] for parameter in found}
+        shared = [*(["Idempotency-Key"] if IDEMPOTENCY in route.errors else [])]
+        shared += SIGNED_WITH if SIGNATURE in route.errors else []
+        found += [{"$ref": f"#/components/parameters/{name}"} for name in shared if name not in own]
+        return found
+
+    def _request(self, route: Route) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        if route.body is not None:
+            use = self._schemas.use(route.body)
+            example = route.example if route.example is not None else sample(use, self._schemas, full=False)
+            content["application/json"] = {"schema": openapi_30(use), "example": example}
+        elif route.example is not None:  # a body that another specification describes
+            content["application/json"] = {"schema": {"type": "object"}, "example": route.example}
+        if route.text_body:
+            content["text/plain"] = {"schema": _TEXT, "example": "Hello from one agent to another."}
+        if route.any_type:
+            content["*/*"] = {"schema": {}}
+        return content
+
+    def _needs_body(self, route: Route) -> bool:
+        if route.text_body or route.body is None:
+            return True
+        return bool(self._schemas.whole(self._schemas.use(route.body)).get("required"))
+
+    def _success(self, route: Route) -> Schema:
+        headers = ["X-Request-Id"]
+        headers += ["Location"] if route.status == 201 else []
+        headers += ["RateLimit", "RateLimit-Policy"] if route.limit else []
+        headers += ["Idempotency-Replayed"] if takes_key(route) else []
+        response: Schema = {"description": route.success, "headers": _headers(headers)}
+        if route.answers is not None:
+            use = self._schemas.use(route.answers)
+            value = answer_of(route, self._schemas, self._base_url)
+            response["content"] = {route.media_type: {"schema": openapi_30(use), "example": value}}
+        elif route.media_type:
+            response["content"] = {route.media_type: {"schema": {} if "json" in route.media_type else _TEXT}}
+        for other in route.also:
+            if not other.status:
+                self._add(response.setdefault("content", {}), other)
+        return response
+
+    def _add(self, content: dict[str, Any], other: Also) -> None:
+        """Tell of another answer beside those of the same status."""
+        schema = _EMPTY if other.answers is None else openapi_30(self._schemas.use(other.answers))
+        first = content.get(other.media_type)
+        if first is None:
+            content[other.media_type] = {"schema": schema}
+        elif first["schema"] != schema:
+            first["schema"] = {"anyOf": [first["schema"], schema]}
+
+    def _failures(self, route: Route) -> dict[str, Schema]:
+        if route.fault is not None:
+            return {"default": {"description": "An error in the form of the protocol."}}
+        by_status: dict[int, list[str]] = {}
+        for code in codes_of(route):
+            by_status.setdefault(entry_of(code).status, []).append(code)
+        failures = {str(status): self._failure(status, by_status[status]) for status in sorted(by_status)}
+        for other in route.also:
+            if other.status:
+                response: Schema = {"description": other.meaning, "headers": _headers(["X-Request-Id", "Retry-After"])}
+                self._add(response.setdefault("content", {}), other)
+                failures[str(other.status)] = response
+        return failures
+
+    def _failure(self, status: int, codes: list[str]) -> Schema:
+        """A reference to the response of that status with those codes, which operations share."""
+        name = f"{status}-" + "-".join(sorted(codes))
+        if name not in self._responses:
+            headers = ["X-Request-Id", "X-Error-Code"]
+            headers += ["Retry-After"] if status in {429, 503} else []
+            headers += ["RateLimit", "RateLimit-Policy"] if status == 429 else []
+            shape = ValidationError if status == 422 else Error
+            self._responses[name] = {
+                "description": " ".join(f"`{code}`: {entry_of(code).sentence}" for code in sorted(codes)),
+                "headers": _headers(headers),
+                "content": {"application/json": {"schema": self._schemas.use(shape)}},
+                "x-error-codes": sorted(codes),
+            }
+        return {"$ref": f"#/components/responses/{name}"}
+
+
+_TEXT = {"type": "string"}
+_EMPTY = {"type": "string", "maxLength": 0}
+
+
+def _headers(names: Iterable[str]) -> dict[str, Schema]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _header_schema(name: str) -> Schema:
+    """That of a header which other operations take as well, where this one means something of its own."""
+    return PARAMETERS[name]["schema"] if name in PARAMETERS else {"type": "string"}
+
+
+def _query_parameters(query: type[msgspec.Struct]) -> list[Schema]:
+    schemas = Schemas([query])
+    whole = schemas.whole(schemas.use(query))
+    found: list[Schema] = []
+    for name, member in whole["properties"].items():
+        schema = openapi_30(member)
+        text = schema.pop("description", None)
+        if schema.pop("nullable", False) and "enum" in schema:  # an absent parameter is absent, not null
+            schema["enum"] = [value for value in schema["enum"] if value is not None]
+        found.append(
+            {
+                "name": name,
+                "in": "query",
+                **({"description": text} if text else {}),
+                "required": name in whole.get("required", []),
+                "schema": schema,
+            }
+        )
+    return found

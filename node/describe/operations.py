@@ -1,0 +1,187 @@
+"""The operations as texts and pages tell them: what the route tables hold, in words.
+
+OpenAPI is made from the same tables in `node.describe.openapi`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_type_hints
+
+import msgspec
+
+from node.config import Limit, Limits, Settings
+from node.describe.examples import answer_text, curl
+from node.describe.openapi import SIGNATURE, entry_of, limit_text, limit_within, own_codes, takes_key, types_of
+from node.web.json_schema import Schemas
+from node.web.route import Route
+
+TITLES = {
+    "relay": "Relay",
+    "board": "Board",
+    "tasks": "Work contracts",
+    "sessions": "Scratchpad sessions",
+    "artifacts": "Artifacts",
+    "feedback": "Feedback",
+    "a2a": "A2A",
+    "mcp": "MCP",
+    "utility": "Health",
+    "discovery": "Descriptions",
+    "pages": "Pages",
+}
+"""What the groups of operations are called, in the order in which they are told."""
+
+ANY = "any JSON"
+UNBOUNDED = 2**53
+"""The most that an integer of JSON can be trusted with: as an upper bound it says nothing."""
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One member of a body, one parameter of a query, or one header."""
+
+    name: str
+    kind: str
+    required: bool
+    meaning: str
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One operation."""
+
+    method: str
+    path: str
+    summary: str
+    limit: str
+    within: str
+    """What the limit is counted by beside the client address."""
+    curl: list[str]
+    """The parts of a command, to be joined on one line or over several."""
+    status: int
+    answer: str | None
+    errors: list[tuple[int, str]]
+    fields: list[Field]
+    parameters: list[Field]
+    headers: list[Field]
+    """Those that mean something particular here."""
+    is_idempotent: bool
+    can_be_signed: bool
+    same_as: str | None
+    """The operation that answers alike at another path."""
+
+    @property
+    def anchor(self) -> str:
+        """A name for it within its page."""
+        return f"{self.method}-{self.path}".lower().replace("/", "-").replace("{", "").replace("}", "")
+
+
+class Group(msgspec.Struct, frozen=True):
+    """The operations of one capability."""
+
+    tag: str
+    title: str
+    operations: list[Operation]
+
+
+def groups(routes: Sequence[Route], settings: Settings) -> list[Group]:
+    """The operations by capability."""
+    schemas = Schemas(types_of(routes))
+    first: dict[tuple[str, Any], str] = {}
+    for route in routes:
+        first.setdefault((route.method, route.handler), route.path)
+    return [
+        Group(
+            tag,
+            TITLES.get(tag, tag.capitalize()),
+            [
+                _operation(route, schemas, settings, first[route.method, route.handler])
+                for route in routes
+                if route.tag == tag
+            ],
+        )
+        for tag in tags_of(routes)
+    ]
+
+
+def tags_of(routes: Sequence[Route]) -> list[str]:
+    """The capabilities that have operations, in the order in which they are shown."""
+    return sorted({route.tag for route in routes}, key=lambda tag: (_rank(tag), tag))
+
+
+def limits(values: Limits) -> list[tuple[str, str, str]]:
+    """What is limited: its class, what it counts, and how much is allowed."""
+    hints = get_type_hints(Limits, include_extras=True)
+    return [(name, hints[name].__metadata__[0].description, limit_text(getattr(values, name))) for name in hints]
+
+
+def _rank(tag: str) -> int:
+    return list(TITLES).index(tag) if tag in TITLES else len(TITLES)
+
+
+def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -> Operation:
+    base = settings.public_url
+    limit: Limit | None = getattr(settings.limits, route.limit) if route.limit else None
+    return Operation(
+        method=route.method,
+        path=route.path,
+        summary=route.summary,
+        limit=limit_text(limit) if limit and limit.count else "",
+        within=limit_within(route.limit or ""),
+        curl=curl(route, base),
+        status=route.status,
+        answer=answer_text(route, schemas, base),
+        errors=sorted((entry_of(code).status, code) for code in own_codes(route)),
+        fields=_fields(schemas.whole(schemas.use(route.body))) if route.body is not None else [],
+        parameters=_fields(_query_schema(route.query)) if route.query else [],
+        headers=[
+            *(Field(needed.name, "string", True, needed.meaning) for needed in route.needs),
+            *(Field(name, "string", False, meaning) for name, meaning in route.headers),
+        ],
+        is_idempotent=takes_key(route),
+        can_be_signed=SIGNATURE in route.errors,
+        same_as=f"{route.method} {first}" if first != route.path else None,
+    )
+
+
+def _query_schema(query: type[msgspec.Struct]) -> Mapping[str, Any]:
+    schemas = Schemas([query])
+    return schemas.whole(schemas.use(query))
+
+
+def _fields(schema: Mapping[str, Any]) -> list[Field]:
+    required = schema.get("required", [])
+    return [
+        Field(name, _kind(member), name in required, _meaning(member))
+        for name, member in schema.get("properties", {}).items()
+    ]
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return " | ".join(str(value) for value in schema["enum"] if value is not None)
+    if "anyOf" in schema:
+        return " | ".join(_kind(one) for one in schema["anyOf"] if one != {"type": "null"})
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    kind = str(schema.get("type", ANY))
+    if kind == "array":
+        return f"array of {_kind(schema.get('items') or {})}"
+    return kind + _bounds(schema, " characters" if kind == "string" else "")
+
+
+def _bounds(schema: Mapping[str, Any], unit: str) -> str:
+    low = schema.get("minLength", schema.get("minimum"))
+    high = schema.get("maxLength", schema.get("maximum"))
+    high = None if high == UNBOUNDED else high
+    if low is None and high is None:
+        return ""
+    return f", {'0' if low is None else low}..{'' if high is None else high}{unit}"
+
+
+def _meaning(schema: Mapping[str, Any]) -> str:
+    variants = [schema, *schema.get("anyOf", [])]
+    text = next((str(one["description"]) for one in variants if "description" in one), "")
+    if text.lower() == ANY.lower():
+        text = ""
+    default = schema.get("default")
+    if default in (None, "", []):
+        return text
+    shown = msgspec.json.encode(default).decode()
+    return f"{text}; default {shown}" if text else f"default {shown}"

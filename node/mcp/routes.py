@@ -1,0 +1,49 @@
+"""MCP put together: every route of it, on the routes of the rooms."""
+
+from collections.abc import Sequence
+
+from node.mcp.api import McpApi
+from node.mcp.card import card_routes
+from node.mcp.operations import Operations
+from node.mcp.prompts import Prompts
+from node.mcp.resources import Resources
+from node.mcp.server import Server
+from node.mcp.sse import SseApi
+from node.mcp.store import StreamStore
+from node.mcp.tool_calls import ToolCalls
+from node.mcp.tools import TOOLS
+from node.store import Store
+from node.web.limits import Limiter
+from node.web.origin import Origins
+from node.web.route import Route
+from node.web.router import Handle
+
+
+class Mcp:
+    """The MCP view of one web process."""
+
+    def __init__(
+        self,
+        rooms: Sequence[Route],
+        handle: Handle,
+        limiter: Limiter,
+        store: Store,
+        origins: Origins,
+        public_url: str,
+    ) -> None:
+        """`rooms` are the operations that tools and resources call."""
+        operations = Operations(rooms, handle)
+        tools = ToolCalls(TOOLS, operations)
+        prompts = Prompts(public_url)
+        resources = Resources(public_url, operations)
+        server = Server(tools, prompts, resources, limiter)
+        self._streams = SseApi(server, StreamStore(store), origins, public_url)
+        self.routes: tuple[Route, ...] = (
+            *McpApi(server, origins).routes(),
+            *self._streams.routes(),
+            *card_routes(tools.tools, prompts, resources, public_url),
+        )
+
+    def end_streams(self) -> None:
+        """End all event streams, so that the process can stop."""
+        self._streams.end()

@@ -1,0 +1,1 @@
+"""What watches a node: logs, metrics, traces, health, the memory alarm."""

@@ -1,0 +1,66 @@
+"""How far each consumer group is behind the event outboxes: all partitions together."""
+
+from asyncio import gather
+from typing import cast
+
+import msgspec
+
+from node.store import CommandFailed, Store, keys
+from node.store.decoding import fields_of
+
+
+class GroupLag(msgspec.Struct):
+    """One group."""
+
+    group: str
+    waiting: int = 0
+    """Events that nobody has read yet."""
+    unacknowledged: int = 0
+    """Events that a reader has, or had when it died."""
+    oldest_seconds: float = 0.0
+    """Age of the oldest event that is not done with."""
+    consumers: int = 0
+    """Readers of the partition with the most; those of a stopped worker stay on the list."""
+
+
+async def lags(store: Store) -> list[GroupLag]:
+    """Every group, by name. Raises StoreUnavailable."""
+    groups: dict[str, GroupLag] = {}
+    for found in await gather(*(_partition(store, partition) for partition in range(keys.PARTITIONS))):
+        for lag in found:
+            sum_ = groups.setdefault(lag.group, GroupLag(lag.group))
+            sum_.waiting += lag.waiting
+            sum_.unacknowledged += lag.unacknowledged
+            sum_.oldest_seconds = max(sum_.oldest_seconds, lag.oldest_seconds)
+            sum_.consumers = max(sum_.consumers, lag.consumers)
+    return [groups[name] for name in sorted(groups)]
+
+
+async def _partition(store: Store, partition: int) -> list[GroupLag]:
+    stream = keys.events(partition)
+    try:
+        groups = cast("list[object]", await store.command("XINFO", "GROUPS", stream, key=stream))
+    except CommandFailed:  # nothing has happened there yet
+        return []
+    return [await _group(store, stream, fields_of(group)) for group in groups]
+
+
+async def _group(store: Store, stream: str, facts: dict[bytes, bytes]) -> GroupLag:
+    name, read = facts[b"name"], facts[b"last-delivered-id"]
+    # Redis does not know the lag after some trims and deletions.
+    lag = cast("int | None", facts.get(b"lag"))
+    oldest: list[bytes] = []
+    if facts[b"pending"]:
+        summary = cast("list[bytes]", await store.command("XPENDING", stream, name))
+        oldest = [summary[1]] if summary[1] else []
+    unread = cast(
+        "list[tuple[bytes, object]]",
+        await store.command("XRANGE", stream, b"(" + read, "+", "COUNT", 1) if lag != 0 else [],
+    )
+    oldest += [entry for entry, _ in unread]
+    seconds = 0.0
+    if oldest:
+        now = int(cast("list[bytes]", await store.command("TIME", key=stream))[0])
+        seconds = max(0.0, now - min(int(entry.partition(b"-")[0]) for entry in oldest) / 1000)
+    waiting = lag if lag is not None else len(unread)
+    return GroupLag(name.decode(), waiting, int(facts[b"pending"]), round(seconds, 1), int(facts[b"consumers"]))

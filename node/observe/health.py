@@ -1,0 +1,124 @@
+"""GET /health: whether the node serves, and what it can do (SPEC 2.8). GET /ready: whether to send it requests.
+
+No counters.
+"""
+
+from time import monotonic
+from typing import Literal
+
+import msgspec
+from msgspec.structs import asdict
+
+from node import VERSION
+from node.config import Settings
+from node.describe.capabilities import Capabilities
+from node.share.capacity import Capacity
+from node.store import Store, StoreUnavailable
+from node.store.durability import Kept, read
+from node.web.http import Request, Response, answer
+from node.web.route import Also, Route
+
+FRESH = 0.1
+"""Seconds for which what the store has just answered is told to others too: asking for health is no load on it."""
+
+NO_STORE = (b"cache-control", b"no-store")
+
+
+class LiveCapabilities(Capabilities):
+    """`durability`: what acknowledged writes survive, from what the servers say; `none`: not even a restart."""
+
+    durability: Kept
+
+
+class Health(msgspec.Struct):
+    """`unavailable` comes with 503: reads and writes fail until the store is back."""
+
+    status: Literal["ok", "unavailable"]
+    version: str
+    node_id: str
+    memory: Literal["ok", "low"]
+    """`low`: new sessions and threads are refused for now."""
+    capabilities: LiveCapabilities
+
+
+class Ready(msgspec.Struct):
+    """Any status but `ready` comes with 503."""
+
+    status: Literal["ready", "draining", "unavailable"]
+
+
+class Readiness:
+    """Whether a load balancer should send requests to this process.
+
+    Not the health of the store: while one primary of a cluster fails over, the rest is served, and every
+    node sees the same. A process that reaches none of them leaves its requests to those that may.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.draining = False
+        """Set when the process is going to stop; it serves on, but its load balancer should turn away."""
+
+    def now(self) -> Ready:
+        if self.draining:
+            return Ready("draining")
+        return Ready("ready" if self._store.connected else "unavailable")
+
+
+class HealthApi:
+    """The health of this process and of the store it works on."""
+
+    def __init__(
+        self, store: Store, settings: Settings, capabilities: Capabilities, readiness: Readiness, capacity: Capacity
+    ) -> None:
+        self._capacity = capacity
+        self._store = store
+        self._settings = settings
+        self._capabilities = capabilities
+        self._readiness = readiness
+        self._well: Response | None = None
+        """The last answer with 200."""
+        self._well_until = 0.0
+
+    async def get_health(self, request: Request) -> Response:
+        """200 while the store answers, else 503."""
+        if self._well and monotonic() < self._well_until and self._store.connected:
+            return self._well
+        try:
+            durability = await read(self._store)
+        except StoreUnavailable:
+            return answer(self._health("unavailable", "unknown"), 503, ((b"retry-after", b"1"),))
+        self._well = answer(self._health("ok", durability), headers=(NO_STORE,))
+        self._well_until = monotonic() + FRESH
+        return self._well
+
+    async def get_ready(self, request: Request) -> Response:
+        """200 if load balancers may send requests here, else 503. Asks nobody, so it may be asked often."""
+        ready = self._readiness.now()
+        return answer(ready, 200 if ready.status == "ready" else 503, (NO_STORE,))
+
+    def _health(self, status: Literal["ok", "unavailable"], durability: Kept) -> Health:
+        live = LiveCapabilities(**asdict(self._capabilities), durability=durability)
+        return Health(status, VERSION, self._settings.node_id, "low" if self._capacity.is_low else "ok", live)
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.8."""
+        return (
+            Route(
+                method="GET",
+                path="/health",
+                handler=self.get_health,
+                summary="Whether the node serves, and what it can do",
+                tag="utility",
+                answers=Health,
+                also=(Also("application/json", Health, 503, "The store is out of reach."),),
+            ),
+            Route(
+                method="GET",
+                path="/ready",
+                handler=self.get_ready,
+                summary="Whether load balancers should send requests to this process",
+                tag="utility",
+                answers=Ready,
+            ),
+        )

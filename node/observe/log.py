@@ -1,0 +1,129 @@
+"""How a process of the node logs: one JSON object a line on stderr, ours and the libraries' alike.
+
+A line says what happened to which id, never what somebody wrote: no payload, title, body or token
+is a field of a log line, tracebacks come without the values of variables and without what an
+exception quotes, and long text is cut. Whoever handles a request sets `REQUEST`; its lines then have its id.
+"""
+
+import logging
+import logging.config
+import re
+from typing import Any
+
+import orjson
+import structlog
+from structlog.processors import ExceptionRenderer, JSONRenderer, TimeStamper
+from structlog.stdlib import ProcessorFormatter
+from structlog.tracebacks import ExceptionDictTransformer
+from structlog.typing import EventDict, Processor
+
+from node.common.request_id import REQUEST
+
+LONGEST_TEXT = 500  # characters: a library's message may quote its input
+
+QUOTED = re.compile(r"""(?<!\w)(['"]).+?\1(?!\w)""", re.DOTALL)
+"""What Python and its libraries quote in messages is what they were given: a payload, perhaps."""
+
+
+def add_request(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A processor that says which request a line belongs to."""
+    request_id = REQUEST.get()
+    if request_id:
+        event.setdefault("request_id", request_id)
+    return event
+
+
+CONTEXT: list[Processor] = [
+    structlog.contextvars.merge_contextvars,
+    add_request,
+    structlog.stdlib.add_log_level,
+    TimeStamper(fmt="iso", utc=True),
+]
+
+PROCESSORS: list[Processor] = [*CONTEXT, ProcessorFormatter.wrap_for_formatter]
+"""One list for all configurations: loggers that were used already go on with the list that they found."""
+
+
+def configure(level: str) -> None:
+    """Send what this process logs, from `level` up, to stderr as JSON. Repeating it is harmless."""
+    structlog.configure(
+        processors=PROCESSORS,
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        # A log line that cannot be written must not fail a request: the standard library's handlers see to that.
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    logging.config.dictConfig(standard_library(level))
+    logging.captureWarnings(capture=True)
+
+
+def standard_library(level: str) -> dict[str, Any]:
+    """The `logging` configuration that `configure` applies, for Granian, which applies one itself.
+
+    Other libraries speak from warning up only: at info, HTTP clients log the addresses they call.
+    """
+    own: dict[str, Any] = {"level": level.upper(), "handlers": [], "propagate": True}
+    others = max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()])
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": "node.observe.log.formatter"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"}},
+        "loggers": {"node": own, "_granian": dict(own)},
+        "root": {"level": others, "handlers": ["stderr"]},
+    }
+
+
+def formatter() -> logging.Formatter:
+    """Renders a record of ours or of a library as one line of JSON."""
+    return ProcessorFormatter(
+        foreign_pre_chain=[*CONTEXT, structlog.stdlib.add_logger_name],
+        processors=[
+            ProcessorFormatter.remove_processors_meta,
+            ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
+            hide_quoted,
+            cut,
+            JSONRenderer(serializer=_dumps),
+        ],
+    )
+
+
+def hide_quoted(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A processor that leaves out what exceptions, and messages of libraries, have between quotes."""
+    if "exception" in event:
+        event["exception"] = _unquoted(event["exception"])
+    if not event.get("logger", "node").startswith(("node", "_granian", "py.warnings")):
+        event["event"] = QUOTED.sub("'…'", str(event["event"]))
+    return event
+
+
+def _unquoted(raised: Any) -> Any:
+    match raised:
+        case list():
+            return [_unquoted(inner) for inner in raised]  # pyright: ignore[reportUnknownVariableType]
+        case {"exc_value": str(said), **rest}:
+            kept = {name: _unquoted(inner) if name == "exceptions" else inner for name, inner in rest.items()}
+            return {**kept, "exc_value": QUOTED.sub("'…'", said)}
+        case _:
+            return raised
+
+
+def cut(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A processor that shortens every text of an event to LONGEST_TEXT characters."""
+    return {name: _cut(value) for name, value in event.items()}
+
+
+def _cut(value: Any) -> Any:
+    match value:
+        case str() if len(value) > LONGEST_TEXT:
+            return value[:LONGEST_TEXT] + "…"
+        case dict():
+            return {name: _cut(inner) for name, inner in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        case list():
+            return [_cut(inner) for inner in value]  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value
+
+
+def _dumps(event: EventDict, **_: object) -> str:
+    return orjson.dumps(event, default=str).decode()

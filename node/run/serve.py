@@ -1,0 +1,176 @@
+"""`relay-node serve`: starts all processes of a node on one machine, and keeps them.
+
+    serve ─┬─ redis    embedded; only without RELAY_REDIS_URL
+           ├─ web      Granian, which keeps its own worker processes
+           ├─ worker   everything that an acknowledgement does not wait for
+           └─ metrics  what the others count; only with RELAY_ADMIN_PORT
+
+A child that dies is started again. None outlives the supervisor, not even one that was killed
+(`process.die_with_parent`). How web and worker run is in `launch.py`.
+"""
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+import structlog
+
+from node.common import process
+from node.config import Settings
+from node.observe import tracing
+from node.observe.metrics import snapshots
+from node.observe.metrics.server import command
+from node.run import keychain
+from node.run.embedded_redis import Embedded
+from node.run.launch import ADMIN_SETTINGS, listening_address
+
+log = structlog.stdlib.get_logger("node.run.serve")
+
+# -P: a directory called `node` where the operator happens to stand is not this program.
+WEB = (sys.executable, "-P", "-m", "node", "web")
+WORKER = (sys.executable, "-P", "-m", "node", "worker")
+
+TICK = 0.1  # seconds between two looks at the children
+STEADY = 30.0  # seconds a child must live for its next death to count as its first
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds before a child is started again: doubled each time
+PROBE_TIMEOUT = 1.0  # seconds /health may take to say that the node is ready
+
+# Seconds after SIGTERM (and RELAY_DRAIN_SECONDS) at which a child that is still there is killed; all within 10 s.
+# They stop in this order. Granian kills a stalled web process at launch.KILL_TIMEOUT, before the first.
+WEB_GONE, WORKER_GONE, METRICS_GONE, REDIS_GONE = 7.8, 8.6, 9.0, 9.4
+
+Spawn = Callable[[], subprocess.Popen[bytes]]
+
+
+class Child:
+    """A process that is started again whenever it ends, until it is told to stop."""
+
+    def __init__(self, name: str, spawn: Spawn, *, gone: float, first: Spawn | None = None) -> None:
+        self.name = name
+        self.gone = gone
+        self._spawn = spawn
+        self._pause = 0.0
+        self._run(first or spawn)
+
+    def _run(self, spawn: Spawn) -> None:
+        self._process = spawn()
+        self._started = time.monotonic()
+        self._restart_at: float | None = None
+        log.info("child started", child=self.name, pid=self._process.pid)
+
+    def tend(self) -> None:
+        """Start the process again if it has ended and its pause is over."""
+        now = time.monotonic()
+        if self._restart_at is not None:
+            if now >= self._restart_at:
+                self._run(self._spawn)
+        elif (status := self._process.poll()) is not None:
+            steady = now - self._started >= STEADY
+            self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
+            self._restart_at = now + self._pause
+            log.error("child ended", child=self.name, pid=self._process.pid, status=status, restart_in=self._pause)
+
+    def stop(self, deadline: float) -> None:
+        """Ask the process to end, and kill it at `deadline` (monotonic seconds)."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            log.warning("child killed", child=self.name, pid=self._process.pid)
+            self._process.kill()
+            self._process.wait()
+
+
+def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str] = WORKER) -> None:
+    """Run a whole node until SIGTERM, SIGINT or SIGHUP, then end it in order within 10 s.
+
+    `web` and `worker` are the commands of those two. Logs one line `ready` with the node's URL once that
+    answers. Raises ConfigError if a setting keeps the node from starting.
+    """
+    stop = threading.Event()
+
+    def told(_signum: int, _frame: object) -> None:
+        stop.set()
+
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, told)
+    listening_address(settings.host, settings.port)
+    if settings.admin_port:
+        listening_address(settings.admin_host, settings.admin_port, ADMIN_SETTINGS)
+    tracing.check(settings)
+    process.raise_descriptor_limit()
+    environment = {**os.environ, **process.import_path(), **keychain.environment(settings)}
+    children: list[Child] = []
+    drain = settings.drain_seconds
+    with ExitStack() as stack:
+        redis = None if settings.redis_url else stack.enter_context(_embedded(settings))
+        if settings.admin_port:
+            environment["RELAY_METRICS_DIR"] = str(stack.enter_context(snapshots.folder_of(settings.metrics_dir)))
+        stack.callback(_stop, children)
+        stack.callback(snapshots.drain, environment.get("RELAY_METRICS_DIR", ""))
+        if redis:
+            environment["RELAY_REDIS_URL"] = redis.url
+            first = partial(redis.start, stop.is_set)
+            children.append(Child("redis", redis.spawn, gone=drain + REDIS_GONE, first=first))
+        if settings.admin_port:
+            reporter = partial(_spawn, command(("web", "worker")), dict(environment))
+            children.append(Child("metrics", reporter, gone=drain + METRICS_GONE))
+            environment["RELAY_ADMIN_PORT"] = "0"  # one reports on all
+        children.append(Child("web", partial(_spawn, web, environment), gone=drain + WEB_GONE))
+        children.append(Child("worker", partial(_spawn, worker, environment), gone=drain + WORKER_GONE))
+        _tend(children, settings, stop)
+
+
+def _embedded(settings: Settings) -> Embedded:
+    return Embedded(settings.data_dir, settings.durability, settings.redis_maxmemory)
+
+
+def _tend(children: list[Child], settings: Settings, stop: threading.Event) -> None:
+    ready = False
+    while not stop.wait(TICK):
+        for child in children:
+            child.tend()
+        if not ready and (ready := _answers(settings.host, settings.port)):
+            log.info("ready", url=settings.public_url, host=settings.host, port=settings.port)
+
+
+def _stop(children: list[Child]) -> None:
+    log.info("stopping")
+    began = time.monotonic()
+    for child in sorted(children, key=lambda child: child.gone):
+        child.stop(began + child.gone)
+    log.info("stopped", seconds=round(time.monotonic() - began, 2))
+
+
+def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    parent = os.getpid()
+    return subprocess.Popen(  # noqa: S603 - the command is ours and no shell reads it
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        # Ctrl-C in a terminal is for the supervisor, which stops its children in order. No session of their own: where
+        # the kernel groups by session (sched(7), autogroups), the worker's low priority would count for nothing.
+        process_group=0,
+        preexec_fn=lambda: process.die_with_parent(parent, signal.SIGKILL),  # noqa: PLW1509
+    )
+
+
+def _answers(host: str, port: int) -> bool:
+    """Whether the node says that it is healthy."""
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    client = http.client.HTTPConnection(here, port, timeout=PROBE_TIMEOUT)
+    try:
+        client.request("GET", "/health")
+        return client.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        client.close()

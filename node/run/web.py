@@ -1,0 +1,244 @@
+"""The composition root: the only file that knows every room.
+
+Granian calls `create` in each web process. The rooms are put together once the process runs, so
+that the store's connections belong to its event loop.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from node.a2a.api import A2AApi
+from node.a2a.card import CardApi
+from node.a2a.service import Messages
+from node.a2a.tasks_api import SharedTasksApi
+from node.artifacts.api import ArtifactsApi
+from node.artifacts.blobs.disk import PREFIX, DiskStore
+from node.artifacts.blobs.disk_app import DiskApp
+from node.artifacts.blobs.interface import BlobStore
+from node.board.api import BoardApi
+from node.common import process
+from node.config import Settings, load
+from node.describe.capabilities import Capabilities
+from node.describe.discovery import discovery_routes
+from node.describe.identity import IdentityApi, card_extensions
+from node.feedback.api import FeedbackApi
+from node.mcp.routes import Mcp
+from node.observe.health import HealthApi, Readiness
+from node.observe.log import configure
+from node.observe.memory import Watch
+from node.observe.metrics.meter import Meter, of_artifacts, of_operations, of_store
+from node.observe.tracing import tracing_of
+from node.overload import intake
+from node.overload.admission import Admission
+from node.relay.api import RelayApi
+from node.run.background import Background
+from node.run.services import Rooms, Stores
+from node.search.api import LimitedSearch, SearchApi
+from node.sessions.api import SessionsApi
+from node.share.capacity import Capacity
+from node.site.assets import ASSETS
+from node.site.page import Pages
+from node.site.pages import SiteApi
+from node.store import Store, long_poll
+from node.store.limits import LimitStore
+from node.store.work import WorkStore
+from node.tasks.api import TasksApi
+from node.text import english
+from node.web.address import ClientAddress
+from node.web.blocklist import Blocked
+from node.web.deadline import Deadlines
+from node.web.front import ASGIApp, Front, counted, handle
+from node.web.http import Message, Receive, Request, Response, Scope, Send
+from node.web.limits import Limiter, Quotas
+from node.web.origin import CORS_OPEN, VARY, Origins
+from node.web.paths import Paths
+from node.web.route import Route
+from node.web.router import router
+from node.web.signature import Signatures
+from node.web.throughput import Throughput
+from node.web.work import Work
+
+if TYPE_CHECKING:
+    from node.observe.spans import Tracing
+
+HOT = {
+    ("POST", "/api/v1/relay"),
+    ("POST", "/api/v1/sessions/{id}/messages"),
+    ("GET", "/api/v1/sessions/{id}/messages"),
+    ("GET", "/api/v1/board"),
+    ("GET", "/api/v1/tasks"),
+    ("POST", "/api/v1/tasks/{id}/claim"),
+    ("POST", "/api/v1/message:send"),
+    ("POST", "/api/v1/mcp"),
+    ("OPTIONS", "/api/v1/mcp"),
+    ("GET", "/mcp/sse"),
+    ("POST", "/mcp/messages"),
+}
+"""Operations that agents call all the time: the front takes them past the router."""
+
+
+def create() -> ASGIApp:
+    """The ASGI application, from the settings in the environment."""
+    settings = load()
+    configure(settings.log)
+    tracing = tracing_of(settings, "web")
+
+    async def compose() -> "WebNode":
+        node = await WebNode.start(settings, tracing)
+        intake.install(node.intake)
+        return node
+
+    front = Front(compose, ClientAddress(settings.trusted_proxies, settings.forwarded_header))
+    return tracing.front(front) if tracing else front
+
+
+class WebNode:
+    """Everything that one web process serves."""
+
+    def __init__(self, settings: Settings, stores: Stores, tracing: "Tracing | None" = None) -> None:
+        store, stats = stores.main, stores.main.stats
+        self._stores = stores
+        self._tracing = tracing
+        self._rooms = Rooms(settings, stores)
+        capacity = Capacity(settings.client_bytes)
+        self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
+        self._blocked = Blocked(store)
+        self._background = Background()
+        self._background.start("memory", Watch(store, settings, capacity).run)
+        self._background.start("usage", self._limiter.usage.run)
+        self._background.start("blocklist", self._blocked.run)
+        self._readiness = Readiness(store)
+        health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
+        characters = settings.limits.search_characters
+        self._search_work = Work("search_characters", characters, "characters searched", WorkStore(store))
+        search = LimitedSearch(self._rooms.search, self._limiter, self._search_work)
+        operations = operations_of(settings, store, self._rooms, self._limiter, health, search)
+        # MCP's tools are these operations; the documents are of all of them.
+        self.origins = Origins(settings)
+        self.throughput = Throughput(settings.client_throughput)
+        self._mcp = Mcp(operations, handle, self._limiter, store, self.origins, settings.public_url)
+        described = [*operations, *self._mcp.routes]
+        self.routes = [*described, *discovery_routes(described, settings)]
+        self.mounted = mounted_of(self._rooms.blobs)
+        served = [tracing.route(route) for route in self.routes] if tracing else self.routes
+        self.hot = [route for route in served if (route.method, route.path) in HOT]
+        self.paths = Paths(self.routes)
+        # Litestar answers OPTIONS by itself and takes no other handler for it.
+        routed = [route for route in served if route.method != "OPTIONS"]
+        self._router = router(routed, counted, self.paths, Pages(settings, ASSETS).missing)
+        sources = (of_operations(self.routes), of_artifacts, of_store(store, "web"))
+        if settings.metrics_dir:
+            self._background.start("metrics", Meter(settings, "web", sources).run)
+        self.intake = intake.Intake(
+            Admission(),
+            store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight),
+            cors=(CORS_OPEN,) if self.origins.is_open else (VARY,),
+        )
+        self.intake.answer_as(refusals_of(self.routes))
+
+    @classmethod
+    async def start(cls, settings: Settings, tracing: "Tracing | None" = None) -> "WebNode":
+        """Connect and put the rooms together. Does not wait for Redis: until it answers, requests get 503."""
+        english.preload(settings.secret)
+        stores = await Stores.open(settings)
+        if tracing:
+            stores = stores.seen_by(tracing.store)
+        long_poll.bound(stores.main.news, settings.max_waiting)
+        node = cls(settings, stores, tracing)
+        process.freeze()  # p99 40 ms if it is not
+        return node
+
+    async def router(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Litestar, for all that is not hot."""
+        await self._router(scope, receive, send)  # type: ignore[arg-type]
+
+    def refuses(self, client: str) -> bool:
+        """Whether the operator has blocked a client."""
+        return client in self._blocked
+
+    def drain(self) -> None:
+        """Tell load balancers to turn away."""
+        self._readiness.draining = True
+
+    def release(self) -> None:
+        """Answer what is held, so that the process can stop."""
+        long_poll.release(self._stores.main.news)
+        self._mcp.end_streams()
+
+    async def close(self) -> None:
+        """Let go of the stores."""
+        await self._background.close()
+        await self._search_work.settled()
+        await self._rooms.close()
+        await self._stores.close()
+        if self._tracing:
+            await self._tracing.close()
+
+
+def mounted_of(blobs: BlobStore) -> Mapping[str, ASGIApp]:
+    """Apps that answer for all below a path: the embedded blob store's, if it is in use."""
+    return {PREFIX: DiskApp(blobs)} if isinstance(blobs, DiskStore) else {}
+
+
+def refusals_of(routes: list[Route]) -> dict[str, Response]:
+    """What overload says on the paths of the protocols that have errors of their own."""
+
+    async def no_body() -> Message:
+        return {"type": "http.disconnect"}
+
+    own: dict[str, Response] = {}
+    for route in routes:
+        if route.fault is not None and route.media_type == "application/json" and "{" not in route.path:
+            scope: Scope = {"method": route.method, "path": route.path, "headers": [], "query_string": b""}
+            own[route.path] = route.fault(Request(scope, no_body, "", "", Deadlines()), intake.overloaded())
+    return own
+
+
+def capabilities_of() -> Capabilities:
+    """What this node does, for health and identity."""
+    return Capabilities(
+        relay=True,
+        board=True,
+        search=True,
+        tasks=True,
+        sessions=True,
+        artifacts=True,
+        callbacks=True,
+        signatures=True,
+        a2a=True,
+        mcp=True,
+        streaming=False,
+        push_notifications=False,
+    )
+
+
+def operations_of(
+    settings: Settings, store: Store, rooms: Rooms, limiter: Limiter, health: HealthApi, search: LimitedSearch
+) -> list[Route]:
+    """Every operation of the rooms, and the pages."""
+    messages = messages_of(settings, store, rooms)
+    signatures = Signatures(settings.public_url)
+    contracts = TasksApi(rooms.tasks, limiter, signatures)
+    return [
+        *RelayApi(rooms.relay, limiter).routes(),
+        *BoardApi(rooms.board, limiter, signatures).routes(),
+        *SearchApi(search, limiter).routes(),
+        *SharedTasksApi(messages, rooms.tasks, contracts, limiter).routes(),
+        *A2AApi(messages, limiter).routes(),
+        *CardApi(settings, card_extensions(settings)).routes(),
+        *IdentityApi(settings, capabilities_of()).routes(),
+        *SessionsApi(rooms.sessions, limiter).routes(),
+        *ArtifactsApi(rooms.artifacts, limiter).routes(),
+        *FeedbackApi(rooms.feedback, limiter).routes(),
+        *health.routes(),
+        *SiteApi(settings, rooms.board, rooms.tasks, limiter, search).routes(),
+    ]
+
+
+def messages_of(settings: Settings, store: Store, rooms: Rooms) -> Messages:
+    """The A2A service, with the hooks of the protocol's test kit where they were asked for."""
+    if not settings.conformance:
+        return rooms.messages
+    from node.a2a.conformance import HookedMessages  # noqa: PLC0415 - production never loads it
+
+    return HookedMessages(settings, store)

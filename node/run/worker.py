@@ -1,0 +1,114 @@
+"""The background worker: everything that an acknowledgement does not wait for (DESIGN 2).
+
+It consumes the event outboxes. Any number of workers may run; each event is handled by one of them,
+and by another if that one dies.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+
+import structlog
+
+from node.artifacts.expiry import Upkeep
+from node.artifacts.verify import AT_ONCE
+from node.callbacks.breaker import Breaker, Dials
+from node.callbacks.policy import policy_of
+from node.callbacks.queue import CallbackQueue
+from node.callbacks.resolve import SystemResolver
+from node.callbacks.sender import Sender
+from node.callbacks.service import Callbacks, Deliverer
+from node.config import Settings
+from node.observe.memory import Watch
+from node.observe.metrics.meter import metered, of_artifacts, of_callbacks, of_store
+from node.observe.tracing import tracing_of
+from node.retention.rules import retention_of
+from node.run.services import Rooms, Stores
+from node.search.worker import SearchWorker
+from node.share.capacity import Capacity
+from node.sign.node_key import webhook_key
+from node.store import Store, StoreUnavailable, durability
+from node.store.heartbeats import Presence, new_name
+from node.store.outbox import Consumer, Event, Handler, Janitor
+from node.tasks.compaction import unpack
+
+log = structlog.get_logger()
+
+SWEEP = 1.0
+"""Seconds between looks for claims whose lease has ended."""
+
+
+async def main(settings: Settings, stop: asyncio.Event) -> None:
+    """Run until `stop` is set."""
+    opened = await Stores.open(settings)
+    tracing = tracing_of(settings, "worker")
+    stores = opened.seen_by(tracing.store) if tracing else opened
+    store = stores.main
+    async with AsyncExitStack() as stack:
+        if tracing:
+            stack.push_async_callback(tracing.close)
+        stack.push_async_callback(stores.close)
+        rooms = Rooms(settings, stores)
+        search = SearchWorker(store, stores.documents, settings)
+        stack.push_async_callback(rooms.close)
+        queue = CallbackQueue(store, unpack)
+        # The attempt is a span, what it asks Redis on its way is none.
+        deliverer = deliverer_of(settings, opened.main, queue, tracing.sender if tracing else Sender)
+        handlers: dict[str, Handler] = {
+            "lists": Lists(rooms).handle,
+            "index": search.handle,
+            "hooks": Callbacks(queue, settings.public_url).handle,
+            "artifacts": rooms.verifier.handle,
+        }
+        name = new_name()
+        at_once = {"artifacts": AT_ONCE}  # whose batches read whole artifacts; the others' only talk to Redis
+        consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
+        async with asyncio.TaskGroup() as work:
+            work.create_task(Presence(store, name, [consumer.inherit for consumer in consumers]).run(stop))
+            for consumer in consumers:
+                work.create_task(consumer.run(stop))
+            work.create_task(durability.watch(store, settings.durability, stop))
+            work.create_task(Janitor(store, handlers).run(stop))
+            work.create_task(search.run(stop))
+            work.create_task(deliverer.run(stop))
+            work.create_task(Upkeep(rooms.artifacts, rooms.blobs).run(stop))
+            work.create_task(sweep_leases(rooms, stop))
+            work.create_task(Watch(store, settings, Capacity(), loud=True).run(stop))
+            work.create_task(retention_of(settings, store).run(stop))
+            sources = (of_artifacts, of_callbacks(deliverer.outcomes), of_store(store, "worker"))
+            work.create_task(metered(settings, "worker", sources, stop))
+
+
+def deliverer_of(
+    settings: Settings, store: Store, queue: CallbackQueue, make: Callable[..., Sender] = Sender
+) -> Deliverer:
+    """What sends callbacks in the name of this node. Raises ConfigError."""
+    policy = policy_of(settings)
+    breaker = Breaker(store, settings.limits.callback, settings.limits.callback_client)
+    resolver, dials = SystemResolver(), Dials(breaker)
+    sender = make(webhook_key(settings), policy, resolver, public_url=settings.public_url, dials=dials)
+    return Deliverer(queue, sender, breaker, policy, settings.callback_schedule)
+
+
+class Lists:
+    """Keeps the lists that span partitions true to the entities."""
+
+    def __init__(self, rooms: Rooms) -> None:
+        self._rooms = rooms
+
+    async def handle(self, events: Sequence[Event]) -> None:
+        """Re-derive the place of every entity that changed; again changes nothing."""
+        threads = {event.entity for event in events if event.kind.startswith(("thread.", "reply."))}
+        tasks = {event.entity for event in events if event.kind.startswith("task.")}
+        await self._rooms.board.project(*threads)
+        await self._rooms.tasks.project(*tasks)
+
+
+async def sweep_leases(rooms: Rooms, stop: asyncio.Event) -> None:
+    """Tell of claims whose lease has ended, until `stop` is set."""
+    while not stop.is_set():
+        with suppress(StoreUnavailable):
+            while await rooms.tasks.sweep():
+                pass
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), SWEEP)

@@ -1,0 +1,59 @@
+"""POST /api/v1/board/search (SPEC 4.4)."""
+
+from functools import partial
+
+from node.search.model import Hits, SearchQuery
+from node.search.service import Search
+from node.web.http import Request, Response, answer
+from node.web.json import read_json
+from node.web.limits import Limiter
+from node.web.route import Route
+from node.web.work import Work
+
+REFUSALS = ("limit.work", "limit.waiting")
+"""Of searches, beside their limit."""
+
+
+class LimitedSearch:
+    """Searches for clients: each counts, and is charged by what it looked at."""
+
+    def __init__(self, search: Search, limiter: Limiter, work: Work) -> None:
+        self._search = search
+        self._limiter = limiter
+        self._work = work
+
+    async def search(self, request: Request, query: SearchQuery) -> Hits:
+        """What a client finds. Raises Invalid, Refused, StoreUnavailable."""
+        await self._work.admit(request)
+        await self._limiter.take(request, "search")
+        return await self._search.search(query, request.client, partial(self._work.charge, request.client))
+
+
+class SearchApi:
+    """Board search over HTTP."""
+
+    def __init__(self, search: LimitedSearch, limiter: Limiter) -> None:
+        self._search = search
+        self._limiter = limiter
+
+    async def search_threads(self, request: Request) -> Response:
+        """Threads by meaning or text, best first."""
+        self._limiter.precheck(request, "search")
+        return answer(await self._search.search(request, await read_json(request, SearchQuery)))
+
+    def routes(self) -> tuple[Route, ...]:
+        """SPEC 4.4."""
+        return (
+            Route(
+                method="POST",
+                path="/api/v1/board/search",
+                handler=self.search_threads,
+                summary="Find open threads by meaning or text",
+                tag="board",
+                body=SearchQuery,
+                answers=Hits,
+                errors=REFUSALS,
+                limit="search",
+                example={"query": "who can read a large CSV file?", "limit": 5, "threshold": 0.7},
+            ),
+        )

@@ -1,0 +1,40 @@
+"""Which engine searches: the query engine of the Redis that holds the documents, or the workers' memory."""
+
+import structlog
+
+from node.search.engines.redisearch import QueryEngine
+from node.store import CommandFailed, Store
+
+log = structlog.get_logger()
+
+
+class EngineChoice:
+    """Whether that Redis has a query engine (`FT.*`): asked once, and again after every reconnection."""
+
+    def __init__(self, documents: Store) -> None:
+        self._documents = documents
+        self._engine = QueryEngine(documents)
+        self._known: tuple[int, bool] | None = None
+
+    async def query_engine(self) -> QueryEngine | None:
+        """The query engine with its index of terms, or None if there is none. Raises StoreUnavailable."""
+        era = self._documents.stats.reconnects
+        if self._known is None or self._known[0] != era:
+            self._known = (era, await self._works())
+        return self._engine if self._known[1] else None
+
+    async def _works(self) -> bool:
+        try:
+            await self._documents.everywhere("FT._LIST")
+        except CommandFailed:
+            return False
+        try:
+            await self._engine.ensure_terms()
+        except CommandFailed as error:
+            log.warning("the query engine cannot be used, workers search in memory", reason=str(error))
+            return False
+        return True
+
+    def forget(self) -> None:
+        """Ask again next time: something did not go as it should."""
+        self._known = None

@@ -1,0 +1,34 @@
+"""How the loops of a search worker wait, and how they end: at once, whatever they are doing.
+
+Everything they do may be given up at any point and is done again by another worker, or after a restart.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from node.store.wakeups import Listener
+
+T = TypeVar("T")
+
+
+async def until_news(listener: Listener, seconds: float, stop: asyncio.Event) -> None:
+    """Return when there is news, when `stop` is set, or after so many seconds."""
+    await unless(stop, listener.next(seconds))
+
+
+async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """What `work` returns or raises; None if `stop` is set before it ends, and then it is given up."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+    finally:
+        stopping.cancel()
+        working.cancel()
+    with suppress(asyncio.CancelledError):
+        await working
+    return None

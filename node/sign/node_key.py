@@ -1,0 +1,69 @@
+"""The node's own ed25519 key: with it the node signs what it sends (Standard Webhooks, v1a).
+
+One key for the whole node, which all its processes share. What is sent is `node.callbacks`.
+"""
+
+from base64 import b64decode, b64encode
+
+import msgspec
+from nacl.signing import SigningKey
+
+from node.config import ConfigError, Settings
+from node.sign.keys import KEY_BYTES, PublicKey
+
+SECRET_PREFIX = "whsk_"  # noqa: S105 - the prefix says what follows, it is no secret
+
+
+class SecretInvalid(ValueError):
+    """RELAY_SIGNING_KEY is not the seed of an ed25519 key. The text itself is not repeated."""
+
+
+class NodeKey(msgspec.Struct, frozen=True):
+    """The signing key of a node. Neither repr nor an error shows it."""
+
+    _signing: SigningKey
+    public: PublicKey
+
+    @classmethod
+    def generate(cls) -> "NodeKey":
+        return cls._of(SigningKey.generate())
+
+    @classmethod
+    def parse(cls, text: str) -> "NodeKey":
+        """Read `whsk_<base64 of the 32-byte seed>`. Raises SecretInvalid."""
+        try:
+            seed = b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
+        except ValueError:
+            seed = b""
+        if not text.startswith(SECRET_PREFIX) or len(seed) != KEY_BYTES:
+            raise SecretInvalid(f"the signing key is not {SECRET_PREFIX}<base64 of 32 bytes>")
+        return cls._of(SigningKey(seed))
+
+    @classmethod
+    def _of(cls, signing: SigningKey) -> "NodeKey":
+        return cls(signing, PublicKey(bytes(signing.verify_key)))
+
+    @property
+    def secret(self) -> str:
+        """The text `parse` reads: for the file it is kept in, for nothing else."""
+        return SECRET_PREFIX + b64encode(bytes(self._signing)).decode()
+
+    def __repr__(self) -> str:
+        return f"NodeKey({self.public.whpk})"
+
+    def sign(self, message: bytes) -> bytes:
+        """The 64 bytes of the signature."""
+        return self._signing.sign(message).signature
+
+    def sign_webhook(self, message_id: str, timestamp: int, body: bytes) -> str:
+        """The value of webhook-signature for one attempt; `timestamp` in seconds since 1970."""
+        signed = f"{message_id}.{timestamp}.".encode() + body
+        return "v1a," + b64encode(self.sign(signed)).decode()
+
+
+def webhook_key(settings: Settings) -> NodeKey:
+    """The key of a node that signs its callbacks. Raises ConfigError."""
+    try:
+        return NodeKey.parse(settings.signing_key)
+    except ValueError as error:
+        raise ConfigError(f"RELAY_SIGNING_KEY: {error}") from error

@@ -1,0 +1,141 @@
+"""What every `relay-node admin` command does: finds its node, tells of itself, and says when it cannot."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from node.cli import main
+from node.store import keys
+from tests.admin.conftest import Admin
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.nodes import ROOT, NodeProcess
+
+THREAD = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
+
+
+async def test_the_audit_has_who_what_and_how_it_ended(node: NodeUnderTest, admin: Admin) -> None:
+    await admin("clients", "block", "192.0.2.1", "--dry-run")
+    await admin("threads", "close", THREAD)
+    await admin("callbacks", "redrive", "--all")
+    ran = await admin("audit", "--json")
+    assert [(each["who"], each["command"], each["target"], each["outcome"]) for each in ran.data] == [
+        ("olivia", "callbacks redrive", "all", "redriven: 0"),
+        ("olivia", "threads close", THREAD, "closed: 0 of 1"),
+        ("olivia", "clients block", "192.0.2.1/32", "dry run: 1 of 1"),
+    ]
+
+
+async def test_the_audit_is_trimmed(node: NodeUnderTest, admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.admin.audit.KEPT", 2)
+    for _ in range(3):
+        await admin("feedback", "list")
+    assert await node.store.command("XLEN", keys.AUDIT) == 2
+
+
+async def test_status_is_one_screen(node: NodeUnderTest, admin: Admin) -> None:
+    for n in range(3):
+        question = {"title": f"Question number {n}", "body": "Who can parse 40 MB of CSV in a sandbox?"}
+        await node.client.post("/api/v1/board", json=question)
+    ran = await admin("status", "--json")
+    assert ran.status == 0
+    assert ran.data["threads"] == {"open": 3, "closed": 0, "hidden": 0}
+    assert ran.data["kinds"]["thread"] > 0
+    assert ran.data["events"] == []
+    assert (ran.data["callbacks_pending"], ran.data["callbacks_dead"]) == (0, 0)
+    text = (await admin("status")).out
+    assert len(text.splitlines()) <= 24
+    assert "open 3, closed 0, hidden 0" in text
+
+
+async def test_status_shows_what_a_group_has_not_done(node: NodeUnderTest, admin: Admin) -> None:
+    stream = keys.events(7)
+    for _ in range(3):
+        await node.store.command("XADD", stream, "*", "type", "thread.posted", "id", THREAD)
+    await node.store.command("XGROUP", "CREATE", stream, "lists", "0", key=stream)
+    await node.store.command("XREADGROUP", "GROUP", "lists", "me", "COUNT", 1, "STREAMS", stream, ">", key=stream)
+    (lag,) = (await admin("status", "--json")).data["events"]
+    assert (lag["group"], lag["waiting"], lag["unacknowledged"], lag["consumers"]) == ("lists", 2, 1, 1)
+
+
+async def test_a_dry_run_of_reindex_asks_nobody(node: NodeUnderTest, admin: Admin) -> None:
+    await node.client.post("/api/v1/board", json={"title": "A question", "body": "Who can help me with this?"})
+    ran = await admin("reindex", "--dry-run", "--json")
+    assert (ran.status, ran.data["asked"], ran.data["threads"]) == (0, False, 1)
+    assert await node.store.command("EXISTS", keys.SEARCH_EPOCH) == 0
+    assert (await admin("audit", "--json")).data[0]["outcome"] == "dry run: 1"
+
+
+async def test_reindex_asks_the_workers(node: NodeUnderTest, admin: Admin) -> None:
+    assert (await admin("reindex")).status == 0
+    assert await node.store.command("GET", keys.SEARCH_EPOCH) == b"1"
+
+
+def test_without_a_node_there_is_one_sentence_and_status_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.delenv("RELAY_REDIS_URL", raising=False)
+    monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path))
+    assert main(["admin", "status"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"relay-node: no node runs on {tmp_path}")
+
+
+def test_without_redis_there_is_one_sentence_and_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setenv("RELAY_LOG", "error")
+    assert main(["admin", "status"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith("relay-node: Redis is out of reach")
+
+
+def test_a_redis_url_that_is_none_is_status_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_REDIS_URL", "http://127.0.0.1")
+    assert main(["admin", "status"]) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["threads", "purge"],
+        ["callbacks", "drop"],
+        ["callbacks", "drop", "--all", "msg_1"],
+        ["clients", "block", "example.com"],
+        ["clients", "block", "0.0.0.0/0"],
+        ["clients", "block", "192.0.2.1", "--for", "0"],
+        ["threads", "list", "--status", "gone"],
+    ],
+)
+def test_arguments_that_cannot_be_used_are_status_2(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["admin", *arguments])
+    assert ended.value.code == 2
+
+
+def test_it_finds_the_embedded_redis_of_a_running_node(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data", [sys.executable, "-m", "tests.support.small_node", "serve"]) as node:
+        node.start().line("child started", child="web")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+        ran = subprocess.run(
+            [sys.executable, "-m", "node", "admin", "clients", "block", "192.0.2.1", "--json"],
+            cwd=ROOT,
+            env=environment | {"RELAY_DATA_DIR": str(node.folder), "USER": "olivia", "LOGNAME": "olivia"},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+    assert json.loads(ran.stdout) == [{"network": "192.0.2.1/32", "outcome": "blocked"}]
+    (line,) = [json.loads(line) for line in ran.stderr.splitlines() if '"admin"' in line]
+    said = {name: line[name] for name in ("event", "who", "command", "target", "outcome")}
+    assert said == {
+        "event": "admin",
+        "who": "olivia",
+        "command": "clients block",
+        "target": "192.0.2.1/32",
+        "outcome": "blocked: 1 of 1",
+    }

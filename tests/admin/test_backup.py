@@ -1,0 +1,303 @@
+"""A backup made while a node serves is the node: restored elsewhere, nothing that was acknowledged is missing."""
+
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+from base64 import b64encode
+from pathlib import Path
+from typing import Any, Self
+
+import httpx2
+import pytest
+
+from node.admin.backup import Backup, BackupError, Copied, back_up
+from node.admin.restore import restore
+from node.config import Limits, Settings
+from node.store import StoreUnavailable, connect
+from node.store.address import locate
+from node.store.snapshot import primaries, snapshot
+from tests.support.nodes import ROOT, NodeProcess
+from tests.support.servers import Cluster, RedisServer, until
+
+FREE = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
+BYTES = b"id,name\n1,Ada\n2,Grace\n"
+WRITTEN = 100
+"""Messages acknowledged before the backup begins, and at least so many while it is made."""
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`relay-node` on a data directory."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+    words = [sys.executable, "-m", "node", *arguments]
+    return subprocess.run(
+        words,
+        cwd=ROOT,
+        env=environment | {"RELAY_DATA_DIR": str(folder), "RELAY_LOG": "warning"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+class Agent:
+    """Writes one of everything, and knows what it must find again."""
+
+    def __init__(self, url: str) -> None:
+        self.client = httpx2.Client(base_url=url, timeout=20)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+    def post(self, path: str, body: Any, **headers: str) -> Any:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        response = self.client.post(path, json=body, headers=named)
+        assert response.status_code < 300, (path, response.text)
+        return response.json()
+
+    def get(self, path: str) -> Any:
+        response = self.client.get(path, follow_redirects=True)
+        assert response.status_code == 200, (path, response.text)
+        return response.json() if "json" in response.headers["content-type"] else response.content
+
+    def write(self) -> dict[str, Any]:
+        """One of everything; what it got for it."""
+        thread = self.post("/api/v1/board", {"title": "Looking for a CSV parser", "body": "Who can parse a table?"})
+        self.post(f"/api/v1/board/{thread['id']}/replies", {"body": "I can do that for you"})
+        session = self.post("/api/v1/sessions", {"ttl_seconds": 3600})
+        self.post(f"/api/v1/sessions/{session['session_id']}/messages", {"body": "a line"})
+        task = self.post("/api/v1/tasks", {"publisher_id": "p", "title": "Translate a memo"}, idempotency_key="k")
+        claim = self.post(f"/api/v1/tasks/{task['id']}/claim", {"assignee_id": "ann"})
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}
+        sent = self.post("/api/v1/message:send", {"message": message})["task"]
+        private = self.post("/api/v1/relay", {"message": "Who can read a short memo?", "public": False})
+        self.post("/api/v1/feedback", {"feedback_text": "The search finds my threads quickly. Thank you."})
+        return {
+            "thread": thread,
+            "session": session,
+            "task": task,
+            "claim": claim,
+            "message": sent,
+            "private": private["reference_id"],
+            "artifact": self.upload(),
+        }
+
+    def upload(self) -> str:
+        digest = hashlib.sha256(BYTES)
+        manifest = {
+            "publisher_id": "p",
+            "media_type": "text/csv",
+            "byte_size": len(BYTES),
+            "digest_sha256": digest.hexdigest(),
+        }
+        field = f"sha-256=:{b64encode(digest.digest()).decode()}:"
+        artifact = self.post("/api/v1/artifacts", manifest, content_digest=field)
+        put = self.client.put(artifact["upload_url"], content=BYTES, headers=artifact["upload_headers"])
+        assert put.status_code == 200, put.text
+        path = f"/api/v1/artifacts/{artifact['id']}"
+        self.client.post(f"{path}/complete")
+        until(lambda: self.get(path)["status"] == "available", "an artifact that is available")
+        return artifact["id"]
+
+    def relay(self, number: int) -> str:
+        return self.post("/api/v1/relay", {"message": "Who can summarise this long report?", "n": number})[
+            "reference_id"
+        ]
+
+    def finds(self, written: dict[str, Any]) -> None:
+        """All of it is there, and every token still works."""
+        thread = self.get(f"/api/v1/board/{written['thread']['id']}")
+        assert (thread["body"], thread["reply_count"]) == ("Who can parse a table?", 1)
+        session = f"/api/v1/sessions/{written['session']['session_id']}"
+        assert [line["body"] for line in self.get(f"{session}/messages")["lines"]] == ["a line"]
+        assert self.post(f"{session}/messages", {"body": "another"})["seq"] == 2
+        self.post(f"{session}/destroy", {"destroy_token": written["session"]["destroy_token"]})
+        offer = {"publisher_id": "p", "title": "Translate a memo"}
+        again = self.post("/api/v1/tasks", offer, idempotency_key="k")
+        assert (again["id"], again["publisher_token"]) == (written["task"]["id"], written["task"]["publisher_token"])
+        done = {"claim_token": written["claim"]["claim_token"], "result_payload": {"memo": "Friday."}}
+        assert self.post(f"/api/v1/tasks/{written['task']['id']}/complete", done)["valid"]
+        assert self.get(f"/api/v1/tasks/{written['message']['id']}")["id"] == written["message"]["id"]
+        assert self.get(f"/api/v1/relay/{written['private']}")["payload"]["public"] is False
+        assert self.get(f"/api/v1/artifacts/{written['artifact']}/content") == BYTES
+        search = {"query": "CSV parser"}
+        until(
+            lambda: (
+                written["thread"]["id"]
+                in [hit["thread_id"] for hit in self.post("/api/v1/board/search", search)["hits"]]
+            ),
+            "a thread that is found",
+        )
+
+
+def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
+    old, new, backup = tmp_path / "old", tmp_path / "new", tmp_path / "backup"
+    with NodeProcess(old) as node, Agent(node.url) as agent:
+        node.start(RELAY_WORKERS="1", **FREE).ready()
+        written = agent.write()
+        before = [agent.relay(number) for number in range(WRITTEN)]
+        stop = threading.Event()
+        during: list[str] = []
+
+        def go_on() -> None:
+            with Agent(node.url) as other:
+                for number in itertools.count(WRITTEN):
+                    if stop.is_set():
+                        return
+                    during.append(other.relay(number))
+
+        writer = threading.Thread(target=go_on)
+        writer.start()
+        made = command(old, "admin", "backup", str(backup), "--json")
+        until(lambda: len(during) >= WRITTEN, "writes beside the backup")
+        stop.set()
+        writer.join()
+        assert made.returncode == 0, made.stderr
+        assert json.loads(made.stdout)["blobs"] == 1
+    assert not (old / "redis" / "dump.rdb").exists()
+
+    restored = command(new, "restore", str(backup))
+    assert restored.returncode == 0, restored.stderr
+    assert command(new, "restore", str(backup)).returncode == 2
+    with NodeProcess(new) as node, Agent(node.url) as agent:
+        node.start(RELAY_WORKERS="1", **FREE).ready()
+        assert {agent.get(f"/api/v1/board/{each}")["id"] for each in before} == set(before)
+        agent.finds(written)
+        assert len(agent.get("/api/v1/board?limit=1")["threads"]) == 1
+
+
+async def test_a_copy_of_a_server_is_what_it_had(tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "a", "--repl-diskless-sync-delay", "0") as server:
+        location = locate(server.url)
+        for sync in ("yes", "no"):  # with and without a length that is known before
+            server.do("CONFIG", "SET", "repl-diskless-sync", sync)
+            server.do("SET", "large", b"\x00\xff" * 3_000_000)
+            server.do("SET", "sync", sync)
+            path = tmp_path / f"{sync}.rdb"
+            assert await snapshot(location.servers[0], location, path) == path.stat().st_size
+            folder = tmp_path / sync
+            folder.mkdir()
+            (folder / "dump.rdb").write_bytes(path.read_bytes())
+            with RedisServer(folder) as copy:
+                assert copy.do("GET", "sync") == sync.encode()
+                assert copy.do("STRLEN", "large") == 6_000_000
+        server.do("CONFIG", "SET", "requirepass", "x y")
+        with pytest.raises(StoreUnavailable, match="NOAUTH"):
+            await snapshot(location.servers[0], location, tmp_path / "none.rdb")
+        known = locate(server.url.replace("unix://", "unix://:x%20y@"))
+        assert await snapshot(known.servers[0], known, tmp_path / "some.rdb")
+
+
+async def test_every_primary_of_a_cluster_is_copied(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "cluster", 3, "--repl-diskless-sync-delay", "0") as cluster:
+        settings = Settings(redis_url=cluster.url, data_dir=tmp_path / "data")
+        store = await connect(cluster.url, timeout=5, max_in_flight=64)
+        found = await primaries(store, locate(cluster.url))
+        assert len(found) == 3
+        cluster.do("CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
+        assert await primaries(store, locate(cluster.url)) == found, "whose host is not told is where it was asked"
+        backup = await back_up(settings, store, tmp_path / "backup")
+        await store.close()
+    assert [len(file.slots) for file in backup.redis] == [1, 1, 1]
+    heads = [(tmp_path / "backup" / file.name).read_bytes()[:5] for file in backup.redis]
+    assert set(heads) <= {b"REDIS", b"VALKE"}
+    with pytest.raises(BackupError, match="cluster"):
+        restore(Settings(data_dir=tmp_path / "new"), tmp_path / "backup")
+
+
+def watched(directory: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The mode of each file below `directory` when it was made, before anything was written to it."""
+    modes: dict[str, int] = {}
+    made = os.open
+
+    def make(name: str, flags: int, mode: int = 0o777) -> int:
+        descriptor = made(name, flags, mode)
+        if flags & os.O_CREAT and directory in Path(name).parents:
+            modes[str(Path(name).relative_to(directory))] = os.fstat(descriptor).st_mode & 0o777
+        return descriptor
+
+    monkeypatch.setattr(os, "open", make)
+    return modes
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["a directory that is there", "a new directory"])
+async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
+    tmp_path: Path, empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    settings = Settings(redis_url=empty_redis.url, data_dir=data)
+    (data / "blobs" / "ab").mkdir(parents=True)
+    for name in ("secret", "signing-key", "blobs/ab/an-artifact"):
+        (data / name).write_text("bytes")  # of mode 0644: what is copied says nothing of the copy
+    if is_there:
+        backup.mkdir(mode=0o755)
+    old = os.umask(0)
+    try:
+        modes = watched(backup, monkeypatch)
+        store = await connect(empty_redis.url, timeout=5, max_in_flight=64)
+        await back_up(settings, store, backup)
+        await store.close()
+        monkeypatch.undo()
+        restore(Settings(data_dir=tmp_path / "new"), backup)
+    finally:
+        os.umask(old)
+    files = ("redis-0.rdb", "secret", "signing-key", "blobs/ab/an-artifact", "backup.json.new")
+    assert modes == dict.fromkeys(files, 0o600)
+    for directory in (backup, tmp_path / "new"):
+        assert directory.stat().st_mode & 0o777 == 0o700
+        found = {path.name: path.stat().st_mode & 0o777 for path in directory.rglob("*") if path.is_file()}
+        assert found.pop("appendonly.aof.manifest", 0o600)
+        assert set(found.values()) == {0o600}
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    """A backup, as far as its files go."""
+    folder = tmp_path / "backup"
+    folder.mkdir()
+    (folder / "redis-0.rdb").write_bytes(b"REDIS")
+    file = Copied("redis-0.rdb", 5, hashlib.sha256(b"REDIS").hexdigest())
+    backup = Backup(
+        version="1", node_id="n", created_at="now", redis=[file], keys=[], blobs=0, blob_bytes=0, blob_url=""
+    )
+    (folder / "backup.json").write_text(json.dumps(backup, default=_plain))
+    return folder
+
+
+def _plain(struct: Any) -> Any:
+    return {name: getattr(struct, name) for name in struct.__struct_fields__}
+
+
+def test_a_backup_that_is_not_whole_restores_nothing(tmp_path: Path, whole: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "new")
+    (whole / "redis-0.rdb").write_bytes(b"REDIX")
+    with pytest.raises(BackupError, match="damaged"):
+        restore(settings, whole)
+    (whole / "backup.json").unlink()
+    with pytest.raises(BackupError, match="not a whole backup"):
+        restore(settings, whole)
+    assert not settings.data_dir.exists()
+
+
+def test_a_node_is_never_overwritten(tmp_path: Path, whole: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "new")
+    restore(settings, whole)
+    with pytest.raises(BackupError, match="holds a node already"):
+        restore(settings, whole)
+    with pytest.raises(BackupError, match="RELAY_REDIS_URL is set"):
+        restore(Settings(data_dir=tmp_path / "other", redis_url="redis://127.0.0.1:1"), whole)
+
+
+async def test_a_backup_goes_into_a_directory_of_its_own(tmp_path: Path, whole: Path) -> None:
+    with RedisServer(tmp_path / "a") as server:
+        store = await connect(server.url, timeout=5, max_in_flight=64)
+        with pytest.raises(BackupError, match="not empty"):
+            await back_up(Settings(redis_url=server.url, data_dir=tmp_path), store, whole)
+        await store.close()

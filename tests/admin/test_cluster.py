@@ -1,0 +1,46 @@
+"""The operator's commands on a Redis Cluster, where no two keys need be on one server."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from node.cli import main
+from tests.support.node_under_test import running, settings_for, until
+from tests.support.servers import Cluster
+
+BOARD = "/api/v1/board"
+QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
+
+
+async def test_the_operator_works_on_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Cluster(tmp_path / "cluster", primaries=3) as cluster:
+        monkeypatch.setenv("RELAY_REDIS_URL", cluster.url)
+        monkeypatch.setenv("RELAY_LOG", "warning")
+        async with running(settings_for(cluster.url, data_dir=tmp_path / "data", store_timeout=5.0)) as node:
+            thread = (await node.client.post(BOARD, json=QUESTION)).json()
+            for arguments in (
+                ["threads", "purge", thread["id"]],
+                ["threads", "list"],
+                ["feedback", "list"],
+                ["callbacks", "pending"],
+                ["callbacks", "redrive", "--all"],
+                ["artifacts", "list"],
+                ["clients", "block", "203.0.113.7"],
+                ["clients", "list"],
+                ["reindex"],
+                ["audit"],
+            ):
+                assert await asyncio.to_thread(main, ["admin", *arguments]) == 0, arguments
+            capsys.readouterr()
+            assert await asyncio.to_thread(main, ["admin", "status", "--json"]) == 0
+            status = json.loads(capsys.readouterr().out)
+            assert (status["primaries"], status["threads"]["open"]) == (3, 0)
+
+            async def is_blocked() -> bool:
+                return (await node.client.get(BOARD)).status_code == 403
+
+            await until(is_blocked)

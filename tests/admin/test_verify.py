@@ -1,0 +1,289 @@
+"""`relay-node verify`: it believes a proof, and no node."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from node.admin.verify import api_url, read, verdict_of
+from node.cli import main
+from node.sign.keys import PublicKey
+from node.sign.proof import proof_of
+from node.sign.verification import Verified
+from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
+from tests.sign.signing import PUBLIC, Signed, sign
+from tests.support.node_under_test import NodeUnderTest
+
+
+class Pages(BaseHTTPRequestHandler):
+    """Answers what it was given for a path."""
+
+    def __init__(self, pages: dict[str, tuple[int, bytes]], *arguments: Any) -> None:
+        self._pages = pages
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        status, body = self._pages.get(self.path, (404, b"{}"))
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        if status == 302:
+            self.send_header("location", "/elsewhere")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
+        """Nothing."""
+
+
+@contextmanager
+def served(pages: dict[str, tuple[int, bytes]]) -> Generator[str]:
+    """The address of a server with these pages."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Pages, pages)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+async def verified(record: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
+    """Exit status and verdicts for a record in a file."""
+    file = tmp_path / "record.json"
+    file.write_text(json.dumps(record))
+    capsys.readouterr()
+    status = await asyncio.to_thread(main, ["verify", str(file), "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+async def thread_with_replies(node: NodeUnderTest) -> dict[str, Any]:
+    """A signed thread with a signed reply by another key, and an unsigned one."""
+    body = QUESTION | {"body": "Who can parse 40 MB of CSV\u202e in a sandbox?"}
+    thread = (await send(node, signed(BOARD, body))).json()
+    replies = f"{BOARD}/{thread['id']}/replies"
+    await send(node, signed(replies, {"body": "I can help you", "author": ""}, OTHER_KEY))
+    await node.client.post(replies, json={"body": "So can I, for a price"})
+    return (await node.client.get(f"{BOARD}/threads/{thread['id']}")).json()
+
+
+async def test_each_post_of_a_thread_gets_its_verdict(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thread = await thread_with_replies(node)
+    status, verdicts = await verified(thread, tmp_path, capsys)
+    assert status == 0
+    assert [(each["kind"], each["outcome"]) for each in verdicts] == [
+        ("thread", "signed"),
+        ("reply", "signed"),
+        ("reply", "unsigned"),
+    ]
+    assert (verdicts[0]["thumbprint"], verdicts[0]["did"]) == (PUBLIC.thumbprint, PUBLIC.did)
+    assert verdicts[0]["sent_to"] == f"node.example{BOARD}"
+    assert verdicts[1]["thumbprint"] != PUBLIC.thumbprint
+
+
+async def test_people_read_a_line_for_each_post(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thread = await thread_with_replies(node)
+    thread["replies"][0]["body"] += " not"
+    file = tmp_path / "thread.json"
+    file.write_text(json.dumps(thread))
+    assert await asyncio.to_thread(main, ["verify", str(file)]) == 1
+    post, first, second = capsys.readouterr().out.splitlines()
+    assert post.startswith(f"thread {thread['id']}: signed by {PUBLIC.thumbprint} (did:key:z6Mk")
+    assert first == f"reply {thread['replies'][0]['id']}: NOT what was signed: the body is not what was signed"
+    assert second.endswith(": unsigned")
+
+
+OBEYED = [*map(chr, (*range(0x20), *range(0x7F, 0xA0))), *"\u061c\u200e\u200f\u202a\u202e\u2066\u2069\u2028\u2029"]
+"""What a terminal could obey: control characters of both sets, direction marks, separators of lines."""
+
+
+@pytest.mark.parametrize("kind", ["unsigned", "false", "signed"])
+async def test_nothing_that_another_node_says_moves_a_terminal(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    said = "before" + "".join(OBEYED) + "\x1b]0;title\x07after"
+    record: dict[str, Any] = {"id": said, "title": said, "body": said, "author": said}
+    if kind == "false":
+        record |= {"signature": {said: said, "key": said, "input": said, "base": said}, "is_signed": True}
+    if kind == "signed":
+        record = (await send(node, signed(BOARD, QUESTION))).json() | {"id": said}
+    status, (verdict,) = await verified(record, tmp_path, capsys)
+    assert (verdict["id"], verdict["outcome"]) == (said, kind)
+    file = str(tmp_path / "record.json")
+    for form in ([file, "--json"], [file]):
+        assert await asyncio.to_thread(main, ["verify", *form]) == status
+        shown = capsys.readouterr().out
+        assert [character for character in OBEYED if character in shown.replace("\n", "")] == []
+    assert shown.count("\n") == 1
+    assert shown.startswith("thread before")
+
+
+async def test_what_a_node_changed_is_found_out(node: NodeUnderTest) -> None:
+    thread = await thread_with_replies(node)
+    reply = thread["replies"][0]
+    unsigned = thread["replies"][1]
+    for changed in (
+        thread | {"title": "Looking for a TSV parser"},
+        thread | {"author": None},
+        thread | {"author": "tsv"},
+        thread | {"is_signed": False},
+        thread | {"signature": None},
+        thread | {"signature": reply["signature"]},
+        thread | {"signature": {"key": 7}},
+        thread | {"signature": "nonsense"},
+    ):
+        assert verdict_of("thread", changed).outcome == "false", changed
+    for changed in (
+        reply | {"thread_id": unsigned["id"]},  # shown under a thread that it was not written for
+        reply | {"author": "somebody"},
+        unsigned | {"signature": reply["signature"], "is_signed": True},
+        unsigned | {"is_signed": True},
+    ):
+        assert verdict_of("reply", changed).outcome == "false", changed
+    assert verdict_of("reply", reply).outcome == "signed"
+
+
+async def test_a_reply_that_was_moved_to_another_thread_is_found_out(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = await thread_with_replies(node), await thread_with_replies(node)
+    status, verdicts = await verified(second | {"replies": first["replies"]}, tmp_path, capsys)
+    assert (status, [each["outcome"] for each in verdicts]) == (1, ["signed", "false", "unsigned"])
+
+
+async def test_a_post_whose_body_is_not_public_can_neither_be_shown_true_nor_false(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = (await send(node, signed(TASKS, OFFER | {"idempotency_key": "secret"}))).json()
+    assert (task["is_signed"], "signed_body" in task["signature"]) == (True, False)
+    status, (verdict,) = await verified(task, tmp_path, capsys)
+    assert (status, verdict["outcome"], verdict["thumbprint"]) == (3, "withheld", PUBLIC.thumbprint)
+    assert await asyncio.to_thread(main, ["verify", str(tmp_path / "record.json")]) == 3
+    assert capsys.readouterr().out == (
+        f"task {task['id']}: cannot be checked: "
+        "the signed body is withheld, as one is that holds a callback address or a key\n"
+    )
+
+
+async def test_without_its_body_a_proof_is_still_that_of_its_place_and_key(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thread = await thread_with_replies(node)
+    for record in (thread, thread["replies"][0]):
+        del record["signature"]["signed_body"]
+    assert verdict_of("thread", thread).outcome == "withheld"
+    assert verdict_of("reply", thread["replies"][0]).outcome == "withheld"
+    for changed in (
+        {"is_signed": False},
+        {"signature": thread["replies"][0]["signature"]},
+        {"signature": thread["signature"] | {"key": PublicKey(bytes(OTHER_KEY.verify_key)).x}},
+    ):
+        assert verdict_of("thread", thread | changed).outcome == "false", changed
+    bare = sign(("@method", "@authority", "@path", "signature-key"), request=Signed(body=b"")).judged()
+    assert isinstance(bare, Verified)
+    without_body = msgspec.to_builtins(proof_of(bare, b"", ()))
+    assert verdict_of("thread", thread | {"signature": without_body}).outcome == "false"
+    thread["replies"][0]["thread_id"] = "another"
+    status, verdicts = await verified(thread["replies"][0], tmp_path, capsys)
+    assert (status, [each["outcome"] for each in verdicts]) == (1, ["false"])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"description": None}, {"title": "  Parse a table "}, {"lease_seconds": 60, "require_proof": True}],
+    ids=["plain", "without description", "padded title", "with lease"],
+)
+async def test_a_task_is_verified(node: NodeUnderTest, changed: dict[str, Any]) -> None:
+    task = (await send(node, signed(TASKS, OFFER | changed))).json()
+    stored = (await node.client.get(f"{TASKS}/{task['id']}")).json()
+    assert verdict_of("task", stored).outcome == "signed"
+    assert verdict_of("task", stored | {"publisher_id": "other"}).outcome == "false"
+    assert verdict_of("task", stored | {"lease_seconds": 3600}).outcome == "false"
+
+
+@pytest.mark.parametrize(
+    ("shown", "record"),
+    [
+        ("http://n/board/x", "http://n/api/v1/board/threads/x"),
+        ("http://n/board/x#reply-3", "http://n/api/v1/board/threads/x"),
+        ("http://n/api/v1/board/x", "http://n/api/v1/board/threads/x"),
+        ("https://n:8/api/v1/board/threads/x?limit=3", "https://n:8/api/v1/board/threads/x"),
+        ("http://n/pre/fix/board/x/", "http://n/pre/fix/api/v1/board/threads/x"),
+        ("http://n/tasks/y", "http://n/api/v1/tasks/y"),
+        ("http://n/api/v1/tasks/y?a=b", "http://n/api/v1/tasks/y"),
+        ("https://files.example/record.json?v=1", "https://files.example/record.json?v=1"),
+    ],
+)
+def test_the_address_of_a_page_leads_to_its_record(shown: str, record: str) -> None:
+    assert api_url(shown) == record
+
+
+async def test_all_pages_of_a_thread_are_read(node: NodeUnderTest) -> None:
+    thread = (await node.client.post(BOARD, json=QUESTION)).json()
+    path = f"{BOARD}/threads/{thread['id']}"
+    for n in range(25):
+        await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"I can help you, offer {n}"})
+    pages = {
+        asked: (200, (await node.client.get(asked)).content)
+        for asked in (f"{path}?limit=20", f"{path}?limit=20&since_seq=20")
+    }
+    with served(pages) as base:
+        record = await read(f"{base}/board/{thread['id']}")
+    assert [reply["seq"] for reply in record["replies"]] == list(range(1, 26))
+
+
+async def test_a_node_that_repeats_its_replies_does_not_hold_us_up(node: NodeUnderTest) -> None:
+    reply = {"id": "r", "seq": 1, "thread_id": "t", "body": "b", "signature": None}
+    page = json.dumps({"id": "t", "title": "t", "replies": [reply] * 20}).encode()
+    pages = {
+        "/api/v1/board/threads/t?limit=20": (200, page),
+        "/api/v1/board/threads/t?limit=20&since_seq=1": (200, page),
+    }
+    with served(pages) as base, pytest.raises(ValueError, match="do not come in order"):
+        await read(f"{base}/board/t")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (200, b"<html>", "it is not JSON"),
+        (200, b"[" * 200_000, "it is not JSON"),
+        (200, b'{"id": "\\ud800", "title": "t"}', "it is not JSON"),
+        (200, b"[]", "it holds no thread, reply or task"),
+        (200, b'{"id": 1}', "it holds no thread, reply or task"),
+        (200, b'{"title": "t", "replies": [1]}', "its replies cannot be read"),
+        (200, b" " * 9_000_000, "the answer is longer than 8388608 bytes"),
+        (302, b"", "it answered 302"),
+        (404, b"{}", "it answered 404"),
+    ],
+)
+def test_an_answer_that_is_no_record_is_one_sentence(
+    status: int, body: bytes, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served({"/record.json": (status, body)}) as base:
+        assert main(["verify", f"{base}/record.json"]) == 1
+        assert capsys.readouterr().err == f"relay-node: {base}/record.json: {said}\n"
+
+
+@pytest.mark.parametrize("source", ["http://127.0.0.1:1/board/x", "ftp://n/board/x", "http://[/board/x", "/nowhere"])
+def test_what_cannot_be_read_is_one_sentence(source: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", source]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"relay-node: {source}: ")
+
+
+def test_it_needs_no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RELAY_PORT", "eighty")
+    file = tmp_path / "thread.json"
+    file.write_text('{"id": "t", "title": "t", "is_signed": false, "signature": null}')
+    assert main(["verify", str(file)]) == 0

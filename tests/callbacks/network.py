@@ -1,0 +1,180 @@
+"""A network for tests: resolvers that answer as told, a dialler that counts, receivers that misbehave."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import cast
+
+import httpcore2
+from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
+
+from node.callbacks.addresses import Address
+from node.callbacks.resolve import NotResolved
+
+
+class FakeResolver:
+    """Answers from a table; the answers to a name follow one another, the last one stays."""
+
+    def __init__(self, **names: str) -> None:
+        self._names = {name.replace("_", "."): answers.split(">") for name, answers in names.items()}
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, client: str = "") -> Sequence[Address]:
+        self.asked.append(host)
+        answers = self._names.get(host)
+        if answers is None:
+            raise NotResolved(f"{host} has no address")
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        return [ip_address(each) for each in answer.split("|")] if answer else []
+
+
+async def never(host: str, client: str = "") -> Sequence[Address]:
+    """A resolver that hangs."""
+    await asyncio.Event().wait()
+    return []
+
+
+class Dialler(AsyncNetworkBackend):
+    """Counts dials and the bytes read; really dials, except where nobody is there or answers."""
+
+    def __init__(
+        self, *, dead: Iterable[str] = (), silent: Iterable[str] = (), everything_at: int | None = None
+    ) -> None:
+        self._inner = cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
+        self._dead = set(dead)
+        self._silent = set(silent)
+        self._everything_at = everything_at
+        self.dials: list[str] = []
+        self.bytes_read = 0
+        self.open = 0
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        self.dials.append(host)
+        if host in self._dead:
+            raise httpcore2.ConnectError("nobody is there")
+        if host in self._silent:
+            raise httpcore2.ConnectTimeout("nobody answered in time")
+        if self._everything_at is not None:
+            host, port = "127.0.0.1", self._everything_at
+        stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
+        self.open += 1
+        return _Counted(stream, self)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+
+class _Counted(AsyncNetworkStream):
+    def __init__(self, stream: AsyncNetworkStream, dialler: Dialler) -> None:
+        self._stream = stream
+        self._dialler = dialler
+        self._closed = False
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data = await self._stream.read(max_bytes, timeout)
+        self._dialler.bytes_read += len(data)
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._dialler.open -= 1
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> AsyncNetworkStream:
+        # The plain stream stays the one that is counted as open: closing the secure one closes it.
+        self._stream = await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        return self
+
+    def get_extra_info(self, info: str) -> object:
+        return self._stream.get_extra_info(info)
+
+
+@dataclass
+class Receiver:
+    """A server, and what it was sent."""
+
+    port: int = 0
+    heads: list[bytes] = field(default_factory=list[bytes])
+    bodies: list[bytes] = field(default_factory=list[bytes])
+
+    def headers(self) -> dict[str, str]:
+        """Of the one request that came."""
+        (head,) = self.heads
+        lines = head.decode().split("\r\n")[1:]
+        return {name: value for name, _, value in (line.partition(": ") for line in lines if line)}
+
+
+Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+def says(text: bytes) -> Answer:
+    """An answer that is always the same."""
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(text)
+        await writer.drain()
+
+    return answer
+
+
+def repeats(start: bytes, again: bytes, pause: float = 0.0) -> Answer:
+    """An answer that never ends."""
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(start)
+        while True:
+            writer.write(again)
+            await writer.drain()
+            await asyncio.sleep(pause)
+
+    return answer
+
+
+async def silence(writer: asyncio.StreamWriter) -> None:
+    """No answer at all."""
+    await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def receiver(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncGenerator[Receiver]:
+    """A server on loopback that reads a request and then answers in its way."""
+    seen = Receiver()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        tasks.add(task)
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            seen.heads.append(head)
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            seen.bodies.append(await reader.readexactly(length))
+            await answer(writer)
+        writer.close()
+        tasks.discard(task)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    seen.port = server.sockets[0].getsockname()[1]
+    try:
+        yield seen
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks)

@@ -1,0 +1,175 @@
+"""Receivers that mean harm, through the whole pipeline: one dial each, nothing followed, and an end (DESIGN 8)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from node.callbacks.breaker import Breaker
+from node.callbacks.policy import policy_of
+from node.callbacks.queue import CallbackQueue, DeadLetter
+from node.callbacks.resolve import SystemResolver
+from node.callbacks.sender import Deadlines, Sender
+from node.callbacks.service import Callbacks, Deliverer
+from node.config import Schedule, Settings
+from node.sign.node_key import NodeKey, webhook_key
+from node.store import connect, keys
+from node.store.decoding import fields_of
+from node.store.outbox import Consumer
+from node.tasks.compaction import unpack
+from tests.callbacks.receiver import Receiver
+from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
+from tests.support.servers import eventually
+
+PATIENCE = 20.0  # s
+METADATA = b"HTTP/1.1 302 X\r\nLocation: http://169.254.169.254/latest/meta-data/\r\nContent-Length: 0\r\n\r\n"
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Hostile:
+    """A server that does as it likes with each connection."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.dials = 0
+        self.url = ""
+        self._talk = talk
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.dials += 1
+        await self._talk(reader, writer)
+        writer.close()
+
+
+@asynccontextmanager
+async def hostile(talk: Talk) -> AsyncGenerator[Hostile]:
+    serve = Hostile(talk)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    serve.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+    try:
+        yield serve
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """Read until the other side has had enough."""
+    await reader.read(-1)
+
+
+def answering(answer: bytes) -> Talk:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+
+    return talk
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"callback_allow_private": True}
+
+
+@asynccontextmanager
+async def delivering(settings: Settings) -> AsyncGenerator[Deliverer]:
+    """The worker's part in callbacks: as it is, but for the times, which are short."""
+    stop, policy, resolver = asyncio.Event(), policy_of(settings), SystemResolver()
+    store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
+    queue = CallbackQueue(store, unpack)
+    deadlines = Deadlines(total=0.3)
+    sender = Sender(webhook_key(settings), policy, resolver, public_url=settings.public_url, deadlines=deadlines)
+    deliverer = Deliverer(queue, sender, Breaker(store, settings.limits.callback), policy, Schedule((0.1, 0.1)))
+    consumer = Consumer(store, "hooks", Callbacks(queue, settings.public_url).handle)
+    running = asyncio.gather(deliverer.run(stop), consumer.run(stop))
+    try:
+        yield deliverer
+    finally:
+        stop.set()
+        await running
+        await store.close()
+
+
+@pytest_asyncio.fixture
+async def delivery(node: NodeUnderTest) -> AsyncIterator[CallbackQueue]:
+    """Callbacks are delivered."""
+    async with delivering(node.settings):
+        yield CallbackQueue(node.store, unpack)
+
+
+async def asked(node: NodeUnderTest, url: str) -> str:
+    """The id of a contract whose publisher is to be told of its claim."""
+    offer = {"publisher_id": "p", "title": "Translate a memo", "callback_url": url}
+    task = (await node.client.post("/api/v1/tasks", json=offer)).json()
+    await node.client.post(f"/api/v1/tasks/{task['id']}/claim", json={"assignee_id": "w"})
+    return task["id"]
+
+
+async def dead_letter(queue: CallbackQueue, task_id: str) -> DeadLetter:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            for letter in await queue.dead(keys.partition_of_id(task_id)):
+                return letter
+            await asyncio.sleep(0.01)
+
+
+async def last_failure(node: NodeUnderTest, task_id: str) -> tuple[int, bytes]:
+    """Attempts made so far, and what came of the last one, once there was one."""
+    partition = keys.partition_of_id(task_id)
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            names = await node.store.command("ZRANGE", keys.callbacks_due(partition), 0, -1)
+            for name in names if isinstance(names, list) else ():
+                assert isinstance(name, bytes)
+                fields = fields_of(await node.store.command("HGETALL", keys.callback(partition, name.decode())))
+                if b"reason" in fields:
+                    return int(fields[b"attempt"]), fields[b"reason"]
+            await asyncio.sleep(0.01)
+
+
+async def test_a_redirect_is_not_followed(node: NodeUnderTest, delivery: CallbackQueue) -> None:
+    async with Receiver(NodeKey.parse(SIGNING_KEY).public.raw) as inside:
+        redirect = f"HTTP/1.1 307 X\r\nLocation: {inside.url}\r\nContent-Length: 0\r\n\r\n".encode()
+        async with hostile(answering(redirect)) as receiver:
+            letter = await dead_letter(delivery, await asked(node, receiver.url))
+            assert (letter.attempts, letter.reason, receiver.dials) == (3, "answered 307", 3)
+        assert inside.requests == 0
+
+
+async def test_a_redirect_to_the_metadata_service_ends_as_a_dead_letter(
+    node: NodeUnderTest, delivery: CallbackQueue
+) -> None:
+    async with hostile(answering(METADATA)) as receiver:
+        letter = await dead_letter(delivery, await asked(node, receiver.url))
+        assert (letter.reason, receiver.dials) == ("answered 302", 3)
+
+
+async def test_silence_is_ended_and_tried_again(node: NodeUnderTest, delivery: CallbackQueue) -> None:
+    async with hostile(silent) as receiver:
+        task_id = await asked(node, receiver.url)
+        attempts, reason = await last_failure(node, task_id)
+        assert (attempts, reason) == (1, b"no answer within 0.3 s")
+        letter = await dead_letter(delivery, task_id)
+        assert (letter.attempts, receiver.dials) == (3, 3)
+
+
+async def test_one_silent_receiver_does_not_hold_up_another(node: NodeUnderTest, delivery: CallbackQueue) -> None:
+    async with hostile(silent) as bad, Receiver(NodeKey.parse(SIGNING_KEY).public.raw, hosts=["127.0.0.2"]) as good:
+        for _ in range(10):
+            await asked(node, bad.url)
+        await asked(node, good.url)
+        await good.until(1)
+
+
+async def test_a_target_that_has_become_private_is_dropped_and_never_dialled(node: NodeUnderTest) -> None:
+    """It was taken while the operator allowed it, or by an older version."""
+    async with hostile(silent) as receiver:
+        task_id = await asked(node, receiver.url)
+        async with delivering(msgspec.structs.replace(node.settings, callback_allow_private=False)) as deliverer:
+            await eventually(lambda: deliverer.outcomes["dropped"] == 1)
+        assert receiver.dials == 0
+        assert await node.store.command("ZCARD", keys.callbacks_due(keys.partition_of_id(task_id))) == 0

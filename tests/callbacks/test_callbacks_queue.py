@@ -1,0 +1,270 @@
+"""Messages under way and what one receiver may cost: every step on a real Redis, its times moved (DESIGN 8)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from node.callbacks.breaker import FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, NotNow
+from node.callbacks.queue import HIDDEN_MS, Callback, CallbackQueue
+from node.config import Limit
+from node.sign.node_key import NodeKey
+from node.store import keys
+from node.tasks.compaction import unpack
+from tests.callbacks.receiver import Receiver
+from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
+
+PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
+HOME = 5
+NAME = "thread-1"
+HOST = "agent.example"
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"callback_allow_private": True, "embedding_model": "none"}
+
+
+@pytest.fixture
+def queue(node: NodeUnderTest) -> CallbackQueue:
+    return CallbackQueue(node.store, unpack)
+
+
+async def enqueue(queue: CallbackQueue, message_id: str, at: int, pause_ms: int = 0) -> None:
+    data = msgspec.json.encode({"thread_id": "t", "seq": at})
+    message: dict[str, str | int | bytes] = {"url": "http://a/", "type": "board.reply", "at": at, "data": data}
+    await queue.enqueue(HOME, NAME, message_id, pause_ms, message)
+
+
+async def make_due(node: NodeUnderTest) -> None:
+    await node.store.command("ZADD", keys.callbacks_due(HOME), "XX", 0, NAME)
+
+
+async def taken(queue: CallbackQueue) -> Callback:
+    (callback,) = await queue.take(HOME)
+    return callback
+
+
+async def test_what_one_worker_has_taken_no_other_takes(queue: CallbackQueue) -> None:
+    await enqueue(queue, "msg_1", 1)
+    await taken(queue)
+    assert await queue.take(HOME) == []
+
+
+async def test_what_a_dead_worker_had_taken_comes_again(node: NodeUnderTest, queue: CallbackQueue) -> None:
+    await enqueue(queue, "msg_1", 1)
+    first = await taken(queue)
+    score = await node.store.command("ZSCORE", keys.callbacks_due(HOME), NAME)
+    assert isinstance(score, bytes)
+    assert float(score) - first.since >= HIDDEN_MS
+    await make_due(node)
+    assert await taken(queue) == first
+
+
+@pytest.mark.parametrize("message_id", ["msg_05_7_0", "msg_05_7_1", "msg_05_7_2"])
+async def test_an_event_that_comes_late_or_again_does_not_replace_a_newer_one(
+    queue: CallbackQueue, message_id: str
+) -> None:
+    await enqueue(queue, "msg_05_7_10", 7)
+    await enqueue(queue, message_id, 7)
+    await enqueue(queue, "msg_05_6_99", 6)
+    assert (await taken(queue)).id == "msg_05_7_10"
+
+
+async def test_an_event_that_comes_again_after_its_delivery_is_not_told_again(
+    node: NodeUnderTest, queue: CallbackQueue
+) -> None:
+    await enqueue(queue, "msg_1", 1)
+    await queue.settle(await taken(queue), "delivered", 0)
+    await enqueue(queue, "msg_1", 1)
+    await make_due(node)
+    assert await queue.take(HOME) == []
+    await enqueue(queue, "msg_2", 2)
+    assert (await taken(queue)).id == "msg_2"
+
+
+async def test_what_happens_during_an_attempt_is_told_in_another_message(
+    node: NodeUnderTest, queue: CallbackQueue
+) -> None:
+    await enqueue(queue, "msg_1", 1)
+    first = await taken(queue)
+    await enqueue(queue, "msg_2", 2)
+    await queue.settle(first, "delivered", 5000)
+    assert await queue.take(HOME) == []
+    await make_due(node)
+    assert (await taken(queue)).id == "msg_2"
+
+
+async def test_an_attempt_is_counted_once_however_often_it_is_settled(
+    node: NodeUnderTest, queue: CallbackQueue
+) -> None:
+    await enqueue(queue, "msg_1", 1)
+    first = await taken(queue)
+    await queue.settle(first, "retry", 0, "answered 500")
+    await queue.settle(first, "retry", 0, "answered 500")
+    await make_due(node)
+    assert (await taken(queue)).attempt == 1
+
+
+@pytest.mark.parametrize("ending", ["delivered", "retry", "dead", "dropped", "postpone"])
+async def test_a_worker_that_comes_too_late_changes_nothing(
+    node: NodeUnderTest, queue: CallbackQueue, ending: Any
+) -> None:
+    await enqueue(queue, "msg_1", 1)
+    slow = await taken(queue)
+    await queue.settle(slow, "delivered", 0)
+    await queue.settle(slow, ending, 0, "too late")
+    await make_due(node)
+    assert await queue.take(HOME) == []
+    assert await queue.dead(HOME) == []
+
+
+async def test_delivered_messages_are_settled_when_memory_is_full(node: NodeUnderTest, queue: CallbackQueue) -> None:
+    await enqueue(queue, "msg_1", 1)
+    first = await taken(queue)
+    await node.store.command("CONFIG", "SET", "maxmemory", 1)
+    try:
+        await queue.settle(first, "delivered", 0)
+    finally:
+        await node.store.command("CONFIG", "SET", "maxmemory", 0)
+    assert await node.store.command("ZCARD", keys.callbacks_due(HOME)) == 0
+
+
+async def wait(breaker: Breaker, name: str = HOST) -> int:
+    """Milliseconds until it may be called; 0 = now, and that counts."""
+    try:
+        await breaker.admit(name)
+    except NotNow as not_now:
+        return not_now.wait_ms
+    return 0
+
+
+class TestBreaker:
+    """One host, as all workers see it."""
+
+    LIMIT = Limit(0, 1)
+
+    async def fail(self, breaker: Breaker, count: int) -> None:
+        for _ in range(count):
+            await breaker.failed(HOST)
+
+    async def pass_time(self, node: NodeUnderTest) -> None:
+        """Until the breaker is open no longer."""
+        await node.store.command("DEL", keys.rate(keys.partition_of(HOST), "callback-open", HOST))
+
+    async def test_four_failures_in_a_row_close_nothing(self, node: NodeUnderTest) -> None:
+        breaker = Breaker(node.store, self.LIMIT)
+        await self.fail(breaker, 4)
+        assert await wait(breaker) == 0
+        await breaker.succeeded(HOST)
+        await self.fail(breaker, 4)
+        assert await wait(breaker) == 0
+
+    async def test_the_fifth_opens_it_and_what_was_under_way_does_not_count(self, node: NodeUnderTest) -> None:
+        breaker = Breaker(node.store, self.LIMIT)
+        await self.fail(breaker, 8)
+        assert FIRST_OPEN_MS - 5000 < await wait(breaker) <= FIRST_OPEN_MS
+        assert await wait(breaker, "other.example") == 0
+
+    async def test_afterwards_one_call_finds_out_and_the_others_wait_for_it(self, node: NodeUnderTest) -> None:
+        breaker = Breaker(node.store, self.LIMIT)
+        await self.fail(breaker, 5)
+        await self.pass_time(node)
+        assert await wait(breaker) == 0
+        assert 0 < await wait(breaker) <= PROBE_MS
+        await breaker.succeeded(HOST)
+        assert await wait(breaker) == 0
+        assert await wait(breaker) == 0
+
+    async def test_it_stays_open_twice_as_long_each_time_up_to_half_an_hour(self, node: NodeUnderTest) -> None:
+        breaker = Breaker(node.store, self.LIMIT)
+        await self.fail(breaker, 4)
+        waits: list[int] = []
+        for _ in range(8):
+            assert await wait(breaker) == 0
+            await breaker.failed(HOST)
+            waits.append(await wait(breaker))
+            await self.pass_time(node)
+        expected = [min(FIRST_OPEN_MS * 2**n, LONGEST_OPEN_MS) for n in range(8)]
+        assert all(most - 5000 < wait <= most for wait, most in zip(waits, expected, strict=True))
+
+    async def test_a_host_that_had_its_share_waits(self, node: NodeUnderTest) -> None:
+        breaker = Breaker(node.store, Limit(2, 60))
+        assert [await wait(breaker) for _ in range(2)] == [0, 0]
+        assert 55_000 < await wait(breaker) <= 60_000
+
+
+class TestDelivery:
+    """What a worker makes of it."""
+
+    async def claimed(self, node: NodeUnderTest, url: str, **more: object) -> str:
+        """The id of a contract whose publisher is owed a callback."""
+        offer = {"publisher_id": "p", "title": "Translate a memo", "callback_url": url} | more
+        task = (await node.client.post("/api/v1/tasks", json=offer)).json()
+        await node.client.post(f"/api/v1/tasks/{task['id']}/claim", json={"assignee_id": "w"})
+        return task["id"]
+
+    async def idle(self, node: NodeUnderTest, task_id: str) -> bool:
+        """Whether nothing is under way about it; what is, is due."""
+        due = keys.callbacks_due(keys.partition_of_id(task_id))
+        names = await node.store.command("ZRANGE", due, 0, -1)
+        assert isinstance(names, list)
+        for name in names:
+            assert isinstance(name, bytes)
+            await node.store.command("ZADD", due, "XX", 0, name)
+        return not names
+
+    async def test_the_third_404_drops_the_message_whatever_else_was_answered(self, node: NodeUnderTest) -> None:
+        answers = [500, 404, 404, 500, 404, 204]
+        async with Receiver(PUBLIC, lambda n: answers[n]) as receiver, node.worker():
+            task_id = await self.claimed(node, receiver.url)
+            await receiver.until(1)
+            await until(lambda: self.idle(node, task_id))
+            assert receiver.requests == 5
+            assert await CallbackQueue(node.store, unpack).dead(keys.partition_of_id(task_id)) == []
+
+    async def test_after_a_410_nothing_that_was_on_its_way_is_sent(self, node: NodeUnderTest) -> None:
+        async with Receiver(PUBLIC, lambda _: 410) as receiver:
+            task_id = await self.claimed(node, receiver.url)
+            await node.client.post(f"/api/v1/tasks/{task_id}/transition", json={"actor_id": "w"})
+            await node.store.command("HDEL", keys.task(task_id), "callback_url")
+            async with node.worker():
+                await self.told(node, task_id)
+                await until(lambda: self.idle(node, task_id))
+            assert receiver.requests == 0
+
+    async def told(self, node: NodeUnderTest, task_id: str) -> None:
+        """Until the events have been read."""
+        stream = keys.events(keys.partition_of_id(task_id))
+
+        async def read() -> bool:
+            groups = await node.store.command("XINFO", "GROUPS", stream, key=stream)
+            assert isinstance(groups, list)
+            lags = {row[1]: row[-1] for row in groups if isinstance(row, list)}
+            return lags.get(b"hooks") == 0
+
+        await until(read)
+
+    async def test_a_lease_that_ends_is_told(self, node: NodeUnderTest) -> None:
+        async with Receiver(PUBLIC) as receiver:
+            task_id = await self.claimed(node, receiver.url, lease_seconds=30)
+            await node.store.command("HSET", keys.task(task_id), "lease_expires_at", 1)
+            await node.store.command("ZADD", keys.leases(keys.partition_of_id(task_id)), 1, task_id)
+            async with node.worker():
+                await receiver.until(2)
+            assert {message["type"] for _, message in receiver.messages} == {"task.claimed", "task.expired"}
+
+    async def test_a_message_that_cannot_be_made_ends_as_a_dead_letter_and_harms_no_other(
+        self, node: NodeUnderTest
+    ) -> None:
+        async with Receiver(PUBLIC) as receiver:
+            task_id = await self.claimed(node, receiver.url)
+            home = keys.partition_of_id(task_id)
+            message: dict[str, str | int | bytes] = {"url": receiver.url, "type": "task.claimed", "at": 1}
+            data = msgspec.json.encode({"task_id": task_id, "url": "x" * 20_000})
+            await CallbackQueue(node.store, unpack).enqueue(home, "big", "msg_1", 0, message | {"data": data})
+            async with node.worker():
+                await receiver.until(1)
+                await until(lambda: self.idle(node, task_id))
+            (letter,) = await CallbackQueue(node.store, unpack).dead(home)
+            assert (letter.id, letter.attempts) == ("msg_1", 7)

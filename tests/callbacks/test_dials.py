@@ -1,0 +1,103 @@
+"""What is dialled counts for its network, and a dial that fails for its address, whatever name led there: on Redis."""
+
+from ipaddress import ip_address
+
+import httpcore2
+import pytest
+
+from node.callbacks.addresses import Address
+from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, Breaker, Dials, NotNow
+from node.callbacks.guard import Guard
+from node.callbacks.lookup import NotLookedUp
+from node.callbacks.target import Policy
+from node.config import Limit
+from tests.callbacks.network import Dialler, FakeResolver, receiver, says
+from tests.support.node_under_test import NodeUnderTest
+
+POLICY = Policy.of("https://node.example")
+V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
+
+
+@pytest.fixture
+def breaker(node: NodeUnderTest) -> Breaker:
+    return Breaker(node.store, Limit(6, 60))
+
+
+async def dial(breaker: Breaker, dialler: Dialler, answer: str, site: str = "ann", port: int = 443) -> Exception | None:
+    """What came of a dial to a name with those addresses."""
+    resolver = FakeResolver(agent_example=answer)
+    guard = Guard(POLICY, resolver, site=site, dials=Dials(breaker), dialler=dialler)
+    try:
+        await guard.connect_tcp("agent.example", port)
+    except (NotNow, httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("addresses", "elsewhere"),
+    [
+        (["93.184.216.34", "93.184.216.35", "93.184.216.255"], "93.184.217.0"),
+        (["2606:2800:220:1::1", "2606:2800:220:1::2", "2606:2800:220:1:ffff::"], "2606:2800:220:2::1"),
+    ],
+)
+async def test_the_addresses_of_one_network_share_its_rate(
+    breaker: Breaker, addresses: list[str], elsewhere: str
+) -> None:
+    dialler = Dialler(dead=[*addresses, elsewhere])
+    for number in range(6):
+        await dial(breaker, dialler, addresses[number % 3], f"site {number}", port=1000 + number)
+    failure = await dial(breaker, dialler, addresses[0], "another site", port=443)
+    assert isinstance(failure, NotNow)
+    assert failure.wait_ms <= 60_000
+    assert len(dialler.dials) == 6
+    await dial(breaker, dialler, elsewhere)
+    assert dialler.dials[-1] == elsewhere
+
+
+async def test_of_a_network_s_rate_one_site_leaves_a_third_to_the_others(breaker: Breaker) -> None:
+    dialler = Dialler(dead=[V4])
+    for number in range(6):
+        await dial(breaker, dialler, V4, "greedy", port=1000 + number)
+    assert len(dialler.dials) == 5
+    assert not isinstance(await dial(breaker, dialler, V4, "modest", port=2000), NotNow)
+
+
+async def test_an_address_that_nobody_answers_at_is_left_alone_whatever_the_name(node: NodeUnderTest) -> None:
+    breaker = Breaker(node.store, Limit(0, 1))
+    dialler = Dialler(dead=[V4])
+    for _ in range(FAILURES):
+        assert isinstance(await dial(breaker, dialler, V4), httpcore2.ConnectError)
+    failure = await dial(breaker, dialler, V4, "another site")
+    assert isinstance(failure, NotNow)
+    assert FIRST_OPEN_MS - 5000 < failure.wait_ms <= FIRST_OPEN_MS
+    assert isinstance(await dial(breaker, dialler, V4, port=80), httpcore2.ConnectError)
+
+
+async def test_the_other_address_of_a_name_is_dialled_while_the_first_is_left_alone(node: NodeUnderTest) -> None:
+    breaker = Breaker(node.store, Limit(0, 1))
+    dialler = Dialler(dead=[V6], silent=[V4])
+    for _ in range(FAILURES):
+        await dial(breaker, dialler, V6)
+    assert isinstance(await dial(breaker, dialler, f"{V6}|{V4}"), httpcore2.ConnectTimeout)
+    assert dialler.dials == [V6] * FAILURES + [V4]
+
+
+async def test_a_connection_that_is_made_ends_the_failures_in_a_row(node: NodeUnderTest) -> None:
+    dials = Dials(Breaker(node.store, Limit(0, 1)))
+    async with receiver(says(b"")) as server:
+        guard = Guard(Policy(allow_private=True), FakeResolver(), dials=dials, dialler=Dialler())
+        for _ in range(2):
+            for _ in range(FAILURES - 1):
+                await dials.failed(ip_address("127.0.0.1"), server.port)
+            await (await guard.connect_tcp("127.0.0.1", server.port)).aclose()
+    assert await node.names("rate:*:callback-failures:*") == []
+
+
+async def test_a_name_that_this_node_could_not_look_up_is_dialled_later() -> None:
+    async def busy(host: str, client: str = "") -> list[Address]:
+        raise NotLookedUp(host)
+
+    guard = Guard(POLICY, busy, dialler=Dialler())
+    with pytest.raises(NotNow):
+        await guard.connect_tcp("agent.example", 443)

@@ -1,0 +1,131 @@
+"""What a machine says of a name: its hosts file, and a DNS server that is quick, slow, silent, broken or verbose."""
+
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from node.callbacks.lookup import MOST_ADDRESSES, Found, Lookup, NotLookedUp, NotResolved
+from tests.callbacks.dns_server import FAILS, SILENT, DnsServer
+
+V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
+
+
+async def addresses(lookup: Lookup, host: str) -> set[str]:
+    return {str(address) for address in (await lookup(host)).addresses}
+
+
+async def test_a_name_has_the_addresses_of_both_families_and_the_least_of_their_times(tmp_path: Path) -> None:
+    async with DnsServer({"agent.example": [f"300 A {V4}", f"60 AAAA {V6}"]}) as server:
+        lookup = server.lookup(tmp_path)
+        assert await addresses(lookup, "agent.example") == {V4, V6}
+        assert (await lookup("agent.example")).ttl == 60
+
+
+async def test_aliases_are_followed_and_their_times_count_too(tmp_path: Path) -> None:
+    aliases = {"agent.example": ["5 CNAME a.host.example"], "a.host.example": ["60 CNAME b.host.example"]}
+    async with DnsServer(aliases | {"b.host.example": [f"300 A {V4}"]}) as server:
+        assert await server.lookup(tmp_path)("agent.example") == Found([ip_address(V4)], 5)
+
+
+async def test_a_name_that_does_not_exist_or_has_no_address_is_not_resolved(tmp_path: Path) -> None:
+    async with DnsServer({"mail.example": ["60 MX 10 agent.example."]}) as server:
+        for name in ("agent.example", "mail.example", "a..b", f"{'a' * 64}.example"):
+            with pytest.raises(NotResolved, match="has no address") as failure:
+                await server.lookup(tmp_path)(name)
+            assert not isinstance(failure.value, NotLookedUp)
+
+
+async def test_a_name_whose_servers_are_broken_or_silent_is_not_resolved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.callbacks.lookup.LIFETIME", 0.2)
+    async with DnsServer({"broken.example": FAILS, "silent.example": SILENT}) as server:
+        for name in ("broken.example", "silent.example"):
+            with pytest.raises(NotResolved) as failure:
+                await server.lookup(tmp_path)(name)
+            assert not isinstance(failure.value, NotLookedUp)
+
+
+async def test_a_query_that_is_lost_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.callbacks.lookup.TRY", 0.1)
+    async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
+        server.to_lose = 2
+        assert await addresses(server.lookup(tmp_path), "agent.example") == {V4}
+        assert server.asked["agent.example"] > 2
+
+
+async def test_one_family_that_is_not_answered_does_not_hide_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some servers drop what they do not know, AAAA above all."""
+    monkeypatch.setattr("node.callbacks.lookup.LIFETIME", 0.3)
+    monkeypatch.setattr("node.callbacks.lookup.TRY", 0.3)
+    async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
+        server.to_lose = 1  # AAAA is asked for first
+        assert await addresses(server.lookup(tmp_path), "agent.example") == {V4}
+
+
+async def test_an_answer_too_long_for_a_datagram_is_fetched_over_tcp_and_only_its_beginning_is_taken(
+    tmp_path: Path,
+) -> None:
+    async with DnsServer({"agent.example": [f"60 A 192.0.2.{n}" for n in range(200)]}) as server:
+        found = await server.lookup(tmp_path)("agent.example")
+        assert len(found.addresses) == MOST_ADDRESSES
+
+
+async def test_a_machine_without_a_way_to_its_servers_learns_nothing_of_the_name(tmp_path: Path) -> None:
+    conf = tmp_path / "resolv.conf"
+    conf.write_text("nameserver 255.255.255.255\n")  # a datagram to it is not permitted
+    with pytest.raises(NotLookedUp):
+        await Lookup(hosts=tmp_path / "hosts", resolv_conf=conf)("agent.example")
+
+
+async def test_the_hosts_file_comes_before_the_dns_and_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
+        lookup = server.lookup(
+            tmp_path, hosts="10.0.0.1 other AGENT.example # a note\n10.0.0.2 agent.example\nrubbish\n"
+        )
+        assert await addresses(lookup, "agent.example") == {"10.0.0.1", "10.0.0.2"}
+        assert not server.asked
+        (tmp_path / "hosts").write_text("")
+        assert await addresses(lookup, "agent.example") == {V4}
+        (tmp_path / "hosts").unlink()
+        assert await addresses(lookup, "agent.example") == {V4}
+
+
+async def test_the_search_list_counts_as_resolv_conf_says(tmp_path: Path) -> None:
+    async with DnsServer({"hooks.corp.example": [f"60 A {V4}"], "a.b": [f"60 AAAA {V6}"]}) as server:
+        lookup = server.lookup(tmp_path, "search corp.example\n")
+        assert await addresses(lookup, "hooks") == {V4}
+        assert await addresses(lookup, "a.b") == {V6}
+        assert not server.asked["a.b.corp.example"]
+
+
+async def test_resolv_conf_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    async with DnsServer({"hooks.corp.example": [f"60 A {V4}"]}) as server:
+        lookup = server.lookup(tmp_path)
+        with pytest.raises(NotResolved):
+            await lookup("hooks")
+        (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\nsearch corp.example\n")
+        assert await addresses(lookup, "hooks") == {V4}
+
+
+@pytest.mark.parametrize("conf", [None, "", "nameserver rubbish\n"])
+async def test_where_resolv_conf_names_no_server_the_one_on_this_machine_is_asked(
+    tmp_path: Path, conf: str | None
+) -> None:
+    async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
+        path = tmp_path / "resolv.conf"
+        if conf is not None:
+            path.write_text(conf)
+        assert await addresses(Lookup(hosts=tmp_path / "hosts", resolv_conf=path, port=server.port), "agent.example")
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
+async def test_an_address_without_a_route_comes_last(tmp_path: Path) -> None:
+    # No datagram may be sent to the broadcast address: as good as no route, on any machine.
+    async with DnsServer({}) as server:
+        lookup = server.lookup(tmp_path, hosts="255.255.255.255 both v4\n::1 both\n")
+        assert [str(each) for each in (await lookup("both")).addresses] == ["::1", "255.255.255.255"]
+        assert await addresses(lookup, "v4") == {"255.255.255.255"}

@@ -1,0 +1,293 @@
+"""One attempt to deliver, against receivers that answer, and against ones that do not mean well."""
+
+import asyncio
+import datetime
+import gzip
+import ssl
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from node.callbacks.addresses import Address
+from node.callbacks.envelope import Envelope
+from node.callbacks.guard import MAX_READ
+from node.callbacks.lookup import NotLookedUp
+from node.callbacks.resolve import Resolver
+from node.callbacks.sender import (
+    Deadlines,
+    Delivered,
+    Failed,
+    Gone,
+    Later,
+    Outcome,
+    Refused,
+    Retry,
+    Sender,
+    Throttled,
+    Unreachable,
+    delay,
+    retry_after,
+)
+from node.callbacks.target import Policy, parse
+from node.sign.node_key import NodeKey
+from tests.callbacks.network import Answer, Dialler, FakeResolver, never, receiver, repeats, says, silence
+
+KEY = NodeKey.generate()
+PRIVATE = Policy.of("http://127.0.0.1:1", allow_private=True)
+POLICY = Policy.of("https://node.example")
+ENVELOPE = Envelope.of("evt_1", "board.reply", 1767225605_000, {"thread_id": "t"}, host="127.0.0.1")
+SHORT = Deadlines(resolve=0.5, connect=0.5, total=1.0)
+LONG = Deadlines()
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def sender(
+    policy: Policy,
+    dialler: Dialler,
+    resolver: Resolver | None = None,
+    *,
+    deadlines: Deadlines = LONG,
+    tls: ssl.SSLContext | None = None,
+) -> Sender:
+    return Sender(
+        KEY,
+        policy,
+        resolver or FakeResolver(),
+        public_url="https://node.example",
+        deadlines=deadlines,
+        tls=tls,
+        dialler=dialler,
+    )
+
+
+async def outcome_of(answer: Answer, deadlines: Deadlines) -> Outcome:
+    """What comes of one attempt; that it was one, and left nothing open, is checked for all."""
+    async with receiver(answer) as server:
+        dialler = Dialler()
+        target = parse(f"http://127.0.0.1:{server.port}/hook", PRIVATE)
+        async with asyncio.timeout(30):
+            outcome = await sender(PRIVATE, dialler, deadlines=deadlines).send(target, ENVELOPE)
+        assert dialler.dials == ["127.0.0.1"]
+        assert dialler.open == 0
+        assert dialler.bytes_read <= MAX_READ
+        assert len(server.heads) == 1
+        return outcome
+
+
+async def test_the_message_arrives_signed_and_says_who_sent_it():
+    async with receiver(says(OK + b"Content-Length: 0\r\n\r\n")) as server:
+        target = parse(f"http://127.0.0.1:{server.port}/hook?x=%2f", PRIVATE)
+        assert await sender(PRIVATE, Dialler()).send(target, ENVELOPE) == Delivered(200)
+    headers = server.headers()
+    assert server.heads[0].startswith(b"POST /hook?x=%2f HTTP/1.1\r\n")
+    assert server.bodies == [ENVELOPE.body]
+    assert headers["Host"] == f"127.0.0.1:{server.port}"
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Connection"] == "close"
+    assert headers["User-Agent"] == "relay-node-webhooks/1.0 (+https://node.example)"
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + server.bodies[0]
+    assert KEY.public.verifies(signed, b64decode(headers["webhook-signature"].removeprefix("v1a,")))
+
+
+def answers(status: str, *headers: str, body: bytes = b"") -> Answer:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return says("\r\n".join(lines).encode() + body)
+
+
+ANSWERS: dict[str, tuple[Answer, Outcome]] = {
+    "200": (answers("200 OK", body=b"thanks"), Delivered(200)),
+    "204": (answers("204 No Content"), Delivered(204)),
+    "299": (answers("299 Fine"), Delivered(299)),
+    "200 of HTTP/1.0 until the end": (says(b"HTTP/1.0 200 OK\r\n\r\nthanks"), Delivered(200)),
+    "200 after 103": (says(b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK + b"Content-Length: 0\r\n\r\n"), Delivered(200)),
+    "410": (answers("410 Gone"), Gone()),
+    "301": (answers("301 Moved", "Location: https://agent.example/"), Failed("answered 301", 301)),
+    "307 to the metadata service": (
+        answers("307 Temporary Redirect", "Location: http://169.254.169.254/latest/"),
+        Failed("answered 307", 307),
+    ),
+    "304": (answers("304 Not Modified"), Failed("answered 304", 304)),
+    "400": (answers("400 Bad Request"), Failed("answered 400", 400)),
+    "404": (answers("404 Not Found"), Failed("answered 404", 404)),
+    "429": (answers("429 Too Many Requests", "Retry-After: 120"), Throttled("answered 429", 120.0)),
+    "503 with no sensible time": (answers("503 Busy", "Retry-After: soon"), Retry("answered 503")),
+    "503 with an age": (answers("503 Busy", "Retry-After: 999999999999"), Retry("answered 503", 86400.0)),
+    "500": (answers("500 Oops"), Retry("answered 500")),
+    "599": (answers("599 What"), Retry("answered 599")),
+}
+
+
+@pytest.mark.parametrize(("answer", "outcome"), ANSWERS.values(), ids=ANSWERS)
+async def test_the_status_decides_and_nothing_is_followed(answer: Answer, outcome: Outcome):
+    assert await outcome_of(answer, LONG) == outcome
+
+
+BOMB = gzip.compress(bytes(64 * 1024 * 1024))
+
+HOSTILE: dict[str, tuple[Answer, type[Outcome]]] = {
+    "an endless body": (repeats(OK + b"\r\n", b"x" * 65536), Delivered),
+    "an endless chunked body": (
+        repeats(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1000\r\n" + b"x" * 4096 + b"\r\n"),
+        Delivered,
+    ),
+    "a dripping body": (repeats(OK + b"Content-Length: 1000000\r\n\r\n", b"x", pause=0.02), Delivered),
+    "a gzip bomb": (says(OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB) + BOMB), Delivered),
+    "a body that breaks off": (says(OK + b"Content-Length: 1000\r\n\r\nx"), Delivered),
+    "chunks that are none": (says(OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"), Delivered),
+    "endless headers": (repeats(OK, b"X-Header: " + b"x" * 1000 + b"\r\n"), Retry),
+    "one endless header": (repeats(OK + b"X-Header: ", b"x" * 4096), Retry),
+    "dripping headers": (repeats(OK, b"X: y\r\n", pause=0.02), Retry),
+    "endless 100 Continue": (repeats(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), Retry),
+    "dripping 100 Continue": (repeats(b"", b"HTTP/1.1 100 Continue\r\n\r\n", pause=0.02), Retry),
+    "an upgrade nobody asked for": (says(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"), Retry),
+    "silence": (silence, Retry),
+    "hanging up": (says(b""), Retry),
+    "half a status line": (says(b"HTTP/1.1 20"), Retry),
+    "garbage": (repeats(b"", bytes(range(256)) * 16), Retry),
+    "another protocol": (says(b"SSH-2.0-OpenSSH_9.6\r\n"), Retry),
+    "a status that is none": (says(b"HTTP/1.1 99 No\r\n\r\n"), Retry),
+    "two lengths": (says(OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nx"), Retry),
+    "a header with a line break": (says(OK + b"X: a\rb\r\nContent-Length: 0\r\n\r\n"), Retry),
+}
+
+
+@pytest.mark.parametrize(("answer", "kind"), HOSTILE.values(), ids=HOSTILE)
+async def test_a_hostile_receiver_costs_one_dial_and_little_time(answer: Answer, kind: type[Outcome]):
+    assert isinstance(await outcome_of(answer, SHORT), kind)
+
+
+async def test_a_name_whose_address_is_not_public_is_refused_undialled():
+    dialler = Dialler()
+    target = parse("https://agent.example/hook", POLICY)
+    resolver = FakeResolver(agent_example="93.184.216.34>127.0.0.1")
+    await resolver("agent.example")
+    assert isinstance(await sender(POLICY, dialler, resolver).send(target, ENVELOPE), Refused)
+    assert dialler.dials == []
+
+
+@pytest.mark.parametrize("resolver", [FakeResolver(), never], ids=["unknown", "hanging"])
+async def test_a_name_that_does_not_resolve_is_tried_again_later(resolver: Resolver):
+    dialler = Dialler()
+    target = parse("https://agent.example/hook", POLICY)
+    assert isinstance(await sender(POLICY, dialler, resolver, deadlines=SHORT).send(target, ENVELOPE), Retry)
+    assert dialler.dials == []
+
+
+async def test_a_port_where_nobody_listens_is_tried_again_later():
+    async with receiver(silence) as server:
+        target = parse(f"http://127.0.0.1:{server.port}/", PRIVATE)
+    assert isinstance(await sender(PRIVATE, Dialler()).send(target, ENVELOPE), Retry)
+
+
+def certificate(directory: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's TLS for `name`, and a client's that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    signed = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + datetime.timedelta(days=2))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, SHA256())
+    )
+    path = directory / "tls.pem"
+    path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        + signed.public_bytes(serialization.Encoding.PEM)
+    )
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(path)
+    return server, ssl.create_default_context(cafile=path)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("agent.example", Delivered), ("other.example", Retry)])
+async def test_tls_holds_the_certificate_against_the_name_though_a_number_is_dialled(
+    tmp_path: Path, name: str, kind: type[Outcome]
+):
+    tls, trusting = certificate(tmp_path, name)
+    async with receiver(says(OK + b"Content-Length: 0\r\n\r\n"), tls) as server:
+        dialler = Dialler()
+        target = parse(f"https://agent.example:{server.port}/", PRIVATE)
+        resolver = FakeResolver(agent_example="127.0.0.1")
+        outcome = await sender(PRIVATE, dialler, resolver, tls=trusting).send(target, ENVELOPE)
+    assert isinstance(outcome, kind)
+    assert dialler.dials == ["127.0.0.1"]
+    assert dialler.open == 0
+
+
+async def test_an_attempt_cut_off_during_the_handshake_leaves_no_connection():
+    hello = asyncio.Event()
+    hung_up = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        hello.set()
+        await reader.read()
+        hung_up.set()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+        target = parse(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", PRIVATE)
+        attempt = asyncio.create_task(sender(PRIVATE, Dialler()).send(target, ENVELOPE))
+        async with asyncio.timeout(30):
+            await hello.wait()
+            attempt.cancel()
+            await hung_up.wait()
+        await asyncio.gather(attempt, return_exceptions=True)
+        assert attempt.cancelled()
+
+
+async def test_a_receiver_that_never_shakes_hands_is_left():
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+        target = parse(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", PRIVATE)
+        assert isinstance(await sender(PRIVATE, Dialler(), deadlines=SHORT).send(target, ENVELOPE), Retry)
+
+
+def test_retry_after_is_seconds_or_a_date():
+    now = 1767225600.0  # 2026-01-01 00:00:00 UTC
+    assert retry_after("0", now) == 0
+    assert retry_after("120", now) == 120
+    assert retry_after("Thu, 01 Jan 2026 00:02:00 GMT", now) == 120
+    assert retry_after("Wed, 31 Dec 2025 23:00:00 GMT", now) == 0
+    assert retry_after("Fri, 01 Jan 2027 00:00:00 GMT", now) == 86400
+    for text in ("", "-1", "1.5", "soon", "٣", "Thu, 99 Foo 2026 00:00:00 GMT"):
+        assert retry_after(text, now) is None
+
+
+@pytest.mark.parametrize(("asked", "waits"), [(None, 60), (0, 60), (59, 60), (90, 90), (120, 120), (86400, 120)])
+def test_a_receiver_can_stretch_the_schedule_to_twice_its_length(asked: float | None, waits: float):
+    assert delay(60, asked) == waits
+
+
+async def test_only_what_nobody_took_the_connection_for_is_held_against_the_address(tmp_path: Path):
+    dialler = Dialler(dead=["127.0.0.2"])
+    nobody = parse("http://127.0.0.2:8080/", PRIVATE)
+    assert isinstance(await sender(PRIVATE, dialler).send(nobody, ENVELOPE), Unreachable)
+    tls, trusting = certificate(tmp_path, "other.example")
+    async with receiver(silence, tls) as server:
+        target = parse(f"https://agent.example:{server.port}/", PRIVATE)
+        resolver = FakeResolver(agent_example="127.0.0.1")
+        wrong_name = await sender(PRIVATE, Dialler(), resolver, tls=trusting).send(target, ENVELOPE)
+    unknown = await sender(PRIVATE, Dialler()).send(target, ENVELOPE)
+    for outcome in (wrong_name, unknown):
+        assert isinstance(outcome, Retry)
+        assert not isinstance(outcome, Unreachable)
+
+
+async def test_what_this_node_could_not_look_up_was_not_tried():
+    async def busy(host: str, client: str = "") -> list[Address]:
+        raise NotLookedUp(host)
+
+    target = parse("https://agent.example/hook", POLICY)
+    assert isinstance(await sender(POLICY, Dialler(), busy).send(target, ENVELOPE), Later)

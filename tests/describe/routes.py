@@ -1,0 +1,29 @@
+"""The route tables of the node, without a store behind them: for tests of what is made from the tables."""
+
+from typing import Any, cast
+
+from node.a2a.tasks_api import SharedTasksApi
+from node.artifacts.api import ArtifactsApi
+from node.board.api import BoardApi
+from node.feedback.api import FeedbackApi
+from node.observe.health import HealthApi
+from node.relay.api import RelayApi
+from node.sessions.api import SessionsApi
+from node.tasks.api import TasksApi
+from node.web.route import Route
+
+NOBODY = cast("Any", None)
+"""No route table asks its services anything."""
+
+
+def room_routes() -> list[Route]:
+    """The operations of the rooms."""
+    return [
+        *RelayApi(NOBODY, NOBODY).routes(),
+        *BoardApi(NOBODY, NOBODY, NOBODY).routes(),
+        *SharedTasksApi(NOBODY, NOBODY, TasksApi(NOBODY, NOBODY, NOBODY), NOBODY).routes(),
+        *SessionsApi(NOBODY, NOBODY).routes(),
+        *ArtifactsApi(NOBODY, NOBODY).routes(),
+        *FeedbackApi(NOBODY, NOBODY).routes(),
+        *HealthApi(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY).routes(),
+    ]

@@ -1,0 +1,88 @@
+"""The answers that the documents show look like those that the node gives."""
+
+from typing import Any, cast
+
+from tests.support.node_under_test import NodeUnderTest
+
+Json = dict[str, Any]
+MESSAGE = {"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}}
+OFFER = {"publisher_id": "report-desk", "title": "Summarise a report about solar panels", "lease_seconds": 900}
+
+
+def shape(value: Any) -> Any:
+    """What an answer says about its form: members, what is null, states, and who is who."""
+    if isinstance(value, dict):
+        members = cast("Json", value).items()
+        return {name: shape(member) for name, member in members if name not in {"description", "result_payload"}}
+    if isinstance(value, list):
+        return [shape(one) for one in cast("list[Any]", value)]
+    if isinstance(value, str):
+        told = value.isidentifier() and (value.islower() or value.startswith(("TASK_", "ROLE_")))
+        return value if told else "text"
+    return value if value is None else type(value).__name__
+
+
+async def shown(node: NodeUnderTest) -> dict[str, Json]:
+    """The example of each operation's answer, by method and path."""
+    paths = (await node.client.get("/openapi.json")).json()["paths"]
+    return {
+        f"{method.upper()} {path}": answer["content"]["application/json"]["example"]
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+        for status, answer in operation["responses"].items()
+        if status in {"200", "201"} and "example" in answer.get("content", {}).get("application/json", {})
+    }
+
+
+async def test_contracts_are_shown_as_they_are_answered(node: NodeUnderTest) -> None:
+    examples = await shown(node)
+
+    async def post(path: str, body: Json) -> Json:
+        answer = await node.client.post(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def same(operation: str, answer: Json) -> None:
+        assert shape(examples[operation]) == shape(answer), operation
+
+    task = await post("/api/v1/tasks", OFFER)
+    same("POST /api/v1/tasks", task)
+    same("GET /api/v1/tasks", (await node.client.get("/api/v1/tasks?status=offered")).json())
+    path = f"/api/v1/tasks/{task['id']}"
+    claim = await post(f"{path}/claim", {"assignee_id": "summary-agent"})
+    same("POST /api/v1/tasks/{id}/claim", claim)
+    held = {"claim_token": claim["claim_token"]}
+    same("POST /api/v1/tasks/{id}/extend", await post(f"{path}/extend", held))
+    same("POST /api/v1/tasks/{id}/release", await post(f"{path}/release", held))
+    held = {"claim_token": (await post(f"{path}/claim", {"assignee_id": "summary-agent"}))["claim_token"]}
+    same("POST /api/v1/tasks/{id}/transition", await post(f"{path}/transition", {"actor_id": "summary-agent"}))
+    same("POST /api/v1/tasks/{id}/complete", await post(f"{path}/complete", held))
+    same("GET /api/v1/tasks/{id}", (await node.client.get(path)).json())
+    other = await post("/api/v1/tasks", OFFER)
+    canceled = await post(f"/api/v1/tasks/{other['id']}/cancel", {"publisher_token": other["publisher_token"]})
+    same("POST /api/v1/tasks/{id}/cancel", canceled)
+
+
+async def test_a2a_answers_are_shown_as_they_are_given(node: NodeUnderTest) -> None:
+    examples = await shown(node)
+    sent = (await node.client.post("/api/v1/message:send", json=MESSAGE)).json()
+    assert shape(examples["POST /api/v1/message:send"]) == shape(sent)
+    offer = (await node.client.post("/api/v1/a2a/tasks", json=MESSAGE)).json()
+    assert shape(examples["POST /api/v1/a2a/tasks"]) == shape(offer)
+    body = {"metadata": {"publisherToken": offer["task"]["metadata"]["publisherToken"]}}
+    canceled = (await node.client.post(f"/api/v1/tasks/{offer['task']['id']}:cancel", json=body)).json()
+    assert shape(examples["POST /api/v1/tasks/{id}:cancel"]) == shape(canceled)
+
+
+async def test_who_takes_a_key_is_told_and_what_it_means_there(node: NodeUnderTest) -> None:
+    text = (await node.client.get("/llms-full.txt")).text
+    for operation in ("POST /api/v1/message:send", "POST /api/v1/a2a/tasks", "POST /api/v1/tasks/{id}/claim"):
+        section = text.partition(f"\n#### {operation}\n")[2].partition("\n####")[0]
+        assert "Takes Idempotency-Key." in section, operation
+    for operation in ("POST /api/v1/tasks", "POST /api/v1/tasks/{id}/claim"):
+        section = text.partition(f"\n#### {operation}\n")[2].partition("\n####")[0]
+        assert "- header `Idempotency-Key`: Keep it secret: " in section, operation
+    paths = (await node.client.get("/openapi.json")).json()["paths"]
+    for path in ("/api/v1/tasks", "/api/v1/tasks/{id}/claim"):
+        (key,) = (one for one in paths[path]["post"]["parameters"] if one.get("name") == "Idempotency-Key")
+        assert key["schema"] == {"type": "string", "minLength": 1, "maxLength": 255}

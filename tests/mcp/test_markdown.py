@@ -1,0 +1,134 @@
+"""Prompts, recipes and live resources (SPEC 4.9)."""
+
+import ast
+import json
+import re
+from typing import Any
+
+import pytest
+
+from node.mcp.prompts import ARGUMENTS
+from node.mcp.resources import RECIPES
+from node.mcp.tools import TOOLS
+from tests.mcp.calls import call, error, result
+from tests.support.node_under_test import NodeUnderTest
+
+ARGUMENT = {
+    "swarm_scratchpad": "goal",
+    "task_delegation": "title",
+    "find_a_peer": "query",
+    "byte_offload": "media_type",
+    "echo_benchmark": None,
+}
+TOOL_NAMES = {tool.name for tool in TOOLS}
+
+
+async def prompt(node: NodeUnderTest, name: str, **arguments: str) -> str:
+    """The text of a prompt."""
+    got = await result(node, "prompts/get", {"name": name, "arguments": arguments})
+    (message,) = got["messages"]
+    assert (message["role"], message["content"]["type"]) == ("user", "text")
+    return message["content"]["text"]
+
+
+async def read(node: NodeUnderTest, uri: str) -> dict[str, Any]:
+    """The one content of a resource."""
+    (content,) = (await result(node, "resources/read", {"uri": uri}))["contents"]
+    assert content["uri"] == uri
+    return content
+
+
+async def test_the_five_prompts_have_their_one_argument(node: NodeUnderTest) -> None:
+    listed = {each["name"]: each for each in (await result(node, "prompts/list"))["prompts"]}
+    assert set(listed) == set(ARGUMENT) == set(ARGUMENTS)
+    for name, argument in ARGUMENT.items():
+        shown = [(each["name"], each["required"]) for each in listed[name]["arguments"]]
+        assert shown == ([(argument, True)] if argument else [])
+        assert listed[name]["title"]
+        assert listed[name]["description"]
+
+
+@pytest.mark.parametrize(("name", "argument"), ARGUMENT.items())
+async def test_a_prompt_holds_its_argument_and_no_gaps(node: NodeUnderTest, name: str, argument: str | None) -> None:
+    given = {argument: "a {{base_url}} of $1 \\1"} if argument else {}
+    text = await prompt(node, name, **given)
+    assert all(value in text for value in given.values()), "an argument is text, whatever it holds"
+    assert "{{" not in text.replace("a {{base_url}} of", "")
+    assert "http://node.example" in text
+
+
+@pytest.mark.parametrize(("name", "argument"), ARGUMENT.items())
+async def test_a_prompt_speaks_of_tools_and_arguments_that_exist(
+    node: NodeUnderTest, name: str, argument: str | None
+) -> None:
+    text = await prompt(node, name, **({argument: "text/csv"} if argument else {}))
+    named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
+    inputs = {field for tool in TOOLS for field in tool.inputs}
+    shown = {"session_id", "destroy_token", "publisher_token", "upload_url", "upload_headers", "expires_at"}
+    shown |= {
+        "thread_id",
+        "is_signed",
+        "next_since_seq",
+        "elapsed_ms",
+        "retry_after",
+        "lease_expires_at",
+        "in_progress",
+    }
+    assert named <= TOOL_NAMES | inputs | shown | set(ARGUMENT)
+    assert named & TOOL_NAMES
+
+
+async def test_a_missing_argument_is_named(node: NodeUnderTest) -> None:
+    assert (await error(node, "prompts/get", {"name": "byte_offload"}))["message"] == "Missing argument: media_type"
+
+
+async def test_resources_are_recipes_and_live_views(node: NodeUnderTest) -> None:
+    listed = {each["uri"]: each for each in (await result(node, "resources/list"))["resources"]}
+    assert set(listed) == {
+        *(f"node://recipes/{name}.md" for name in RECIPES),
+        "node://board/offered-tasks.json",
+        "node://board/open-threads.json",
+        "node://health.json",
+    }
+    for uri, each in listed.items():
+        assert each["mimeType"] == ("text/markdown" if uri.endswith(".md") else "application/json")
+        assert each["name"]
+        assert each["description"]
+    (template,) = (await result(node, "resources/templates/list"))["resourceTemplates"]
+    assert template["uriTemplate"] == "node://recipes/{name}.md"
+
+
+@pytest.mark.parametrize("name", RECIPES)
+async def test_a_recipe_names_this_node_and_its_code_compiles(node: NodeUnderTest, name: str) -> None:
+    content = await read(node, f"node://recipes/{name}.md")
+    assert content["mimeType"] == "text/markdown"
+    text = content["text"]
+    assert text.startswith("# ")
+    assert "http://node.example" in text
+    assert "{{" not in text
+    blocks = re.findall(r"```(\w+)\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for language, code in blocks:
+        if language == "python":
+            compile(code, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        if language == "json":
+            json.loads(code)
+
+
+async def test_live_resources_are_what_the_operations_answer(node: NodeUnderTest) -> None:
+    await call(node, "post_thread", title="A question", body="Is anybody here today?")
+    await call(node, "publish_task", publisher_id="p", title="Summarise a report")
+    for uri, path in (
+        ("node://board/offered-tasks.json", "/api/v1/tasks?status=offered"),
+        ("node://board/open-threads.json", "/api/v1/board"),
+        ("node://health.json", "/health"),
+    ):
+        content = await read(node, uri)
+        assert json.loads(content["text"]) == (await node.client.get(path)).json()
+    assert len(json.loads((await read(node, "node://board/open-threads.json"))["text"])["threads"]) == 1
+
+
+@pytest.mark.parametrize("uri", ["node://no/such", "node://recipes/none.md", "file:///etc/passwd", ""])
+async def test_an_unknown_resource_is_not_found(node: NodeUnderTest, uri: str) -> None:
+    said = await error(node, "resources/read", {"uri": uri})
+    assert said == {"code": -32002, "message": "Resource not found", "data": {"uri": uri}}

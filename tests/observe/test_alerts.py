@@ -1,0 +1,124 @@
+"""The alert rules fire when they should and only then: judged by Prometheus' own `promtool`."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.nodes import ROOT
+
+RULES = ROOT / "deploy/prometheus/alerts.yml"
+ALERTS = re.findall(r"- alert: (\w+)", RULES.read_text())
+ACKS = 'relay_ack_seconds_bucket{le="%s"}'
+MINUTES = 30
+
+# For each alert, series by how they go when all is well and when it is not, a sample a minute. `a+bxn` begins at
+# a and grows by b, n times.
+Story = dict[str, tuple[str, str]]
+STORIES: dict[str, Story] = {
+    "RelayInstanceDown": {'up{job="relay-node"}': ("1x30", "0x30")},
+    "RelayStoreDown": {"relay_store_up": ("1x30", "0x30")},
+    "RelayProcessesGone": {'relay_processes{role="web"}': ("2x30", "0x30")},
+    "RelayProcessesRestart": {'relay_process_starts_total{role="web"}': ("2x30", "0+1x30")},
+    "RelayErrors": {
+        'relay_requests_total{status="2xx"}': ("0+1000x30", "0+1000x30"),
+        'relay_requests_total{status="5xx"}': ("0+1x30", "0+20x30"),
+    },
+    "RelayOverload": {'relay_refusals_total{code="node.overloaded"}': ("50x30", "0+600x30")},
+    "RelayBug": {'relay_refusals_total{code="server.bug"}': ("3x30", "0+1x30")},
+    "RelayAcknowledgementsSlow": {
+        ACKS % "0.02": ("0+999x30", "0+900x30"),
+        ACKS % "0.05": ("0+1000x30", "0+1000x30"),
+        ACKS % "+Inf": ("0+1000x30", "0+1000x30"),
+    },
+    "RelayEventLoopLate": {'relay_event_loop_lag_seconds{role="web"}': ("0.01x30", "0.4x30")},
+    "RelayStoreQueueFull": {
+        'relay_store_in_flight{role="web"}': ("100x30", "4000x30"),
+        'relay_store_in_flight_limit{role="web"}': ("4096x30", "4096x30"),
+    },
+    "RelayStoreReconnects": {'relay_store_reconnects_total{role="web"}': ("7x30", "0+5x30")},
+    "RelayRedisMemory": {
+        'relay_redis_memory_bytes{primary="0"}': ("70x30", "85x30"),
+        'relay_redis_memory_limit_bytes{primary="0"}': ("100x30", "100x30"),
+    },
+    "RelayRedisFull": {
+        'relay_redis_memory_bytes{primary="0"}': ("85x30", "97x30"),
+        'relay_redis_memory_limit_bytes{primary="0"}': ("100x30", "100x30"),
+    },
+    "RelayEventsLate": {'relay_events_oldest_seconds{group="index"}': ("2x30", "0+60x30")},
+    "RelaySearchByTextOnly": {"relay_search_by_meaning": ("1x30", "0x30")},
+    "RelaySearchQueueLong": {'relay_search_queue{queue="pending"}': ("10x30", "5000x30")},
+    "RelayCallbacksDead": {'relay_callbacks_total{outcome="dead"}': ("0+0.1x30", "0+2x30")},
+    "RelayArtifactsRejected": {
+        'relay_artifact_states_total{state="rejected"}': ("0+1x30", "0+5x30"),
+        'relay_artifact_states_total{state="available"}': ("0+5x30", "0+1x30"),
+    },
+}
+
+
+def promtool(folder: Path, tests: list[dict[str, Any]]) -> str:
+    """What is wrong, if anything; JSON is YAML."""
+    file = folder / "rules_test.yml"
+    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
+    ran = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)
+    return "" if ran.returncode == 0 else ran.stdout + ran.stderr
+
+
+def told(name: str, *, ill: bool) -> dict[str, Any]:
+    """A test of promtool: after half an hour of this story, the alert fires or does not."""
+    return {
+        "interval": "1m",
+        "input_series": [{"series": series, "values": values[ill]} for series, values in STORIES[name].items()],
+        "promql_expr_test": [
+            {
+                "expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)',
+                "eval_time": f"{MINUTES}m",
+                "exp_samples": [{"labels": "{}", "value": int(ill)}],
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize("file", ["prometheus.yml", "alerts.yml"])
+def test_prometheus_takes_the_files(file: str) -> None:
+    kind = "rules" if file == "alerts.yml" else "config"
+    ran = subprocess.run(
+        ["promtool", "check", kind, str(RULES.parent / file)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_every_alert_has_a_story() -> None:
+    assert sorted(ALERTS) == sorted(STORIES)
+
+
+def test_an_alert_fires_when_something_is_wrong_and_only_then(tmp_path: Path) -> None:
+    stories = [told(name, ill=ill) for name in ALERTS for ill in (False, True)]
+    assert promtool(tmp_path, stories) == ""
+
+
+def test_the_dashboard_is_provisioned_with_its_data_source() -> None:
+    board = json.loads((ROOT / "deploy/grafana/relay-node.json").read_text())
+    assert board["uid"] == "relay-node"
+    assert [variable["type"] for variable in board["templating"]["list"]] == ["datasource", "query"]
+    asked = [target for panel in board["panels"] for target in panel.get("targets", [])]
+    assert len(asked) > 20
+    assert {target["datasource"]["uid"] for target in asked} == {"${datasource}"}
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"]]
+    assert len(set(places)) == len(places)
+
+
+def test_prometheus_reads_every_expression_of_the_dashboard(tmp_path: Path) -> None:
+    board = json.loads((ROOT / "deploy/grafana/relay-node.json").read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
+    rules = [
+        {"record": f"expression:{number}", "expr": expr.replace("$__rate_interval", "1m").replace("$instance", ".*")}
+        for number, expr in enumerate(asked)
+    ]
+    file = tmp_path / "rules.yml"
+    file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    ran = subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr

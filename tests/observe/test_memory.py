@@ -1,0 +1,231 @@
+"""When memory or the totals run out, new sessions and threads are refused first, and all else goes on."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from node.config import Limit, Limits
+from node.observe.memory import Watch, memory_of
+from node.share.capacity import Capacity
+from node.share.cost import Alarm, refused_from
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.servers import RedisServer
+from tests.tasks.calls import act, offered
+
+FREE = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(100_000, 1)))
+MAXMEMORY = 96 * 2**20
+THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}
+MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Any:
+    """A server of its own with little memory."""
+    with RedisServer(tmp_path / "redis", "--maxmemory", str(MAXMEMORY), "--maxmemory-policy", "noeviction") as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def full_node(small: RedisServer) -> AsyncGenerator[NodeUnderTest]:
+    async with running(settings_for(small.url, limits=FREE)) as node:
+        yield node
+
+
+def fill(server: RedisServer, share: float) -> None:
+    """Let that share of the memory be in use."""
+    server.do("SET", "filling", "")
+    used = memory_of(_info(server)).used
+    missing = int(MAXMEMORY * share) - used
+    server.do("SETRANGE", "filling", missing, "x")
+
+
+def _info(server: RedisServer) -> bytes:
+    facts = server.info("memory")
+    return "\r\n".join(f"{name}:{value}" for name, value in facts.items()).encode()
+
+
+async def post(node: NodeUnderTest, path: str, body: Any) -> tuple[int, str | None]:
+    response = await node.client.post(path, json=body)
+    if response.status_code == 503:
+        assert int(response.headers["retry-after"]) > 0
+    return response.status_code, response.headers.get("x-error-code")
+
+
+async def health(node: NodeUnderTest) -> str:
+    return (await node.client.get("/health")).json()["memory"]
+
+
+async def test_new_sessions_and_threads_are_refused_first_and_taken_again(
+    full_node: NodeUnderTest, small: RedisServer
+) -> None:
+    node = full_node
+    session = (await node.client.post("/api/v1/sessions", json={})).json()
+    thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
+    task = await offered(node)
+    assert await health(node) == "ok"
+    fill(small, 0.82)
+
+    async def is_low() -> bool:
+        return await health(node) == "low"
+
+    await until(is_low)
+    refused = (503, "memory.low")
+    assert await post(node, "/api/v1/sessions", {}) == refused
+    assert await post(node, "/api/v1/board", THREAD) == refused
+    assert await post(node, "/api/v1/relay", {"message": "Who can read a long report?"}) == refused
+    line, reply = {"body": "a line"}, {"body": "I can do that for you"}
+    lines = f"/api/v1/sessions/{session['session_id']}/messages"
+    assert (await post(node, lines, line))[0] == 200
+    assert (await node.client.get(lines)).json()["next_since_seq"] == 1
+    assert (await post(node, f"/api/v1/board/{thread['id']}/replies", reply))[0] == 201
+    private = {"message": "Who can read a long report?", "public": False}
+    assert (await post(node, "/api/v1/relay", private))[0] == 200
+    assert (await post(node, "/api/v1/message:send", MESSAGE))[0] == 200
+    await offered(node)
+    claim = (await act(node, task, "claim", assignee_id="ann")).json()
+    assert (await act(node, task, "complete", claim_token=claim["claim_token"])).status_code == 200
+
+    fill(small, 0.92)
+
+    async def refuses_tasks() -> bool:
+        return (await post(node, "/api/v1/message:send", MESSAGE))[0] == 503
+
+    await until(refuses_tasks)
+    assert await post(node, "/api/v1/tasks", {"publisher_id": "p", "title": "Read a report"}) == refused
+    assert (await post(node, lines, line))[0] == 200
+
+    small.do("DEL", "filling")
+
+    async def is_ok() -> bool:
+        return await health(node) == "ok"
+
+    await until(is_ok)
+    assert (await post(node, "/api/v1/sessions", {}))[0] == 201
+    assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+
+
+async def test_the_alarm_does_not_flutter(full_node: NodeUnderTest, small: RedisServer) -> None:
+    capacity = Capacity()
+    watch = Watch(full_node.store, full_node.settings, capacity)
+    for share, stage in (
+        (0.78, Alarm.NEVER),
+        (0.82, Alarm.FIRST),
+        (0.77, Alarm.FIRST),
+        (0.92, Alarm.SECOND),
+        (0.87, Alarm.SECOND),
+        (0.96, Alarm.THIRD),
+        (0.92, Alarm.THIRD),
+        (0.72, Alarm.NEVER),
+    ):
+        small.do("DEL", "filling")
+        fill(small, share)
+        await watch.look()
+        assert set(capacity.refused) == set(refused_from(stage)), share
+
+
+@pytest.mark.parametrize(
+    ("info", "limit", "share"),
+    [
+        (b"used_memory:50\r\nmaxmemory:100\r\n", 0, 0.5),
+        (b"used_memory:50\r\nmaxmemory:0\r\n", 0, 0.0),
+        (b"used_memory:50\r\nmaxmemory:0\r\n", 200, 0.25),
+        (b"used_memory:50\r\nmaxmemory:100\r\nmem_not_counted_for_evict:30\r\n", 200, 0.2),
+    ],
+)
+def test_a_share_is_of_maxmemory_or_of_the_setting(info: bytes, limit: int, share: float) -> None:
+    assert memory_of(info, limit).share == share
+
+
+async def test_the_fullest_primary_counts(full_node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def everywhere(*_command: object) -> list[bytes]:
+        return [b"used_memory:1\r\nmaxmemory:100\r\n", b"used_memory:85\r\nmaxmemory:100\r\n"]
+
+    monkeypatch.setattr(full_node.store, "everywhere", everywhere)
+    capacity = Capacity()
+    await Watch(full_node.store, full_node.settings, capacity).look()
+    assert set(capacity.refused) == set(refused_from(Alarm.FIRST))
+
+
+async def test_totals_of_the_node_are_held(empty_redis: RedisServer) -> None:
+    settings = settings_for(empty_redis.url, limits=FREE, max_sessions=2, max_threads=1, max_tasks=1)
+    async with running(settings) as node:
+        for _ in range(2):
+            assert (await post(node, "/api/v1/sessions", {}))[0] == 201
+        assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+        await offered(node)
+        capacity = Capacity()
+        await Watch(node.store, settings, capacity).look()
+        assert capacity.refused == dict.fromkeys(("session", "thread", "task"), "node.full")
+        assert not capacity.is_low
+
+
+async def test_a_client_may_hold_so_many_sessions(empty_redis: RedisServer) -> None:
+    async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=2)) as node:
+        first = (await node.client.post("/api/v1/sessions", json={"ttl_seconds": 600})).json()
+        key = {"idempotency-key": "k"}
+        assert (await node.client.post("/api/v1/sessions", json={}, headers=key)).status_code == 201
+        response = await node.client.post("/api/v1/sessions", json={})
+        assert (response.status_code, response.headers["x-error-code"]) == (429, "quota.session")
+        assert 590 <= int(response.headers["retry-after"]) <= 600
+        assert (await node.client_at("203.0.113.8").post("/api/v1/sessions", json={})).status_code == 201
+        destroyed = {"destroy_token": first["destroy_token"]}
+        assert (await post(node, f"/api/v1/sessions/{first['session_id']}/destroy", destroyed))[0] == 200
+        assert (await post(node, "/api/v1/sessions", {}))[0] == 201
+
+
+async def test_a_session_that_is_asked_for_again_counts_once(empty_redis: RedisServer) -> None:
+    async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=3)) as node:
+        key = {"idempotency-key": "k"}
+        ids = [(await node.client.post("/api/v1/sessions", json={}, headers=key)).json()["session_id"] for _ in "1234"]
+        assert len(set(ids)) == 1
+        assert (await post(node, "/api/v1/sessions", {}))[0] == 201
+
+
+async def test_a_session_that_is_not_opened_does_not_count(empty_redis: RedisServer) -> None:
+    async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=1)) as node:
+        for _ in range(2):
+            assert (await post(node, "/api/v1/sessions", {"label": "two\nlines"}))[0] == 422
+        assert (await post(node, "/api/v1/sessions", {}))[0] == 201
+
+
+async def test_a_client_may_post_and_offer_so_much_a_day(empty_redis: RedisServer) -> None:
+    async with running(settings_for(empty_redis.url, limits=FREE, client_threads=1, client_tasks=1)) as node:
+        assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+        assert await post(node, "/api/v1/board", THREAD) == (429, "quota.board")
+        await offered(node)
+        assert await post(node, "/api/v1/tasks", {"publisher_id": "p", "title": "Read"}) == (429, "quota.task")
+
+
+@pytest.mark.parametrize(
+    ("refused", "headers"),
+    [
+        ({"body": " "}, {}),
+        ({"body": "¿Quién puede ayudarme?"}, {}),
+        ({}, {"idempotency-key": ""}),
+        ({}, {"signature-input": "nonsense"}),
+        ({"body": "Is this another one?"}, {"idempotency-key": "first"}),
+        ({"callback_url": "http://127.0.0.1/"}, {}),
+    ],
+)
+async def test_a_thread_that_is_not_posted_does_not_count(
+    empty_redis: RedisServer, refused: dict[str, str], headers: dict[str, str]
+) -> None:
+    async with running(settings_for(empty_redis.url, limits=FREE, client_threads=2)) as node:
+        key = {"idempotency-key": "first"}
+        assert (await node.client.post("/api/v1/board", json=THREAD, headers=key)).status_code == 201
+        for _ in range(2):
+            response = await node.client.post("/api/v1/board", json=THREAD | refused, headers=headers)
+            assert response.status_code in {400, 422}, response.text
+        assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+        assert await post(node, "/api/v1/board", THREAD) == (429, "quota.board")
+
+
+async def test_a_thread_that_is_asked_for_again_counts_once(empty_redis: RedisServer) -> None:
+    async with running(settings_for(empty_redis.url, limits=FREE, client_threads=2)) as node:
+        key = {"idempotency-key": "k"}
+        ids = [(await node.client.post("/api/v1/board", json=THREAD, headers=key)).json()["id"] for _ in "123"]
+        assert len(set(ids)) == 1
+        assert (await post(node, "/api/v1/board", THREAD))[0] == 201

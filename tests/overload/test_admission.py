@@ -1,0 +1,172 @@
+"""Overload: when it begins, how many are let in, when it is over. Time is told, not measured."""
+
+from collections import deque
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from structlog.testing import capture_logs
+
+from node.overload.admission import CROWD, INTERVAL, LEAST, PATIENCE, QUIET, TARGET, Admission
+
+LOOK = 0.02
+SLOW = 10 * TARGET
+MANY = 10 * CROWD
+
+
+def overloaded() -> Admission:
+    """One that has just found that it is, at time INTERVAL."""
+    admission = Admission()
+    admission.look(0.0, SLOW, MANY)
+    admission.look(INTERVAL, SLOW, MANY)
+    assert admission.limit is not None
+    return admission
+
+
+def test_a_quick_node_takes_all_that_come() -> None:
+    admission = Admission()
+    for step in range(100):
+        admission.look(step * LOOK, TARGET, 100_000)
+    assert admission.limit is None
+
+
+def test_delay_that_stays_is_overload() -> None:
+    admission = Admission()
+    admission.look(0.0, SLOW, MANY)
+    admission.look(INTERVAL - 0.001, SLOW, MANY)
+    assert admission.limit is None
+    admission.look(INTERVAL, SLOW, MANY)
+    assert admission.limit == MANY * TARGET / SLOW
+
+
+def test_delay_that_passes_is_none() -> None:
+    admission = Admission()
+    for step in range(100):
+        admission.look(step * LOOK, SLOW if step % 4 else TARGET, MANY)
+    assert admission.limit is None
+
+
+def test_a_burst_that_drains_is_none() -> None:
+    admission = Admission()
+    working = 1000.0
+    for step in range(50):
+        admission.look(step * LOOK, SLOW, round(working))
+        working *= 0.9
+    assert admission.limit is None
+
+
+def test_few_clients_of_a_slow_store_are_none() -> None:
+    admission = Admission()
+    for step in range(100):
+        admission.look(step * LOOK, 1.0, CROWD)
+    assert admission.limit is None
+
+
+def test_the_limit_follows_the_delay_and_stops_at_the_least() -> None:
+    admission = overloaded()
+    admission.limit = 1000
+    admission.refused_early += 1
+    admission.look(1.0, 1.25 * TARGET, MANY)
+    assert admission.limit == 800
+    admission.look(1.02, TARGET / 2, MANY)
+    assert admission.limit == 881
+    for step in range(20):
+        admission.refused_early += 1
+        admission.look(1.04 + step * LOOK, SLOW, MANY)
+    assert admission.limit == LEAST
+
+
+def test_it_is_over_when_nobody_has_been_refused_for_a_while() -> None:
+    admission = overloaded()
+    admission.refused_early += 1
+    admission.look(1.0, TARGET, MANY)
+    admission.look(1.0 + QUIET - 0.001, TARGET, MANY)
+    assert admission.limit is not None
+    with capture_logs() as logs:
+        admission.look(1.0 + QUIET, TARGET, MANY)
+    assert admission.limit is None
+    assert [(line["event"], line["refused"]) for line in logs] == [("overload over", 1)]
+
+
+def test_patience_ends_only_when_others_are_turned_away() -> None:
+    admission = Admission()
+    admission.refused_early = admission.refused_late = 5
+    assert not admission.impatient
+    admission.look(0.0, SLOW, MANY)
+    admission.look(INTERVAL, SLOW, MANY)
+    assert not admission.impatient
+    admission.refused_early += 1
+    assert admission.impatient
+
+
+class Lives(RuleBasedStateMachine):
+    """Any sequence of looks and refusals."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.admission = Admission()
+        self.now = 0.0
+        self.quick = self.refusal = 0.0
+
+    @rule(after=st.floats(0.001, 0.5), delay=st.floats(0, 5), working=st.integers(0, 5000), refused=st.integers(0, 3))
+    def look(self, after: float, delay: float, working: int, refused: int) -> None:
+        self.now += after
+        was = self.admission.limit
+        if was is not None:
+            self.admission.refused_early += refused
+            if refused:
+                self.refusal = self.now
+        elif delay <= TARGET:
+            self.quick = self.now
+        self.admission.look(self.now, delay, working)
+        limit = self.admission.limit
+        if was is None and limit is not None:
+            assert self.now - self.quick >= INTERVAL
+            assert working > CROWD
+            self.refusal = self.now
+        if was is not None:
+            assert (limit is None) == (self.now - self.refusal >= QUIET)
+            assert limit is None or delay <= TARGET or limit <= max(LEAST, was)
+        if limit is None:
+            self.quick = self.now if was is not None else self.quick
+
+    @invariant()
+    def lets_some_in(self) -> None:
+        assert self.admission.limit is None or self.admission.limit >= LEAST
+
+
+Lives.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
+TestLives = Lives.TestCase
+
+
+def test_at_twice_capacity_what_is_let_in_is_served_soon_and_little_capacity_is_lost() -> None:
+    """A server of 4,000 a second that works on what it has let in, one after the other, while 8,000 a second come."""
+    admission = Admission()
+    capacity, factor, seconds, refusal = 4000, 2, 10.0, 0.2  # a refusal costs that part of an answer
+    queue: deque[float] = deque()
+    waits: list[float] = []
+    now = come = looked = 0.0
+    while now < seconds:
+        while come <= now:
+            if admission.limit is not None and len(queue) >= admission.limit:
+                admission.refused_early += 1
+                now += refusal / capacity
+            else:
+                queue.append(come)
+            come += 1 / (factor * capacity)
+        if now - looked >= LOOK:
+            looked = now
+            admission.look(now, now - queue[0] if queue else 0.0, len(queue))
+        while admission.impatient and queue and now - queue[0] > PATIENCE:
+            queue.popleft()
+            admission.refused_late += 1
+            now += refusal / capacity
+        if queue:
+            came = queue.pop() if now - queue[0] > PATIENCE and len(queue) > CROWD else queue.popleft()
+            now += 1 / capacity
+            waits.append(now - came)
+        else:
+            now = come
+    waits.sort()
+    assert waits[int(0.99 * len(waits))] < 0.05
+    assert len(waits) > 0.6 * capacity * seconds

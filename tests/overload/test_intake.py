@@ -1,0 +1,304 @@
+"""The door between Granian's threads and the event loop."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextvars import copy_context
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from node.overload import intake
+from node.overload.admission import CROWD, INTERVAL, PATIENCE, Admission
+from node.overload.intake import AT_ONCE, STORE_CALLS, YOUNG, Intake, Schedule
+from node.web.deadline import Deadlines
+from node.web.http import FIRST, JSON_TYPE, Request, Response
+from tests.support.servers import eventually
+
+RELAY = "/api/v1/relay"
+
+
+class Protocol:
+    """Granian's side of one request: what was sent, in effect at once."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.body: asyncio.Future[dict[str, Any]] | None = None
+
+    def receive(self) -> "asyncio.Future[dict[str, Any]]":
+        assert self.body is None, "asked twice"
+        self.body = asyncio.get_running_loop().create_future()
+        return self.body
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        return dict(self.sent[0]["headers"])
+
+
+class Watcher:
+    """A request as Granian hands it over."""
+
+    def __init__(self, path: str = RELAY, method: str = "POST") -> None:
+        self.scope: dict[str, Any] = {"path": path, "method": method, "headers": [(b"host", b"node.example")]}
+        self.proto = Protocol()
+        self.task: asyncio.Task[None] | None = None
+
+    def taskref(self, task: asyncio.Task[None]) -> None:
+        self.task = task
+
+    @property
+    def refused(self) -> bool:
+        return [message.get("status") for message in self.proto.sent] == [503, None]
+
+
+class Door:
+    """An intake with a clock that is set, and requests that end when they are told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.store: tuple[int, int] = (0, 0)
+        self.admission = Admission()
+        self.asked = 0
+        self.intake = Intake(self.admission, self.store_load, lambda: self.now)
+        self.end = asyncio.Event()
+        self.begun: list[Watcher] = []
+        self.schedule: Schedule = self.intake.scheduler(asyncio.get_running_loop(), copy_context(), self.serve)
+
+    def store_load(self) -> tuple[int, int]:
+        self.asked += 1
+        return self.store
+
+    async def serve(self, watcher: Watcher) -> None:
+        self.begun.append(watcher)
+        await self.end.wait()
+
+    def come(self, count: int = 1, path: str = RELAY) -> list[Watcher]:
+        watchers = [Watcher(path) for _ in range(count)]
+        for watcher in watchers:
+            self.schedule(watcher)
+        return watchers
+
+    def overload(self, limit: int) -> None:
+        """What a look finds when delay has stayed."""
+        self.admission.look(0.0, 1.0, 10 * CROWD)
+        self.admission.look(INTERVAL, 1.0, 10 * CROWD)
+        self.admission.limit = limit
+
+
+@pytest.fixture
+async def door() -> AsyncGenerator[Door]:
+    """A door whose requests all end with the test."""
+    opened = Door()
+    yield opened
+    opened.end.set()
+    opened.store = (0, 0)
+    await eventually(lambda: all(watcher.task is not None and watcher.task.done() for watcher in opened.begun))
+
+
+async def test_a_request_is_served_and_counts_until_it_ends(door: Door) -> None:
+    [watcher] = door.come()
+    assert door.intake.working == 1
+    await eventually(lambda: door.begun == [watcher])
+    assert door.intake.working == 1
+    door.end.set()
+    await eventually(lambda: door.intake.working == 0)
+    assert watcher.proto.sent == []
+
+
+async def test_beyond_the_limit_it_is_refused_before_anything_is_begun(door: Door) -> None:
+    door.overload(limit=2)
+    let_in = door.come(2)
+    [watcher] = door.come()
+    assert watcher.refused
+    start, body = watcher.proto.sent
+    assert body["body"] == (b'{"error":"More requests come than the node can answer in time; wait for Retry-After."}')
+    headers = watcher.proto.headers
+    assert len(start["headers"]) == len(headers)
+    assert headers.pop(b"x-request-id")
+    assert headers == {
+        b"content-type": b"application/json",
+        b"x-error-code": b"node.overloaded",
+        b"link": b'</llms-full.txt#errors>; rel="help"',
+        b"retry-after": b"1",
+        b"x-content-type-options": b"nosniff",
+        b"access-control-allow-origin": b"*",
+        b"content-length": str(len(body["body"])).encode(),
+    }
+    await eventually(lambda: door.begun == let_in)
+    assert (door.admission.refused_early, door.admission.refused_late) == (1, 0)
+
+
+async def test_a_refusal_tells_pages_only_what_the_node_tells_them() -> None:
+    door = Intake(Admission(), lambda: (0, 0), cors=((b"vary", b"Origin"),))
+    door.admission.limit = 0
+    watcher = Watcher()
+
+    async def serve(_: Any) -> None:
+        pytest.fail("it was let in")
+
+    door.scheduler(asyncio.get_running_loop(), copy_context(), serve)(watcher)
+    assert watcher.refused
+    assert watcher.proto.headers[b"vary"] == b"Origin"
+    assert b"access-control-allow-origin" not in watcher.proto.headers
+
+
+async def test_each_refusal_has_an_id_of_its_own(door: Door) -> None:
+    door.overload(limit=0)
+    watchers = door.come(3)
+    assert len({watcher.proto.headers[b"x-request-id"] for watcher in watchers}) == 3
+
+
+async def test_health_is_always_answered(door: Door) -> None:
+    door.overload(limit=0)
+    watchers = door.come(3, "/health")
+    assert door.come()[0].refused
+    door.now += 2 * PATIENCE
+    await eventually(lambda: len(door.begun) == 3)
+    assert set(door.begun) == set(watchers)
+
+
+async def test_a_protocol_has_errors_of_its_own(door: Door) -> None:
+    door.intake.answer_as({"/api/v1/mcp": Response(503, b"busy", (JSON_TYPE, (b"retry-after", b"1")))})
+    door.overload(limit=0)
+    [mcp], [relay] = door.come(1, "/api/v1/mcp"), door.come()
+    assert mcp.proto.sent[1]["body"] == b"busy"
+    assert b"node.overloaded" not in mcp.proto.headers.values()
+    assert b"node.overloaded" in relay.proto.headers.values()
+
+
+async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request(door: Door) -> None:
+    [post] = door.come()
+    assert post.scope[FIRST] is post.proto.body
+    await eventually(lambda: door.begun == [post])
+    assert post.proto.body is not None
+    assert not post.proto.body.done()
+    door.end.set()
+    await eventually(post.proto.body.cancelled)
+
+
+async def test_of_what_has_no_body_or_asks_first_or_is_refused_none_is_asked_for(door: Door) -> None:
+    get, careful = Watcher(method="GET"), Watcher()
+    careful.scope["headers"].append((b"expect", b"100-Continue"))
+    door.schedule(get)
+    door.schedule(careful)
+    door.overload(limit=2)
+    [refused] = door.come()
+    assert refused.refused
+    assert get.proto.body is careful.proto.body is refused.proto.body is None
+    door.end.set()
+    await eventually(lambda: door.intake.working == 0)
+
+
+async def test_while_others_are_turned_away_who_waited_too_long_is_too(door: Door) -> None:
+    waiting = door.come(3)
+    door.overload(limit=3)
+    assert door.come()[0].refused
+    door.now += 2 * PATIENCE
+    await eventually(lambda: door.intake.working == 0)
+    assert all(watcher.refused for watcher in waiting)
+    assert all(watcher.proto.body is not None and watcher.proto.body.cancelled() for watcher in waiting)
+    assert door.begun == []
+    assert door.admission.refused_late == 3
+
+
+async def test_a_burst_is_served_whole_newest_first_once_it_is_late(door: Door) -> None:
+    burst = door.come(CROWD + 1)
+    door.now += 2 * PATIENCE
+    await eventually(lambda: len(door.begun) == CROWD + 1)
+    assert door.begun == burst[::-1]
+    assert door.admission.refused == 0
+
+
+async def test_few_are_served_in_their_order_however_late(door: Door) -> None:
+    few = door.come(CROWD)
+    door.now += 2 * PATIENCE
+    await eventually(lambda: len(door.begun) == CROWD)
+    assert door.begun == few
+
+
+async def test_no_turn_of_the_loop_begins_more_than_a_few(door: Door) -> None:
+    door.come(2 * AT_ONCE)
+    await asyncio.sleep(0)  # they are begun
+    await asyncio.sleep(0)  # and take their first step
+    assert len(door.begun) == AT_ONCE
+
+
+async def test_while_the_store_is_busy_requests_wait_at_the_door(door: Door) -> None:
+    door.store = (STORE_CALLS, 0)
+    door.come(3)
+    await eventually(lambda: door.asked > 5)
+    assert door.begun == []
+    assert door.intake.working == 3
+    door.store = (0, STORE_CALLS)
+    await eventually(lambda: len(door.begun) == 3)
+
+
+async def test_health_does_not_wait_for_a_store_that_stalls(door: Door) -> None:
+    """Who asks whether the node is well got no answer just then, unless requests were refused already."""
+    door.store = (STORE_CALLS, 0)
+    door.come(3)
+    watchers = [*door.come(1, "/health"), *door.come(1, "/ready")]
+    await eventually(lambda: len(door.begun) == 2)
+    assert door.begun == watchers
+
+
+async def test_what_is_old_is_no_work(door: Door) -> None:
+    door.come(5)
+    await eventually(lambda: len(door.begun) == 5)
+    door.now += YOUNG
+    first = door.intake.generation
+    await eventually(lambda: door.intake.generation is not first)
+    assert door.intake.working == 5
+    door.now += YOUNG
+    await eventually(lambda: door.intake.working == 0)
+    door.end.set()
+    await eventually(lambda: all(watcher.task and watcher.task.done() for watcher in door.begun))
+    assert door.intake.working == 0
+
+
+async def test_a_store_that_does_not_answer_is_delay(door: Door) -> None:
+    door.come(CROWD + 1)
+    await eventually(lambda: len(door.begun) == CROWD + 1)
+    door.store = (CROWD + 1, 7)
+    while door.admission.limit is None:
+        door.now += INTERVAL / 4
+        door.come(1)
+        await asyncio.sleep(0.005)
+    assert door.come()[0].refused
+
+
+def test_granian_has_the_place_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    futures = import_module("granian._futures")
+    monkeypatch.setattr(futures, intake.SCHEDULER, getattr(futures, intake.SCHEDULER))
+    door = Intake(Admission(), lambda: (0, 0))
+    assert intake.install(door)
+    assert getattr(futures, intake.SCHEDULER) == door.scheduler
+
+
+def test_a_granian_built_otherwise_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(import_module("granian._futures"), intake.SCHEDULER)
+    assert not intake.install(Intake(Admission(), lambda: (0, 0)))
+
+
+async def test_who_is_held_for_news_or_sends_slowly_is_no_work(door: Door) -> None:
+    [watcher] = door.come()
+    await eventually(lambda: door.begun == [watcher])
+    news = asyncio.Event()
+    more: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    scope: dict[str, Any] = {**watcher.scope, "headers": []}
+    del scope[FIRST]
+    request = Request(scope, more.get, "", "", Deadlines())
+    body = asyncio.ensure_future(request.body())
+    more.put_nowait({"type": "http.request", "body": b"a", "more_body": True})
+    await eventually(lambda: door.intake.working == 0)
+    more.put_nowait({"type": "http.request", "body": b"b", "more_body": False})
+    assert await body == b"ab"
+    assert door.intake.working == 1
+    held = asyncio.ensure_future(request.held(30.0, news.wait()))
+    await eventually(lambda: door.intake.working == 0)
+    news.set()
+    assert await held
+    assert door.intake.working == 1

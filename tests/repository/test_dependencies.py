@@ -1,0 +1,147 @@
+"""What the node is built from: pinned, within the declared ranges, from no particular host, under known licences."""
+
+import importlib.metadata
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from tests.repository.audit import verdict
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PINS = {
+    canonicalize_name(name): Version(version)
+    for name, version in (line.split("==") for line in (ROOT / "constraints.txt").read_text().split())
+}
+HASHED = (ROOT / "requirements.txt", ROOT / "requirements-build.txt")
+_PIN = re.compile(
+    r"^([a-z0-9-]+)==(\S+)(?: ; (.+?))? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
+)
+UNPINNED = ("peers", "audit", "pins")
+"""Groups of which the newest is wanted; nothing of them runs with the node."""
+
+BRING_ALONG = ("pip", "setuptools", "wheel")
+"""What an environment has before anything is installed."""
+
+PERMISSIVE = re.compile(r"\b(?:MIT|BSD|Apache|ISC|MPL|PSF|Python Software|Mozilla|Zlib|0BSD|CC0)", re.IGNORECASE)
+COPYLEFT = re.compile(r"\b(?:A?GPL|GNU|SSPL|Commons Clause|BUSL)", re.IGNORECASE)
+
+
+def declared() -> list[Requirement]:
+    """What is asked for by name: by the node, its extras, its tests and its benchmarks."""
+    groups = [one for name, one in PROJECT["dependency-groups"].items() if name not in UNPINNED]
+    return [*needed_to_run(), *(Requirement(one) for group in groups for one in group if isinstance(one, str))]
+
+
+def needed_to_run() -> list[Requirement]:
+    """Of those, what the node and its extras import."""
+    project = PROJECT["project"]
+    lists: list[list[str]] = [project["dependencies"], *project["optional-dependencies"].values()]
+    return [Requirement(one) for some in lists for one in some]
+
+
+def behind(wanted: list[Requirement]) -> Iterator[importlib.metadata.Distribution]:
+    """The installed packages that those requirements lead to."""
+    seen: set[str] = set()
+    while wanted:
+        asked = wanted.pop()
+        name = canonicalize_name(asked.name)
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            found = distribution(asked.name)
+        except PackageNotFoundError:  # for another platform, or of an extra that is not installed
+            continue
+        yield found
+        for line in found.requires or []:
+            needed = Requirement(line)
+            extras = asked.extras or {""}
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                wanted.append(needed)
+
+
+@pytest.mark.parametrize("wanted", declared(), ids=str)
+def test_what_is_declared_is_pinned_to_a_version_in_its_range(wanted: Requirement) -> None:
+    assert wanted.specifier.contains(PINS[canonicalize_name(wanted.name)])
+
+
+def test_whatever_those_bring_along_is_pinned_too() -> None:
+    names = {canonicalize_name(one.metadata["Name"]) for one in behind(declared())}
+    assert names - PINS.keys() - set(BRING_ALONG) == set()
+
+
+def test_what_is_installed_is_what_is_pinned() -> None:
+    found = {canonicalize_name(one.metadata["Name"]): Version(one.version) for one in behind(declared())}
+    drifted = {name for name, version in found.items() if name in PINS and Version(version.public) != PINS[name]}
+    assert drifted == set()
+
+
+@pytest.mark.parametrize("file", HASHED, ids=lambda file: file.name)
+def test_the_hashes_are_of_the_pinned_versions(file: Path) -> None:
+    text = file.read_text()
+    found = _PIN.findall(text)
+    # Nothing stands beside them: no address, no option, no package without a hash.
+    rest = [line for line in _PIN.sub("", text).splitlines() if not line.startswith("#")]
+    assert rest == []
+    assert len(found) > 4
+    for name, version, _, _ in found:
+        if name in PINS:  # others are for platforms on which the tests do not run
+            assert Version(version) == PINS[canonicalize_name(name)], name
+
+
+def test_all_that_the_image_installs_has_a_hash_but_torch() -> None:
+    """A package of the same version from another index, or changed at the same one, is not installed."""
+    hashed = {name for name, _, _, _ in _PIN.findall(HASHED[0].read_text())}
+    extras = PROJECT["project"]["optional-dependencies"]
+    image = [*PROJECT["project"]["dependencies"], *extras["embedded"], *extras["worker"]]
+    installed = {canonicalize_name(one.metadata["Name"]) for one in behind([Requirement(one) for one in image])}
+    assert installed - hashed - set(BRING_ALONG) == {"torch"}
+    assert "torch" not in hashed
+
+
+def test_what_the_node_runs_with_is_under_a_permissive_licence() -> None:
+    odd: list[str] = []
+    for one in behind(needed_to_run()):
+        told: dict[str, Any] = one.metadata.json
+        classifiers = [line for line in told.get("classifier", []) if line.startswith("License")]
+        licence = " ".join([told.get("license_expression", ""), told.get("license", "")[:200], *classifiers])
+        if not PERMISSIVE.search(licence) or COPYLEFT.search(licence):
+            odd.append(f"{told['name']}: {licence}")
+    assert odd == []
+
+
+def test_no_file_of_the_build_names_a_host_to_fetch_from() -> None:
+    files = [ROOT / "Makefile", ROOT / "constraints.txt", ROOT / "pyproject.toml", *HASHED, *ROOT.glob(".ci/*")]
+    files += [*ROOT.glob("tests/*/js/package.json"), *ROOT.glob("tests/*/js/.npmrc")]
+    named = [
+        f"{file.name}: {line}"
+        for file in files
+        for line in file.read_text().splitlines()
+        if re.search(r"https?://|index-url|find-links|trusted-host|registry\s*=", line) and "127.0.0.1" not in line
+    ]
+    assert named == []
+
+
+def test_javascript_packages_are_pinned_to_one_version() -> None:
+    for file in ROOT.glob("tests/*/js/package.json"):
+        for name, version in re.findall(r'"([@\w/.-]+)": "([^"]+)"', file.read_text().partition('"dependencies"')[2]):
+            assert re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", version), (file, name)
+
+
+def test_an_audit_says_what_it_could_not_look_up() -> None:
+    assert verdict([([], []), ([], [])]) == (0, "No known vulnerabilities.")
+    status, told = verdict([([], ["litestar"]), ([], ["the packages of js"])])
+    assert status == 2
+    assert "NOT AUDITED: litestar, the packages of js" in told
+    status, told = verdict([(["a 1.0: PYSEC-1, fixed in 1.1"], ["b"])])
+    assert status == 1
+    assert "VULNERABLE a 1.0: PYSEC-1" in told

@@ -1,0 +1,133 @@
+"""Imports run one way: api, service, store, node.store, lua (DESIGN 3)."""
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NODE = ROOT / "node"
+LONGEST_FILE = 400  # lines
+
+FLOORS = (
+    {"config"},
+    {"common"},
+    {"share", "sign", "text"},
+    {"store"},
+    {"web", "callbacks"},
+    {"overload", "relay", "sessions", "tasks", "artifacts", "feedback", "search", "mcp"},
+    {"board", "a2a"},
+    {"site", "retention"},
+    {"describe"},
+    {"observe"},
+    {"run"},
+    {"admin"},
+    {"cli"},
+    {"__main__"},
+)
+"""Folders and loose modules of node/. Each imports only what stands on a lower floor, and its own."""
+
+ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "feedback"}
+
+OF_THE_STORE = {"errors", "idempotency", "long_poll"}
+"""What those who know no Redis may have of node.store."""
+
+OUTSIDE = {
+    "granian": {"run"},
+    "gcld3": {"text"},
+    "hiredis": {"store"},
+    "jinja2": {"site"},
+    "litestar": {"web"},
+    "nacl": {"sign"},
+    "opentelemetry": {"observe"},
+    "prometheus_client": {"observe"},
+    "redis": {"admin/check.py"},  # asks servers on which no node may run yet
+    "sentence_transformers": {"text/embed.py"},
+    "torch": {"text/embed.py"},
+}
+"""Packages that one folder or file alone knows."""
+
+
+def files() -> list[Path]:
+    return sorted(path for path in NODE.rglob("*.py") if "lua" not in path.parts)
+
+
+def place(path: Path) -> str:
+    return path.relative_to(NODE).as_posix()
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {dotted(path) for path in files()}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file imports; what it takes from one counts as that module."""
+    for statement in ast.walk(ast.parse(path.read_text())):
+        if isinstance(statement, ast.Import):
+            yield from (alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            for alias in statement.names:
+                name = f"{statement.module}.{alias.name}"
+                yield name if name in MODULES else statement.module
+
+
+def ours(path: Path) -> Iterator[list[str]]:
+    """The modules of the node that a file imports, as their steps below `node`."""
+    for name in imports(path):
+        steps = name.split(".")
+        if steps[0] == "node" and len(steps) > 1:  # of `node` itself everybody may have the version
+            yield steps[1:]
+
+
+def top(path: Path) -> str:
+    return path.relative_to(NODE).with_suffix("").parts[0]
+
+
+def breaches(path: Path) -> Iterator[str]:
+    here, room, layer = place(path), top(path), path.stem
+    for steps in ours(path):
+        name = ".".join(steps)
+        if layer == "model":
+            yield f"{here} imports {name}: a model imports nothing of ours"
+        if room in ROOMS and layer == "service" and steps[0] == "web":
+            yield f"{here} imports {name}: a service knows no HTTP"
+        if room in ROOMS and layer == "api" and "store" in steps[:2] and steps[-1] not in OF_THE_STORE:
+            yield f"{here} imports {name}: an api does not touch the store"
+        if room in ROOMS and layer == "store" and steps[0] not in {"store", "share", "common", "config", room}:
+            yield f"{here} imports {name}: the store of a room knows Redis and its room"
+        if room in ROOMS and steps[0] in ROOMS - {room} and steps[1] not in {"service", "model"}:
+            yield f"{here} imports {name}: a room goes through another room's service"
+    for package in {name.partition(".")[0] for name in imports(path)} & OUTSIDE.keys():
+        if not OUTSIDE[package] & {room, here}:
+            yield f"{here} imports {package}: that belongs to {' and '.join(OUTSIDE[package])}"
+
+
+@pytest.mark.parametrize("path", files(), ids=place)
+def test_imports_run_one_way(path: Path) -> None:
+    assert list(breaches(path)) == []
+
+
+@pytest.mark.parametrize("path", [path for path in files() if path != NODE / "__init__.py"], ids=place)
+def test_a_folder_stands_on_those_below_it(path: Path) -> None:
+    floor = next((number for number, folders in enumerate(FLOORS) if top(path) in folders), None)
+    assert floor is not None, f"say on which floor {top(path)} stands"
+    below = set[str]().union(*FLOORS[:floor], {top(path)})
+    assert sorted({".".join(steps) for steps in ours(path) if steps[0] not in below}) == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {dotted(path): {name for name in imports(path) if name in MODULES - {dotted(path)}} for path in files()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+@pytest.mark.parametrize("path", files(), ids=place)
+def test_a_file_is_about_one_thing(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LONGEST_FILE

@@ -1,0 +1,251 @@
+"""What is old is compacted or removed, and nothing else is (README, "What is kept")."""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from node.config import Limit, Limits
+from node.retention.rules import retention_of
+from node.retention.sweep import DAY_MS
+from node.store import keys
+from node.store.cursor import Walk
+from tests.support.node_under_test import NodeUnderTest, until
+from tests.tasks.calls import TASKS, act, claimed, offered
+
+BOARD = "/api/v1/board"
+NOW = 1_800_000_000_000
+OLD = 1_000_000  # ms: in 1970
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"limits": Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))}
+
+
+async def look(node: NodeUnderTest, **changed: Any) -> int:
+    """What the worker does for retention, with these settings and all the time it needs."""
+    return await retention_of(msgspec.structs.replace(node.settings, **changed), node.store).look(20)
+
+
+async def thread(node: NodeUnderTest, title: str, **fields: int) -> str:
+    """A board thread; its fields are then changed."""
+    posted = (await node.client.post(BOARD, json={"title": title, "body": "Who knows about solar panels?"})).json()
+    await age(node, posted["id"], **fields)
+    return posted["id"]
+
+
+async def relayed(node: NodeUnderTest, text: str, **fields: int) -> str:
+    """A thread that a relay message became."""
+    acknowledged = (await node.client.post("/api/v1/relay", json={"message": text})).json()
+    await age(node, acknowledged["reference_id"], **fields)
+    return acknowledged["reference_id"]
+
+
+async def age(node: NodeUnderTest, thread_id: str, **fields: int) -> None:
+    for name, value in fields.items():
+        await node.store.command("HSET", keys.thread(thread_id), name, value)
+    active = fields.get("last_reply_at") or fields.get("created_at") or NOW
+    await node.store.command("ZADD", keys.OPEN_THREADS, active, thread_id)
+
+
+async def statuses(node: NodeUnderTest, *threads: str) -> list[int]:
+    return [(await node.client.get(f"{BOARD}/{each}")).status_code for each in threads]
+
+
+async def test_relayed_threads_go_after_a_while_and_board_threads_stay(node: NodeUnderTest) -> None:
+    old = await relayed(node, "Who can summarise a long report?", created_at=OLD)
+    answered = await relayed(node, "Who can translate a short memo?", created_at=OLD, last_reply_at=NOW)
+    new = await relayed(node, "Who can review a pull request?")
+    board = await thread(node, "An old question", created_at=OLD)
+    assert await look(node) == 1
+    assert await statuses(node, old, answered, new, board) == [404, 200, 200, 200]
+    assert (await node.client.get(f"/api/v1/relay/{old}")).status_code == 404
+    assert (await node.client.get(BOARD)).json()["total"] == 3
+    assert await look(node, thread_retention_days=30) == 1
+    assert await statuses(node, board) == [404]
+
+
+async def test_a_retention_of_nothing_keeps_everything(node: NodeUnderTest) -> None:
+    old = await relayed(node, "Who can summarise a long report?", created_at=OLD)
+    assert await look(node, relay_retention_days=0) == 0
+    assert await statuses(node, old) == [200]
+
+
+async def test_a_removed_thread_leaves_replies_lists_and_search(node: NodeUnderTest) -> None:
+    old = await relayed(node, "Who can summarise a long report about turbines?")
+    reply = {"body": "I can do that for you"}
+    assert (await node.client.post(f"{BOARD}/{old}/replies", json=reply)).status_code == 201
+
+    async def hits() -> list[Any]:
+        found = await node.client.post(f"{BOARD}/search", json={"query": "turbines"})
+        return found.json()["hits"]
+
+    async with node.worker():
+        await until(hits)
+        await age(node, old, created_at=OLD, last_reply_at=OLD)  # the worker itself finds it
+        await until(lambda: _all_gone(node, old))
+
+        async def none() -> bool:
+            return not await hits()
+
+        await until(none)
+
+
+async def _all_gone(node: NodeUnderTest, thread_id: str) -> bool:
+    left = [await node.store.command("EXISTS", key) for key in (keys.thread(thread_id), keys.replies(thread_id))]
+    left += [await node.store.command("EXISTS", keys.doc(thread_id))]
+    return not any(left) and await node.store.command("ZSCORE", keys.OPEN_THREADS, thread_id) is None
+
+
+async def test_a_thread_that_is_answered_meanwhile_stays(node: NodeUnderTest) -> None:
+    """The list was read before the reply, so only the step itself can know."""
+    old = await relayed(node, "Who can summarise a long report?", created_at=OLD)
+    reply = {"body": "I can do that for you"}
+    assert (await node.client.post(f"{BOARD}/{old}/replies", json=reply)).status_code == 201
+    await node.store.command("ZADD", keys.OPEN_THREADS, OLD, old)
+    assert await look(node) == 0
+    assert await statuses(node, old) == [200]
+
+
+async def finished(node: NodeUnderTest, result: Any, **offer: Any) -> dict[str, Any]:
+    """A completed contract, with its tokens."""
+    task = await claimed(node, **offer)
+    response = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=result)
+    assert response.status_code == 200
+    return task
+
+
+async def readings(node: NodeUnderTest, task: dict[str, Any]) -> dict[str, Any]:
+    """What every reader and every step says of a contract that is over: status, code and body."""
+    path, token = f"{TASKS}/{task['id']}", task["claim_token"]
+    publisher = {"actor_id": "report-desk", "publisher_token": task["publisher_token"]}
+    calls: dict[str, tuple[str, str, Any, dict[str, str]]] = {
+        "contract": ("GET", path, None, {}),
+        "waited for": ("GET", f"{path}?wait=1&status=claimed", None, {}),
+        "A2A": ("GET", path, None, {"a2a-version": "1.0"}),
+        "A2A cancel": ("POST", f"{path}:cancel", {}, {"a2a-version": "1.0"}),
+        "page": ("GET", "/", None, {"accept": "text/html"}),
+        "completed": ("GET", f"{TASKS}?status=completed", None, {}),
+        "canceled": ("GET", f"{TASKS}?status=canceled", None, {}),
+        "claim": ("POST", f"{path}/claim", {"assignee_id": "another"}, {}),
+        "same result": ("POST", f"{path}/complete", {"claim_token": token, "result_payload": {"a": [1]}}, {}),
+        "other result": ("POST", f"{path}/complete", {"claim_token": token, "result_payload": 0}, {}),
+        "no result": ("POST", f"{path}/complete", {"claim_token": token}, {}),
+        "wrong token": ("POST", f"{path}/complete", {"claim_token": "1.x.y", "result_payload": 1}, {}),
+        "extend": ("POST", f"{path}/extend", {"claim_token": token}, {}),
+        "release": ("POST", f"{path}/release", {"claim_token": token}, {}),
+        "move": ("POST", f"{path}/transition", publisher, {}),
+        "move by id": ("POST", f"{path}/transition", {"actor_id": "report-desk"}, {}),
+        "move by nobody": ("POST", f"{path}/transition", {"actor_id": "nobody"}, {}),
+        "cancel": ("POST", f"{path}/cancel", {"publisher_token": task["publisher_token"]}, {}),
+        "cancel by nobody": ("POST", f"{path}/cancel", {}, {}),
+    }
+    answers: dict[str, Any] = {}
+    for name, (method, where, body, headers) in calls.items():
+        response = await node.client.request(method, where, json=body, headers=headers)
+        text = re.sub(r'"timestamp":"20[^"]+"', "", response.text)  # of an A2A error: when it was answered
+        answers[name] = response.status_code, response.headers.get("x-error-code"), text
+    return answers
+
+
+@pytest.mark.parametrize("over", ["completed", "completed, bound", "completed by a step", "canceled"])
+async def test_a_compacted_contract_reads_and_refuses_as_before(node: NodeUnderTest, over: str) -> None:
+    offer = {
+        "description": "Two pages about panels.\nPlease be brief.",
+        "lease_seconds": 600,
+        "require_proof": "bound" in over,
+    }
+    if over == "canceled":
+        task = await claimed(node, **offer)
+        await act(node, task, "cancel", publisher_token=task["publisher_token"])
+    elif over == "completed by a step":
+        task = await claimed(node, **offer)
+        for _ in range(2):
+            assert (await act(node, task, "transition", actor_id="report-desk")).status_code == 200
+    else:
+        task = await finished(node, {"a": [1]}, **offer)
+    await end_long_ago(node, task)
+    before = await readings(node, task)
+    assert before["contract"][0] == 200
+    assert await look(node) == 1
+    assert await node.store.command("EXISTS", keys.task(task["id"])) == 0
+    assert await readings(node, task) == before
+    assert await look(node) == 0
+
+
+async def end_long_ago(node: NodeUnderTest, task: dict[str, Any]) -> None:
+    """Let a contract have been made and have ended in 1970."""
+    fields: Any = await node.store.command("HGETALL", keys.task(task["id"]))
+    for name in (b"created_at", b"claimed_at", b"completed_at", b"canceled_at"):
+        if name in fields[::2]:
+            await node.store.command("HSET", keys.task(task["id"]), name, OLD)
+    for status in ("completed", "canceled", "offered"):
+        await node.store.command("ZADD", keys.tasks_with(status), "XX", OLD, task["id"])
+
+
+async def test_only_what_has_been_over_for_long_is_compacted(node: NodeUnderTest) -> None:
+    open_, recent = await offered(node), await finished(node, 1)
+    await node.store.command("ZADD", keys.tasks_with("offered"), OLD, open_["id"])
+    await node.store.command("ZADD", keys.tasks_with("completed"), OLD, recent["id"])
+    assert await look(node) == 0
+    assert await look(node, task_hot_days=0) == 0
+
+
+async def test_what_a_key_may_repeat_is_not_compacted(node: NodeUnderTest) -> None:
+    """A step repeated under its Idempotency-Key is answered from the hash, so the hash outlives the key."""
+    await finished(node, 1)
+    assert await look(node, task_hot_days=1e-9) == 0
+
+
+async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeUnderTest) -> None:
+    done, open_, held, new = await finished(node, 1), await offered(node), await claimed(node), await offered(node)
+    for task in (done, open_, held):
+        await end_long_ago(node, task)
+    assert await look(node, task_hot_days=0) == 0
+    assert await look(node, task_hot_days=0, task_retention_days=30) == 2
+    found = [(await node.client.get(f"{TASKS}/{task['id']}")).status_code for task in (done, open_, held, new)]
+    assert found == [404, 404, 200, 200]
+    assert (await node.client.get(f"{TASKS}?status=offered")).json()["total"] == 1
+    assert (await node.client.get(f"{TASKS}?status=completed")).json()["total"] == 0
+
+
+async def test_a_compacted_contract_is_removed_too(node: NodeUnderTest) -> None:
+    task = await finished(node, 1)
+    await end_long_ago(node, task)
+    assert await look(node) == 1
+    assert await look(node, task_retention_days=30) == 1
+    assert (await node.client.get(f"{TASKS}/{task['id']}")).status_code == 404
+    assert await node.store.command("EXISTS", keys.packed(task["id"])) == 0
+
+
+async def test_streams_for_the_operator_have_an_end(node: NodeUnderTest) -> None:
+    streams = [keys.AUDIT, keys.feedback(3), keys.callbacks_dead(5)]
+    for stream in streams:
+        await node.store.command("XADD", stream, f"{OLD}-1", "at", OLD)
+        await node.store.command("XADD", stream, "*", "at", NOW)
+    await look(node)
+    assert [await node.store.command("XLEN", stream) for stream in streams] == [1, 1, 1]
+
+
+async def test_a_walk_meets_every_member_once_though_many_have_one_time(node: NodeUnderTest) -> None:
+    for number in range(25):
+        await node.store.command("ZADD", keys.OPEN_THREADS, 5 if number < 20 else number, f"t{number:02}")
+    walk = Walk(node.store, keys.OPEN_THREADS)
+    met: list[str] = []
+    while found := await walk.next(22, 7):
+        met += found
+        await node.store.command("ZREM", keys.OPEN_THREADS, found[0])
+    assert sorted(met) == [f"t{number:02}" for number in range(23)]
+    assert list(await walk.next(24, 7)) == ["t23", "t24"]
+    walk.begin_anew()
+    assert len(await walk.next(24, 100)) == 25 - 4
+    await node.store.command("DEL", keys.OPEN_THREADS)
+
+
+async def test_a_message_task_is_kept_as_long_as_the_setting_says(node: NodeUnderTest) -> None:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}
+    sent = await node.client.post("/api/v1/message:send", json={"message": message})
+    left: Any = await node.store.command("PTTL", keys.task(sent.json()["task"]["id"]))
+    assert 29.9 * DAY_MS < left <= 30 * DAY_MS

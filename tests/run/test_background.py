@@ -1,0 +1,74 @@
+"""Background tasks that fail are heard of and begun again."""
+
+import asyncio
+
+import pytest
+import structlog.testing
+
+from node.common import counters
+from node.observe.memory import memory_of
+from node.run import background
+from node.run.background import Background
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "FIRST_PAUSE", 0.001)
+
+
+async def test_a_task_that_fails_is_logged_counted_and_begun_again() -> None:
+    counters.RESTARTS.clear()
+    runs, well = 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal runs
+        runs += 1
+        if runs < 3:
+            raise ValueError("what it read was not what it expected")
+        well.set()
+
+    tasks = Background()
+    with structlog.testing.capture_logs() as lines:
+        tasks.start("reader", work)
+        await asyncio.wait_for(well.wait(), 5)
+    await tasks.close()
+    assert runs == 3
+    assert counters.RESTARTS == {"reader": 2}
+    assert [(line["event"], line["task"]) for line in lines] == [("background task failed", "reader")] * 2
+    assert all(isinstance(line["exc_info"], ValueError) for line in lines)
+
+
+async def test_closing_lets_a_task_clean_up() -> None:
+    began, cleaned = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.set()
+
+    tasks = Background()
+    tasks.start("writer", work)
+    await began.wait()
+    await tasks.close()
+    assert cleaned.is_set()
+
+
+async def test_closing_ends_a_task_that_is_about_to_be_begun_again() -> None:
+    failed = asyncio.Event()
+
+    async def work() -> None:
+        failed.set()
+        raise OSError("gone")
+
+    tasks = Background()
+    tasks.start("failing", work)
+    await failed.wait()
+    await asyncio.wait_for(tasks.close(), 5)
+
+
+def test_memory_of_a_server_that_tells_no_limit_is_read() -> None:
+    assert memory_of(b"used_memory:50\r\n").limit == 0
+    assert memory_of(b"used_memory:50\r\n", 100).share == 0.5

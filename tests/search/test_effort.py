@@ -1,0 +1,72 @@
+"""How a search gives way: to other requests, to other searches, and the more so the more it looks at."""
+
+import asyncio
+
+import pytest
+
+from node.search import effort
+from node.search.effort import LIGHT, REST, SLICE, Effort
+from node.share.turns import Turns
+
+
+@pytest.fixture
+def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long a search has slept each time."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(effort, "sleep", sleep)
+    return slept
+
+
+async def test_what_was_looked_at_is_counted(rests: list[float]) -> None:
+    search = Effort("client", Turns(1))
+    async with search.reading():
+        for _ in range(3):
+            await search.spend(SLICE - 1)
+    assert search.looked == 3 * (SLICE - 1)
+    assert rests == [0]
+
+
+async def test_a_search_that_looks_at_much_rests_after_every_slice_of_it(rests: list[float]) -> None:
+    search = Effort("client", Turns(1))
+    async with search.reading():
+        for _ in range(20):
+            await search.spend(SLICE)
+    light = LIGHT // SLICE
+    assert rests == [0] * light + [REST] * (20 - light)
+
+
+async def test_searches_have_their_slices_in_turn() -> None:
+    readers, order = Turns(1), list[str]()
+
+    async def search(client: str, slices: int) -> None:
+        own = Effort(client, readers)
+        async with own.reading():
+            for _ in range(slices):
+                order.append(client)
+                await own.spend(SLICE)
+
+    await asyncio.gather(search("long", 5), search("short", 2))
+    assert order == ["long", "short", "long", "short", "long", "long", "long"]
+
+
+async def test_a_search_that_is_given_up_leaves_its_place() -> None:
+    readers = Turns(1)
+
+    async def search(client: str) -> None:
+        own = Effort(client, readers)
+        async with own.reading():
+            while True:
+                await own.spend(SLICE)
+
+    tasks = [asyncio.create_task(search(client)) for client in ("one", "other")]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+        await asyncio.wait([task])
+    async with asyncio.timeout(5), readers.of("third"):
+        pass

@@ -1,0 +1,62 @@
+"""Both engines on the same board: the query engine and the memory of a worker answer alike."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from node.search.model import Hit
+from node.text.embed import Model
+from tests.search.relevance import EXACT, NOTHING, PARAPHRASES, THREADS
+from tests.search.searching import ANYTHING, SearchableBoard, searchable
+from tests.support.servers import RedisServer
+
+QUERIES = [query.text for query in (*PARAPHRASES, *EXACT, *NOTHING)]
+
+
+class Filled:
+    """A board with the labelled threads."""
+
+    def __init__(self, board: SearchableBoard, names: dict[str, str]) -> None:
+        self.board = board
+        self.names = names
+
+    @classmethod
+    async def of(cls, board: SearchableBoard) -> "Filled":
+        return cls(board, {await board.post(*thread): key for key, thread in THREADS.items()})
+
+    async def found(self, query: str, threshold: float) -> list[Hit]:
+        found = await self.board.find(query, threshold, len(THREADS))
+        assert found.mode == "both"
+        return [msgspec.structs.replace(hit, thread_id=self.names[hit.thread_id], url="") for hit in found.hits]
+
+
+@pytest_asyncio.fixture
+async def both(
+    engine_redis: RedisServer, shared_redis: RedisServer, loaded_model: Model, patience: None
+) -> AsyncIterator[tuple[Filled, Filled]]:
+    for server in (engine_redis, shared_redis):
+        server.do("FLUSHALL")
+    async with searchable(engine_redis.url) as engine, searchable(shared_redis.url) as memory:
+        filled = (await Filled.of(engine), await Filled.of(memory))
+        async with engine.worker(), memory.worker():
+            await engine.settled()
+            await memory.settled()
+            yield filled
+
+
+async def test_the_engines_agree_on_hits_scores_and_order(both: tuple[Filled, Filled]) -> None:
+    """To the last digits: a vector depends a little on those that were embedded with it."""
+    engine, memory = both
+    for query in QUERIES:
+        for threshold in (ANYTHING, 0.7):
+            one, other = await engine.found(query, threshold), await memory.found(query, threshold)
+            assert scores(one) == pytest.approx(scores(other), abs=1e-4), query
+            assert [(hit.thread_id, hit.mode, hit.snippet) for hit in one[:3]] == [
+                (hit.thread_id, hit.mode, hit.snippet) for hit in other[:3]
+            ], query
+
+
+def scores(hits: list[Hit]) -> dict[str, float]:
+    return {hit.thread_id: hit.score for hit in hits}

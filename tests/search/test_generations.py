@@ -1,0 +1,132 @@
+"""Another kind of index is built beside the one in use, and takes its place when it is whole."""
+
+import pytest
+
+from node.search.generations import FLAT_BELOW, HNSW_FROM, Generation, Generations, left, reindex
+from node.store import keys
+from node.text.embed import Model
+from tests.search.searching import SearchableBoard, until
+
+BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
+LOAF = "at what time do I prepare the loaf for the oven"
+
+
+async def live(board: SearchableBoard) -> Generation:
+    found = await Generations(board.store).live()
+    assert found is not None
+    return found
+
+
+async def switched(board: SearchableBoard, old: Generation) -> Generation:
+    """The generation that has taken the place of another."""
+
+    async def other() -> bool:
+        return await live(board) != old
+
+    await until(other, "another generation is in use")
+    return await live(board)
+
+
+async def test_another_algorithm_is_built_without_embedding_anew(board: SearchableBoard, loaded_model: Model) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker(vector_index="flat"):
+        await board.settled()
+        flat = await live(board)
+    before = await board.documents.command("HGET", keys.vector(flat.name, thread, "0.0"), "vector")
+    async with board.worker(vector_index="hnsw"):
+        hnsw = await switched(board, flat)
+        assert (flat.algorithm, hnsw.algorithm) == ("flat", "hnsw")
+        assert await board.documents.command("HGET", keys.vector(hnsw.name, thread, "0.0"), "vector") == before
+        await board.found(LOAF, thread)
+        await board.settled()
+
+
+async def test_another_model_is_built_beside_the_one_in_use(board: SearchableBoard, loaded_model: Model) -> None:
+    thread = await board.post(*BREAD)
+    older = Generation("0123456789ab", "another-model", 3, "flat", 0)
+    generations = Generations(board.store)
+    await generations.found(older)
+    async with board.worker():
+        newer = await switched(board, older)
+        assert newer.dimension == loaded_model.dimension
+        await board.found(LOAF, thread)
+        assert set(await generations.known()) == {older.name, newer.name}
+        await board.settled()
+
+
+async def test_an_operator_can_have_everything_indexed_anew(board: SearchableBoard, loaded_model: Model) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+        before = await live(board)
+        assert await left(board.store) is None
+        await board.documents.command("DEL", keys.doc(thread))
+        await reindex(board.store)
+        after = await switched(board, before)
+        assert after.epoch == before.epoch + 1
+        await board.settled()
+        assert await left(board.store) is None
+        assert (await board.found(LOAF, thread)).mode == "meaning"
+        assert await board.ids("sourdough schedule") == [thread]
+
+
+async def test_the_old_generation_answers_until_the_new_one_is_whole(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    """The switch waits for the backlog."""
+    await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+    generations = Generations(board.store)
+    target = Generation("0123456789ab", "another-model", 3, "flat", 0)
+    await generations.begin(target)
+    assert not await generations.switch(target), "not filled yet"
+    await generations.filled(target)
+    await board.store.command("ZADD", keys.SEARCH_BACKLOG, 0, "a-thread")
+    assert not await generations.switch(target), "a thread is still to be indexed"
+    await board.store.command("DEL", keys.SEARCH_BACKLOG)
+    assert await generations.switch(target)
+    assert await live(board) == target
+    assert not await generations.switch(target), "once is enough"
+
+
+async def test_an_old_generation_is_forgotten(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.search.indexing.reconcile.GRACE", 0.0)
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+        before = await live(board)
+        assert await board.documents.command("EXISTS", keys.vector(before.name, thread, "0.0"))
+        await reindex(board.store)
+        after = await switched(board, before)
+
+        async def forgotten() -> bool:
+            await board.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
+            return await Generations(board.store).known() == [after.name]
+
+        await until(forgotten, "the old generation is gone")
+        assert not await board.documents.command("EXISTS", keys.vector(before.name, thread, "0.0"))
+        assert not await board.documents.command("EXISTS", keys.passages(before.name, thread))
+
+
+async def test_auto_changes_with_the_size_of_the_board_and_not_to_and_fro(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    generations = Generations(board.store)
+
+    async def algorithm(threads: int, now: Generation | None) -> str:
+        await board.store.command("DEL", keys.OPEN_THREADS)
+        for start in range(0, threads, 1000):
+            some = (part for n in range(start, min(start + 1000, threads)) for part in (n, f"thread-{n}"))
+            await board.store.command("ZADD", keys.OPEN_THREADS, *some)
+        return (await generations.wanted("auto", loaded_model, now)).algorithm
+
+    flat = Generation("f", "m", 3, "flat", 0)
+    hnsw = Generation("h", "m", 3, "hnsw", 0)
+    assert await algorithm(HNSW_FROM - 1, None) == "flat"
+    assert await algorithm(HNSW_FROM - 1, flat) == "flat"
+    assert await algorithm(HNSW_FROM - 1, hnsw) == "hnsw"
+    assert await algorithm(HNSW_FROM, flat) == "hnsw"
+    assert await algorithm(FLAT_BELOW - 1, hnsw) == "flat"

@@ -1,0 +1,54 @@
+"""An index of more documents than a process may have calls to Redis under way at once."""
+
+import pytest
+
+from node.search.generations import Generations, reindex
+from node.search.passages import LENGTH
+from node.store import keys
+from node.text.embed import Model
+from tests.search.searching import ANYTHING, searchable, until
+from tests.support.servers import RedisServer
+
+CALLS = 24  # that may be under way; by default it is 4,096
+THREADS = 20
+BODY = "A sentence that says little. " * (LENGTH // 20)  # two passages
+
+
+async def fill(url: str) -> None:
+    async with searchable(url) as board, board.worker():
+        for number in range(THREADS):
+            await board.post(f"Thread number {number}", BODY)
+        await board.settled()
+
+
+async def test_a_worker_takes_it_into_its_memory(
+    search_redis: RedisServer, loaded_model: Model, patience: None
+) -> None:
+    """A worker used to ask for all of it at once, was refused, and asked again, for ever."""
+    await fill(search_redis.url)
+    async with searchable(search_redis.url, max_in_flight=CALLS) as board, board.worker():
+
+        async def found() -> bool:
+            hits = await board.find("a sentence about nothing", ANYTHING, THREADS)
+            return hits.mode == "both" and len(hits.hits) == THREADS
+
+        await until(found, "all threads are found by meaning")
+
+
+async def test_it_is_swept_built_anew_and_its_old_vectors_are_removed(
+    search_redis: RedisServer, loaded_model: Model, patience: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.search.indexing.reconcile.GRACE", 0.0)
+    await fill(search_redis.url)
+    async with searchable(search_redis.url, max_in_flight=CALLS) as board, board.worker():
+        generations = Generations(board.store)
+        (old,) = await generations.known()
+        await reindex(board.store)
+
+        async def forgotten() -> bool:
+            await board.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
+            return old not in await generations.known()
+
+        await until(forgotten, "nothing of the old vectors is left")
+        assert len(await board.vectors()) == 2 * THREADS
+        assert search_redis.do("KEYS", f"{keys.vectors_prefix(old)}*") == []

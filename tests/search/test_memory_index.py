@@ -1,0 +1,131 @@
+"""The index in memory against the definitions of what it computes."""
+
+import math
+from array import array
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.search.engines.bm25 import K1, B, Postings
+from node.search.engines.memory import MemoryIndex, Vectors
+from node.search.ranking import Question
+from node.text.terms import marks_of
+
+TERMS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12)
+CHANGES = st.lists(st.tuples(st.sampled_from("rstuvwxyz"), st.none() | TERMS), max_size=40)
+
+
+def bm25(query: list[str], documents: dict[str, list[str]]) -> dict[str, float]:
+    """Okapi BM25 as it is defined, with RediSearch's constants."""
+    average = sum(map(len, documents.values())) / max(1, len(documents))
+    scores: dict[str, float] = {}
+    for name, terms in documents.items():
+        counts = Counter(terms)
+        for term in query:
+            having = sum(term in other for other in documents.values())
+            rarity = math.log(1 + (len(documents) - having + 0.5) / (having + 0.5))
+            norm = K1 * (1 - B + B * len(terms) / average)
+            if counts[term]:
+                scores[name] = scores.get(name, 0) + rarity * counts[term] * (K1 + 1) / (counts[term] + norm)
+    return scores
+
+
+@given(CHANGES, TERMS)
+def test_scores_are_those_of_bm25_whatever_came_and_went(
+    changes: list[tuple[str, list[str] | None]], query: list[str]
+) -> None:
+    postings = Postings()
+    documents: dict[str, list[str]] = {}
+    for name, terms in changes:
+        if terms is None:
+            postings.remove(name)
+            documents.pop(name, None)
+        else:
+            postings.put(name, terms)
+            documents[name] = terms
+    wanted = list(dict.fromkeys(query))
+    found = dict(postings.best(wanted, 100))
+    assert found == pytest.approx(bm25(wanted, documents), rel=1e-4)
+
+
+def test_the_dead_are_cleared_away() -> None:
+    postings = Postings()
+    for number in range(5000):
+        postings.put(f"doc{number % 10}", ["common", f"rare{number}"])
+    assert len(postings) == 10
+    assert len(postings.best(["common"], 100)) == 10
+    assert postings.best(["rare1"], 100) == []
+    assert [name for name, _ in postings.best(["rare4999"], 100)] == ["doc9"]
+
+
+def vector(*numbers: float) -> bytes:
+    length = math.hypot(*numbers)
+    return array("f", [number / length for number in numbers]).tobytes()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("rstuvwxyz"), st.lists(st.integers(0, 7), max_size=4, unique=True)), max_size=30)
+)
+def test_vectors_that_come_and_go_leave_no_trace(changes: list[tuple[str, list[int]]]) -> None:
+    directions = [vector(*(math.sin(n * k + n + 1) for k in range(1, 5))) for n in range(8)]
+    vectors = Vectors()
+    held: dict[str, list[int]] = {}
+    for name, numbers in changes:
+        vectors.put(name, {f"0.{n}": directions[n] for n in numbers})
+        held[name] = numbers
+    query = vector(1, 2, -1, 0.5)
+    cosine = {n: float(np.frombuffer(directions[n], "f") @ np.frombuffer(query, "f")) for n in range(8)}
+    expected = {name: max(cosine[n] for n in numbers) for name, numbers in held.items() if numbers}
+    cosines = vectors.cosines(query)
+    found = {near.thread_id: 2 * near.meaning - 1 for near in vectors.nearest(cosines, 100)}
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert {near.thread_id: near.passage for near in vectors.of(cosines, "rstuvwxyz")} == {
+        near.thread_id: near.passage for near in vectors.nearest(cosines, 100)
+    }
+
+
+def test_an_empty_index_finds_nothing() -> None:
+    assert MemoryIndex().find(Question("anything", 5, 0), vector(1, 0)) == []
+
+
+def test_a_thread_is_found_by_either_and_gone_when_it_is_removed() -> None:
+    index = MemoryIndex()
+    index.put("a", "bread butter", marks_of(["bread", "butter"]), {"0.0": vector(1, 0)})
+    index.put("b", "jam", marks_of(["jam"]), {"0.0": vector(0, 1), "0.1": vector(1, 1)})
+    assert [match.thread_id for match in index.find(Question("bread", 5, 0.9), None)] == ["a"]
+    assert [match.thread_id for match in index.find(Question("zebra", 5, 0.99), vector(0, 1))] == ["b"]
+    index.remove("a")
+    index.remove("a")
+    assert index.find(Question("bread", 5, 0.9), vector(1, 0)) == []
+    assert len(index) == 1
+
+
+def test_a_reply_comes_and_goes_by_itself() -> None:
+    index = MemoryIndex()
+    index.put("a", "bread", marks_of(["bread"]), {"0.0": vector(1, 0)})
+    index.put_reply("a", 1, "jam", {"1.0": vector(0, 1)})
+    index.put_reply("a", 2, "jam jam", {"2.0": vector(0, 1)})
+    index.put_reply_marks("a", marks_of(["jam"]))
+    (match,) = index.find(Question("jam", 5, 0.9), None)
+    assert (match.thread_id, match.score, match.reply) == ("a", 1.0, 2)
+    (match,) = index.find(Question("zebra", 5, 0.9), vector(0, 1))
+    assert match.passage in {"1.0", "2.0"}
+    index.put_reply("a", 2, "", {})
+    (match,) = index.find(Question("jam", 5, 0.9), None)
+    assert match.reply == 1
+    index.put("a", "butter", marks_of(["butter"]), {"0.0": vector(1, 1)})
+    assert [match.reply for match in index.find(Question("jam butter", 5, 0.9), None)] == [1], "the replies stay"
+    index.remove("a")
+    assert index.find(Question("jam butter", 5, 0.1), vector(1, 1)) == []
+
+
+def test_more_passages_than_there_was_room_for() -> None:
+    vectors = Vectors()
+    for number in range(3000):
+        vectors.put(f"t{number}", {"0.0": vector(1, number)})
+    best = vectors.nearest(vectors.cosines(vector(0, 1)), 10)
+    assert len(best) == 10
+    assert {near.thread_id for near in best} <= {f"t{number}" for number in range(1000, 3000)}

@@ -1,0 +1,172 @@
+"""How a thread is cut into passages, and a snippet out of a text."""
+
+import re
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.search import passages
+from node.search.passages import Passage, kept, of_reply, passages_of, pieces, place_of
+from node.search.snippets import LENGTH, Excerpt
+from node.text.terms import QueryTerms, stem, words_of
+
+WORDS = st.lists(st.from_regex(r"[a-z]{1,9}[.,!]?", fullmatch=True), max_size=200).map(" ".join)
+ANY_TEXT = st.one_of(st.text(), WORDS)
+FILLER = "Nothing of interest is said here. " * 300
+ROOM = LENGTH - 2  # characters of a snippet that are of the text
+
+
+def shown(text: str, query: str, most: int = 10**6) -> str:
+    return best([text], query, most)
+
+
+def best(texts: list[str], query: str, most: int = 10**6) -> str:
+    excerpt = Excerpt(QueryTerms(query).terms)
+    for text in texts:
+        if not excerpt.complete:
+            sum(excerpt.look(text, most))
+    return excerpt.text
+
+
+def test_a_short_thread_is_one_passage_that_begins_with_the_title() -> None:
+    assert passages_of("A title", "A body.", []) == [Passage("0.0", "A title\nA body.")]
+
+
+def test_replies_are_passages_of_their_own_newest_first() -> None:
+    found = passages_of("A title", "A body.", [(1, "Yes."), (2, "No.")])
+    assert found[1:] == [Passage("2.0", "No."), Passage("1.0", "Yes.")]
+
+
+def test_of_many_replies_the_newest_are_kept() -> None:
+    found = passages_of("A title", "A body.", [(seq, "Yes.") for seq in range(1, 500)])
+    assert len(found) == passages.MOST
+    assert place_of(found[1].name) == (499, 0)
+
+
+def test_a_passage_ends_where_a_sentence_does() -> None:
+    text = "A sentence of middling length about nothing at all. " * 60
+    for piece in pieces(text):
+        assert piece.endswith(".")
+        assert len(piece) > passages.LENGTH / 2
+
+
+@given(ANY_TEXT)
+def test_nothing_is_lost_in_cutting(text: str) -> None:
+    found = pieces(text)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(0 < len(piece) <= passages.LENGTH for piece in found)
+
+
+@given(ANY_TEXT, st.lists(st.tuples(st.integers(1, 99), ANY_TEXT), max_size=5))
+def test_a_passage_is_found_again_by_its_name(body: str, replies: list[tuple[int, str]]) -> None:
+    texts = {0: body} | dict(replies)
+    for name, text in passages_of("A title", body, sorted(texts.items())[1:]):
+        seq, number = place_of(name)
+        if name != "0.0":
+            assert pieces(texts[seq])[number] == text
+
+
+@given(
+    WORDS,
+    st.lists(st.integers(0, 12), max_size=12).map(lambda sizes: [f"{'w' * 650}. " * size for size in sizes]),
+    st.randoms(),
+)
+def test_replies_that_come_one_by_one_leave_the_passages_of_the_whole_thread(
+    body: str, replies: list[str], random: Random
+) -> None:
+    """Each is placed by the names of those that are there, and has not read them."""
+    numbered = list(enumerate(replies, 1))
+    whole = {found.name for found in passages_of("A title", body, numbered)}
+    posts = [passages_of("A title", body, []), *(of_reply(seq, text) for seq, text in numbered)]
+    assert added(posts) == whole
+    random.shuffle(posts)
+    assert whole <= added(posts), "whatever came before whatever else"
+    assert len(added(posts)) <= passages.MOST
+
+
+def added(posts: list[list[Passage]]) -> set[str]:
+    """The names that are left when the posts have come one after the other."""
+    names: set[str] = set()
+    for post in posts:
+        names = kept({*names, *(found.name for found in post)})
+    return names
+
+
+def test_a_text_that_fits_is_shown_whole() -> None:
+    assert shown("  All of\nthis is shown. ", "shown") == "All of this is shown."
+
+
+def test_a_snippet_holds_the_words_that_were_asked_for() -> None:
+    filler = "Nothing of interest is said here. " * 30
+    text = f"{filler}The registry refused the connection. {filler}"
+    found = shown(text, "registry connections")
+    assert "The registry refused the connection." in found
+    assert found.startswith("…")
+    assert found.endswith("…")
+
+
+def test_a_snippet_begins_with_the_sentence_if_it_can() -> None:
+    filler = "Nothing of interest is said here. " * 30
+    found = shown(f"{filler}In the log of the node stands E4471. {filler}", "E4471")
+    assert re.match(r"…[A-Z]", found)
+
+
+def test_of_several_texts_the_one_with_most_words_is_shown() -> None:
+    texts = ["Bread and butter.", "Bread, butter and jam.", "Jam and bread."]
+    assert best(texts, "bread butter jam") == texts[1]
+
+
+def test_a_snippet_without_any_of_the_words_is_the_beginning() -> None:
+    text = "A beginning. " + "And it goes on. " * 40
+    assert shown(text, "zebra").startswith("A beginning. And it goes on.")
+
+
+@given(st.lists(st.sampled_from(["bread", "butter.", "Jam,", "toast", "x" * 300, "\n\n", "é"]), max_size=400), WORDS)
+def test_a_stretch_is_the_best_of_all_that_there_are(text: list[str], _: str) -> None:
+    """However the text is cut into pieces to look at."""
+    line = " ".join(" ".join(text).split())
+    wanted = {"bread", "butter", "jam"}
+    places = [(match.start(), match.end(), stem(match[0])) for match in re.finditer(r"[a-zA-Z]+", line)]
+    most = max(
+        (
+            len({term for begin, end, term in places if term in wanted and start <= begin and end <= start + ROOM})
+            for start, _, term in places
+            if term in wanted
+        ),
+        default=0,
+    )
+    assert len(wanted.intersection(words_of(shown(line, "bread butter jam")))) >= most
+
+
+@pytest.mark.parametrize("word", ["connections", "easily", "hoping", "dying", "skies", "Résumé", "42", "AI", "a1b2c3"])
+def test_a_word_is_found_in_every_form_that_it_has(word: str) -> None:
+    text = f"{FILLER}Look for {word} here. {FILLER}"
+    assert word in shown(text, word)
+    assert word.upper() in shown(text.upper(), word)
+
+
+def test_of_a_long_text_no_more_is_looked_at_than_may_be() -> None:
+    assert "E4471" in shown(f"{FILLER}E4471. {FILLER}", "E4471", most=len(FILLER) + 200)
+    assert "E4471" not in shown(f"{FILLER}E4471. {FILLER}", "E4471", most=len(FILLER) - 200)
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_a_snippet_is_short_and_of_whole_words(text: str, query: str) -> None:
+    found = shown(text, query)
+    assert len(found) <= LENGTH
+    tokens = text.split()
+    if all(len(token) < LENGTH / 2 for token in tokens):
+        inner = found.removeprefix("…") if found[:1] == "…" != text.strip()[:1] else found
+        inner = inner.removesuffix("…") if found[-1:] == "…" != text.strip()[-1:] else inner
+        assert inner in " ".join(tokens)
+        assert f" {inner} " in f" {' '.join(tokens)} "
+
+
+@given(WORDS, st.integers(0, 199))
+def test_a_word_of_the_text_is_in_its_snippet(text: str, place: int) -> None:
+    words = words_of(text)
+    if words:
+        word = words[place % len(words)]
+        assert word in words_of(shown(text, word)) or word not in QueryTerms(word).terms

@@ -1,0 +1,110 @@
+"""The queues of threads to be indexed: a lease, and what happens to a thread that has one."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from node.search.indexing.queue import Queue
+from node.store import Store, connect, keys
+from tests.support.servers import RedisServer
+
+
+@pytest_asyncio.fixture
+async def store(empty_redis: RedisServer) -> AsyncIterator[Store]:
+    store = await connect(empty_redis.url, timeout=5.0, max_in_flight=64, required=True)
+    yield store
+    await store.close()
+
+
+async def came(queue: Queue, *names: str, site: str = "somewhere", weight: int = 1) -> None:
+    await queue.changed((site, name, weight) for name in names)
+
+
+async def test_what_is_taken_is_not_taken_twice_and_gone_when_done(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, "a", "b", "c")
+    first, second, third = await queue.take(2), await queue.take(2), await queue.take(2)
+    assert (first.names, second.names, third.names) == (["a", "b"], ["c"], [])
+    await queue.done(first, first.names)
+    await queue.done(second, second.names)
+    assert await queue.waiting() == (0, 0)
+
+
+async def test_pending_goes_before_the_backlog(store: Store) -> None:
+    queue = Queue(store)
+    await queue.anew(["old"])
+    await came(queue, "new")
+    assert (await queue.take(5)).names == ["new"]
+    taken = await queue.take(5)
+    assert (taken.queue, taken.names) == (keys.SEARCH_BACKLOG, ["old"])
+
+
+async def test_a_thread_that_changes_while_it_is_indexed_is_due_again(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, "a")
+    taken = await queue.take(1)
+    await came(queue, "a")
+    await queue.done(taken, taken.names)
+    assert (await queue.take(1)).names == ["a"]
+
+
+async def test_what_a_dead_worker_had_is_due_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.search.indexing.queue.LEASE_MS", -1)
+    queue = Queue(store)
+    await came(queue, "a")
+    lost = await queue.take(1)
+    monkeypatch.undo()
+    again = await queue.take(1)
+    assert again.names == ["a"]
+    await queue.done(lost, ["a"])
+    assert await queue.waiting() == (1, 0), "a lease that has ended takes nothing out"
+    await queue.done(again, ["a"])
+    assert await queue.waiting() == (0, 0)
+
+
+async def test_what_is_given_back_is_due_at_once_unless_it_is_done(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, "a", "b")
+    taken = await queue.take(2)
+    await queue.done(taken, ["a"])
+    await queue.give_back(taken, ["a", "b"])
+    assert (await queue.take(2)).names == ["b"]
+
+
+async def test_a_site_that_posts_much_waits_for_itself(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, *(f"m{number:02}" for number in range(20)), site="much")
+    await queue.done(taken := await queue.take(2), taken.names)
+    await came(queue, "x1", "x2", site="little")
+    await came(queue, "y1", site="less")
+    names = (await queue.take(8)).names
+    assert {"x1", "y1"} < set(names[:4])
+    assert names.index("x2") <= 6
+    assert len((await queue.take(50)).names) == 20 - 2 + 3 - 8
+
+
+async def test_what_takes_longer_counts_for_more(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, "h0", "h1", "h2", site="huge", weight=30)
+    await came(queue, *(f"s{number:02}" for number in range(30)), site="small")
+    names = (await queue.take(100)).names
+    assert names.index("h1") >= 30
+    assert names[-1] == "h2"
+
+
+async def test_what_waits_keeps_its_place_when_it_changes_again(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, "a", "b")
+    await came(queue, "a")
+    assert (await queue.take(5)).names == ["a", "b"]
+
+
+async def test_no_turn_is_remembered_once_nothing_waits(store: Store) -> None:
+    queue = Queue(store)
+    await came(queue, "a", weight=1000)
+    await queue.done(taken := await queue.take(5), taken.names)
+    await came(queue, "b", site="elsewhere")
+    await came(queue, "c")
+    assert (await queue.take(1)).names == ["b"] or (await queue.take(1)).names == ["c"]
+    assert await store.command("HLEN", keys.SEARCH_TURNS) == 2

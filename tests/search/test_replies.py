@@ -1,0 +1,207 @@
+"""A reply is indexed by itself: it costs what it weighs, and the thread is found by it all the same."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from node.board.model import NewThread
+from node.search import passages as passage
+from node.search.generations import Generations, reindex
+from node.search.worker import SearchWorker
+from node.store import keys
+from node.store.outbox import Event
+from node.text.embed import Embedder, Model
+from node.text.terms import MARK, marks_of, terms_of
+from tests.search.searching import ANYTHING, SearchableBoard, until
+
+BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
+LONG = "The committee met on Tuesday and talked about the minutes of the last meeting. " * 120
+ANSWERS = [f"Answer number {number} is about the {word}." for number, word in enumerate(["oven", "flour", "salt"], 1)]
+
+
+async def sent_by_redis(board: SearchableBoard) -> int:
+    """Bytes that Redis has sent to anybody."""
+    (info,) = await board.documents.everywhere("INFO", "stats")
+    lines = cast("bytes", info).split()
+    return next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"total_net_output_bytes:"))
+
+
+async def documents(board: SearchableBoard, thread: str) -> tuple[set[int], set[str], set[bytes]]:
+    """What search holds of a thread: replies with a document, passages with a vector, marks of replies."""
+    numbers = await board.documents.command("SMEMBERS", keys.reply_docs(thread))
+    marks = cast("bytes", await board.documents.command("GETRANGE", keys.reply_marks(thread), 0, -1))
+    passages = {name for of_thread, name in await board.vectors() if of_thread == thread}
+    return (
+        {int(number) for number in cast("list[bytes]", numbers)},
+        passages,
+        {marks[start : start + MARK] for start in range(0, len(marks), MARK)},
+    )
+
+
+async def has_document(board: SearchableBoard, thread: str, seq: int) -> bool:
+    return bool(await board.documents.command("EXISTS", keys.reply_doc(thread, seq)))
+
+
+async def test_a_reply_costs_what_it_weighs_and_not_what_its_thread_weighs(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    """Each reply used to have its whole thread read, tokenised and written again."""
+    thread = await board.post(*BREAD)
+    for _ in range(20):
+        await board.reply(thread, LONG)
+    async with board.worker():
+        await board.settled()
+        before = await sent_by_redis(board)
+        for number in range(10):
+            await board.reply(thread, f"A short answer, the code of which is ZX{number}Q.")
+            await board.found(f"ZX{number}Q", thread)
+        await board.emptied()
+        assert await sent_by_redis(board) - before < 20 * len(LONG), "the long ones were not read again"
+
+
+async def test_words_of_a_thread_and_its_replies_count_together(board: SearchableBoard) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        for answer in ANSWERS:
+            await board.reply(thread, answer)
+        await board.emptied()
+        assert (await board.found("sourdough oven flour salt", thread, 1.0)).score == 1.0
+        assert (await board.found("sourdough oven pepper cumin", thread, 0.5)).score == 0.5
+
+
+async def test_the_snippet_is_cut_from_the_reply_that_matches_best(board: SearchableBoard) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        for answer in [*ANSWERS, *(f"Nothing new at {hour} o'clock." for hour in range(1, 9))]:
+            await board.reply(thread, answer)
+        await board.emptied()
+
+        async def shown() -> bool:  # by the worker, which knows the reply: whoever asks before it is there does not
+            return (await board.found("flour", thread)).snippet == ANSWERS[1]
+
+        await until(shown, "the reply is shown")
+        assert (await board.found("starter", thread)).snippet == BREAD[1]
+
+
+async def test_the_same_reply_again_changes_nothing(board: SearchableBoard, loaded_model: Model) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        for answer in ANSWERS:
+            await board.reply(thread, answer)
+        await board.settled()
+        before = await documents(board, thread)
+        size = await board.documents.command("STRLEN", keys.reply_marks(thread))
+        outbox = keys.events(keys.partition_of_id(thread))
+        for seq in (2, 1, 3, 2):
+            await board.store.command("XADD", outbox, "*", "type", "reply.posted", "id", thread, "seq", seq)
+        await board.store.command("SPUBLISH", outbox, "reply.posted")
+        await board.emptied()
+        assert await documents(board, thread) == before
+        assert await board.documents.command("STRLEN", keys.reply_marks(thread)) == size
+
+
+async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.search.passages.MOST", 6)
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        for number in range(4):
+            await board.reply(thread, f"{LONG[:900]} Number {number}.")
+            await board.reply(thread, ANSWERS[number % 3])
+        await board.settled()
+        before = await documents(board, thread)
+        assert before[0] == set(range(1, 9))
+        assert before[1] == {"0.0", "8.0", "7.0", "7.1", "6.0"}, "the newest that fit"
+        old = await Generations(board.store).live()
+        await reindex(board.store)
+
+        async def switched() -> bool:
+            return await Generations(board.store).live() != old
+
+        await until(switched, "another generation is in use")
+        await board.emptied()
+        assert await documents(board, thread) == before
+
+
+async def test_of_replies_that_wait_only_those_are_embedded_that_stay(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[str] = []
+    passages = Embedder.passages
+
+    async def counted(self: Embedder, texts: Sequence[str]) -> list[bytes]:
+        embedded.extend(texts)
+        return await passages(self, texts)
+
+    monkeypatch.setattr(Embedder, "passages", counted)
+    thread = await board.post(*BREAD)
+    for number in range(12):
+        await board.reply(thread, f"{number} {LONG}")
+    came = [Event("1-1", 0, "thread.posted", thread, {})]
+    came += [Event("1-1", 0, "reply.posted", thread, {"seq": str(number)}) for number in range(1, 13)]
+    await SearchWorker(board.store, board.documents, board.settings).handle(came)
+    async with board.worker():
+        await board.settled()
+    assert {name.partition(".")[0] for _, name in await board.vectors()} == {"0", "12", "11", "10", "9"}
+    assert len(embedded) == len(await board.vectors()) <= passage.MOST
+
+
+async def test_of_many_replies_the_newest_are_indexed(board: SearchableBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.search.indexing.documents.REPLIES", 2)
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        for answer in ANSWERS:
+            await board.reply(thread, answer)
+        await board.emptied()
+        assert (await documents(board, thread))[0] == {2, 3}
+        assert not await has_document(board, thread, 1)
+        assert await board.ids("flour", 1.0) == await board.ids("salt", 1.0) == [thread]
+
+
+async def test_a_word_is_found_though_newer_replies_say_more_than_is_counted(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.search.indexing.documents.REPLY_MARKS", 8)
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        for number in range(12):
+            await board.reply(thread, f"Its code is ZX{number}Q, that of the others another.")
+        await board.emptied()
+        assert await board.documents.command("STRLEN", keys.reply_marks(thread)) <= 2 * 8 * MARK  # type: ignore[operator]
+        for number in range(12):
+            await board.found(f"zx{number}q", thread)
+
+
+async def test_nothing_of_the_replies_is_left_when_a_thread_is_closed(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    thread, other = await board.post(*BREAD), await board.post("From Vienna to Lisbon", "Night trains are welcome.")
+    async with board.worker():
+        for answer in ANSWERS:
+            await asyncio.gather(board.reply(thread, answer), board.reply(other, answer))
+        await board.settled()
+        await board.close(thread)
+        await board.gone(thread)
+        await board.emptied()
+        assert await documents(board, thread) == (set(), set(), set())
+        assert not any([await has_document(board, thread, seq) for seq in (1, 2, 3)])
+        assert await board.ids("flour", ANYTHING) == [other]
+
+
+async def test_a_document_that_holds_a_thread_with_its_replies_is_as_good(board: SearchableBoard) -> None:
+    """As version 1.0.0 wrote them, before replies had documents of their own."""
+    title, body = BREAD
+    thread, _ = await board.board.post(NewThread(title, body), None, None)
+    terms = terms_of(f"{title}\n{body}\n{ANSWERS[0]}")
+    await board.search.note(thread.id, title, body)
+    await board.documents.command("DEL", keys.doc(thread.id))
+    fields = ("seq", 1, "terms", " ".join(terms), "marks", marks_of(terms))
+    await board.documents.command("HSET", keys.doc(thread.id), *fields)
+    assert await board.ids("sourdough oven", 1.0) == [thread.id]
+    await board.reply(thread.id, ANSWERS[0])
+    async with board.worker(embedding_model="none"):
+        await board.reply(thread.id, ANSWERS[1])
+        await board.found("sourdough oven flour", thread.id, 1.0)

@@ -1,0 +1,168 @@
+"""Board search, with a real model, on a Redis with the query engine and on one without."""
+
+import pytest
+
+from node.board.model import NewThread
+from node.common.refusal import Invalid
+from node.search.passages import LENGTH
+from node.store import keys
+from node.text.embed import Model
+from tests.search.searching import ANYTHING, SearchableBoard
+
+BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
+PROXY = ("Uploads stop after thirty seconds", "The connection is closed with error E4471 before the last byte.")
+TRAIN = ("From Vienna to Lisbon", "Two adults and a bicycle, any day in May, night trains are welcome.")
+
+
+async def test_a_thread_is_found_by_text_at_once(board: SearchableBoard) -> None:
+    for number in range(20):
+        thread = await board.post(f"Thread about number {number}", f"Its code is ZX{number}Q.")
+        found = await board.find(f"zx{number}q")
+        assert found.mode == "text"
+        assert [hit.thread_id for hit in found.hits] == [thread]
+
+
+async def test_a_thread_is_found_by_meaning(board: SearchableBoard, loaded_model: Model) -> None:
+    threads = [await board.post(*each) for each in (BREAD, PROXY, TRAIN)]
+    async with board.worker():
+        hit = await board.found("at what time do I prepare the loaf for the oven", threads[0])
+        assert hit.mode == "meaning"
+        assert 0.7 <= hit.score < 1
+        assert (await board.find("at what time do I prepare the loaf for the oven")).mode == "both"
+
+
+async def test_a_hit_says_what_was_found_and_where(board: SearchableBoard) -> None:
+    thread = await board.post(*PROXY)
+    (hit,) = (await board.find("E4471")).hits
+    assert hit.thread_id == thread
+    assert hit.title == PROXY[0]
+    assert hit.snippet == PROXY[1]
+    assert hit.score == 1.0
+    assert hit.mode == "text"
+    assert hit.url == f"http://node.example/board/{thread}"
+
+
+async def test_threads_about_other_things_are_not_found(board: SearchableBoard, loaded_model: Model) -> None:
+    for each in (BREAD, PROXY, TRAIN):
+        await board.post(*each)
+    async with board.worker():
+        await board.settled()
+        assert (await board.find("whale migration routes")).hits == []
+        assert len((await board.find("whale migration routes", ANYTHING)).hits) == 3
+
+
+async def test_replies_count(board: SearchableBoard, loaded_model: Model) -> None:
+    threads = [await board.post(*each) for each in (BREAD, TRAIN)]
+    async with board.worker():
+        await board.reply(threads[1], "My cat has a fever and will not eat, her code is CAT-99.")
+        hit = await board.found("sick pet without appetite", threads[1], 0.65)
+        assert hit.snippet.startswith("My cat has a fever")
+        assert await board.ids("cat-99") == [threads[1]]
+        await board.reply(threads[1], "Another answer.")
+        await board.settled()
+        assert await board.ids("cat-99") == [threads[1]]
+
+
+async def test_the_snippet_is_the_passage_that_matches(board: SearchableBoard, loaded_model: Model) -> None:
+    filler = "The committee met on Tuesday and talked about the minutes of the last meeting. " * (LENGTH // 70)
+    body = f"{filler} Penguins cannot fly, but they swim better than most fish. {filler}"
+    thread = await board.post("Minutes of the committee", body)
+    async with board.worker():
+        hit = await board.found("birds that live in the water", thread, 0.6)
+        assert len(hit.snippet) <= 240
+        by_text = await board.found("penguins", thread)
+        assert "Penguins cannot fly" in by_text.snippet
+
+
+async def test_a_closed_thread_is_not_found(board: SearchableBoard, loaded_model: Model) -> None:
+    closed, hidden, opened = [await board.post(*each) for each in (BREAD, PROXY, TRAIN)]
+    async with board.worker():
+        await board.settled()
+        await board.close(closed)
+        await board.close(hidden, "hidden")
+        assert await board.ids("anything at all", ANYTHING) == [opened]
+        await board.gone(closed)
+        await board.gone(hidden)
+        assert await board.ids("E4471", ANYTHING) == [opened]
+
+
+async def test_a_purged_thread_is_forgotten(board: SearchableBoard, loaded_model: Model) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+        await board.board.moderation.purge(thread)
+        await board.gone(thread)
+        assert await board.ids("sourdough", ANYTHING) == []
+
+
+async def test_without_a_worker_search_is_by_text_and_says_so(board: SearchableBoard) -> None:
+    noted = await board.post(*PROXY)
+    found = await board.find("closed connection E4471")
+    assert found.mode == "text"
+    assert [hit.thread_id for hit in found.hits] == [noted]
+
+
+@pytest.mark.parametrize("search_redis", ["memory"], indirect=True)
+async def test_where_nobody_has_indexed_anything_the_newest_threads_are_read(board: SearchableBoard) -> None:
+    threads = [await board.post(f"Thread number {n}", f"Its code is ZX{n}Q.", noted=n % 2 == 0) for n in range(150)]
+    assert await board.ids("zx148q") == [threads[148]]
+    assert await board.ids("zx149q") == [threads[149]]
+
+
+async def test_a_worker_without_a_model_indexes_text(board: SearchableBoard) -> None:
+    thread = await board.post(*PROXY, noted=False)
+    async with board.worker(embedding_model="none"):
+        hit = await board.found("E4471", thread)
+        assert hit.mode == "text"
+        await board.reply(thread, "Set proxy_read_timeout to 300.")
+        await board.found("proxy_read_timeout", thread)
+        await board.emptied()
+    assert (await board.find("E4471")).mode == "text"
+
+
+async def test_limit_and_threshold_bound_the_hits(board: SearchableBoard) -> None:
+    for number in range(12):
+        await board.post(f"Sourdough question {number}", "It is about bread." if number % 2 else "About dough.")
+    assert len((await board.find("sourdough")).hits) == 5
+    assert len((await board.find("sourdough", limit=50)).hits) == 12
+    assert len((await board.find("sourdough bread", 0.7, 50)).hits) == 6
+    assert len((await board.find("sourdough bread", 0.5, 50)).hits) == 12
+    assert [hit.score for hit in (await board.find("sourdough bread", 0.5, 50)).hits] == [1.0] * 6 + [0.5] * 6
+
+
+@pytest.mark.parametrize("query", ["   ", "\n\t", "\u2003"])
+async def test_a_query_of_white_space_is_invalid(board: SearchableBoard, query: str) -> None:
+    with pytest.raises(Invalid):
+        await board.find(query)
+
+
+async def test_what_a_client_asks_twice_is_embedded_once(board: SearchableBoard, loaded_model: Model) -> None:
+    await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+        await board.find("how do I bake a loaf")
+        cached = keys.query_vector("how do I bake a loaf")
+        assert await board.store.command("EXISTS", cached) == 1
+        left = await board.store.command("TTL", cached)
+        assert isinstance(left, int)
+        assert 0 < left <= 600
+
+
+async def test_a_note_does_not_replace_what_the_worker_made(board: SearchableBoard, loaded_model: Model) -> None:
+    title, body = PROXY
+    thread = await board.post(title, body, noted=False)
+    async with board.worker():
+        await board.reply(thread, "Set proxy_read_timeout to 300.")
+        await board.settled()
+        await board.search.note(thread, title, body)
+        await board.found("proxy_read_timeout", thread)
+
+
+async def test_the_end_of_a_long_post_is_found(board: SearchableBoard, loaded_model: Model) -> None:
+    thread, _ = await board.board.post(NewThread("A long post", "Many words say little. " * 800 + "Z0EE9."), None, None)
+    await board.search.note(thread.id, thread.title, thread.body)
+    assert await board.ids("A long post") == [thread.id]
+    async with board.worker():
+        await board.found("z0ee9", thread.id)
+        await board.settled()
+        assert "Z0EE9." in (await board.find("z0ee9")).hits[0].snippet

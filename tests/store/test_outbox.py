@@ -1,0 +1,310 @@
+"""Outboxes and consumer groups on a real server: at least once, whatever dies (DESIGN 4)."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from node.store import Store, StoreUnavailable, keys
+from node.store.outbox import BATCH, DELIVERIES, Consumer, Event
+from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, move, pending, raw, reading, write
+from tests.support.node_under_test import until
+from tests.support.servers import RedisServer, eventually
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+async def test_events_are_handled_in_order_and_acknowledged(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    await write(store, "a", "b")
+    async with reading(store, seen):
+        await eventually(lambda: len(seen.entities) == 2)
+        await write(store, "c")
+        await eventually(lambda: len(seen.entities) == 3)
+        await eventually(lambda: pending(redis_server) == 0)
+    assert [entity for batch in seen.batches for entity in batch] == ["a", "b", "c"]
+
+
+async def test_two_groups_see_everything_and_two_consumers_of_one_share_it(
+    store: Store, redis_server: RedisServer
+) -> None:
+    first, second, other = Seen(), Seen(), Seen()
+    async with reading(store, first), reading(store, second), reading(store, other, "others"):
+        await write(store, *map(str, range(100)))
+        await eventually(lambda: len(first.entities | second.entities) == 100 and len(other.entities) == 100)
+        await eventually(lambda: pending(redis_server) == pending(redis_server, "others") == 0)
+    assert not first.entities & second.entities
+
+
+async def test_what_a_dead_worker_held_is_taken_over(store: Store, redis_server: RedisServer, seen: Seen) -> None:
+    await write(store, *map(str, range(100)))
+    held_by_the_dead(redis_server, 100)
+    async with reading(store, seen):
+        await eventually(lambda: len(seen.entities) == 100)
+        await eventually(lambda: pending(redis_server) == 0)
+
+
+async def test_what_another_worker_works_on_is_left_to_it(store: Store, redis_server: RedisServer, seen: Seen) -> None:
+    await write(store, "theirs")
+    held_by_the_dead(redis_server, 1, minutes=0)
+    async with reading(store, seen):
+        await write(store, "ours")
+        await eventually(lambda: "ours" in seen.entities)
+    assert seen.entities == {"ours"}
+
+
+async def test_one_event_that_cannot_be_handled_holds_up_no_other(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    seen.bad = {"bad"}
+    await write(store, "a", "bad", "b")
+    async with reading(store, seen):
+        await write(store, "c")
+        await eventually(lambda: seen.entities == {"a", "bad", "b", "c"} and pending(redis_server) == 1)
+
+
+async def test_an_event_that_was_not_handled_comes_again(store: Store, redis_server: RedisServer, seen: Seen) -> None:
+    seen.bad = {"bad"}
+    await write(store, "bad")
+    async with reading(store, seen):
+        await eventually(lambda: ["bad"] in seen.batches)
+    seen.bad = set()
+    move(redis_server, minutes=1)
+    async with reading(store, seen):
+        await eventually(lambda: pending(redis_server) == 0)
+    assert seen.batches == [["bad"], ["bad"]]
+
+
+async def test_an_event_that_can_never_be_handled_is_given_up_in_the_end(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    seen.bad = {"bad"}
+    await write(store, "bad")
+    held_by_the_dead(redis_server, 1)
+    move(redis_server, minutes=1, deliveries=DELIVERIES)
+    async with reading(store, seen):
+        await eventually(lambda: pending(redis_server) == 0)
+
+
+async def test_an_entry_that_is_no_event_stops_nothing(store: Store, redis_server: RedisServer, seen: Seen) -> None:
+    redis_server.do("XADD", STREAM, "*", "type", b"\xff")
+    async with reading(store, seen):
+        await write(store, "a")
+        await eventually(lambda: seen.entities == {"a"} and pending(redis_server) == 1)
+
+
+async def test_what_a_reader_held_when_redis_failed_it_is_handled_as_soon_as_it_is_back(
+    store: Store, redis_server: RedisServer
+) -> None:
+    failing, seen = True, Seen()
+
+    async def handle(events: Sequence[Event]) -> None:
+        if failing:
+            raise StoreUnavailable("gone")
+        await seen(events)
+
+    async with reading(store, handle):
+        await write(store, "a", "b")
+        await eventually(lambda: pending(redis_server) > 0)
+        failing = False
+        redis_server.do("SPUBLISH", STREAM, "look")
+        await eventually(lambda: seen.entities == {"a", "b"} and pending(redis_server) == 0)
+
+
+async def test_reading_goes_on_when_redis_has_restarted_empty(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    async with reading(store, seen):
+        await write(store, "before")
+        await eventually(lambda: "before" in seen.entities)
+        redis_server.kill()
+        redis_server.start()
+        await until(lambda: answers(store))
+        await write(store, "after")
+        await eventually(lambda: "after" in seen.entities)
+
+
+async def test_reading_goes_on_when_the_groups_are_gone(store: Store, redis_server: RedisServer, seen: Seen) -> None:
+    async with reading(store, seen):
+        await write(store, "before")
+        await eventually(lambda: "before" in seen.entities)
+        redis_server.do("FLUSHALL")
+        await write(store, "after")
+        await eventually(lambda: "after" in seen.entities)
+
+
+async def answers(store: Store) -> bool:
+    try:
+        await store.command("PING")
+    except StoreUnavailable:
+        return False
+    return True
+
+
+async def test_a_full_redis_does_not_keep_what_frees_memory_from_being_handled(
+    store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.outbox.TAKE_OVER", 0.0)
+    done: list[str] = []
+
+    async def handle(events: Sequence[Event]) -> None:
+        for event in events:
+            await store.command(*(("DEL", "large") if event.entity == "frees" else ("SET", "small", "x")))
+            done.append(event.entity)
+
+    redis_server.do("SET", "large", "x" * 100_000)
+    redis_server.do("XGROUP", "CREATE", STREAM, GROUP, "0", "MKSTREAM")
+    await write(store, "needs", "frees")
+    redis_server.do("CONFIG", "SET", "maxmemory", "1mb")
+    async with reading(store, handle):
+        await eventually(lambda: redis_server.do("EXISTS", "large") == 0 and pending(redis_server) == 1)
+        assert done == ["frees"]
+        redis_server.do("CONFIG", "SET", "maxmemory", 0)
+        move(redis_server, minutes=1)
+        redis_server.do("SPUBLISH", STREAM, "look")
+        await eventually(lambda: pending(redis_server) == 0)
+    assert done == ["frees", "needs"]
+
+
+async def test_reading_goes_on_in_a_full_redis_that_was_away(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    seen.error = StoreUnavailable
+    seen.bad = {"a"}
+    async with reading(store, seen):
+        await write(store, "a")
+        await eventually(lambda: "a" in seen.entities)
+        redis_server.do("CONFIG", "SET", "maxmemory", "1mb")
+        seen.bad = set()
+        redis_server.do("SPUBLISH", STREAM, "look")
+        await eventually(lambda: pending(redis_server) == 0)
+
+
+async def test_outboxes_that_nobody_reads_yet_are_joined_when_a_full_redis_has_room(
+    store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.outbox.LOOK", 0.01)
+    await write(store, "a")
+    redis_server.do("CONFIG", "SET", "maxmemory", "1mb")
+    async with reading(store, seen):
+        await until(lambda: refused(redis_server))
+        redis_server.do("CONFIG", "SET", "maxmemory", 0)
+        await eventually(lambda: seen.entities == {"a"} and pending(redis_server) == 0)
+
+
+async def refused(server: RedisServer) -> bool:
+    """Whether somebody was told that there is no memory."""
+    return "errorstat_OOM" in server.info("errorstats")
+
+
+async def test_stopping_waits_for_what_was_begun_and_for_nothing_else(store: Store, redis_server: RedisServer) -> None:
+    begun, go_on, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handle(events: Sequence[Event]) -> None:
+        begun.set()
+        await go_on.wait()
+
+    running = asyncio.create_task(Consumer(store, GROUP, handle).run(stop))
+    await write(store, "a")
+    await begun.wait()
+    stop.set()
+    await write(store, "b")
+    go_on.set()
+    await asyncio.wait_for(running, 2)
+    assert pending(redis_server) == 0
+    ((*_, lag),) = raw(redis_server, "XINFO", "GROUPS", STREAM)
+    assert lag == 1
+
+
+async def test_what_comes_while_a_batch_is_handled_shares_the_next(store: Store, seen: Seen) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handle(events: Sequence[Event]) -> None:
+        begun.set()
+        await go_on.wait()
+        await seen(events)
+
+    async with reading(store, handle):
+        await write(store, "a")
+        await begun.wait()
+        await write(store, "b", "c")
+        go_on.set()
+        await eventually(lambda: len(seen.entities) == 3)
+    assert seen.batches == [["a"], ["b", "c"]]
+
+
+async def test_what_comes_while_a_reader_rests_shares_its_next_batch(
+    store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.outbox.REST", 1e9)
+    monkeypatch.setattr("node.store.outbox.LONGEST_REST", 1.0)
+    await write(store, "last", stream=keys.events(keys.PARTITIONS - 1))
+    async with reading(store, seen):
+        await eventually(lambda: seen.entities == {"last"})  # so all outboxes have had their first turn
+        await write(store, "a")
+        await eventually(lambda: "a" in seen.entities and pending(redis_server) == 0)
+        await write(store, "b")
+        for _ in range(50):  # in which a reader that did not rest would have handled it
+            await store.command("PING")
+        await write(store, "c")
+        await eventually(lambda: len(seen.entities) == 4)
+    assert seen.batches == [["last"], ["a"], ["b", "c"]]
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+async def test_no_more_batches_are_handled_at_a_time_than_may_be(store: Store, at_once: int) -> None:
+    under_way: set[int] = set()
+    all_that_may = asyncio.Event()
+    most = 0
+    handled = 0
+
+    async def handle(events: Sequence[Event]) -> None:
+        nonlocal most, handled
+        under_way.add(events[0].partition)
+        most = max(most, len(under_way))
+        if most == at_once:
+            all_that_may.set()
+        await all_that_may.wait()
+        await store.command("PING")
+        under_way.discard(events[0].partition)
+        handled += len(events)
+
+    for partition in range(20):
+        await write(store, "a", stream=keys.events(partition))
+    async with reading(store, handle, at_once=at_once):
+        await eventually(lambda: handled == 20)
+    assert most == at_once
+
+
+async def test_an_outbox_with_a_backlog_leaves_the_others_their_turn(store: Store, seen: Seen) -> None:
+    await write(store, *map(str, range(3 * BATCH)))
+    await write(store, "other", stream=keys.events(8))
+    async with reading(store, seen):
+        await eventually(lambda: len(seen.entities) == 3 * BATCH + 1)
+    assert ["other"] in seen.batches[:2]
+
+
+async def test_what_is_being_handled_is_renewed(
+    store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.outbox.STALE_MS", 60)
+    go_on = asyncio.Event()
+
+    async def handle(events: Sequence[Event]) -> None:
+        await go_on.wait()
+
+    async with reading(store, handle):
+        await write(store, "a")
+        await eventually(lambda: pending(redis_server) == 1)
+        move(redis_server, minutes=1)
+        await eventually(lambda: idle(redis_server) < 60_000)
+        go_on.set()
+
+
+def idle(server: RedisServer) -> int:
+    ((_, _, milliseconds, _),) = raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1)
+    return milliseconds

@@ -1,0 +1,183 @@
+"""Wake-ups: who listens hears, and who may have missed something is told to look."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from node.store import Listener, Store
+from node.store.wakeups import BACKLOG, QUEUE
+from tests.store.conftest import Opener, step
+from tests.support.servers import RedisServer, eventually
+
+SOON = 10.0  # s; longer than anything here takes
+PUBLISH = step("publish", "redis.call('SET', key1, arg1) redis.call('SPUBLISH', key1, arg1) return 1", args=1)
+
+
+def channels(server: RedisServer) -> list[bytes]:
+    return sorted(server.do("PUBSUB", "SHARDCHANNELS"))
+
+
+async def test_a_listener_hears_what_a_script_publishes_on_the_channel(store: Store) -> None:
+    with await store.news.listen("thread:{2a}:1") as listener:
+        await store.run(PUBLISH, ["thread:{2a}:1"], ["reply"])
+        assert await listener.next(SOON) == b"reply"
+
+
+async def test_a_listener_hears_messages_in_order_and_only_those_of_its_channel(store: Store) -> None:
+    with await store.news.listen("mine") as listener:
+        for number in range(50):
+            await store.command("SPUBLISH", "other", "not for us")
+            await store.command("SPUBLISH", "mine", number)
+        assert [await listener.next(SOON) for _ in range(50)] == [str(number).encode() for number in range(50)]
+
+
+async def test_a_listener_waits_no_longer_than_asked(store: Store) -> None:
+    with await store.news.listen("channel") as listener:
+        assert await listener.next(0.01) is None
+        await store.command("SPUBLISH", "channel", "later")
+        assert await listener.next(SOON) == b"later"
+
+
+async def test_all_listeners_of_a_channel_share_one_subscription(redis_server: RedisServer, store: Store) -> None:
+    listeners = await asyncio.gather(*(store.news.listen("channel") for _ in range(20)))
+    assert redis_server.do("PUBSUB", "SHARDNUMSUB", "channel") == [b"channel", 1]
+    await store.command("SPUBLISH", "channel", "all")
+    assert await asyncio.gather(*(listener.next(SOON) for listener in listeners)) == [b"all"] * 20
+
+
+async def test_a_listener_that_left_hears_nothing_and_the_others_go_on(store: Store) -> None:
+    with await store.news.listen("channel") as staying:
+        with await store.news.listen("channel") as leaving:
+            pass
+        await store.command("SPUBLISH", "channel", "message")
+        assert await staying.next(SOON) == b"message"
+        assert await leaving.next(0) is None
+
+
+async def test_a_channel_without_listeners_is_left_after_a_while_and_can_be_heard_again(
+    redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.wakeups.UPKEEP", 0.02)
+    for _ in range(2):
+        with await store.news.listen("channel") as listener:
+            assert channels(redis_server) == [b"channel"]
+            await store.command("SPUBLISH", "channel", "message")
+            assert await listener.next(SOON) == b"message"
+        await eventually(lambda: channels(redis_server) == [])
+
+
+async def test_a_payload_arrives_as_it_was_sent(store: Store) -> None:
+    vector = bytes(range(256)) * 6
+    with await store.news.listen("answers") as listener:
+        await store.command("SPUBLISH", "answers", vector)
+        assert await listener.next(SOON) == vector
+
+
+async def test_of_a_long_backlog_the_newest_messages_are_kept_and_the_loss_is_told(store: Store) -> None:
+    with await store.news.listen("busy") as listener, await store.news.listen("end") as end:
+        for number in range(QUEUE + 10):
+            await store.command("SPUBLISH", "busy", number)
+        await store.command("SPUBLISH", "end", "")
+        await end.next(SOON)
+        kept = [await listener.next(SOON) for _ in range(QUEUE)]
+        assert kept == [b"", *(str(number).encode() for number in range(11, QUEUE + 10))]
+        assert await listener.next(0) is None
+
+
+async def test_a_long_backlog_is_one_of_many_bytes_too(store: Store) -> None:
+    large = b"x" * (BACKLOG // 4)
+    with await store.news.listen("busy") as listener, await store.news.listen("end") as end:
+        for number in range(10):
+            await store.command("SPUBLISH", "busy", b"%d" % number + large[1:])
+        await store.command("SPUBLISH", "end", "")
+        await end.next(SOON)
+        kept = [await listener.next(SOON) for _ in range(5)]
+        assert [message and message[:1] for message in kept] == [b"", b"6", b"7", b"8", b"9"]
+        await store.command("SPUBLISH", "busy", b"x" * (BACKLOG + 1))
+        assert await listener.next(SOON) == b"", "whoever looks learns what was in it"
+        await store.command("SPUBLISH", "busy", "small")
+        assert await listener.next(SOON) == b"small"
+
+
+async def heard_again(server: RedisServer, listener: Listener) -> None:
+    """The channel carries messages once more."""
+    assert await listener.next(SOON) == b""
+    server.do("SPUBLISH", "channel", "after")
+    assert await listener.next(SOON) == b"after"
+
+
+async def test_after_a_restart_listeners_are_told_to_look_and_hear_again(
+    redis_server: RedisServer, store: Store
+) -> None:
+    with await store.news.listen("channel") as listener:
+        redis_server.kill()
+        redis_server.start()
+        await heard_again(redis_server, listener)
+
+
+async def test_after_a_broken_connection_listeners_are_told_to_look_and_hear_again(
+    redis_server: RedisServer, store: Store
+) -> None:
+    with await store.news.listen("channel") as listener:
+        redis_server.do("CLIENT", "KILL", "TYPE", "PUBSUB")
+        await heard_again(redis_server, listener)
+
+
+async def test_a_silent_server_is_noticed_and_listening_resumes(
+    redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.wakeups.UPKEEP", 0.05)
+    monkeypatch.setattr("node.store.wakeups.HEARTBEAT", 0.2)
+    with await store.news.listen("channel") as listener:
+        redis_server.pause()
+        await eventually(lambda: store.stats.reconnects)
+        redis_server.resume()
+        await heard_again(redis_server, listener)
+
+
+async def test_listening_before_redis_exists_works_and_tells_to_look_when_it_does(
+    tmp_path: Path, open_store: Opener
+) -> None:
+    server = RedisServer(tmp_path / "redis")
+    store = await open_store(server.url, max_in_flight=10, required=False)
+    with await store.news.listen("channel") as listener, server:
+        await heard_again(server, listener)
+
+
+async def test_a_listener_that_waits_long_for_its_subscription_is_not_forgotten(
+    redis_server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.wakeups.UPKEEP", 0.01)
+    monkeypatch.setattr("node.store.wakeups.LINGER", 0)
+    store = await open_store(redis_server.url)
+    redis_server.pause()
+    with await store.news.listen("channel") as listener:
+        redis_server.resume()
+        await heard_again(redis_server, listener)
+
+
+async def test_a_listener_that_gives_up_while_subscribing_leaves_no_trace(
+    redis_server: RedisServer, store: Store
+) -> None:
+    redis_server.pause()
+    task = asyncio.create_task(store.news.listen("channel"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    redis_server.resume()
+    with await store.news.listen("channel") as listener:
+        await eventually(lambda: channels(redis_server) == [b"channel"])
+        await store.command("SPUBLISH", "channel", "message")
+        while (message := await listener.next(SOON)) == b"":
+            pass
+        assert message == b"message"
+
+
+async def test_thousands_of_listeners_each_hear_their_own_channel(store: Store) -> None:
+    listeners = await asyncio.gather(*(store.news.listen(f"channel:{n}") for n in range(2000)))
+    await asyncio.gather(*(store.command("SPUBLISH", f"channel:{n}", n) for n in range(2000)))
+    heard = await asyncio.gather(*(listener.next(SOON) for listener in listeners))
+    assert heard == [str(n).encode() for n in range(2000)]

@@ -1,0 +1,103 @@
+"""A whole node inside the test: the real application on a real Redis, called over ASGI."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, cast
+
+import httpx2
+
+from node.config import Settings
+from node.run.web import WebNode
+from node.run.worker import main as worker_main
+from node.sign.node_key import NodeKey
+from node.store import Store, connect
+from node.web.address import ClientAddress
+from node.web.front import Front
+from node.web.http import Message
+
+PATIENCE = 20.0  # s until something must have happened, on a busy machine
+SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
+SIGNING_KEY = NodeKey.generate().secret
+
+
+def settings_for(redis_url: str, **given: Any) -> Settings:
+    """Settings of a node on that Redis."""
+    return Settings(
+        redis_url=redis_url, secret=SECRET, signing_key=SIGNING_KEY, base_url="http://node.example", **given
+    )
+
+
+async def until(condition: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
+    """Return as soon as `condition` answers something true: it asks a server, which has no event to wait for."""
+    async with asyncio.timeout(patience):
+        while not await condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+class NodeUnderTest:
+    """What a test needs of a node: its settings, its store, and clients to call it with."""
+
+    def __init__(self, app: Front, settings: Settings, store: Store) -> None:
+        self.app = app
+        self.settings = settings
+        self.store = store
+        self.client = self.client_at("203.0.113.7")
+
+    def client_at(self, address: str) -> httpx2.AsyncClient:
+        """A client with an address of its own."""
+        transport = httpx2.ASGITransport(app=self.app, client=(address, 40000))
+        return httpx2.AsyncClient(transport=transport, base_url="http://node.example")
+
+    async def names(self, pattern: str) -> list[str]:
+        """All keys of that pattern, wherever they are."""
+        replies = cast("list[list[bytes]]", await self.store.everywhere("KEYS", pattern))
+        return [name.decode() for names in replies for name in names]
+
+    async def listened_to(self, channel: str) -> None:
+        """Return once somebody waits for news on the channel."""
+
+        async def heard() -> bool:
+            return await self.store.command("PUBSUB", "SHARDNUMSUB", channel, key=channel) != [channel.encode(), 0]
+
+        await until(heard)
+
+    def worker(self) -> AbstractAsyncContextManager[None]:
+        """A background worker for as long as the context lasts."""
+        return _worker(self.settings)
+
+
+@asynccontextmanager
+async def _worker(settings: Settings) -> AsyncGenerator[None]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(worker_main(settings, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncGenerator[NodeUnderTest]:
+    """A node, started through its lifespan as a server would."""
+
+    async def compose() -> WebNode:
+        return await WebNode.start(settings)
+
+    app = Front(compose, ClientAddress(settings.trusted_proxies, settings.forwarded_header))
+    inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    outbox: asyncio.Queue[Message] = asyncio.Queue()
+    life = asyncio.create_task(app({"type": "lifespan"}, inbox.get, outbox.put))
+    await inbox.put({"type": "lifespan.startup"})
+    started = await outbox.get()
+    assert started["type"] == "lifespan.startup.complete", started
+    store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=64)
+    node = NodeUnderTest(app, settings, store)
+    try:
+        yield node
+    finally:
+        await node.client.aclose()
+        await store.close()
+        await inbox.put({"type": "lifespan.shutdown"})
+        await life

@@ -1,0 +1,128 @@
+"""Whole nodes as child processes: the real one, and one whose web part does what a test needs."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.servers import free_port, until
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 20.0  # s anything here may take on a busy machine
+
+
+class NodeProcess:
+    """A `serve` process with its data in `folder`, and the log lines that it and its children write."""
+
+    def __init__(
+        self, folder: Path, command: Sequence[str] = (sys.executable, "-m", "node", "serve"), cwd: Path = ROOT
+    ) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.lines: list[dict[str, Any]] = []
+        self._words: list[str] = []
+        self._command = command
+        self._cwd = cwd
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, **settings: str) -> Self:
+        """Start it without waiting; `settings` are environment variables."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+        environment |= {
+            "RELAY_PORT": str(self.port),
+            "RELAY_DATA_DIR": str(self.folder),
+            "RELAY_WORKERS": "2",
+            **settings,
+        }
+        self._process = subprocess.Popen(
+            self._command, cwd=self._cwd, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        return self
+
+    def ready(self) -> Self:
+        """Return once the node has said that it is."""
+        self.line("ready")
+        return self
+
+    def line(self, event: str, **fields: object) -> dict[str, Any]:
+        """The newest log line with that event and those fields, waited for."""
+        until(lambda: self._found(event, fields), f"a log line {event} {fields}", PATIENCE)
+        return self._found(event, fields)[-1]
+
+    def child(self, name: str) -> int:
+        """The process id of the child of that name that was started last."""
+        return self.line("child started", child=name)["pid"]
+
+    def get(self, path: str) -> bytes:
+        """The body of a successful answer. Raises OSError."""
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=PATIENCE) as answer:
+            return answer.read()
+
+    def words(self) -> str:
+        """What it wrote to its error output that is no log line."""
+        return "".join(self._words)
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    def signal(self, signum: int) -> None:
+        self._running.send_signal(signum)
+
+    def wait(self, seconds: float = PATIENCE) -> int:
+        """The exit status, waited for; raises TimeoutExpired."""
+        status = self._running.wait(seconds)
+        self._reader.join(PATIENCE)
+        return status
+
+    def kill(self) -> None:
+        """End the supervisor without a word, and wait until the children that the kernel ends for it are gone."""
+        self._running.kill()
+        self.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self.wait()
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    @property
+    def _running(self) -> "subprocess.Popen[str]":
+        if self._process is None:
+            raise RuntimeError("the node was not started")
+        return self._process
+
+    def _found(self, event: str, fields: dict[str, object]) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["event"] == event and fields.items() <= line.items()]
+
+    def _read(self) -> None:
+        """Ends when the last process that has our pipe is gone: the supervisor and all its children."""
+        stream = self._running.stderr
+        if stream is not None:
+            for text in stream:
+                if text.startswith("{"):
+                    self.lines.append(json.loads(text))
+                else:
+                    self._words.append(text)
+            stream.close()
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended, collected by its parent or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True

@@ -1,0 +1,66 @@
+"""The real front with a few routes of a test's own, called over ASGI."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+
+from node.config import Settings
+from node.web.address import ClientAddress
+from node.web.front import ASGIApp, Front, counted
+from node.web.http import Message, Receive, Scope, Send
+from node.web.origin import Origins
+from node.web.paths import Paths
+from node.web.route import Route
+from node.web.router import router
+from node.web.throughput import Throughput
+
+
+class Routes:
+    """All that the front asks of a node: hot routes, and others."""
+
+    mounted: Mapping[str, ASGIApp] = {}
+
+    def __init__(self, hot: Sequence[Route], others: Sequence[Route]) -> None:
+        self.hot = hot
+        self.paths = Paths([*hot, *others])
+        self.origins = Origins(Settings(base_url="http://node.example"))
+        self.throughput = Throughput(0)
+        self._router = router(others, counted, self.paths)
+
+    async def router(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._router(scope, receive, send)
+
+    def refuses(self, client: str) -> bool:
+        return False
+
+    def drain(self) -> None: ...
+
+    def release(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+async def front_of(*hot: Route, others: Sequence[Route] = ()) -> Front:
+    """A front that has started."""
+
+    async def compose() -> Routes:
+        return Routes(hot, others)
+
+    app = Front(compose, ClientAddress(""))
+    inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    outbox: asyncio.Queue[Message] = asyncio.Queue()
+    await inbox.put({"type": "lifespan.startup"})
+    await inbox.put({"type": "lifespan.shutdown"})
+    await app({"type": "lifespan"}, inbox.get, outbox.put)
+    return app
+
+
+@asynccontextmanager
+async def client_of(app: ASGIApp) -> AsyncGenerator[httpx2.AsyncClient]:
+    """Somebody who calls it."""
+    transport = httpx2.ASGITransport(app=app, client=("203.0.113.7", 40000))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://node.example") as client:
+        yield client

@@ -1,0 +1,80 @@
+"""A node whose web part does what the supervisor's tests need, run by the real supervisor and parts.
+
+`python -m tests.support.small_node serve|web|worker`.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from node import config
+from node.observe import log
+from node.run import launch
+from node.run.serve import serve
+
+SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # of the environment, at /environment
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class App:
+    """Answers `/held` when it is told to release waiters, `/never` never, `/worker` with a process id."""
+
+    def __init__(self) -> None:
+        self._released = asyncio.Event()
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self._live(receive, send)
+        body = str(os.getpid())
+        if scope["path"] == "/held":
+            await self._answer(send, b"held\n", more=True)
+            await self._released.wait()
+            return await send({"type": "http.response.body", "body": b"released"})
+        if scope["path"] == "/never":
+            await self._answer(send, b"begun\n", more=True)
+            await asyncio.Event().wait()
+        if scope["path"] == "/environment":
+            body = " ".join(os.environ.get(name, "") for name in SHOWN)
+        return await self._answer(send, body.encode())
+
+    async def _answer(self, send: Send, body: bytes, *, more: bool = False) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
+        await send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        asyncio.get_running_loop().add_signal_handler(launch.RELEASE_WAITERS, self._released.set)
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def create() -> App:
+    return App()
+
+
+async def work(_settings: object, stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+def main(part: str) -> None:
+    settings = config.load()
+    log.configure(settings.log)
+    if part == "web":
+        launch.web(settings, "tests.support.small_node:create")
+    elif part == "worker":
+        launch.worker(settings, "tests.support.small_node:work")
+    else:
+        serve(settings, web=_command("web"), worker=_command("worker"))
+
+
+def _command(part: str) -> list[str]:
+    return [sys.executable, "-m", "tests.support.small_node", part]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,166 @@
+"""Payloads: which strings of a JSON value are judged, alone or together, and how much of it is read."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from node.text.payload import (
+    MOST_INNER_JSON,
+    MOST_MEMBERS,
+    MOST_SHOWN,
+    MOST_VALUES,
+    PROSE,
+    may_be_shown,
+    payload_is_english,
+    shown_of,
+    text_payload_is_english,
+)
+
+FOREIGN = "Buenos días, el servidor ya está funcionando otra vez"
+ENGLISH = "Good morning, the server is up and running again"
+
+
+@pytest.mark.parametrize("key", PROSE)
+def test_each_prose_field_is_judged_alone(key: str) -> None:
+    assert payload_is_english({key: ENGLISH})
+    assert not payload_is_english({key: FOREIGN, "context": ENGLISH * 20})
+
+
+def test_other_strings_are_judged_together() -> None:
+    assert not payload_is_english({"remark": FOREIGN})
+    assert payload_is_english({"remark": "hola", "context": ENGLISH * 3})
+
+
+def test_strings_at_any_depth_count() -> None:
+    assert not payload_is_english({"params": {"arguments": [{"query": FOREIGN}]}})
+    assert not payload_is_english([[[FOREIGN]]])
+    assert not payload_is_english(FOREIGN)
+
+
+@pytest.mark.parametrize("value", [{}, [], None, True, 42, 0.5, {"n": [1, 2, {"x": None}]}])
+def test_what_holds_no_words_passes(value: object) -> None:
+    assert payload_is_english(value)
+
+
+@pytest.mark.parametrize("key", ["author", "Agent", "user_id", "callback-url", "id", "ids", "lang", "created_date"])
+def test_labels_are_not_prose(key: str) -> None:
+    assert payload_is_english({key: "señor müller"})
+    assert payload_is_english({key: ["señor müller", "bonjour"]})
+
+
+def test_a_long_text_under_a_label_is_judged() -> None:
+    assert not payload_is_english({"name": FOREIGN})
+    assert not payload_is_english({"name": "bonjourlemonde-" * 6 + "voilà merci danke"})
+
+
+def test_a_label_is_the_end_of_a_key_not_a_part_of_it() -> None:
+    assert not payload_is_english({"idea": "bonjour mes amis"})
+    assert not payload_is_english({"id_remark": "bonjour mes amis"})
+
+
+def test_keys_count_only_if_they_are_phrases() -> None:
+    assert payload_is_english({"nombre": 1, "fecha": 2})
+    assert not payload_is_english({"nombre de la persona": 1})
+
+
+def test_json_in_a_text_payload_is_judged_by_its_prose() -> None:
+    assert text_payload_is_english(json.dumps({"message": ENGLISH, "author": "señor müller"}))
+    assert not text_payload_is_english("\n " + json.dumps({"message": FOREIGN, "context": ENGLISH * 20}))
+
+
+def test_json_inside_a_string_is_judged_by_its_prose() -> None:
+    inner = json.dumps({"message": FOREIGN, "context": ENGLISH * 20})
+    assert not payload_is_english({"message": inner})
+    assert not payload_is_english({"data": {"raw": inner}})
+    assert not payload_is_english({"data": json.dumps({"raw": inner})})
+    assert payload_is_english({"message": json.dumps({"author": "señor müller"})})
+
+
+def test_json_with_escaped_lone_surrogates_is_judged() -> None:
+    assert not text_payload_is_english('{"message": "\\ud800 bonjour mes amis"}')
+
+
+def test_a_large_json_text_is_judged_as_text() -> None:
+    assert not text_payload_is_english(
+        json.dumps([FOREIGN] * (2 * MOST_INNER_JSON // len(FOREIGN)), ensure_ascii=False)
+    )
+
+
+def test_a_text_that_only_looks_like_json_is_judged_as_text() -> None:
+    assert text_payload_is_english("[draft] please review this today")
+    assert not text_payload_is_english("[nota] por favor revise esto hoy")
+
+
+def test_a_wide_list_is_sampled_over_its_whole_length() -> None:
+    assert not payload_is_english([ENGLISH] * 500 + [FOREIGN] * 500)
+    assert payload_is_english([ENGLISH, *[1] * (MOST_MEMBERS * 20)])
+
+
+def test_a_prose_field_among_very_many_keys_is_found() -> None:
+    filler: dict[str, object] = {f"k{number}": number for number in range(20_000)}
+    assert not payload_is_english({**filler, "message": FOREIGN})
+
+
+def test_no_more_values_than_the_limit_are_read() -> None:
+    deep: object = FOREIGN
+    for _ in range(MOST_VALUES):
+        deep = [deep]
+    assert payload_is_english(deep)
+    assert not payload_is_english([[FOREIGN]] * MOST_MEMBERS)
+
+
+def test_many_prose_fields_are_still_judged_one_by_one() -> None:
+    fields: dict[str, object] = dict.fromkeys(PROSE, ENGLISH * 200)
+    assert payload_is_english(fields)
+    assert not payload_is_english({**fields, PROSE[-1]: FOREIGN * 200})
+
+
+def test_more_prose_in_inner_documents_than_fields_exist_is_judged_together() -> None:
+    inner = json.dumps(dict.fromkeys(PROSE, FOREIGN))
+    assert not payload_is_english({"message": ENGLISH, "documents": [inner] * 3})
+
+
+def test_the_strings_that_were_judged_are_shown_in_their_order() -> None:
+    value = {"from": "señor müller", "remark": ENGLISH, "steps": ["Open it", {"id": 7, "then": "close it"}], "n": 1}
+    assert shown_of(value) == f"{ENGLISH}\nOpen it\nclose it"
+    assert shown_of(json.dumps(value)) == shown_of(value)
+    assert shown_of({"agent": "a-7", "step one": "open it", "text": ENGLISH}) == f"{ENGLISH}\nopen it"
+
+
+def test_no_member_is_shown_that_was_not_looked_at() -> None:
+    wide = [ENGLISH if place % 11 == 0 else FOREIGN for place in range(MOST_MEMBERS * 11)]
+    assert payload_is_english(wide)
+    assert FOREIGN not in shown_of(wide)
+    assert shown_of([[ENGLISH] * MOST_MEMBERS] * 10).count("\n") == MOST_SHOWN - 1
+
+
+def test_labels_are_shown_if_there_is_nothing_else_and_they_are_english() -> None:
+    assert shown_of({"from": "agent-7", "to": "agent-9", "type": "ping"}) == "agent-7\nagent-9\nping"
+    assert shown_of({"name": "Necesito ayuda urgente"}) == ""
+    assert shown_of({"from": "Привет, мой друг"}) == ""
+    assert shown_of({}) == ""
+
+
+def test_a_text_that_is_json_is_shown_as_it_is_only_if_it_would_pass_so() -> None:
+    assert may_be_shown(ENGLISH)
+    assert may_be_shown(json.dumps({"from": "agent-7", "type": "ping"}))
+    assert not may_be_shown(json.dumps({"name": "Necesito ayuda urgente"}))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),
+    lambda children: (
+        st.lists(children) | st.dictionaries(st.sampled_from([*PROSE, "id", "two words"]) | st.text(), children)
+    ),
+    max_leaves=30,
+)
+
+
+@given(json_values)
+@settings(max_examples=200)
+def test_no_payload_makes_it_raise(value: object) -> None:
+    assert payload_is_english(value) in (True, False)
+    assert text_payload_is_english(json.dumps([value])) == payload_is_english([value])
+    assert isinstance(shown_of(value), str)

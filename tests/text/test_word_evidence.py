@@ -1,0 +1,128 @@
+"""Word evidence: what is a word, what is counted, and what it is worth."""
+
+import math
+
+import pytest
+
+from node.text.lexicon import AMBIGUOUS, ENGLISH, FOREIGN, lexicon
+from node.text.word_evidence import (
+    PRIOR,
+    UNKNOWN,
+    UNKNOWN_ACCENTED,
+    UNKNOWN_ACCENTED_NAME,
+    UNKNOWN_IN_CODE,
+    UNKNOWN_NAME,
+    weigh,
+)
+
+
+def points(text: str) -> float:
+    """The sum of the points behind a level."""
+    evidence = weigh(text)
+    return round((evidence.level - PRIOR) * math.sqrt(len(evidence.words)), 6)
+
+
+def test_known_words_carry_the_points_of_their_class() -> None:
+    assert points("hello") == ENGLISH
+    assert points("die") == AMBIGUOUS
+    assert points("bonjour") == FOREIGN
+
+
+def test_a_known_foreign_word_is_reported() -> None:
+    assert weigh("say bonjour").has_foreign
+    assert not weigh("say xyzzyq").has_foreign
+
+
+def test_the_level_is_the_sum_over_the_root_of_the_count() -> None:
+    assert weigh("hello there friend bonjour").level == (3 * ENGLISH + FOREIGN) / 2 + PRIOR
+
+
+@pytest.mark.parametrize(
+    ("word", "worth"),
+    [
+        ("xyzzyq", UNKNOWN),
+        ("Xyzzyq", UNKNOWN_NAME),
+        ("XYZZYQ", UNKNOWN_NAME),
+        ("xyżzyq", UNKNOWN_ACCENTED),
+        ("Xyżzyq", UNKNOWN_ACCENTED_NAME),
+    ],
+)
+def test_unknown_words_cost_by_their_looks(word: str, worth: float) -> None:
+    assert points(word) == worth
+
+
+def test_a_name_is_known_in_its_own_case_only() -> None:
+    assert points("Ahmad") == ENGLISH
+    assert points("ahmad") == FOREIGN
+
+
+def test_any_case_of_a_common_word_is_known() -> None:
+    assert points("Hello") == points("HELLO") == points("hello")
+
+
+@pytest.mark.parametrize("word", ["agent's", "they'll", "Ahmad's", "agent\u2019s", "Agent'S"])
+def test_contractions_of_english_words_are_english(word: str) -> None:
+    assert points(word) == ENGLISH
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a b c",
+        "qwertyFooBar",
+        "XYZQ",
+        "Δt",
+        "μm",
+        "résumé",
+        "naïve",
+        "v2",
+        "snake_case",
+        "file.name",
+        "f(x)",
+        "call()",
+        "100%",
+        "— … !?",
+        "👍",
+    ],
+)
+def test_what_says_nothing_is_not_counted(text: str) -> None:
+    assert weigh(text).words == []
+
+
+def test_punctuation_around_a_word_does_not_matter() -> None:
+    assert weigh("“hello,” (world)… **bold** <tag>").words == ["hello", "world", "bold", "tag"]
+
+
+def test_hyphens_and_slashes_join_words_unless_a_part_is_none() -> None:
+    assert weigh("read-only client/server").words == ["read", "only", "client", "server"]
+    assert weigh("gpt-4o a/b2").words == []
+
+
+def test_links_addresses_and_markup_are_left_out() -> None:
+    text = r"see https://example.com/bonjour mail moi@example.com &nbsp;hello\nworld %(merci)s"
+    assert weigh(text).words == ["see", "mail", "hello", "world"]
+
+
+def test_set_phrases_of_english_are_not_held_against_it() -> None:
+    assert weigh("we met ad hoc in São Paulo").words == ["we", "met", "in"]
+    assert weigh("quid pro quo").words == []
+
+
+def test_decomposed_accents_are_composed_before_the_look_up() -> None:
+    assert points("gra\u0300cies") == points("gràcies") == FOREIGN
+
+
+def test_unknown_words_cost_less_where_most_tokens_are_no_words() -> None:
+    assert points("xyzzyq = 1 + 2") == UNKNOWN_IN_CODE
+    assert points("xyzzyq = one") == UNKNOWN + ENGLISH
+
+
+def test_foreign_identifiers_count_only_where_nothing_is_a_word() -> None:
+    assert weigh("hola_mundo_amigos").has_foreign
+    assert not weigh("hello hola_mundo").has_foreign
+    assert weigh("hello_mundo").words == []
+
+
+def test_every_key_of_the_lexicon_can_be_asked_for() -> None:
+    assert len(lexicon()) > 86_000
+    assert all(weigh(word).words == [word.lower()] for word in list(lexicon())[::500])

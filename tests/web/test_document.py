@@ -1,0 +1,56 @@
+"""Documents are packed for those who take it, and confirmed to those who have them."""
+
+import gzip
+
+import httpx2
+import pytest
+
+from node.web.document import takes_gzip
+from tests.support.node_under_test import NodeUnderTest
+
+
+async def fetched(node: NodeUnderTest, path: str, **headers: str) -> httpx2.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await node.client.get(path, headers={"accept-encoding": "identity", **named})
+
+
+async def test_a_document_is_packed_for_those_who_take_it(node: NodeUnderTest) -> None:
+    plain = await fetched(node, "/openapi.json")
+    assert "content-encoding" not in plain.headers
+    async with node.client.stream("GET", "/openapi.json", headers={"accept-encoding": "br, gzip;q=0.8"}) as packed:
+        assert packed.headers["content-encoding"] == "gzip"
+        raw = b"".join([chunk async for chunk in packed.aiter_raw()])
+    assert len(raw) < len(plain.content) / 5
+    assert gzip.decompress(raw) == plain.content
+    assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
+
+
+async def test_each_form_is_confirmed_by_its_own_tag(node: NodeUnderTest) -> None:
+    plain = (await fetched(node, "/llms.txt")).headers["etag"]
+    packed = (await fetched(node, "/llms.txt", accept_encoding="gzip")).headers["etag"]
+    assert plain != packed
+    assert (await fetched(node, "/llms.txt", if_none_match=plain)).status_code == 304
+    assert (await fetched(node, "/llms.txt", accept_encoding="gzip", if_none_match=packed)).status_code == 304
+    assert (await fetched(node, "/llms.txt", if_none_match=packed)).status_code == 200
+    assert (await fetched(node, "/llms.txt", if_none_match="*")).status_code == 304
+
+
+@pytest.mark.parametrize(
+    ("accepted", "taken"),
+    [
+        ("", False),
+        ("gzip", True),
+        ("GZIP", True),
+        ("br, gzip", True),
+        ("gzip;q=0.5", True),
+        ("gzip; q=0", False),
+        ("gzip;q=0.000", False),
+        ("*", True),
+        ("*;q=0", False),
+        ("gzip;q=0, *", False),
+        ("identity", False),
+        ("x-gzip-like", False),
+    ],
+)
+def test_what_a_client_takes_is_what_it_says(accepted: str, taken: bool) -> None:
+    assert takes_gzip(accepted) is taken
