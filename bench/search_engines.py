@@ -24,10 +24,10 @@ from node.search.effort import READERS, Effort
 from node.search.engines.choice import EngineChoice
 from node.search.engines.memory import MemoryIndex
 from node.search.engines.redisearch import QueryEngine
-from node.search.generations import Algorithm, Generation
-from node.search.indexing.documents import Index
-from node.search.ranking import Question
-from node.search.retrieval import EngineFinder
+from node.search.generations import Algorithm, IndexVersion
+from node.search.indexing.documents import Documents
+from node.search.ranking import SearchRequest
+from node.search.retrieval import EngineRetriever
 from node.search.rpc.client import Vector
 from node.search.threads import OWN, Post
 from node.share.turns import Turns
@@ -96,21 +96,21 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
     module = find_search()
     with redis("--loadmodule", str(module)) as server:
         store = await connect(server.url, timeout=30, max_in_flight=4096, required=True)
-        generation = Generation("bench", "bench", data.matrix.shape[1], algorithm, 0)
+        generation = IndexVersion("bench", "bench", data.matrix.shape[1], algorithm, 0)
         engine = QueryEngine(store)
         await engine.ensure_terms()
         await engine.ensure_vectors(generation)
         before = await used(store)
         began = time.perf_counter()
-        await fill(Index(store, store, EngineChoice(store)), generation, data)
+        await fill(Documents(store, store, EngineChoice(store)), generation, data)
         put = (time.perf_counter() - began) / len(data.ids)
         size = (await used(store) - before) / len(data.ids)
-        finder = EngineFinder(engine, store, Told("bench", data))
+        finder = EngineRetriever(engine, store, Told("bench", data))
         readers = Turns(READERS)
         seconds: list[float] = []
         for query in data.queries:
             began = time.perf_counter()
-            await finder.find(Question(query, TOP, 0.7), Effort("bench", readers))
+            await finder.find(SearchRequest(query, TOP, 0.7), Effort("bench", readers))
             seconds.append(time.perf_counter() - began)
         found = [await engine.by_meaning("bench", vector.tobytes()) for vector in data.asked]
         await store.close()
@@ -119,7 +119,7 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
     )
 
 
-async def fill(index: Index, generation: Generation, data: Data) -> None:
+async def fill(index: Documents, generation: IndexVersion, data: Data) -> None:
     """As a worker does: terms at once, vectors some at a time."""
     for start in range(0, len(data.ids), AT_ONCE):
         places = range(start, min(start + AT_ONCE, len(data.ids)))
@@ -139,9 +139,9 @@ def memory(data: Data) -> Figures:
     seconds: list[float] = []
     for query, vector in zip(data.queries, data.asked, strict=True):
         began = time.perf_counter()
-        index.find(Question(query, TOP, 0.7), vector.tobytes())
+        index.find(SearchRequest(query, TOP, 0.7), vector.tobytes())
         seconds.append(time.perf_counter() - began)
-    none = [index.find(Question("zzzz", TOP, 0), vector.tobytes()) for vector in data.asked]
+    none = [index.find(SearchRequest("zzzz", TOP, 0), vector.tobytes()) for vector in data.asked]
     return Figures(put * 1000, size, seconds, recall(data, [[match.thread_id for match in found] for found in none]))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from bench.search_data import Known, known_items, vectors
 from node.search.engines.memory import MemoryIndex
 from node.search.passages import passages_of
-from node.search.ranking import Question
+from node.search.ranking import SearchRequest
 from node.text.embed import Model, load
 from node.text.readable import first_sentence
 from node.text.terms import marks_of, terms_of
@@ -56,7 +56,7 @@ class Corpus:
     def scores(self, query: str, threshold: float = 0.0, most: int = 1000) -> list[tuple[str, float]]:
         """Threads by meaning alone, with their scores."""
         (vector,) = self._model.queries([query])
-        found = self.index.find(Question(NO_WORDS, most, threshold), vector)
+        found = self.index.find(SearchRequest(NO_WORDS, most, threshold), vector)
         return [(match.thread_id, match.score) for match in found]
 
     def meaning(self, query: str) -> list[str]:
@@ -65,12 +65,12 @@ class Corpus:
 
     def text(self, query: str) -> list[str]:
         """BM25."""
-        return [match.thread_id for match in self.index.find(Question(query, DEEP, 0), None)]
+        return [match.thread_id for match in self.index.find(SearchRequest(query, DEEP, 0), None)]
 
     def ours(self, query: str, threshold: float = 0.0) -> list[str]:
         """As the node ranks."""
         (vector,) = self._model.queries([query])
-        return [match.thread_id for match in self.index.find(Question(query, DEEP, threshold), vector)]
+        return [match.thread_id for match in self.index.find(SearchRequest(query, DEEP, threshold), vector)]
 
     def default(self, query: str) -> list[str]:
         """As the node ranks, with the default threshold."""

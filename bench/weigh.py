@@ -17,13 +17,13 @@ from typing import cast
 import msgspec
 
 from bench.payload import paragraph, sentence
-from node.a2a.request import usual
+from node.a2a.strict_request import read_strictly
 from node.board.model import NewReply, NewThread
 from node.config import Limit, Settings
 from node.feedback.model import NewFeedback
 from node.observe.memory import memory
 from node.run.embedded_redis import Embedded
-from node.run.services import Rooms, Stores
+from node.run.services import Services, Stores
 from node.sessions.model import NewLine, NewSession, Owner
 from node.store import keys
 from node.tasks.model import Completion, NewClaim, NewTask
@@ -43,7 +43,7 @@ class Scales:
     def __init__(self, settings: Settings, stores: Stores) -> None:
         self.settings = settings
         self.store = stores.main
-        self.rooms = Rooms(settings, stores)
+        self.rooms = Services(settings, stores)
 
     async def weigh(self, what: str, count: int, make: Make) -> None:
         """Make `count` of a kind, 50 at a time, and print what one weighs."""
@@ -133,7 +133,7 @@ async def everything(scales: Scales, count: int) -> None:
     async def message(number: int) -> None:
         part = {"text": paragraph(number)}
         body = {"message": {"messageId": f"m-{number}", "role": "ROLE_USER", "parts": [part]}}
-        sent = usual(msgspec.json.encode(body))
+        sent = read_strictly(msgspec.json.encode(body))
         if sent is None:
             raise TypeError("the message is no usual one")
         await rooms.messages.accept(sent, rooms.messages.context_of(sent.message, CLIENT)[0], CLIENT, NONE, None)

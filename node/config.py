@@ -302,7 +302,7 @@ class ConfigError(Exception):
     """A setting that cannot be used; the message names it and says what to write."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class SettingRow(msgspec.Struct, frozen=True):
     """One line of the settings table."""
 
     name: str
@@ -337,7 +337,7 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
     return Settings(limits=Limits(**limits), aws=aws, **values)
 
 
-def table() -> list[Row]:
+def table() -> list[SettingRow]:
     """Every setting with its default and meaning, in the order of this file."""
     rows = _rows(Settings, Settings(), [])
     return rows + _rows(Limits, Limits(), ["limit"])
@@ -348,12 +348,12 @@ def _is_service_link(name: str, text: str) -> bool:
     return bool(_SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _SERVICE_ADDRESS.match(text)))
 
 
-def _rows(kind: type[msgspec.Struct], defaults: msgspec.Struct, prefix: list[str]) -> list[Row]:
-    rows: list[Row] = []
+def _rows(kind: type[msgspec.Struct], defaults: msgspec.Struct, prefix: list[str]) -> list[SettingRow]:
+    rows: list[SettingRow] = []
     for field, hint in get_type_hints(kind, include_extras=True).items():
         if get_origin(hint) is Annotated:
             meaning: str = get_args(hint)[1].description
-            rows.append(Row(_name(*prefix, field), _shown(getattr(defaults, field)), meaning))
+            rows.append(SettingRow(_name(*prefix, field), _shown(getattr(defaults, field)), meaning))
     return rows
 
 

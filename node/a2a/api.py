@@ -6,8 +6,8 @@ from node.a2a.model import SendMessageResponse
 from node.a2a.request import check_version, read_message
 from node.a2a.service import Messages
 from node.common.refusal import Refused
-from node.web.http import Request, Response, answer
-from node.web.idempotency import mark_replayed, once_of
+from node.web.http import Request, Response, json_response
+from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.limits import Limiter
 from node.web.route import Also, Route
 
@@ -24,7 +24,7 @@ def no_streams() -> A2AError:
 
 def negotiated(request: Request, value: object) -> Response:
     """A success: application/a2a+json for whoever names that type, application/json for all others."""
-    response = answer(value)
+    response = json_response(value)
     named = f"{request.header(b'accept') or ''} {request.header(b'content-type') or ''}"
     if A2A_MEDIA in named:
         response.headers = (A2A_TYPE,)
@@ -44,7 +44,7 @@ class A2AApi:
         sent = await read_message(request)
         context_id, at_home = self._messages.context_of(sent.message, request.client)
         body = await request.body()
-        once = once_of(request, "message", body)
+        once = idempotency_key(request, "message", body)
         await self._limiter.charge(request, "message", len(body))
         limit = self._limiter.of("message") if at_home else None
         if limit is None:

@@ -9,11 +9,11 @@ import structlog
 
 from node.a2a.model import Artifact, Message, Part, SendMessageResponse, Task
 from node.a2a.service import Messages
-from node.a2a.store import Fields, MessageStore, Outcome
-from node.a2a.strict_request import Sent
+from node.a2a.store import Fields, KeptMessage, MessageStore
+from node.a2a.strict_request import ReceivedMessage
 from node.config import Limit, Settings
 from node.store import Store, keys
-from node.store.idempotency import Once
+from node.store.idempotency import IdempotencyKey
 from node.store.limits import Taken
 
 ARTIFACTS = {
@@ -40,16 +40,18 @@ class HookedMessages(Messages):
         self._redis = store
         log.warning("RELAY_CONFORMANCE is on: this node serves a test kit, not the public")
 
-    async def accept(self, sent: Sent, context_id: str, client: str, limit: Limit | None, once: Once | None) -> Outcome:
+    async def accept(
+        self, sent: ReceivedMessage, context_id: str, client: str, limit: Limit | None, once: IdempotencyKey | None
+    ) -> KeptMessage:
         """Log a message; one that follows up on a waiting task joins its turns, past the limit."""
         task_id = sent.message.task_id
         if task_id is None:
             return await super().accept(sent, context_id, client, limit, once)
         turns = [*await self._turns(task_id), sent.message]
         await self._redis.command("HSET", keys.task(task_id), "turns", msgspec.json.encode(turns))
-        return Outcome("kept", Taken(True, 0, 0), task_id)
+        return KeptMessage("kept", Taken(True, 0, 0), task_id)
 
-    async def reply(self, sent: Sent, context_id: str, outcome: Outcome) -> SendMessageResponse:
+    async def reply(self, sent: ReceivedMessage, context_id: str, outcome: KeptMessage) -> SendMessageResponse:
         """A message if the sender asked for one, else the task as it now is."""
         if sent.message.message_id.startswith(MESSAGE):
             parts = [Part(text="Direct message response")]

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from node.a2a.model import State
 from node.a2a.service import DEFAULT_PAGE, LARGEST_PAGE
-from node.tasks.model import PageLimit, PageOffset, Status, TaskQuery
+from node.tasks.model import PageLimit, PageOffset, TaskQuery, TaskStatus
 
 HistoryLength = Annotated[int, Meta(ge=0, description="A2A: messages of a task's history, all if left out")]
 
@@ -21,7 +21,7 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
 
     status: (
         Annotated[
-            Literal[Status, State],
+            Literal[TaskStatus, State],
             Meta(description="Contracts of that status, offered with limit or offset only; else A2A tasks are listed"),
         ]
         | None

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from node.a2a.errors import A2AError
 from node.a2a.model import Message, Part
-from node.a2a.strict_request import ID_LENGTH, Sent, usual
+from node.a2a.strict_request import ID_LENGTH, ReceivedMessage, read_strictly
 from node.common.refusal import Invalid, Issue, Refused
 from node.text.readable import readable
 from node.web.http import Request
@@ -45,17 +45,17 @@ def is_a2a(request: Request) -> bool:
     )
 
 
-async def read_message(request: Request) -> Sent:
+async def read_message(request: Request) -> ReceivedMessage:
     """The message of a request. Raises A2AError, Invalid, Refused `body.…`."""
     check_version(request)
     if media_type(request) not in MEDIA_TYPES:
         # HTTP's own code for it, which the protocol's test kit asks for; the reason is A2A's.
         raise Refused("body.media_type", expected="application/json")
     content = await request.body()
-    return usual(content) or _any(decode(content, object))
+    return read_strictly(content) or _any(decode(content, object))
 
 
-def _any(body: object) -> Sent:
+def _any(body: object) -> ReceivedMessage:
     """The message of a request in any spelling; every wrong field is named."""
     if not isinstance(body, dict):
         raise Invalid.field("body", msg="the body must be a JSON object", kind="json_invalid")
@@ -67,7 +67,7 @@ def _any(body: object) -> Sent:
     length = configuration.get("historyLength")
     if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 0):
         raise _wrong("configuration.historyLength", "Must be a non-negative integer.")
-    return Sent(message, text, length, _object(fields.get("metadata"), "metadata"))
+    return ReceivedMessage(message, text, length, _object(fields.get("metadata"), "metadata"))
 
 
 def _message(value: object) -> tuple[Message, str]:

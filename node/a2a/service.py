@@ -10,13 +10,13 @@ import msgspec
 
 from node.a2a.errors import A2AError
 from node.a2a.model import Artifact, Message, Part, SendMessageResponse, Status, Task, TaskList
-from node.a2a.store import ELSEWHERE, Fields, MessageStore, Outcome
-from node.a2a.strict_request import Sent
+from node.a2a.store import ELSEWHERE, Fields, KeptMessage, MessageStore
+from node.a2a.strict_request import ReceivedMessage
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.config import Limit, Settings
 from node.store import keys
-from node.store.idempotency import Once
+from node.store.idempotency import IdempotencyKey
 from node.text.english import is_english
 
 DEFAULT_PAGE = 20
@@ -58,7 +58,7 @@ class Messages:
             return keys.unlisted_id(home), True
         return message.context_id, keys.context_home(message.context_id, client) == home
 
-    async def check(self, sent: Sent) -> None:
+    async def check(self, sent: ReceivedMessage) -> None:
         """Raises Refused `language.not_english`, A2AError, StoreUnavailable."""
         if not is_english(sent.text):
             raise Refused("language.not_english")
@@ -77,14 +77,16 @@ class Messages:
             raise Invalid.field("body", "message", "contextId", msg="contextId is not the one of the task")
         raise A2AError("UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages", taskId=task_id)
 
-    async def accept(self, sent: Sent, context_id: str, client: str, limit: Limit | None, once: Once | None) -> Outcome:
+    async def accept(
+        self, sent: ReceivedMessage, context_id: str, client: str, limit: Limit | None, once: IdempotencyKey | None
+    ) -> KeptMessage:
         """Log the message; `limit` is None if it was counted already. Raises StoreUnavailable."""
         logged = msgspec.structs.replace(sent.message, context_id=context_id)
         fields: list[str | bytes] = ["context_id", context_id, "message", msgspec.json.encode(logged)]
         is_new = sent.message.context_id is None
         return await self._store.accept(context_id, client, limit or ELSEWHERE, once, fields, is_new=is_new)
 
-    async def reply(self, sent: Sent, context_id: str, outcome: Outcome) -> SendMessageResponse:
+    async def reply(self, sent: ReceivedMessage, context_id: str, outcome: KeptMessage) -> SendMessageResponse:
         """The completed task of a message that was logged now, or before. Raises StoreUnavailable."""
         if outcome.kind == "replayed":
             return SendMessageResponse(task=await self.get(outcome.id, sent.history_length))

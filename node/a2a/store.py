@@ -13,7 +13,7 @@ import msgspec
 from node.config import Limit
 from node.store import Store, keys
 from node.store.decoding import code_of, fields_of
-from node.store.idempotency import Once
+from node.store.idempotency import IdempotencyKey
 from node.store.limits import Taken, window
 from node.store.scripts import script
 
@@ -28,7 +28,7 @@ NO_TASK = "-"
 Fields = dict[bytes, bytes]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class KeptMessage(msgspec.Struct, frozen=True):
     """How an accept ended. `taken` counts only if the limit was counted here."""
 
     kind: Literal["kept", "replayed", "limited", "conflict"]
@@ -51,11 +51,11 @@ class MessageStore:
         context_id: str,
         client: str,
         limit: Limit,
-        once: Once | None,
+        once: IdempotencyKey | None,
         fields: Sequence[str | bytes],
         *,
         is_new: bool,
-    ) -> Outcome:
+    ) -> KeptMessage:
         """Log a message in its context's partition; `is_new` says that the node has just named the context.
 
         Raises StoreUnavailable.
@@ -65,7 +65,7 @@ class MessageStore:
         task_id = keys.unlisted_id(partition)
         home = keys.home_of(client)
         if once and partition != home and not await self._bind(once, home):
-            return Outcome("conflict", Taken(True, 0, 0), "")
+            return KeptMessage("conflict", Taken(True, 0, 0), "")
         task = keys.task(task_id)
         counted_here = bool(limit.count)
         reply = cast(
@@ -85,10 +85,10 @@ class MessageStore:
         kind = cast("Literal['kept']", code_of(reply))
         taken = Taken.of(*reply[1:4])
         if kind == "kept":
-            return Outcome(kind, taken, task_id, cast("int", reply[4]))
-        return Outcome(kind, taken, cast("bytes", reply[4]).decode() if len(reply) > 4 else task_id)
+            return KeptMessage(kind, taken, task_id, cast("int", reply[4]))
+        return KeptMessage(kind, taken, cast("bytes", reply[4]).decode() if len(reply) > 4 else task_id)
 
-    async def _bind(self, once: Once, home: int) -> bool:
+    async def _bind(self, once: IdempotencyKey, home: int) -> bool:
         """Bind an Idempotency-Key to its body in the client's partition; False if it was used for another.
 
         The script keeps the record where the context is, and would not see what the key made in another one.

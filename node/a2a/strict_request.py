@@ -19,11 +19,11 @@ ID_LENGTH = 256
 Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH)]
 
 
-class Usual(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+class StrictSend(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Base of what is read here: an unknown field ends the pass."""
 
 
-class UsualPart(Usual):
+class StrictPart(StrictSend):
     """A part of plain text."""
 
     text: str
@@ -31,12 +31,12 @@ class UsualPart(Usual):
     metadata: dict[str, Any] | None = None
 
 
-class UsualMessage(Usual):
+class StrictMessage(StrictSend):
     """A message of plain text."""
 
     message_id: Id
     role: Literal["ROLE_USER"]
-    parts: Annotated[list[UsualPart], Meta(min_length=1)]
+    parts: Annotated[list[StrictPart], Meta(min_length=1)]
     context_id: Id | None = None
     task_id: Id | None = None
     metadata: dict[str, Any] | None = None
@@ -44,7 +44,7 @@ class UsualMessage(Usual):
     reference_task_ids: list[str] | None = None
 
 
-class UsualConfiguration(Usual):
+class StrictConfiguration(StrictSend):
     """A configuration without push notifications."""
 
     accepted_output_modes: list[str] | None = None
@@ -52,15 +52,15 @@ class UsualConfiguration(Usual):
     return_immediately: bool | None = None
 
 
-class UsualRequest(Usual):
+class StrictRequest(StrictSend):
     """SendMessageRequest."""
 
-    message: UsualMessage
-    configuration: UsualConfiguration | None = None
+    message: StrictMessage
+    configuration: StrictConfiguration | None = None
     metadata: dict[str, Any] | None = None
 
 
-class Sent(msgspec.Struct):
+class ReceivedMessage(msgspec.Struct):
     """A valid SendMessageRequest."""
 
     message: Message
@@ -69,10 +69,10 @@ class Sent(msgspec.Struct):
     metadata: dict[str, Any]
 
 
-def usual(body: bytes) -> Sent | None:
+def read_strictly(body: bytes) -> ReceivedMessage | None:
     """The message of an ordinary request, or None."""
     try:
-        request = decode(body, UsualRequest)
+        request = decode(body, StrictRequest)
     except Invalid:
         return None
     said = request.message
@@ -94,4 +94,4 @@ def usual(body: bytes) -> Sent | None:
         reference_task_ids=said.reference_task_ids or None,
     )
     length = request.configuration.history_length if request.configuration else None
-    return Sent(message, text, length, request.metadata or {})
+    return ReceivedMessage(message, text, length, request.metadata or {})

@@ -16,7 +16,7 @@ from node.a2a.model import Message, SendMessageResponse, Task, TaskList
 from node.a2a.query_parameters import ListParameters, ReadParameters
 from node.a2a.request import check_version, is_a2a, read_message
 from node.a2a.service import ListQuery, Messages
-from node.a2a.strict_request import Sent
+from node.a2a.strict_request import ReceivedMessage
 from node.a2a.view import contract_as_task
 from node.common.refusal import Invalid, Refused
 from node.store.keys import digest
@@ -28,7 +28,7 @@ from node.text.lines import mixes_alphabets
 from node.text.readable import first_sentence, is_one_line
 from node.web.errors import response_to
 from node.web.http import NO_STORE, Handler, Request, Response
-from node.web.idempotency import mark_replayed, once_of
+from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import convert_query, decode, issue_of
 from node.web.limits import Limiter
 from node.web.route import Also, Route
@@ -133,7 +133,7 @@ class SharedTasksApi:
         body = await request.body()
         await self._limiter.charge(request, "task", len(body))
         await self._check_place(sent.message)
-        once = once_of(request, "a2a-task", body)
+        once = idempotency_key(request, "a2a-task", body)
         try:
             return await self._tasks.create(_offer(sent), None, once, request.client)
         except Invalid as invalid:
@@ -252,7 +252,7 @@ def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struc
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
 
 
-def _offer(sent: Sent) -> NewTask:
+def _offer(sent: ReceivedMessage) -> NewTask:
     """The contract that a message offers. Its metadata may say publisherId and title."""
     asked = {**sent.metadata, **(sent.message.metadata or {})}
     named = sent.message.message_id

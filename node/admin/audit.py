@@ -21,7 +21,7 @@ LONGEST = 2000
 """Characters kept of a target: a command may name a thousand ids."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class AuditEntry(msgspec.Struct, frozen=True):
     """One command."""
 
     at: str
@@ -47,12 +47,12 @@ async def record(store: Store, command: str, target: str, outcome: str) -> None:
     await store.command("XADD", keys.AUDIT, "MAXLEN", KEPT, "*", *flat)
 
 
-async def entries(store: Store, count: int) -> Sequence[Entry]:
+async def entries(store: Store, count: int) -> Sequence[AuditEntry]:
     """The last commands, newest first. Raises StoreUnavailable."""
     reply = await store.command("XREVRANGE", keys.AUDIT, "+", "-", "COUNT", count)
     return [_entry(*entry) for entry in cast("list[tuple[bytes, object]]", reply)]
 
 
-def _entry(entry_id: bytes, flat: object) -> Entry:
+def _entry(entry_id: bytes, flat: object) -> AuditEntry:
     fields = {name.decode(): value.decode() for name, value in fields_of(flat).items()}
-    return Entry(timestamp(int(entry_id.partition(b"-")[0])), **fields)
+    return AuditEntry(timestamp(int(entry_id.partition(b"-")[0])), **fields)

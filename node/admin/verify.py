@@ -47,7 +47,7 @@ Record = dict[str, Any]
 Kind = Literal["thread", "reply", "task"]
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+class PostVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """What can be said of one post."""
 
     kind: Kind
@@ -81,18 +81,18 @@ def register(commands: Commands) -> None:
     parser.set_defaults(settings=Settings)  # it asks another node, or none
 
 
-def verdict_of(kind: Kind, record: Record) -> Verdict:
+def verdict_of(kind: Kind, record: Record) -> PostVerdict:
     """Verify one post against its own proof."""
     post_id = str(record.get("id", "?"))
     signature = record.get("signature")
     if signature is None and not record.get("is_signed"):
-        return Verdict(kind, post_id, "unsigned")
+        return PostVerdict(kind, post_id, "unsigned")
     try:
         proven = _proven(kind, record, signature)
     except ProofInvalid as invalid:
-        return Verdict(kind, post_id, "false", str(invalid))
+        return PostVerdict(kind, post_id, "false", str(invalid))
     is_whole = proven.content is not None
-    return Verdict(
+    return PostVerdict(
         kind,
         post_id,
         "signed" if is_whole else "withheld",
@@ -270,7 +270,7 @@ def _time(created: int) -> str:
         return "an unknown time"
 
 
-def _json(verdicts: list[Verdict]) -> str:
+def _json(verdicts: list[PostVerdict]) -> str:
     """As it was said, with all that a terminal could obey as `\\u` escapes."""
     return json.dumps(msgspec.to_builtins(verdicts), indent=2).replace("\x7f", "\\u007f")
 

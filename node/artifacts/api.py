@@ -6,8 +6,8 @@ from node.artifacts.blobs.interface import attachment, digest_base64
 from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
 from node.artifacts.service import Artifacts
 from node.common.refusal import Refused
-from node.web.http import NO_STORE, Request, Response, answer, created
-from node.web.idempotency import mark_replayed, once_of
+from node.web.http import NO_STORE, Request, Response, created, json_response
+from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import read_json, read_query
 from node.web.limits import Limiter
 from node.web.route import Needed, Route
@@ -43,7 +43,7 @@ class ArtifactsApi:
         content_digest = ", ".join(request.headers(b"content-digest")) or None
         grant = self._artifacts.check(new, content_digest)
         body = await request.body()
-        once = once_of(request, "artifact", body)
+        once = idempotency_key(request, "artifact", body)
         await self._limiter.charge(request, "artifact", len(body))
         registered = await self._artifacts.register(request.client, self._limiter.of("artifact"), new, grant, once)
         self._limiter.settle(request, "artifact", registered.taken)
@@ -56,13 +56,13 @@ class ArtifactsApi:
 
     async def complete(self, request: Request) -> Response:
         """Say that the bytes were uploaded; they are verified soon."""
-        return answer(await self._artifacts.complete(request.params["id"]), status=202)
+        return json_response(await self._artifacts.complete(request.params["id"]), status=202)
 
     async def get_manifest(self, request: Request) -> Response:
         """The manifest, without the upload URL."""
         query = read_query(request, ArtifactQuery)
-        manifest = await request.held(query.wait, self._artifacts.get(request.params["id"], query))
-        return answer(manifest, headers=NO_STORE)
+        manifest = await request.while_waiting(query.wait, self._artifacts.get(request.params["id"], query))
+        return json_response(manifest, headers=NO_STORE)
 
     async def get_content(self, request: Request) -> Response:
         """Where the bytes are; to HEAD, what they are: a blob store's GET URL does not answer it."""

@@ -22,7 +22,7 @@ CLEAR = 600.0
 """Seconds between looks for what interrupted uploads left: it walks the whole directory of the embedded store."""
 
 
-class Upkeep:
+class ArtifactExpiry:
     """Sweeps both stores; any number of workers may."""
 
     def __init__(self, artifacts: Artifacts, blobs: BlobStore) -> None:

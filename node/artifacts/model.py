@@ -5,8 +5,8 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-Status = Literal["registered", "verifying", "available", "rejected", "expired"]
-STATUSES: tuple[Status, ...] = get_args(Status)
+ArtifactStatus = Literal["registered", "verifying", "available", "rejected", "expired"]
+STATUSES: tuple[ArtifactStatus, ...] = get_args(ArtifactStatus)
 
 NAME_LENGTH = 200
 MEDIA_TYPE_LENGTH = 255
@@ -34,7 +34,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     """An artifact as everybody sees it; receivers verify digest_sha256 before they use the bytes."""
 
     id: str
-    status: Status
+    status: ArtifactStatus
     reason: str | None
     """Why it is rejected or expired, or why it is registered again after it was completed."""
     publisher_id: str
@@ -68,4 +68,6 @@ class ArtifactQuery(msgspec.Struct):
     """The query of GET /api/v1/artifacts/{id}."""
 
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until the status is another one")] = 0
-    status: Annotated[Status, Meta(description="The status you know of; without it `wait` does not wait")] | None = None
+    status: (
+        Annotated[ArtifactStatus, Meta(description="The status you know of; without it `wait` does not wait")] | None
+    ) = None

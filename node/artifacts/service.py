@@ -8,16 +8,16 @@ import msgspec
 import structlog
 
 from node.artifacts.blobs.interface import BlobStore, BlobUnavailable, Grant
-from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact, Status
-from node.artifacts.store import ALWAYS_RESERVED, ArtifactStore, Quotas, Registered
-from node.artifacts.view import Row, grant_of, manifest_of
+from node.artifacts.model import ArtifactQuery, ArtifactStatus, Manifest, NewArtifact, RegisteredArtifact
+from node.artifacts.store import ALWAYS_RESERVED, ArtifactQuotas, ArtifactStore, Registered
+from node.artifacts.view import StoredArtifact, grant_of, manifest_of
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.config import Limit, Settings
 from node.sign.digest import DigestError, parse, read_sha256
 from node.store import keys
-from node.store.idempotency import Once
-from node.store.long_poll import held
+from node.store.idempotency import IdempotencyKey
+from node.store.long_poll import wait_for_change
 from node.text.lines import require_name
 from node.text.readable import is_one_line
 
@@ -76,7 +76,7 @@ class Artifacts:
         return Grant("new", new.byte_size, new.media_type, digest.hex())
 
     async def register(
-        self, client: str, limit: Limit, new: NewArtifact, grant: Grant, once: Once | None
+        self, client: str, limit: Limit, new: NewArtifact, grant: Grant, once: IdempotencyKey | None
     ) -> Registered:
         """Keep a manifest. Raises Refused `blob.unavailable`, StoreUnavailable.
 
@@ -87,7 +87,7 @@ class Artifacts:
         except BlobUnavailable as unavailable:
             raise _out_of_reach(unavailable) from unavailable
         settings = self._settings
-        quotas = Quotas(
+        quotas = ArtifactQuotas(
             client=settings.artifact_client_bytes,
             number=settings.client_artifacts,
             share=settings.artifact_reserved_percent,
@@ -99,7 +99,7 @@ class Artifacts:
         fields += [grant.digest_sha256, *(["filename", new.filename] if new.filename else [])]
         return await self._store.register(client, limit, once, grant.byte_size, quotas, fields)
 
-    async def welcome(self, registered: Registered, once: Once | None) -> RegisteredArtifact:
+    async def welcome(self, registered: Registered, once: IdempotencyKey | None) -> RegisteredArtifact:
         """The manifest with its upload URL, which lives from the registration on.
 
         Raises Refused `artifact.unknown`, `idempotency.short`, StoreUnavailable.
@@ -122,8 +122,8 @@ class Artifacts:
         """A manifest, waiting for another status if asked to. Raises Refused `artifact.unknown`, StoreUnavailable."""
         query = query or ArtifactQuery()
         _require_id(artifact_id)
-        row = await held(
-            self._store.news,
+        row = await wait_for_change(
+            self._store.wakeups,
             keys.artifact(artifact_id),
             query.wait,
             lambda: self._store.read(artifact_id),
@@ -149,7 +149,7 @@ class Artifacts:
         url = await self._blobs.content_url(grant, row.filename, min(CONTENT_SECONDS, left))
         return Download(url, grant, row.filename or artifact_id)
 
-    async def statuses(self, ids: Sequence[str]) -> dict[str, Status]:
+    async def statuses(self, ids: Sequence[str]) -> dict[str, ArtifactStatus]:
         """The status of each of these that is the id of an artifact. Raises StoreUnavailable."""
         possible = [artifact_id for artifact_id in dict.fromkeys(ids) if keys.is_id(artifact_id)]
         rows = await gather(*map(self._store.read, possible))
@@ -201,11 +201,11 @@ class Artifacts:
                 raise _out_of_reach(unavailable) from unavailable
         return await self.get(artifact_id)
 
-    async def _read(self, artifact_id: str) -> Row:
+    async def _read(self, artifact_id: str) -> StoredArtifact:
         _require_id(artifact_id)
         return _known(await self._store.read(artifact_id))
 
-    def _manifest(self, artifact_id: str, row: Row) -> Manifest:
+    def _manifest(self, artifact_id: str, row: StoredArtifact) -> Manifest:
         return manifest_of(artifact_id, self._base + artifact_id, row)
 
 
@@ -237,7 +237,7 @@ def _out_of_reach(unavailable: BlobUnavailable) -> Refused:
     return Refused("blob.unavailable", retry_after=unavailable.retry_after)
 
 
-def _known(row: Row) -> Row:
+def _known(row: StoredArtifact) -> StoredArtifact:
     if not row.is_known:
         raise Refused("artifact.unknown")
     return row

@@ -10,13 +10,13 @@ from typing import Literal, cast
 
 import msgspec
 
-from node.artifacts.view import Row
+from node.artifacts.view import StoredArtifact
 from node.common import counters
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
-from node.store import News, Store, keys
+from node.store import Store, WakeUps, keys
 from node.store.decoding import code_of, fields_of
-from node.store.idempotency import Once
+from node.store.idempotency import IdempotencyKey
 from node.store.limits import Taken, window
 from node.store.scripts import script
 
@@ -56,7 +56,7 @@ many as an address registers in a minute, however little is left."""
 Kind = Literal["registered", "replayed", "limited", "conflict", "full", "reserved", "quota"]
 
 
-class Quotas(msgspec.Struct, frozen=True):
+class ArtifactQuotas(msgspec.Struct, frozen=True):
     """What may be held."""
 
     client: int
@@ -79,7 +79,7 @@ class Registered(msgspec.Struct, frozen=True):
     kind: Kind
     taken: Taken
     id: str
-    row: Row = Row(0, {})
+    row: StoredArtifact = StoredArtifact(0, {})
     """The artifact, when it is new."""
     held: int = 0
     """Bytes that the client or its site holds, when its quota is used up."""
@@ -87,7 +87,7 @@ class Registered(msgspec.Struct, frozen=True):
     """Artifacts that it holds then."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ArtifactVerdict(msgspec.Struct, frozen=True):
     """What verifying an artifact showed."""
 
     status: Literal["available", "rejected", "registered"]
@@ -104,17 +104,17 @@ class ArtifactStore:
         self._life_ms = artifact_ttl * 1000
 
     @property
-    def news(self) -> News:
+    def wakeups(self) -> WakeUps:
         """Where waiting readers are woken."""
-        return self._store.news
+        return self._store.wakeups
 
     async def register(
         self,
         client: str,
         limit: Limit,
-        once: Once | None,
+        once: IdempotencyKey | None,
         size: int,
-        quotas: Quotas,
+        quotas: ArtifactQuotas,
         fields: Sequence[str],
     ) -> Registered:
         """Keep a manifest in the partition of the client's site, if it may hold it. Raises StoreUnavailable."""
@@ -160,7 +160,7 @@ class ArtifactStore:
         match kind, reply[4:]:
             case "registered", [int(now), flat]:
                 counters.ARTIFACTS["registered"] += 1
-                return Registered(kind, taken, artifact_id, Row(now, fields_of(flat)))
+                return Registered(kind, taken, artifact_id, StoredArtifact(now, fields_of(flat)))
             case "replayed", [bytes(original)]:
                 return Registered(kind, taken, original.decode())
             case "quota", [int(held), int(number)]:
@@ -168,12 +168,12 @@ class ArtifactStore:
             case _:
                 return Registered(kind, taken, artifact_id)
 
-    async def read(self, artifact_id: str) -> Row:
+    async def read(self, artifact_id: str) -> StoredArtifact:
         """An artifact; no fields for an unknown id. Raises StoreUnavailable."""
         now, flat = cast("list[object]", await self._store.run(READ, [keys.artifact(artifact_id)]))
-        return Row(cast("int", now), fields_of(flat))
+        return StoredArtifact(cast("int", now), fields_of(flat))
 
-    async def complete(self, artifact_id: str) -> Row:
+    async def complete(self, artifact_id: str) -> StoredArtifact:
         """Have an artifact verified, if that is its next step; the artifact after. Raises StoreUnavailable."""
         partition = keys.partition_of_id(artifact_id)
         reply = await self._store.run(
@@ -184,9 +184,9 @@ class ArtifactStore:
         outcome, now, flat = cast("list[object]", reply)
         if outcome == b"verifying":
             counters.ARTIFACTS["verifying"] += 1
-        return Row(cast("int", now), fields_of(flat))
+        return StoredArtifact(cast("int", now), fields_of(flat))
 
-    async def settle(self, artifact_id: str, attempt: str, verdict: Verdict) -> bool:
+    async def settle(self, artifact_id: str, attempt: str, verdict: ArtifactVerdict) -> bool:
         """Record what verifying an attempt showed; False if that is no longer asked. Raises StoreUnavailable."""
         reply = await self._store.run(
             SETTLE,

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from node.artifacts.blobs.interface import BlobMissing, BlobStore, BlobUnavailable, Grant
 from node.artifacts.sniff import HEAD, plainly_other
-from node.artifacts.store import ArtifactStore, Verdict
+from node.artifacts.store import ArtifactStore, ArtifactVerdict
 from node.artifacts.view import grant_of
 from node.store.outbox import Event
 
@@ -52,23 +52,23 @@ class Verifier:
                     await self._blobs.delete(artifact_id)
 
 
-async def judge(blobs: BlobStore, grant: Grant) -> Verdict:
+async def judge(blobs: BlobStore, grant: Grant) -> ArtifactVerdict:
     """Hold the stored bytes against the grant, streaming. Raises BlobUnavailable."""
     stat = await blobs.stat(grant.id)
     if stat is None:
-        return Verdict("registered", NOTHING_THERE)
+        return ArtifactVerdict("registered", NOTHING_THERE)
     if stat.byte_size != grant.byte_size:
-        return Verdict("rejected", f"It has {stat.byte_size} bytes, not {grant.byte_size}.")
+        return ArtifactVerdict("rejected", f"It has {stat.byte_size} bytes, not {grant.byte_size}.")
     digest, head = sha256(), bytearray()
     try:
         async for chunk in blobs.read(grant.id):
             digest.update(chunk)
             head += chunk[: HEAD - len(head)]
     except BlobMissing:
-        return Verdict("registered", NOTHING_THERE)
+        return ArtifactVerdict("registered", NOTHING_THERE)
     if digest.hexdigest() != grant.digest_sha256:
-        return Verdict("rejected", f"Its SHA-256 is {digest.hexdigest()}, not that of the manifest.")
+        return ArtifactVerdict("rejected", f"Its SHA-256 is {digest.hexdigest()}, not that of the manifest.")
     other = plainly_other(bytes(head), grant.media_type)
     if other:
-        return Verdict("rejected", f"It is plainly {other}, not {grant.media_type}.")
-    return Verdict("available")
+        return ArtifactVerdict("rejected", f"It is plainly {other}, not {grant.media_type}.")
+    return ArtifactVerdict("available")

@@ -5,7 +5,7 @@ from typing import cast
 import msgspec
 
 from node.artifacts.blobs.interface import Grant
-from node.artifacts.model import Manifest, Status
+from node.artifacts.model import ArtifactStatus, Manifest
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
 
@@ -14,7 +14,7 @@ NOT_VERIFIED = "It could not be verified in time; register it again."
 KEPT_LONG_ENOUGH = "The time for which this node keeps an artifact is over."
 
 
-class Row(msgspec.Struct, frozen=True):
+class StoredArtifact(msgspec.Struct, frozen=True):
     """The fields of an artifact at one moment; none for an unknown id."""
 
     now: int
@@ -26,9 +26,9 @@ class Row(msgspec.Struct, frozen=True):
         return bool(self.fields)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ArtifactStatus:
         """What the artifact is now, whether or not the sweep has come by."""
-        stored = cast("Status", self.fields[b"status"].decode())
+        stored = cast("ArtifactStatus", self.fields[b"status"].decode())
         ends = self.ends
         return "expired" if ends is not None and ends <= self.now else stored
 
@@ -53,7 +53,7 @@ class Row(msgspec.Struct, frozen=True):
         return text(self.fields.get(b"filename"))
 
 
-def grant_of(artifact_id: str, row: Row) -> Grant:
+def grant_of(artifact_id: str, row: StoredArtifact) -> Grant:
     """The bytes that the manifest promises."""
     return Grant(
         id=artifact_id,
@@ -63,7 +63,7 @@ def grant_of(artifact_id: str, row: Row) -> Grant:
     )
 
 
-def manifest_of(artifact_id: str, url: str, row: Row) -> Manifest:
+def manifest_of(artifact_id: str, url: str, row: StoredArtifact) -> Manifest:
     """The row as everybody sees it."""
     fields = row.fields
     return Manifest(
@@ -84,7 +84,7 @@ def manifest_of(artifact_id: str, url: str, row: Row) -> Manifest:
     )
 
 
-def _reason(row: Row) -> str | None:
+def _reason(row: StoredArtifact) -> str | None:
     if row.status != "expired":
         return text(row.fields.get(b"reason"))
     if b"available_at" in row.fields:

@@ -2,12 +2,12 @@
 
 from msgspec import UNSET
 
-from node.board.model import NewReply, NewThread, PageQuery, Reply, Thread, ThreadPage, ThreadQuery
+from node.board.model import NewReply, NewThread, Reply, Thread, ThreadPage, ThreadPageQuery, ThreadQuery
 from node.board.service import Board
 from node.common.refusal import Refused
 from node.search.model import Hit, SearchQuery
-from node.web.http import JSON_TYPE, Request, Response, answer, created
-from node.web.idempotency import mark_replayed, once_of
+from node.web.http import JSON_TYPE, Request, Response, created, json_response
+from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import read_json, read_query
 from node.web.json_schema import schema_document
 from node.web.limits import Limiter
@@ -42,7 +42,7 @@ class BoardApi:
 
     async def list_threads(self, request: Request) -> Response:
         """Open threads, newest activity first."""
-        return answer(await self._board.page(read_query(request, PageQuery)))
+        return json_response(await self._board.page(read_query(request, ThreadPageQuery)))
 
     async def post_thread(self, request: Request) -> Response:
         """Open a thread."""
@@ -52,7 +52,9 @@ class BoardApi:
         async with self._limiter.holding(request, "board") as held:
             await self._limiter.charge(request, "thread", len(body))
             signed = await self._signatures.of(request, SHOWN)
-            thread, replayed = await self._board.post(new, signed, once_of(request, "board", body), request.client)
+            thread, replayed = await self._board.post(
+                new, signed, idempotency_key(request, "board", body), request.client
+            )
         if replayed:
             await self._limiter.let_go(request.client, "board", held)
             mark_replayed(request)
@@ -61,7 +63,7 @@ class BoardApi:
     async def get_thread(self, request: Request) -> Response:
         """A thread with its replies."""
         query = read_query(request, ThreadQuery)
-        return answer(await request.held(query.wait, self._board.read(request.params["id"], query)))
+        return json_response(await request.while_waiting(query.wait, self._board.read(request.params["id"], query)))
 
     async def add_reply(self, request: Request) -> Response:
         """Answer an open thread."""
@@ -69,7 +71,7 @@ class BoardApi:
         self._limiter.precheck(request, "reply", thread_id)
         new = await read_json(request, NewReply)
         body = await request.body()
-        once = once_of(request, f"reply:{thread_id}", body)
+        once = idempotency_key(request, f"reply:{thread_id}", body)
         await self._limiter.charge(request, "reply", len(body))
         signed = await self._signatures.of(request, SHOWN)
         limit = self._limiter.of("reply")
@@ -85,7 +87,7 @@ class BoardApi:
     async def close_thread(self, request: Request) -> Response:
         """Close a thread with the key that signed it."""
         signed = await self._signatures.of(request, SHOWN)
-        return answer(await self._board.close(request.params["id"], signed))
+        return json_response(await self._board.close(request.params["id"], signed))
 
     async def get_schema(self, request: Request) -> Response:
         """JSON Schema of what the board takes and shows."""
@@ -102,7 +104,7 @@ class BoardApi:
                 handler=self.list_threads,
                 summary="List open threads, newest activity first",
                 tag="board",
-                query=PageQuery,
+                query=ThreadPageQuery,
                 answers=ThreadPage,
             ),
             Route(

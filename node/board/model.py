@@ -71,7 +71,7 @@ class ThreadPage(msgspec.Struct):
     offset: int
 
 
-class PageQuery(msgspec.Struct):
+class ThreadPageQuery(msgspec.Struct):
     """The query of GET /api/v1/board."""
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 20

@@ -11,7 +11,7 @@ from node.common.timestamps import timestamp
 from node.store import keys
 from node.store.decoding import text
 
-Status = Literal["open", "closed", "hidden"]
+ThreadStatus = Literal["open", "closed", "hidden"]
 
 
 class ModeratedThread(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Moderation:
         fields, _ = await self._store.read(thread_id, 0, 1)
         return _moderated(thread_id, fields)
 
-    async def list(self, status: Status, limit: int, offset: int) -> tuple[Sequence[ModeratedThread], int]:
+    async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[Sequence[ModeratedThread], int]:
         """Threads of one status by newest activity, and how many there are. Raises StoreUnavailable."""
         found, total = await self._store.list(status, limit, offset)
         # The list may be a moment behind the threads.

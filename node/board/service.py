@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from node.board.model import NewReply, NewThread, PageQuery, Reply, Thread, ThreadPage, ThreadQuery
+from node.board.model import NewReply, NewThread, Reply, Thread, ThreadPage, ThreadPageQuery, ThreadQuery
 from node.board.moderation import Moderation
 from node.board.store import Added, BoardStore, Fields
 from node.callbacks.policy import TargetPolicy
@@ -15,8 +15,8 @@ from node.common.timestamps import timestamp
 from node.config import Limit, Settings
 from node.sign.signed import Signed
 from node.store import OutcomeUnknown, StoreUnavailable, keys
-from node.store.idempotency import Once
-from node.store.long_poll import held
+from node.store.idempotency import IdempotencyKey
+from node.store.long_poll import wait_for_change
 from node.text.english import is_english
 from node.text.lines import require_name, require_title
 from node.text.readable import readable
@@ -37,7 +37,7 @@ class Board:
         self.moderation = Moderation(store)
 
     async def post(
-        self, new: NewThread, signed: Signed | None, once: Once | None, client: str = ""
+        self, new: NewThread, signed: Signed | None, once: IdempotencyKey | None, client: str = ""
     ) -> tuple[Thread, bool]:
         """Open a thread; the second value says whether it is an earlier one, answered again.
 
@@ -72,7 +72,13 @@ class Board:
         return self._thread(posted.id, stored), False
 
     async def reply(
-        self, thread_id: str, client: str, limit: Limit, new: NewReply, signed: Signed | None, once: Once | None
+        self,
+        thread_id: str,
+        client: str,
+        limit: Limit,
+        new: NewReply,
+        signed: Signed | None,
+        once: IdempotencyKey | None,
     ) -> tuple[Added, Reply]:
         """Answer a thread. Raises Invalid, Refused, StoreUnavailable.
 
@@ -130,8 +136,8 @@ class Board:
         async def read() -> tuple[Fields, list[tuple[int, Fields]]]:
             return await self._store.read(thread_id, query.since_seq, query.limit)
 
-        fields, replies = await held(
-            self._store.news, keys.thread(thread_id), query.wait, read, lambda found: not found[0] or bool(found[1])
+        fields, replies = await wait_for_change(
+            self._store.wakeups, keys.thread(thread_id), query.wait, read, lambda found: not found[0] or bool(found[1])
         )
         if not is_shown(fields):
             raise Refused("thread.unknown")
@@ -141,7 +147,7 @@ class Board:
         thread.next_since_seq = replies[-1][0] if replies else min(query.since_seq, thread.reply_count)
         return thread
 
-    async def page(self, query: PageQuery, status: str = "open") -> ThreadPage:
+    async def page(self, query: ThreadPageQuery, status: str = "open") -> ThreadPage:
         """Threads by newest activity. Raises StoreUnavailable."""
         found, total = await self._store.list(status, query.limit, query.offset)
         threads: list[Thread] = []

@@ -6,9 +6,9 @@ from typing import Literal, cast
 import msgspec
 
 from node.config import Limit
-from node.store import News, Store, keys
+from node.store import Store, WakeUps, keys
 from node.store.decoding import code_of, fields_of
-from node.store.idempotency import Once, home_of
+from node.store.idempotency import IdempotencyKey, home_of
 from node.store.limits import Taken, window
 from node.store.replay import REPLAY_MS
 from node.store.scripts import script
@@ -49,11 +49,13 @@ class BoardStore:
         self._idempotency_ms = idempotency_ttl * 1000
 
     @property
-    def news(self) -> News:
+    def wakeups(self) -> WakeUps:
         """Where waiting readers are woken."""
-        return self._store.news
+        return self._store.wakeups
 
-    async def post(self, client: str, once: Once | None, replay_id: str, fields: Sequence[str | bytes]) -> Posted:
+    async def post(
+        self, client: str, once: IdempotencyKey | None, replay_id: str, fields: Sequence[str | bytes]
+    ) -> Posted:
         """Post a thread. A `replay_id` is refused when it was used before. Raises StoreUnavailable."""
         home = await home_of(self._store, once, replay_id)
         if home is None:
@@ -92,7 +94,7 @@ class BoardStore:
         thread_id: str,
         client: str,
         limit: Limit,
-        once: Once | None,
+        once: IdempotencyKey | None,
         replay_id: str,
         fields: Sequence[str | bytes],
     ) -> Added:

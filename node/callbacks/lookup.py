@@ -46,7 +46,7 @@ class NotLookedUp(NotResolved):
     """Nothing was learnt of a name, and that is this node's doing: it says nothing about the name or its owner."""
 
 
-class Found(NamedTuple):
+class LookupResult(NamedTuple):
     """The addresses of a name, in the order in which to try them, and the seconds for which they may be kept."""
 
     addresses: Sequence[Address]
@@ -61,14 +61,14 @@ class Lookup:
         self._hosts = _Followed(hosts, _read_hosts)
         self._resolver = _Followed(resolv_conf, partial(_read_resolv_conf, port))
 
-    async def __call__(self, host: str) -> Found:
+    async def __call__(self, host: str) -> LookupResult:
         """Raises NotResolved."""
         listed = self._hosts.content.get(host)
         if listed:
-            return Found(_reachable_first(listed), 0.0)
+            return LookupResult(_reachable_first(listed), 0.0)
         return await self._ask(host)
 
-    async def _ask(self, host: str) -> Found:
+    async def _ask(self, host: str) -> LookupResult:
         resolver = self._resolver.content
         answers = await asyncio.gather(
             *(resolver.resolve(host, family, search=True, raise_on_no_answer=False) for family in ("AAAA", "A")),
@@ -84,7 +84,7 @@ class Lookup:
                 raise answer
         if not addresses:
             raise _failure(host, [answer for answer in answers if isinstance(answer, dns.exception.DNSException)])
-        return Found(_reachable_first(addresses), ttl)
+        return LookupResult(_reachable_first(addresses), ttl)
 
 
 def _failure(host: str, failures: Sequence[dns.exception.DNSException]) -> NotResolved:

@@ -9,7 +9,7 @@ import asyncio
 from node.store import keys
 
 
-class Agenda:
+class PartitionSchedule:
     """The next look into each partition."""
 
     def __init__(self, longest: float) -> None:

@@ -9,7 +9,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from node.callbacks.partition_schedule import Agenda
+from node.callbacks.partition_schedule import PartitionSchedule
 from node.callbacks.publisher import publisher_of_url
 from node.store import Store, keys
 from node.store.decoding import fields_of
@@ -82,7 +82,7 @@ class CallbackQueue:
     def __init__(self, store: Store, unpack: Callable[[bytes], Mapping[bytes, bytes]]) -> None:
         self._store = store
         self._unpack = unpack
-        self.agenda = Agenda(LOOK)
+        self.agenda = PartitionSchedule(LOOK)
         """Where something is due, as far as this process knows."""
 
     async def enqueue(

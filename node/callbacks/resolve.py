@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from node.callbacks.addresses import Address
 from node.callbacks.domain import registrable
-from node.callbacks.lookup import LIFETIME, Found, Lookup, NotLookedUp, NotResolved
+from node.callbacks.lookup import LIFETIME, Lookup, LookupResult, NotLookedUp, NotResolved
 from node.callbacks.target import Policy, Target, TargetRefused
 from node.share.turns import Crowded, Turns
 
@@ -80,7 +80,7 @@ class SystemResolver:
         self._lookup = lookup or Lookup()
         self._domains = Turns(PLACES, each=PLACES_EACH_DOMAIN, waiting=WAITING_EACH)
         self._clients = Turns(sys.maxsize, each=PLACES_EACH_CLIENT, waiting=WAITING_EACH)
-        self._under_way: dict[str, asyncio.Task[Found | NotResolved]] = {}
+        self._under_way: dict[str, asyncio.Task[LookupResult | NotResolved]] = {}
         self._found = _Kept[Sequence[Address]]()
         self._failed = _Kept[str]()
 
@@ -122,7 +122,7 @@ class SystemResolver:
         except (TimeoutError, Crowded) as error:
             raise NotLookedUp(f"{host} had to wait too long for others") from error
 
-    async def _look_up(self, host: str, places: AsyncExitStack) -> Found | NotResolved:
+    async def _look_up(self, host: str, places: AsyncExitStack) -> LookupResult | NotResolved:
         """What came of it, for all who wait. The places are held until it has ended, whoever still waits."""
         async with places:
             try:

@@ -38,7 +38,7 @@ class Delivered(msgspec.Struct, frozen=True, tag=True):
     status: int
 
 
-class Gone(msgspec.Struct, frozen=True, tag=True):
+class ReceiverGone(msgspec.Struct, frozen=True, tag=True):
     """Answered with 410: the receiver wants no more of this."""
 
 
@@ -64,23 +64,23 @@ class Later(msgspec.Struct, frozen=True, tag=True):
     wait_ms: int
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True):
+class Rejected(msgspec.Struct, frozen=True, tag=True):
     """Answered, and the answer is no: a redirect, or a 4xx that is not about time."""
 
     reason: str
     status: int
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class TargetForbidden(msgspec.Struct, frozen=True, tag=True):
     """Not sent: the target is not allowed."""
 
     reason: str
 
 
-Outcome = Delivered | Gone | Retry | Later | Failed | Refused
+AttemptResult = Delivered | ReceiverGone | Retry | Later | Rejected | TargetForbidden
 
 
-class Deadlines(msgspec.Struct, frozen=True):
+class AttemptTimeouts(msgspec.Struct, frozen=True):
     """Seconds each part of an attempt may take."""
 
     resolve: float = DELIVERY_TIMEOUT
@@ -99,20 +99,20 @@ class Sender:
         resolver: Resolver,
         *,
         public_url: str,
-        deadlines: Deadlines | None = None,
+        deadlines: AttemptTimeouts | None = None,
         tls: ssl.SSLContext | None = None,
         dialler: AsyncNetworkBackend | None = None,
         dials: Dials | None = None,
     ) -> None:
         self._key = key
-        self._deadlines = deadlines or Deadlines()
+        self._deadlines = deadlines or AttemptTimeouts()
         self._tls = tls or httpcore2.default_ssl_context()
         self._guard_for = partial(
             Guard, policy, resolver, dials=dials, dns_timeout=self._deadlines.resolve, dialler=dialler
         )
         self._user_agent = f"relay-node-webhooks/1.0 (+{public_url})".encode()
 
-    async def send(self, target: Target, envelope: Envelope, site: str = "") -> Outcome:
+    async def send(self, target: Target, envelope: Envelope, site: str = "") -> AttemptResult:
         """POST the message once, on behalf of a site. Raises StoreUnavailable, and nothing that the network causes."""
         request = self._request(target, envelope)
         guard = self._guard_for(site=site)
@@ -123,7 +123,7 @@ class Sender:
                 answer = await connection.handle_async_request(request)
                 await _let_finish(answer)
         except TargetRefused as refusal:
-            return Refused(str(refusal))
+            return TargetForbidden(str(refusal))
         except NotNow as not_now:
             return Later(not_now.wait_ms)
         except TimeoutError:
@@ -174,18 +174,18 @@ def retry_after(value: str, now: float) -> float | None:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER)
 
 
-def _judge(answer: httpcore2.Response, now: float) -> Outcome:
+def _judge(answer: httpcore2.Response, now: float) -> AttemptResult:
     status = answer.status
     if 200 <= status < 300:
         return Delivered(status)
     if status == GONE:
-        return Gone()
+        return ReceiverGone()
     reason = f"answered {status}"
     if status >= 500 or status in THROTTLED:
         asked = [value for name, value in answer.headers if name.lower() == b"retry-after"]
         after = retry_after(asked[0].strip().decode("latin-1"), now) if asked else None
         return (Throttled if status == TOO_MANY else Retry)(reason, after)
-    return Failed(reason, status)
+    return Rejected(reason, status)
 
 
 async def _let_finish(answer: httpcore2.Response) -> None:

@@ -21,14 +21,14 @@ from node.callbacks.places import Places
 from node.callbacks.publisher import site_part
 from node.callbacks.queue import Callback, CallbackQueue, Ending
 from node.callbacks.sender import (
+    AttemptResult,
     Delivered,
-    Failed,
-    Gone,
     Later,
-    Outcome,
-    Refused,
+    ReceiverGone,
+    Rejected,
     Retry,
     Sender,
+    TargetForbidden,
     Throttled,
     Unreachable,
     delay,
@@ -192,7 +192,7 @@ class Deliverer:
         await self._conclude(callback, outcome)
         await self._learn(url, outcome, has_failed=has_failed)
 
-    async def _learn(self, url: tuple[str, str], outcome: Outcome, *, has_failed: bool) -> None:
+    async def _learn(self, url: tuple[str, str], outcome: AttemptResult, *, has_failed: bool) -> None:
         """Tell the breaker what the outcome says of the URL; of the address, the guard has told it."""
         match outcome:
             case Delivered() if has_failed:
@@ -213,27 +213,27 @@ class Deliverer:
         else:
             await self._queue.settle(callback, "postpone", wait_ms + random.randint(0, 1000))
 
-    async def _conclude(self, callback: Callback, outcome: Outcome) -> None:
+    async def _conclude(self, callback: Callback, outcome: AttemptResult) -> None:
         match outcome:
             case Delivered():
                 await self._end(callback, "delivered", PAUSE_MS, "")
-            case Gone():
+            case ReceiverGone():
                 await self._queue.forget_target(callback)
                 await self._end(callback, "dropped", 0, "the receiver answered 410")
-            case Refused(reason):
+            case TargetForbidden(reason):
                 await self._end(callback, "dropped", 0, reason)
             case Later(wait_ms):
                 await self._put_off(callback, wait_ms)
-            case Failed(reason, status) if status == NOT_FOUND:
+            case Rejected(reason, status) if status == NOT_FOUND:
                 missed = msgspec.structs.replace(callback, misses=callback.misses + 1)
                 if missed.misses >= MISSES:
                     await self._end(missed, "dropped", 0, reason)
                 else:
                     await self._again(missed, outcome)
-            case Failed() | Retry():
+            case Rejected() | Retry():
                 await self._again(callback, outcome)
 
-    async def _again(self, callback: Callback, outcome: Failed | Retry) -> None:
+    async def _again(self, callback: Callback, outcome: Rejected | Retry) -> None:
         """Try again when the schedule says so; after the last attempt it is a dead letter."""
         if callback.attempt >= len(self._schedule):
             await self._end(callback, "dead", 0, outcome.reason)

@@ -3,8 +3,8 @@
 from node.common.refusal import Refused
 from node.feedback.model import NewFeedback, ReceivedFeedback
 from node.feedback.service import Feedback
-from node.web.http import Request, Response, answer
-from node.web.idempotency import mark_replayed, once_of
+from node.web.http import Request, Response, json_response
+from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import read_json
 from node.web.limits import Limiter
 from node.web.route import Route
@@ -21,7 +21,7 @@ class FeedbackApi:
         """Keep a report for the operators; refused reports do not use up the hour."""
         new = await read_json(request, NewFeedback)
         body = await request.body()
-        once = once_of(request, "feedback", body)
+        once = idempotency_key(request, "feedback", body)
         await self._limiter.charge(request, "feedback", len(body))
         received = await self._feedback.add(request.client, self._limiter.of("feedback"), new, once)
         if received.kind == "conflict":
@@ -30,7 +30,7 @@ class FeedbackApi:
             mark_replayed(request)
         else:
             self._limiter.settle(request, "feedback", received.taken)
-        return answer(ReceivedFeedback("received", received.id))
+        return json_response(ReceivedFeedback("received", received.id))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.7."""

@@ -10,7 +10,7 @@ from node.feedback.model import NewFeedback, Report
 from node.feedback.store import FeedbackStore, Fields, Received
 from node.store import keys
 from node.store.decoding import text
-from node.store.idempotency import Once
+from node.store.idempotency import IdempotencyKey
 from node.text.english import is_english
 from node.text.lines import require_line
 from node.text.readable import readable
@@ -25,7 +25,7 @@ class Feedback:
     def __init__(self, store: FeedbackStore) -> None:
         self._store = store
 
-    async def add(self, client: str, limit: Limit, new: NewFeedback, once: Once | None) -> Received:
+    async def add(self, client: str, limit: Limit, new: NewFeedback, once: IdempotencyKey | None) -> Received:
         """Keep a report. Raises Invalid, Refused `language.not_english`, StoreUnavailable.
 
         The caller acts on the outcome: `limited` and `conflict` are refused.

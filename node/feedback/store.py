@@ -8,7 +8,7 @@ import msgspec
 from node.config import Limit
 from node.store import Store, keys
 from node.store.decoding import code_of, fields_of
-from node.store.idempotency import Once
+from node.store.idempotency import IdempotencyKey
 from node.store.limits import Taken, window
 from node.store.scripts import script
 
@@ -35,7 +35,7 @@ class FeedbackStore:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
 
-    async def add(self, client: str, limit: Limit, once: Once | None, fields: Sequence[str]) -> Received:
+    async def add(self, client: str, limit: Limit, once: IdempotencyKey | None, fields: Sequence[str]) -> Received:
         """Keep a report in the client's partition. Raises StoreUnavailable."""
         partition = keys.home_of(client)
         stream = keys.feedback(partition)

@@ -13,7 +13,7 @@ the connection of a process for which more than 32 MB wait, with all streams on 
 no room, 50 of which have 60 kB at most, come on top."""
 
 
-class Room:
+class AnswerBudget:
     """What is left for the answers to one POST. A request whose answer has up to half of it is never run in vain."""
 
     def __init__(self, size: int = sys.maxsize) -> None:

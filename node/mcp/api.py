@@ -4,9 +4,9 @@ GET and DELETE get 405: there are no sessions, and nothing is sent unasked.
 """
 
 from node.mcp.origin import PREFLIGHT, cors_of
-from node.mcp.server import Reply, Server
+from node.mcp.server import McpServer, RpcReply
 from node.mcp.transport_errors import Rejected, fault, only_json
-from node.mcp.versions import LEGACY
+from node.mcp.versions import WITH_HANDSHAKE
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.origin import Origins
 from node.web.route import Route
@@ -15,13 +15,13 @@ PATH = "/api/v1/mcp"
 
 EVENT_STREAM: Header = (b"content-type", b"text/event-stream")
 
-_WITH_HANDSHAKE = frozenset({b"", *(version.encode() for version in LEGACY)})
+_WITH_HANDSHAKE = frozenset({b"", *(version.encode() for version in WITH_HANDSHAKE)})
 
 
 class McpApi:
     """MCP over plain HTTP."""
 
-    def __init__(self, server: Server, origins: Origins) -> None:
+    def __init__(self, server: McpServer, origins: Origins) -> None:
         self._server = server
         self._origins = origins
 
@@ -83,7 +83,7 @@ def _wants_events(accept: bytes) -> bool:
     raise Rejected(406, "Accept application/json or text/event-stream.")
 
 
-def _response(reply: Reply, as_events: bool, cors: tuple[Header, ...]) -> Response:
+def _response(reply: RpcReply, as_events: bool, cors: tuple[Header, ...]) -> Response:
     if not reply.body:
         return Response(reply.status, b"", cors)
     if as_events and reply.status == 200:

@@ -14,7 +14,7 @@ from node.mcp import api, sse
 from node.mcp.prompts import Prompts
 from node.mcp.resources import TEMPLATES, Resources
 from node.mcp.tools import Tool
-from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, LEGACY, MODERN, NAME, PREFERRED, SERVER_INFO, TITLE
+from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, NAME, PREFERRED, SERVER_INFO, STATELESS, TITLE, WITH_HANDSHAKE
 from node.web.document import Document
 from node.web.http import Header, Request, Response
 from node.web.route import Route
@@ -63,8 +63,8 @@ async def _send(document: Document, request: Request) -> Response:
 def _card(tools: list[Tool], prompts: Prompts, resources: Resources, base_url: str) -> dict[str, object]:
     open_to_all: dict[str, object] = {"required": False, "schemes": []}
     remotes = [
-        ("streamable-http", api.PATH, [*LEGACY, MODERN]),
-        ("sse", sse.PATH, list(LEGACY)),
+        ("streamable-http", api.PATH, [*WITH_HANDSHAKE, STATELESS]),
+        ("sse", sse.PATH, list(WITH_HANDSHAKE)),
     ]
     return {
         "$schema": SCHEMA,

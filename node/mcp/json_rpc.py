@@ -36,7 +36,7 @@ class RpcError(Exception):
         self.data = data
 
 
-class Message(msgspec.Struct, gc=False):
+class RpcRequest(msgspec.Struct, gc=False):
     """A request, a notification (no id) or a response (no method)."""
 
     jsonrpc: Literal["2.0"]
@@ -52,7 +52,7 @@ BRACE, NULL = b"{n"
 """First bytes of an object and of null: a decoder has seen that they are whole."""
 
 _encode = msgspec.json.Encoder().encode
-_message = msgspec.json.Decoder(Message)
+_message = msgspec.json.Decoder(RpcRequest)
 _members = msgspec.json.Decoder(list[Raw])
 
 
@@ -66,7 +66,7 @@ def split(body: bytes) -> bytes | list[Raw]:
         raise RpcError(PARSE_ERROR, "Parse error") from None
 
 
-def read(body: bytes) -> Message:
+def read(body: bytes) -> RpcRequest:
     """One message. Raises RpcError for what is not JSON, and for JSON that is no message."""
     try:
         message = _message.decode(_text(body))

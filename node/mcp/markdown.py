@@ -11,7 +11,7 @@ import msgspec
 HERE = Path(__file__).parent
 
 
-class Text(msgspec.Struct, frozen=True):
+class MarkdownFile(msgspec.Struct, frozen=True):
     """One file."""
 
     name: str
@@ -20,8 +20,8 @@ class Text(msgspec.Struct, frozen=True):
     body: str
 
 
-def load(folder: str, name: str, base_url: str) -> Text:
+def load(folder: str, name: str, base_url: str) -> MarkdownFile:
     """`<folder>/<name>.md` for the node at `base_url`."""
     body = (HERE / folder / f"{name}.md").read_text(encoding="utf-8").replace("{{base_url}}", base_url)
     title, description, *_ = body.split("\n\n", 2)
-    return Text(name, title.removeprefix("# "), " ".join(description.split()), body)
+    return MarkdownFile(name, title.removeprefix("# "), " ".join(description.split()), body)

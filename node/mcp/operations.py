@@ -8,7 +8,7 @@ from node.web.route import Route
 from node.web.router import CLIENT_GONE, Handle
 
 
-class InnerRequest(Request):
+class OperationRequest(Request):
     """A request on behalf of the client of another one, whose body is there already.
 
     It carries no signature and no Idempotency-Key: those belong to the bytes that the client sent.
@@ -58,5 +58,5 @@ class Operations:
         headers: Sequence[Header] = (),
     ) -> Response:
         """The operation's answer to the client of `outer`."""
-        inner = InnerRequest(outer, route, params or {}, query, body, headers)
+        inner = OperationRequest(outer, route, params or {}, query, body, headers)
         return await self._handle(route, inner) or CLIENT_GONE

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from node.mcp.json_rpc import INVALID_PARAMS, Raw, RpcError
-from node.mcp.markdown import Text, load
+from node.mcp.markdown import MarkdownFile, load
 
 ARGUMENTS: Mapping[str, tuple[str, str] | None] = {
     "swarm_scratchpad": ("goal", "What the agents want to reach together"),
@@ -32,7 +32,7 @@ class Prompts:
     """The prompts of one node."""
 
     def __init__(self, base_url: str) -> None:
-        self._texts: dict[str, Text] = {name: load("prompts", name, base_url) for name in ARGUMENTS}
+        self._texts: dict[str, MarkdownFile] = {name: load("prompts", name, base_url) for name in ARGUMENTS}
 
     def listed(self) -> list[dict[str, object]]:
         """As prompts/list shows them."""
@@ -59,7 +59,7 @@ class Prompts:
         return b'"description":%b,"messages":%b' % (_encode(text.description), _encode([message]))
 
 
-def _filled(text: Text, arguments: Mapping[str, str]) -> str:
+def _filled(text: MarkdownFile, arguments: Mapping[str, str]) -> str:
     argument = ARGUMENTS[text.name]
     if argument is None:
         return text.body

@@ -3,7 +3,7 @@
 import msgspec
 
 from node.mcp.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, Raw, RpcError
-from node.mcp.markdown import Text, load
+from node.mcp.markdown import MarkdownFile, load
 from node.mcp.operations import Operations
 from node.mcp.tool_result import sentence
 from node.web.http import Request
@@ -73,7 +73,7 @@ class Resources:
 
     def __init__(self, base_url: str, operations: Operations) -> None:
         self._operations = operations
-        self._recipes: dict[str, Text] = {
+        self._recipes: dict[str, MarkdownFile] = {
             RECIPE_URI.format(name=name): load("recipes", name, base_url) for name in RECIPES
         }
         self._live = {live.uri: live for live in LIVE}

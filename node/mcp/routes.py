@@ -7,7 +7,7 @@ from node.mcp.card import card_routes
 from node.mcp.operations import Operations
 from node.mcp.prompts import Prompts
 from node.mcp.resources import Resources
-from node.mcp.server import Server
+from node.mcp.server import McpServer
 from node.mcp.sse import SseApi
 from node.mcp.store import StreamStore
 from node.mcp.tool_calls import ToolCalls
@@ -19,7 +19,7 @@ from node.web.route import Route
 from node.web.router import Handle
 
 
-class Mcp:
+class McpRoutes:
     """The MCP view of one web process."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Mcp:
         tools = ToolCalls(TOOLS, operations)
         prompts = Prompts(public_url)
         resources = Resources(public_url, operations)
-        server = Server(tools, prompts, resources, limiter)
+        server = McpServer(tools, prompts, resources, limiter)
         self._streams = SseApi(server, StreamStore(store), origins, public_url)
         self.routes: tuple[Route, ...] = (
             *McpApi(server, origins).routes(),

@@ -10,7 +10,7 @@ import msgspec
 
 from node.common.refusal import Refused
 from node.mcp import answer_budget
-from node.mcp.answer_budget import Room
+from node.mcp.answer_budget import AnswerBudget
 from node.mcp.json_rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -19,9 +19,9 @@ from node.mcp.json_rpc import (
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
     UNSET,
-    Message,
     Raw,
     RpcError,
+    RpcRequest,
     Unset,
     error_reply,
     object_of,
@@ -31,10 +31,10 @@ from node.mcp.json_rpc import (
 )
 from node.mcp.prompts import Prompts
 from node.mcp.resources import STABLE_MS, TEMPLATES, Resources
-from node.mcp.stateless import Envelope, check
+from node.mcp.stateless import ResultFrame, check
 from node.mcp.tool_calls import ToolCalls
-from node.mcp.tool_result import Failure, failure, told
-from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, LEGACY, MODERN, PREFERRED, SERVER_INFO
+from node.mcp.tool_result import Failure, failure, failure_of
+from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, PREFERRED, SERVER_INFO, STATELESS, WITH_HANDSHAKE
 from node.store import StoreUnavailable
 from node.web.errors import response_to
 from node.web.http import Request
@@ -82,17 +82,17 @@ _initialize = msgspec.json.Decoder(InitializeParams)
 _list = msgspec.json.Decoder(ListParams)
 
 
-class Reply(msgspec.Struct, frozen=True, gc=False):
+class RpcReply(msgspec.Struct, frozen=True, gc=False):
     """What a POST is answered with; an empty body to one that holds no request."""
 
     status: int
     body: bytes = b""
 
 
-ACCEPTED = Reply(202)
+ACCEPTED = RpcReply(202)
 
 
-class Server:
+class McpServer:
     """Answers messages."""
 
     def __init__(self, tools: ToolCalls, prompts: Prompts, resources: Resources, limiter: Limiter) -> None:
@@ -111,25 +111,27 @@ class Server:
         }
         self._legacy: Methods = {**shared, "initialize": self._greet, "ping": Result(b"")}
         self._modern: Methods = {**shared, "server/discover": DISCOVERY}
-        self._envelope = Envelope()
+        self._envelope = ResultFrame()
 
-    async def legacy(self, body: bytes, request: Request, most: int = sys.maxsize) -> Reply:
+    async def legacy(self, body: bytes, request: Request, most: int = sys.maxsize) -> RpcReply:
         """Answer a message or a batch of a revision with a handshake, with about `most` bytes."""
         try:
             given = split(body)
             if not isinstance(given, list):
-                answered = await self._answer(read(given), request, Room(most))
-                return ACCEPTED if answered is None else Reply(200, answered)
+                answered = await self._answer(read(given), request, AnswerBudget(most))
+                return ACCEPTED if answered is None else RpcReply(200, answered)
         except RpcError as error:
-            return Reply(400, error_reply(None, error))
+            return RpcReply(400, error_reply(None, error))
         if not 0 < len(given) <= MAX_BATCH:
-            return Reply(400, error_reply(None, RpcError(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")))
-        left = Room(min(most, answer_budget.BATCH))
+            return RpcReply(
+                400, error_reply(None, RpcError(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages"))
+            )
+        left = AnswerBudget(min(most, answer_budget.BATCH))
         # One after the other, as a client expects that sends a line and a poll.
         answers = [answer for member in given if (answer := await self._member(member, request, left)) is not None]
-        return Reply(200, b"[%b]" % b",".join(answers)) if answers else ACCEPTED
+        return RpcReply(200, b"[%b]" % b",".join(answers)) if answers else ACCEPTED
 
-    async def modern(self, body: bytes, request: Request, headers: dict[bytes, bytes]) -> Reply:
+    async def modern(self, body: bytes, request: Request, headers: dict[bytes, bytes]) -> RpcReply:
         """Answer a message of 2026-07-28. A batch is no message there."""
         message_id = None
         try:
@@ -144,10 +146,10 @@ class Server:
                 error.code = INVALID_PARAMS
             if isinstance(error.data, Failure) and error.data.retry_after:
                 request.notes.append((b"retry-after", b"%d" % error.data.retry_after))
-            return Reply(MODERN_STATUS.get(error.code, 400), error_reply(message_id, error))
-        return Reply(200, reply(message_id, self._envelope.of(result.members, result.ttl_ms)))
+            return RpcReply(MODERN_STATUS.get(error.code, 400), error_reply(message_id, error))
+        return RpcReply(200, reply(message_id, self._envelope.of(result.members, result.ttl_ms)))
 
-    async def _member(self, member: Raw, request: Request, left: Room) -> bytes | None:
+    async def _member(self, member: Raw, request: Request, left: AnswerBudget) -> bytes | None:
         try:
             message = read(member)
         except RpcError as error:
@@ -156,7 +158,7 @@ class Server:
             return error_reply(message.id, RpcError(INVALID_REQUEST, "initialize must not be part of a batch"))
         return await self._answer(message, request, left)
 
-    async def _answer(self, message: Message, request: Request, left: Room) -> bytes | None:
+    async def _answer(self, message: RpcRequest, request: Request, left: AnswerBudget) -> bytes | None:
         if isinstance(message.id, Unset) or message.method is UNSET:
             return None  # a notification, or a response to a question that we never ask
         try:
@@ -167,7 +169,7 @@ class Server:
             answer = error_reply(message.id, error)
         return left.fit(message.id, answer)
 
-    async def _run(self, methods: Methods, message: Message, request: Request) -> Result:
+    async def _run(self, methods: Methods, message: RpcRequest, request: Request) -> Result:
         method = methods.get(str(message.method))
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method}")
@@ -192,7 +194,7 @@ class Server:
             response = response_to(request, refused)
             if method == CALL:
                 return Result(failure(response))
-            over = told(response)
+            over = failure_of(response)
             raise RpcError(LIMIT_EXCEEDED, over.error, over) from None
         return None
 
@@ -202,7 +204,7 @@ class Server:
             asked = _initialize.decode(params).protocol_version
         except msgspec.ValidationError as error:
             raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
-        return GREETINGS[asked if asked in LEGACY else PREFERRED]
+        return GREETINGS[asked if asked in WITH_HANDSHAKE else PREFERRED]
 
     async def _call(self, params: Raw, request: Request) -> Result:
         return Result(await self._tools.call(params, request))
@@ -245,8 +247,8 @@ GREETINGS = {
             }
         )
     )
-    for version in LEGACY
+    for version in WITH_HANDSHAKE
 }
 DISCOVERY = Result(
-    _members({"supportedVersions": [MODERN], "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}), STABLE_MS
+    _members({"supportedVersions": [STATELESS], "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}), STABLE_MS
 )

@@ -14,7 +14,7 @@ from node.common.refusal import Refused
 from node.mcp import answer_budget
 from node.mcp.api import EVENT_STREAM, event
 from node.mcp.origin import cors_of
-from node.mcp.server import Server
+from node.mcp.server import McpServer
 from node.mcp.store import StreamStore
 from node.mcp.transport_errors import Rejected, fault, only_json
 from node.store import Listener, StoreUnavailable
@@ -49,7 +49,7 @@ HEADERS: tuple[Header, ...] = (
 class SseApi:
     """MCP over server-sent events."""
 
-    def __init__(self, server: Server, streams: StreamStore, origins: Origins, public_url: str) -> None:
+    def __init__(self, server: McpServer, streams: StreamStore, origins: Origins, public_url: str) -> None:
         self._server = server
         self._streams = streams
         self._origins = origins

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from node.mcp.json_rpc import HEADER_MISMATCH, INVALID_PARAMS, VERSION_NOT_SERVED, Message, Raw, RpcError
-from node.mcp.versions import MODERN, SERVER_INFO
+from node.mcp.json_rpc import HEADER_MISMATCH, INVALID_PARAMS, VERSION_NOT_SERVED, Raw, RpcError, RpcRequest
+from node.mcp.versions import SERVER_INFO, STATELESS
 
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Methods whose Mcp-Name header repeats a parameter, and which."""
@@ -25,7 +25,7 @@ class Meta(msgspec.Struct):
     capabilities: dict[str, Any] = msgspec.field(name="io.modelcontextprotocol/clientCapabilities")
 
 
-class ModernParams(msgspec.Struct):
+class StatelessParams(msgspec.Struct):
     """The params of any request, as far as headers repeat them."""
 
     meta: Meta = msgspec.field(name="_meta")
@@ -33,27 +33,27 @@ class ModernParams(msgspec.Struct):
     uri: Any = None
 
 
-_params = msgspec.json.Decoder(ModernParams)
+_params = msgspec.json.Decoder(StatelessParams)
 
 
-def check(message: Message, headers: dict[bytes, bytes]) -> None:
+def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
     """Raise RpcError unless the request is complete, agrees with its headers and is of a revision we speak."""
     try:
         params = _params.decode(message.params if isinstance(message.params, Raw) else b"{}")
     except msgspec.ValidationError as error:
         named = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
-        if named != MODERN:  # a revision that is not served here explains what is missing
+        if named != STATELESS:  # a revision that is not served here explains what is missing
             raise _not_served(named) from None
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
     _agree(headers, b"mcp-protocol-version", params.meta.version)
     _agree(headers, b"mcp-method", message.method)
     if (named := _NAMED.get(str(message.method))) is not None:
         _agree(headers, b"mcp-name", getattr(params, named))
-    if params.meta.version != MODERN:
+    if params.meta.version != STATELESS:
         raise _not_served(params.meta.version)
 
 
-class Envelope:
+class ResultFrame:
     """What every result of this revision has besides its own members."""
 
     def __init__(self) -> None:
@@ -67,7 +67,9 @@ class Envelope:
 
 
 def _not_served(version: str) -> RpcError:
-    return RpcError(VERSION_NOT_SERVED, "Unsupported protocol version", {"supported": [MODERN], "requested": version})
+    return RpcError(
+        VERSION_NOT_SERVED, "Unsupported protocol version", {"supported": [STATELESS], "requested": version}
+    )
 
 
 def _agree(headers: dict[bytes, bytes], name: bytes, value: object) -> None:

@@ -28,7 +28,7 @@ class StreamStore:
 
     async def listen(self, stream_id: str) -> Listener:
         """What others send to the stream, from now on."""
-        return await self._store.news.listen(keys.mcp_stream(stream_id))
+        return await self._store.wakeups.listen(keys.mcp_stream(stream_id))
 
     async def deliver(self, stream_id: str, message: bytes) -> bool:
         """Send to the stream; whether a process listens for it. Raises StoreUnavailable."""

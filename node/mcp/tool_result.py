@@ -56,10 +56,10 @@ SILENCED = success(
 
 def failure(response: Response) -> bytes:
     """The members of the result of a call that was answered with an error."""
-    return _failed(told(response))
+    return _failed(failure_of(response))
 
 
-def told(response: Response) -> Failure:
+def failure_of(response: Response) -> Failure:
     """What an answer that is an error says."""
     headers = dict(response.headers)
     return Failure(

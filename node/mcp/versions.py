@@ -6,11 +6,11 @@ says its revision with every request.
 
 from node import VERSION
 
-LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+WITH_HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 PREFERRED = "2025-03-26"
 """Answered to a client that asks for a revision we do not know (SPEC 9.4)."""
 
-MODERN = "2026-07-28"
+STATELESS = "2026-07-28"
 
 NAME = "relay-node"
 TITLE = "Relay, Board, Task and Session Node"

@@ -15,7 +15,7 @@ from node.describe.capabilities import Capabilities
 from node.share.capacity import Capacity
 from node.store import Store, StoreUnavailable
 from node.store.durability import Kept, read
-from node.web.http import Request, Response, answer
+from node.web.http import Request, Response, json_response
 from node.web.route import Also, Route
 
 FRESH = 0.1
@@ -87,15 +87,15 @@ class HealthApi:
         try:
             durability = await read(self._store)
         except StoreUnavailable:
-            return answer(self._health("unavailable", "unknown"), 503, ((b"retry-after", b"1"),))
-        self._well = answer(self._health("ok", durability), headers=(NO_STORE,))
+            return json_response(self._health("unavailable", "unknown"), 503, ((b"retry-after", b"1"),))
+        self._well = json_response(self._health("ok", durability), headers=(NO_STORE,))
         self._well_until = monotonic() + FRESH
         return self._well
 
     async def get_ready(self, request: Request) -> Response:
         """200 if load balancers may send requests here, else 503. Asks nobody, so it may be asked often."""
         ready = self._readiness.now()
-        return answer(ready, 200 if ready.status == "ready" else 503, (NO_STORE,))
+        return json_response(ready, 200 if ready.status == "ready" else 503, (NO_STORE,))
 
     def _health(self, status: Literal["ok", "unavailable"], durability: Kept) -> Health:
         live = LiveCapabilities(**asdict(self._capabilities), durability=durability)

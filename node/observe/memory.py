@@ -38,7 +38,7 @@ LEAST_ALLOWANCE = 4 * 1024 * 1024
 SESSIONS = "session"
 
 
-class Memory(msgspec.Struct, frozen=True):
+class RedisMemory(msgspec.Struct, frozen=True):
     """One primary: bytes that count, and bytes it may have; a limit of 0 is none."""
 
     used: int
@@ -58,17 +58,17 @@ class Totals(msgspec.Struct, frozen=True):
     task: int
 
 
-async def memory(store: Store, limit: int = 0) -> list[Memory]:
+async def memory(store: Store, limit: int = 0) -> list[RedisMemory]:
     """Every primary. `limit` is for those that have no maxmemory. Raises StoreUnavailable, CommandFailed."""
     return [memory_of(cast("bytes", reply), limit) for reply in await store.everywhere("INFO", "memory")]
 
 
-def memory_of(info: bytes, limit: int = 0) -> Memory:
+def memory_of(info: bytes, limit: int = 0) -> RedisMemory:
     """From what INFO says. What Redis itself leaves out of account, as buffers of its log, is left out."""
     lines = (line.partition(":") for line in info.decode().splitlines())
     facts = {name: value for name, _, value in lines}
     used = int(facts["used_memory"]) - int(facts.get("mem_not_counted_for_evict", 0))
-    return Memory(max(0, used), int(facts.get("maxmemory", 0)) or limit)  # some hosted servers do not tell it
+    return RedisMemory(max(0, used), int(facts.get("maxmemory", 0)) or limit)  # some hosted servers do not tell it
 
 
 async def totals(store: Store) -> Totals:
@@ -85,7 +85,7 @@ async def totals(store: Store) -> Totals:
     return Totals(*counts)
 
 
-class Watch:
+class MemoryAlarm:
     """Keeps what a process refuses up to date. A `loud` one tells of changes in the log."""
 
     def __init__(self, store: Store, settings: Settings, capacity: Capacity, *, loud: bool = False) -> None:
@@ -129,7 +129,7 @@ class Watch:
             tell = log.warning if refused else log.info
             tell("capacity", memory_percent=round(share * 100, 1), refused=sorted(refused.items()))
 
-    def _allowance(self, primaries: list[Memory]) -> int:
+    def _allowance(self, primaries: list[RedisMemory]) -> int:
         """Bytes that one client may have kept in 24 hours: a share of what is free below the alarm, so that no client
         fills the node alone, however long it goes on, and who comes late finds room.
         """

@@ -20,13 +20,13 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from node import VERSION
 from node.callbacks.envelope import Envelope
-from node.callbacks.sender import Delivered, Later, Outcome, Sender
+from node.callbacks.sender import AttemptResult, Delivered, Later, Sender
 from node.callbacks.target import Target
 from node.config import Settings
-from node.store import Arg, Reply, Script, Store
+from node.store import Arg, RedisReply, Script, Store
 from node.store.connection import Call, Connection
 from node.web.front import ASGIApp
-from node.web.http import Message, Receive, Request, Response, Scope, Send
+from node.web.http import ASGIMessage, Receive, Request, Response, Scope, Send
 from node.web.route import Route
 
 EXPORT_TIMEOUT = 2.0
@@ -62,7 +62,7 @@ class Tracing:
             known = {"http.request.method": method, "url.scheme": str(scope.get("scheme", "http"))}
             span = self.tracer.start_span(method, _context_of(scope), SpanKind.SERVER, known)
 
-            async def send_on(message: Message) -> None:
+            async def send_on(message: ASGIMessage) -> None:
                 if message["type"] == "http.response.start":
                     _answered(span, message)
                 await send(message)
@@ -104,35 +104,35 @@ class TracedStore(Store):
     def __init__(self, store: Store, tracer: Tracer) -> None:
         super().__init__(store.timeout, store.max_in_flight)
         self.stats = store.stats
-        self.news = store.news
+        self.wakeups = store.wakeups
         self._store = store
         self._tracer = tracer
 
-    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
+    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> RedisReply:
         if not trace.get_current_span().is_recording():
             return await self._store.run(script, keys, args)
         with self._span(script.name):
             return await self._store.run(script, keys, args)
 
-    async def command(self, *args: Arg, key: Arg | None = None) -> Reply:
+    async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         if not trace.get_current_span().is_recording():
             return await self._store.command(*args, key=key)
         with self._span(str(args[0])):
             return await self._store.command(*args, key=key)
 
-    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[Reply]:
+    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
         if not trace.get_current_span().is_recording():
             return await self._store.commands(many)
         with self._span("PIPELINE"):
             return await self._store.commands(many)
 
-    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[Reply]:
+    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[RedisReply]:
         if not trace.get_current_span().is_recording():
             return await self._store.runs(script, many)
         with self._span(script.name):
             return await self._store.runs(script, many)
 
-    async def everywhere(self, *args: Arg) -> list[Reply]:
+    async def everywhere(self, *args: Arg) -> list[RedisReply]:
         return await self._store.everywhere(*args)
 
     async def close(self) -> None:
@@ -148,7 +148,7 @@ class TracedStore(Store):
     def _route(self, key: Arg) -> tuple[int, Connection]:
         return self._store._route(key)
 
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:
+    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         return await self._store._again(call, outcome, connection)
 
     def _span(self, name: str) -> Any:
@@ -166,7 +166,7 @@ class TracedSender(Sender):
         super().__init__(*given, **named)
         self._tracer = tracer
 
-    async def send(self, target: Target, envelope: Envelope, site: str = "") -> Outcome:
+    async def send(self, target: Target, envelope: Envelope, site: str = "") -> AttemptResult:
         with self._tracer.start_as_current_span("callback", kind=SpanKind.CLIENT, record_exception=False) as span:
             outcome = await super().send(target, envelope, site)
             span.set_attribute("relay.callback.outcome", type(outcome).__name__.lower())
@@ -189,7 +189,7 @@ def _context_of(scope: Scope) -> Any:
     return _propagator.extract(carrier)
 
 
-def _answered(span: Span, message: Message) -> None:
+def _answered(span: Span, message: ASGIMessage) -> None:
     status: int = message["status"]
     span.set_attribute("http.response.status_code", status)
     for name, value in message["headers"]:

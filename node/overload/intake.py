@@ -25,7 +25,7 @@ from node.common import counters
 from node.common.refusal import Refused
 from node.overload.admission import CROWD, PATIENCE, Admission
 from node.web.errors import refusal
-from node.web.http import FIRST, WORK, Header, Message, Response
+from node.web.http import FIRST, WORK, ASGIMessage, Header, Response
 from node.web.origin import CORS_OPEN
 
 log = structlog.get_logger()
@@ -65,7 +65,7 @@ StoreLoad = Callable[[], tuple[int, int]]
 """Calls to the store that are under way, and those that have ended since the process started."""
 
 
-class Generation:
+class AgeGroup:
     """The requests that came within some time. Each number has one writer: Granian's thread, the event loop.
 
     `left` also counts those that wait for news or for their client, as long as they do.
@@ -93,18 +93,18 @@ class Intake:
         self.admission = admission
         self._store_load = store_load
         self._clock = clock
-        self._queue: deque[tuple[float, Any, Generation]] = deque()
+        self._queue: deque[tuple[float, Any, AgeGroup]] = deque()
         """Requests that are let in and not begun, with the time they came."""
         self._beginning = False
-        self.generation = Generation()
+        self.generation = AgeGroup()
         """The youngest requests; those of the one before count as well."""
-        self._older = Generation()
+        self._older = AgeGroup()
         self._young_until = 0.0
         self._last_end = clock()
         self._ended = 0
         self._request_prefix = os.urandom(5).hex()
         self._usual = self._messages(refusal(overloaded()))
-        self._own: dict[str, tuple[int, list[Header], Message]] = {}
+        self._own: dict[str, tuple[int, list[Header], ASGIMessage]] = {}
 
     @property
     def working(self) -> int:
@@ -162,11 +162,11 @@ class Intake:
                 self._beginning = True
                 loop.call_later(PAUSE, begin, context=context)
 
-        def start(watcher: Any, generation: Generation) -> None:
+        def start(watcher: Any, generation: AgeGroup) -> None:
             watcher.scope[WORK] = generation
             watcher.taskref(create_task(run(watcher, generation)))
 
-        async def run(watcher: Any, generation: Generation) -> None:
+        async def run(watcher: Any, generation: AgeGroup) -> None:
             await serve(watcher)  # which lets no exception out
             generation.left += 1
             _let_go(watcher)
@@ -195,7 +195,7 @@ class Intake:
         if self.admission.refused:
             counters.REFUSALS[OVERLOADED] = self.admission.refused
         if now >= self._young_until:
-            self._older, self.generation = self.generation, Generation()
+            self._older, self.generation = self.generation, AgeGroup()
             self._young_until = now + YOUNG
         self._wait(loop)
 
@@ -217,7 +217,7 @@ class Intake:
         watcher.proto.send(start)
         watcher.proto.send(body)
 
-    def _messages(self, response: Response) -> tuple[int, list[Header], Message]:
+    def _messages(self, response: Response) -> tuple[int, list[Header], ASGIMessage]:
         headers = [*response.headers, *self._common, (b"content-length", b"%d" % len(response.body))]
         return response.status, headers, {"type": "http.response.body", "body": response.body}
 

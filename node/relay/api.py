@@ -7,8 +7,8 @@ from msgspec import UNSET
 from node.common.refusal import Invalid, Refused
 from node.relay.model import Acknowledgement, Buffered, Payload, ReadQuery, RelayMessage
 from node.relay.service import Relay
-from node.web.http import NO_STORE, Request, Response, answer
-from node.web.idempotency import mark_replayed, once_of
+from node.web.http import NO_STORE, Request, Response, json_response
+from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import decode, media_type, read_query
 from node.web.limits import Limiter
 from node.web.route import Also, Route
@@ -40,7 +40,7 @@ class RelayApi:
     async def get_message(self, request: Request) -> Response:
         """The payload as it was sent; of a public one without its callback_url."""
         read_query(request, ReadQuery)
-        return answer(await self._relay.read(request.params["reference_id"]), headers=NO_STORE)
+        return json_response(await self._relay.read(request.params["reference_id"]), headers=NO_STORE)
 
     async def _accept(
         self, request: Request, operation: str, payload_of: Callable[[Request, bytes], Payload]
@@ -49,7 +49,7 @@ class RelayApi:
         try:
             raw = await request.body()
             payload = payload_of(request, raw)
-            once = once_of(request, operation, raw if payload.is_json else TEXT + raw)
+            once = idempotency_key(request, operation, raw if payload.is_json else TEXT + raw)
         except (Refused, Invalid):
             # A payload that is refused counts too, or the gate would be free to probe (SPEC 7).
             await self._limiter.take(request, "relay")
@@ -67,7 +67,7 @@ class RelayApi:
             raise Refused("idempotency.conflict")
         if outcome.kind == "replayed":
             mark_replayed(request)
-        return answer(self._relay.acknowledge(payload, outcome.id))
+        return json_response(self._relay.acknowledge(payload, outcome.id))
 
     def _message_of(self, request: Request, raw: bytes) -> Payload:
         kind = media_type(request)

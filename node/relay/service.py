@@ -10,13 +10,13 @@ from node.common.refusal import Invalid, Issue, Refused
 from node.common.timestamps import timestamp
 from node.config import Limit, Settings
 from node.relay.model import Acknowledgement, Buffered, Payload
-from node.relay.store import Outcome, RelayStore
+from node.relay.store import Acceptance, RelayStore
 from node.relay.via import has_passed
 from node.store import keys
-from node.store.idempotency import Once
+from node.store.idempotency import IdempotencyKey
 from node.text.english import WHOLE, is_english
 from node.text.lines import mixes_alphabets
-from node.text.payload import may_be_shown, payload_is_english, shown_of, text_payload_is_english
+from node.text.payload import displayable, may_be_shown, payload_is_english, text_payload_is_english
 from node.text.readable import first_sentence, readable
 
 TITLE_LENGTH = 120
@@ -75,10 +75,10 @@ class Relay:
         if not text_payload_is_english(text):
             raise Refused("language.not_english")
         alone = may_be_shown(text)
-        shown = _presented(text if alone else shown_of(text), alone) if public else ""
+        shown = _presented(text if alone else displayable(text), alone) if public else ""
         return Payload(raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=public, callback_url=None)
 
-    async def accept(self, client: str, limit: Limit, payload: Payload, once: Once | None) -> Outcome:
+    async def accept(self, client: str, limit: Limit, payload: Payload, once: IdempotencyKey | None) -> Acceptance:
         """Keep the message. Raises StoreUnavailable.
 
         The caller acts on the outcome: a `loop` is silenced, `limited` and `conflict` are refused.
@@ -166,7 +166,7 @@ def _shown(fields: dict[str, Any]) -> tuple[str, bool]:
                 return text, True
             break
     # None in their place, so that those strings are taken that were judged: of many members not all are.
-    return shown_of({**fields, **{name: None for name in NOT_SHOWN if name in fields}}), False
+    return displayable({**fields, **{name: None for name in NOT_SHOWN if name in fields}}), False
 
 
 def _presented(text: str, alone: bool) -> str:

@@ -15,7 +15,7 @@ from node.store.scripts import script
 ACCEPT = script("relay_accept")
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Acceptance(msgspec.Struct, frozen=True):
     """How an accept ended, and how the client now stands in its limit."""
 
     kind: Literal["kept", "limited", "loop", "conflict", "replayed"]
@@ -38,7 +38,7 @@ class RelayStore:
         idempotency: tuple[str, str] | None,
         ttl_ms: int,
         fields: Sequence[str | bytes],
-    ) -> Outcome:
+    ) -> Acceptance:
         """Keep one message in the client's partition; `ttl_ms` 0 makes it a board thread.
 
         `payload` is a digest of what was sent, `idempotency` the scope of a key and the digest of
@@ -72,7 +72,7 @@ class RelayStore:
         )
         kind = cast("bytes", reply[0]).decode()
         found = cast("bytes", reply[4]).decode() if kind == "replayed" else message_id
-        return Outcome(cast("Literal['kept']", kind), Taken.of(*reply[1:4]), found)
+        return Acceptance(cast("Literal['kept']", kind), Taken.of(*reply[1:4]), found)
 
     async def read(self, message_id: str) -> dict[bytes, bytes] | None:
         """The fields of a message, buffered or public, or None. Raises StoreUnavailable."""

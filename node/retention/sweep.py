@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from node.store import Store, StoreUnavailable
-from node.store.cursor import Walk
+from node.store.cursor import TimeCursor
 
 log = structlog.get_logger()
 
@@ -33,7 +33,7 @@ BATCH = 100
 ANEW = 86_400.0
 """Seconds after which a walk begins again, for what was not old enough when it was passed."""
 
-Handle = Callable[[Sequence[str], int], Awaitable[int]]
+Handler = Callable[[Sequence[str], int], Awaitable[int]]
 """Handles members at a time (ms, by Redis' clock); how many it changed. Raises StoreUnavailable."""
 
 
@@ -44,7 +44,7 @@ class Rule(msgspec.Struct, frozen=True):
     listed: str
     days: float
     """The least age at which a member is handled."""
-    handle: Handle
+    handle: Handler
 
 
 class Trim(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Retention:
 
     def __init__(self, store: Store, rules: Sequence[Rule], trims: Sequence[Trim]) -> None:
         self._store = store
-        self._walks = [(rule, Walk(store, rule.listed)) for rule in rules if rule.days]
+        self._walks = [(rule, TimeCursor(store, rule.listed)) for rule in rules if rule.days]
         self._trims = [trim for trim in trims if trim.days]
         self._begun = time.monotonic()
         self._trimmed = float("-inf")
@@ -96,7 +96,7 @@ class Retention:
                     log.debug("retention", rule=rule.name, changed=done)
         return changed
 
-    async def _handled(self, rule: Rule, walk: Walk, members: Sequence[str], now: int) -> int:
+    async def _handled(self, rule: Rule, walk: TimeCursor, members: Sequence[str], now: int) -> int:
         try:
             return await rule.handle(members, now)
         except StoreUnavailable:

@@ -50,7 +50,7 @@ class Stores(NamedTuple):
             await store.close()
 
 
-class Rooms:
+class Services:
     """One service a room; none holds state of its own, so any process may have them.
 
     Raises ConfigError if the blob store of the settings cannot be one.

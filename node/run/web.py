@@ -22,17 +22,17 @@ from node.describe.capabilities import Capabilities
 from node.describe.discovery import discovery_routes
 from node.describe.identity import IdentityApi, card_extensions
 from node.feedback.api import FeedbackApi
-from node.mcp.routes import Mcp
+from node.mcp.routes import McpRoutes
 from node.observe.health import HealthApi, Readiness
 from node.observe.log import configure
-from node.observe.memory import Watch
+from node.observe.memory import MemoryAlarm
 from node.observe.metrics.meter import Meter, of_artifacts, of_operations, of_store
 from node.observe.tracing import tracing_of
 from node.overload import intake
 from node.overload.admission import Admission
 from node.relay.api import RelayApi
 from node.run.background import Background
-from node.run.services import Rooms, Stores
+from node.run.services import Services, Stores
 from node.search.api import LimitedSearch, SearchApi
 from node.sessions.api import SessionsApi
 from node.share.capacity import Capacity
@@ -48,7 +48,7 @@ from node.web.address import ClientAddress
 from node.web.blocklist import Blocked
 from node.web.deadline import Deadlines
 from node.web.front import ASGIApp, Front, counted, handle
-from node.web.http import Message, Receive, Request, Response, Scope, Send
+from node.web.http import ASGIMessage, Receive, Request, Response, Scope, Send
 from node.web.limits import Limiter, Quotas
 from node.web.origin import CORS_OPEN, VARY, Origins
 from node.web.paths import Paths
@@ -56,7 +56,7 @@ from node.web.route import Route
 from node.web.router import router
 from node.web.signature import Signatures
 from node.web.throughput import Throughput
-from node.web.work import Work
+from node.web.work import WorkLimit
 
 if TYPE_CHECKING:
     from node.observe.spans import Tracing
@@ -99,24 +99,24 @@ class WebNode:
         store, stats = stores.main, stores.main.stats
         self._stores = stores
         self._tracing = tracing
-        self._rooms = Rooms(settings, stores)
+        self._rooms = Services(settings, stores)
         capacity = Capacity(settings.client_bytes)
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
         self._blocked = Blocked(store)
         self._background = Background()
-        self._background.start("memory", Watch(store, settings, capacity).run)
+        self._background.start("memory", MemoryAlarm(store, settings, capacity).run)
         self._background.start("usage", self._limiter.usage.run)
         self._background.start("blocklist", self._blocked.run)
         self._readiness = Readiness(store)
         health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
         characters = settings.limits.search_characters
-        self._search_work = Work("search_characters", characters, "characters searched", WorkStore(store))
+        self._search_work = WorkLimit("search_characters", characters, "characters searched", WorkStore(store))
         search = LimitedSearch(self._rooms.search, self._limiter, self._search_work)
         operations = operations_of(settings, store, self._rooms, self._limiter, health, search)
         # MCP's tools are these operations; the documents are of all of them.
         self.origins = Origins(settings)
         self.throughput = Throughput(settings.client_throughput)
-        self._mcp = Mcp(operations, handle, self._limiter, store, self.origins, settings.public_url)
+        self._mcp = McpRoutes(operations, handle, self._limiter, store, self.origins, settings.public_url)
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, settings)]
         self.mounted = mounted_of(self._rooms.blobs)
@@ -143,7 +143,7 @@ class WebNode:
         stores = await Stores.open(settings)
         if tracing:
             stores = stores.seen_by(tracing.store)
-        long_poll.bound(stores.main.news, settings.max_waiting)
+        long_poll.limit_waiting(stores.main.wakeups, settings.max_waiting)
         node = cls(settings, stores, tracing)
         process.freeze()  # p99 40 ms if it is not
         return node
@@ -162,7 +162,7 @@ class WebNode:
 
     def release(self) -> None:
         """Answer what is held, so that the process can stop."""
-        long_poll.release(self._stores.main.news)
+        long_poll.release_waiting(self._stores.main.wakeups)
         self._mcp.end_streams()
 
     async def close(self) -> None:
@@ -183,7 +183,7 @@ def mounted_of(blobs: BlobStore) -> Mapping[str, ASGIApp]:
 def refusals_of(routes: list[Route]) -> dict[str, Response]:
     """What overload says on the paths of the protocols that have errors of their own."""
 
-    async def no_body() -> Message:
+    async def no_body() -> ASGIMessage:
         return {"type": "http.disconnect"}
 
     own: dict[str, Response] = {}
@@ -213,7 +213,7 @@ def capabilities_of() -> Capabilities:
 
 
 def operations_of(
-    settings: Settings, store: Store, rooms: Rooms, limiter: Limiter, health: HealthApi, search: LimitedSearch
+    settings: Settings, store: Store, rooms: Services, limiter: Limiter, health: HealthApi, search: LimitedSearch
 ) -> list[Route]:
     """Every operation of the rooms, and the pages."""
     messages = messages_of(settings, store, rooms)
@@ -235,7 +235,7 @@ def operations_of(
     ]
 
 
-def messages_of(settings: Settings, store: Store, rooms: Rooms) -> Messages:
+def messages_of(settings: Settings, store: Store, rooms: Services) -> Messages:
     """The A2A service, with the hooks of the protocol's test kit where they were asked for."""
     if not settings.conformance:
         return rooms.messages

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, suppress
 
 import structlog
 
-from node.artifacts.expiry import Upkeep
+from node.artifacts.expiry import ArtifactExpiry
 from node.artifacts.verify import AT_ONCE
 from node.callbacks.breaker import Breaker, Dials
 from node.callbacks.policy import policy_of
@@ -19,17 +19,17 @@ from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import Callbacks, Deliverer
 from node.config import Settings
-from node.observe.memory import Watch
+from node.observe.memory import MemoryAlarm
 from node.observe.metrics.meter import metered, of_artifacts, of_callbacks, of_store
 from node.observe.tracing import tracing_of
 from node.retention.rules import retention_of
-from node.run.services import Rooms, Stores
+from node.run.services import Services, Stores
 from node.search.worker import SearchWorker
 from node.share.capacity import Capacity
 from node.sign.node_key import webhook_key
 from node.store import Store, StoreUnavailable, durability
-from node.store.heartbeats import Presence, new_name
-from node.store.outbox import Consumer, Event, Handler, Janitor
+from node.store.heartbeats import Heartbeat, new_name
+from node.store.outbox import Consumer, Event, Handler, OutboxTrimmer
 from node.tasks.compaction import unpack
 
 log = structlog.get_logger()
@@ -48,14 +48,14 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         if tracing:
             stack.push_async_callback(tracing.close)
         stack.push_async_callback(stores.close)
-        rooms = Rooms(settings, stores)
+        rooms = Services(settings, stores)
         search = SearchWorker(store, stores.documents, settings)
         stack.push_async_callback(rooms.close)
         queue = CallbackQueue(store, unpack)
         # The attempt is a span, what it asks Redis on its way is none.
         deliverer = deliverer_of(settings, opened.main, queue, tracing.sender if tracing else Sender)
         handlers: dict[str, Handler] = {
-            "lists": Lists(rooms).handle,
+            "lists": Projections(rooms).handle,
             "index": search.handle,
             "hooks": Callbacks(queue, settings.public_url).handle,
             "artifacts": rooms.verifier.handle,
@@ -64,16 +64,16 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         at_once = {"artifacts": AT_ONCE}  # whose batches read whole artifacts; the others' only talk to Redis
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         async with asyncio.TaskGroup() as work:
-            work.create_task(Presence(store, name, [consumer.inherit for consumer in consumers]).run(stop))
+            work.create_task(Heartbeat(store, name, [consumer.inherit for consumer in consumers]).run(stop))
             for consumer in consumers:
                 work.create_task(consumer.run(stop))
             work.create_task(durability.watch(store, settings.durability, stop))
-            work.create_task(Janitor(store, handlers).run(stop))
+            work.create_task(OutboxTrimmer(store, handlers).run(stop))
             work.create_task(search.run(stop))
             work.create_task(deliverer.run(stop))
-            work.create_task(Upkeep(rooms.artifacts, rooms.blobs).run(stop))
+            work.create_task(ArtifactExpiry(rooms.artifacts, rooms.blobs).run(stop))
             work.create_task(sweep_leases(rooms, stop))
-            work.create_task(Watch(store, settings, Capacity(), loud=True).run(stop))
+            work.create_task(MemoryAlarm(store, settings, Capacity(), loud=True).run(stop))
             work.create_task(retention_of(settings, store).run(stop))
             sources = (of_artifacts, of_callbacks(deliverer.outcomes), of_store(store, "worker"))
             work.create_task(metered(settings, "worker", sources, stop))
@@ -90,10 +90,10 @@ def deliverer_of(
     return Deliverer(queue, sender, breaker, policy, settings.callback_schedule)
 
 
-class Lists:
+class Projections:
     """Keeps the lists that span partitions true to the entities."""
 
-    def __init__(self, rooms: Rooms) -> None:
+    def __init__(self, rooms: Services) -> None:
         self._rooms = rooms
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -104,7 +104,7 @@ class Lists:
         await self._rooms.tasks.project(*tasks)
 
 
-async def sweep_leases(rooms: Rooms, stop: asyncio.Event) -> None:
+async def sweep_leases(rooms: Services, stop: asyncio.Event) -> None:
     """Tell of claims whose lease has ended, until `stop` is set."""
     while not stop.is_set():
         with suppress(StoreUnavailable):

@@ -4,11 +4,11 @@ from functools import partial
 
 from node.search.model import Hits, SearchQuery
 from node.search.service import Search
-from node.web.http import Request, Response, answer
+from node.web.http import Request, Response, json_response
 from node.web.json import read_json
 from node.web.limits import Limiter
 from node.web.route import Route
-from node.web.work import Work
+from node.web.work import WorkLimit
 
 REFUSALS = ("limit.work", "limit.waiting")
 """Of searches, beside their limit."""
@@ -17,7 +17,7 @@ REFUSALS = ("limit.work", "limit.waiting")
 class LimitedSearch:
     """Searches for clients: each counts, and is charged by what it looked at."""
 
-    def __init__(self, search: Search, limiter: Limiter, work: Work) -> None:
+    def __init__(self, search: Search, limiter: Limiter, work: WorkLimit) -> None:
         self._search = search
         self._limiter = limiter
         self._work = work
@@ -39,7 +39,7 @@ class SearchApi:
     async def search_threads(self, request: Request) -> Response:
         """Threads by meaning or text, best first."""
         self._limiter.precheck(request, "search")
-        return answer(await self._search.search(request, await read_json(request, SearchQuery)))
+        return json_response(await self._search.search(request, await read_json(request, SearchQuery)))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.4."""

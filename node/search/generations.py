@@ -23,7 +23,7 @@ HNSW_FROM, FLAT_BELOW = 20_000, 10_000
 Algorithm = Literal["flat", "hnsw"]
 
 
-class Generation(msgspec.Struct, frozen=True):
+class IndexVersion(msgspec.Struct, frozen=True):
     """One set of vectors."""
 
     name: str
@@ -35,7 +35,7 @@ class Generation(msgspec.Struct, frozen=True):
     """Vectors of an earlier epoch are not taken over."""
 
 
-class Model(Protocol):
+class EmbeddingModel(Protocol):
     """What is asked of an embedding model here (`node.text.embed.Model`, which only the worker loads)."""
 
     @property
@@ -45,45 +45,45 @@ class Model(Protocol):
     def dimension(self) -> int: ...
 
 
-def kind_of(model: Model) -> str:
+def kind_of(model: EmbeddingModel) -> str:
     """Vectors of one kind can be compared: made by the same weights from passages cut in the same way."""
     return f"{model.fingerprint}-{FORMAT}"
 
 
-class Generations:
+class IndexVersions:
     """The records of generations."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def live(self) -> Generation | None:
+    async def live(self) -> IndexVersion | None:
         """The generation that queries use. Raises StoreUnavailable."""
         return await self._read(keys.SEARCH_LIVE)
 
-    async def target(self) -> Generation | None:
+    async def target(self) -> IndexVersion | None:
         """The generation that is being built. Raises StoreUnavailable."""
         return await self._read(keys.SEARCH_TARGET)
 
     async def wanted(
-        self, setting: Literal["auto", "flat", "hnsw"], model: Model, live: Generation | None
-    ) -> Generation:
+        self, setting: Literal["auto", "flat", "hnsw"], model: EmbeddingModel, live: IndexVersion | None
+    ) -> IndexVersion:
         """The generation that a worker with this model would have. Raises StoreUnavailable."""
         epoch = int(cast("bytes | None", await self._store.command("GET", keys.SEARCH_EPOCH)) or 0)
         threads = cast("int", await self._store.command("ZCARD", keys.OPEN_THREADS))
         algorithm = setting if setting != "auto" else _automatic(threads, live)
         kind = kind_of(model)
         name = keys.digest(kind, str(model.dimension), algorithm, str(epoch))[:12]
-        return Generation(name, kind, model.dimension, algorithm, epoch)
+        return IndexVersion(name, kind, model.dimension, algorithm, epoch)
 
-    async def found(self, generation: Generation) -> None:
+    async def found(self, generation: IndexVersion) -> None:
         """Use a generation from its beginning, since there is none. Raises StoreUnavailable."""
         await self._write(keys.SEARCH_LIVE, generation, filled=True)
 
-    async def begin(self, generation: Generation) -> None:
+    async def begin(self, generation: IndexVersion) -> None:
         """Start to build a generation beside the one in use. Raises StoreUnavailable."""
         await self._write(keys.SEARCH_TARGET, generation, filled=False)
 
-    async def filled(self, generation: Generation) -> None:
+    async def filled(self, generation: IndexVersion) -> None:
         """All threads that the generation needs are in the backlog. Raises StoreUnavailable."""
         target = await self.target()
         if target == generation:
@@ -93,7 +93,7 @@ class Generations:
         """Whether the target's threads have all been put into the backlog. Raises StoreUnavailable."""
         return await self._store.command("HGET", keys.SEARCH_TARGET, "filled") == b"1"
 
-    async def switch(self, generation: Generation) -> bool:
+    async def switch(self, generation: IndexVersion) -> bool:
         """Use the generation that was built, if it is whole. Raises StoreUnavailable."""
         records = [keys.SEARCH_LIVE, keys.SEARCH_TARGET, keys.SEARCH_BACKLOG]
         return code_of(await self._store.run(SWITCH, records, [generation.name])) == "switched"
@@ -107,21 +107,21 @@ class Generations:
         """Nothing of a generation is left. Raises StoreUnavailable."""
         await self._store.command("SREM", keys.SEARCH_GENERATIONS, name)
 
-    async def _read(self, key: str) -> Generation | None:
+    async def _read(self, key: str) -> IndexVersion | None:
         fields = fields_of(await self._store.command("HGETALL", key))
         if not fields:
             return None
         return msgspec.convert(
-            {name.decode(): value.decode() for name, value in fields.items()}, Generation, strict=False
+            {name.decode(): value.decode() for name, value in fields.items()}, IndexVersion, strict=False
         )
 
-    async def _write(self, key: str, generation: Generation, *, filled: bool) -> None:
+    async def _write(self, key: str, generation: IndexVersion, *, filled: bool) -> None:
         await self._store.command("SADD", keys.SEARCH_GENERATIONS, generation.name)
         fields = {**msgspec.structs.asdict(generation), "filled": int(filled)}
         await self._store.command("HSET", key, *(part for pair in fields.items() for part in pair))
 
 
-def _automatic(threads: int, live: Generation | None) -> Algorithm:
+def _automatic(threads: int, live: IndexVersion | None) -> Algorithm:
     if live and live.algorithm == "hnsw":
         return "hnsw" if threads >= FLAT_BELOW else "flat"
     return "hnsw" if threads >= HNSW_FROM else "flat"

@@ -23,7 +23,7 @@ counts. Measured by bench/search_quality.py; their 60 is for merging many long l
 Mode = Literal["meaning", "text", "both"]
 
 
-class Question(msgspec.Struct, frozen=True):
+class SearchRequest(msgspec.Struct, frozen=True):
     """A search as engines take it."""
 
     text: str
@@ -31,7 +31,7 @@ class Question(msgspec.Struct, frozen=True):
     threshold: float
 
 
-class Near(msgspec.Struct, frozen=True, array_like=True):
+class NearThread(msgspec.Struct, frozen=True, array_like=True):
     """A thread near the query in meaning, and the passage that is nearest."""
 
     thread_id: str
@@ -60,7 +60,7 @@ class ByText(NamedTuple):
     """Whether no other thread contains any of the words."""
 
 
-class Match(msgspec.Struct, frozen=True, array_like=True):
+class RankedThread(msgspec.Struct, frozen=True, array_like=True):
     """A thread that reaches the threshold."""
 
     thread_id: str
@@ -73,10 +73,10 @@ class Match(msgspec.Struct, frozen=True, array_like=True):
     """The reply that matches best by text; 0 if none does."""
 
 
-class Found(msgspec.Struct, frozen=True, array_like=True):
+class RankedThreads(msgspec.Struct, frozen=True, array_like=True):
     """Matches in order, and whether meaning was looked at."""
 
-    matches: list[Match]
+    matches: list[RankedThread]
     mode: Literal["both", "text"]
 
 
@@ -105,13 +105,13 @@ def candidates(text: ByText, near: Iterable[str]) -> list[str]:
 
 
 def ranked(
-    question: Question,
+    question: SearchRequest,
     by_meaning: Sequence[str],
     by_text: Sequence[str],
-    near: Mapping[str, Near],
+    near: Mapping[str, NearThread],
     shares: Mapping[str, float],
     replies: Mapping[str, int] | None = None,
-) -> list[Match]:
+) -> list[RankedThread]:
     """The threads that reach the threshold, best first, at most `limit`.
 
     `by_meaning` and `by_text` are the two lists, best first; `near` and `shares` hold what is known of
@@ -121,7 +121,7 @@ def ranked(
     """
     meaning_ranks = {thread: rank for rank, thread in enumerate(by_meaning, 1)}
     text_ranks = {thread: rank for rank, thread in enumerate(by_text, 1)}
-    found: list[tuple[float, float, str, Match]] = []
+    found: list[tuple[float, float, str, RankedThread]] = []
     for thread in meaning_ranks | text_ranks:
         nearest = near.get(thread)
         meaning = nearest.meaning if nearest else 0.0
@@ -133,7 +133,7 @@ def ranked(
         mode = _mode(nearest is not None and meaning >= question.threshold, 0 < share >= question.threshold)
         passage = nearest.passage if nearest else ""
         reply = replies.get(thread, 0) if replies else 0
-        found.append((weight, score, thread, Match(thread, round(score, 6), mode, passage, reply)))
+        found.append((weight, score, thread, RankedThread(thread, round(score, 6), mode, passage, reply)))
     found.sort(key=lambda entry: entry[:3], reverse=True)
     return [match for *_, match in found[: question.limit]]
 

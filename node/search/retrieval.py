@@ -14,15 +14,15 @@ from node.search.ranking import (
     CANDIDATES,
     REPLY_CANDIDATES,
     ByText,
-    Found,
-    Match,
-    Near,
-    Question,
+    NearThread,
+    RankedThread,
+    RankedThreads,
+    SearchRequest,
     by_text,
     candidates,
     ranked,
 )
-from node.search.rpc.client import Vector, Workers
+from node.search.rpc.client import Vector, WorkerClient
 from node.search.threads import read_heads
 from node.store import CommandFailed, Store, keys
 from node.store.bulk import bulk
@@ -48,10 +48,10 @@ UNINDEXED_CHARACTERS = 100_000
 """Of those, altogether."""
 
 
-class Finder(Protocol):
+class Retriever(Protocol):
     """Finds threads."""
 
-    async def find(self, question: Question, effort: Effort) -> Found:
+    async def find(self, question: SearchRequest, effort: Effort) -> RankedThreads:
         """The matches. Raises StoreUnavailable, CommandFailed if the engine is not what it was."""
         ...
 
@@ -64,7 +64,7 @@ class QueryVectors(Protocol):
     def forget(self) -> None: ...
 
 
-class EngineFinder:
+class EngineRetriever:
     """Asks the query engine, with the vector of the query if a worker gives one in time."""
 
     def __init__(self, engine: QueryEngine, documents: Store, workers: QueryVectors) -> None:
@@ -72,7 +72,7 @@ class EngineFinder:
         self._documents = documents
         self._workers = workers
 
-    async def find(self, question: Question, effort: Effort) -> Found:
+    async def find(self, question: SearchRequest, effort: Effort) -> RankedThreads:
         asked = QueryTerms(question.text)
         (text, known), (vector, by_meaning) = await asyncio.gather(
             self._by_text(asked), self._by_meaning(question.text)
@@ -87,7 +87,7 @@ class EngineFinder:
             by_meaning_only = list(near)
             near |= {each.thread_id: each for each in others}
             matches = ranked(question, by_meaning_only, text.threads, near, shares, text.replies)
-        return Found(matches, "both" if vector else "text")
+        return RankedThreads(matches, "both" if vector else "text")
 
     async def _by_text(self, asked: QueryTerms) -> tuple[ByText, "Known"]:
         if not asked.terms:
@@ -96,7 +96,7 @@ class EngineFinder:
         text = by_text(own, replies)
         return text, Known(marks, len(own) < CANDIDATES, text.replies if len(replies) < REPLY_CANDIDATES else None)
 
-    async def _by_meaning(self, query: str) -> tuple[Vector | None, list[Near]]:
+    async def _by_meaning(self, query: str) -> tuple[Vector | None, list[NearThread]]:
         for _ in range(2):
             vector = await self._workers.vector_of(query)
             if vector is None:
@@ -107,7 +107,7 @@ class EngineFinder:
                 self._workers.forget()  # another generation has taken its place
         return None, []
 
-    async def _meanings(self, vector: Vector | None, threads: Sequence[str]) -> list[Near]:
+    async def _meanings(self, vector: Vector | None, threads: Sequence[str]) -> list[NearThread]:
         if vector is None:
             return []
         try:
@@ -116,22 +116,22 @@ class EngineFinder:
             return []
 
 
-class MemoryFinder:
+class WorkerMemoryRetriever:
     """Asks a worker that holds the index in memory; if none answers in time, looks through the newest threads."""
 
-    def __init__(self, store: Store, documents: Store, workers: Workers) -> None:
+    def __init__(self, store: Store, documents: Store, workers: WorkerClient) -> None:
         self._store = store
         self._documents = documents
         self._workers = workers
 
-    async def find(self, question: Question, effort: Effort) -> Found:
+    async def find(self, question: SearchRequest, effort: Effort) -> RankedThreads:
         found = await self._workers.find(question)
         if found is not None:
             return found
         async with effort.reading():
-            return Found(await self._scan(question, effort), "text")
+            return RankedThreads(await self._scan(question, effort), "text")
 
-    async def _scan(self, question: Question, effort: Effort) -> list[Match]:
+    async def _scan(self, question: SearchRequest, effort: Effort) -> list[RankedThread]:
         """By text, in the order of shares, then of activity."""
         asked = QueryTerms(question.text)
         if not asked.terms:

@@ -12,12 +12,12 @@ from node.common.refusal import Invalid, Refused
 from node.config import Settings
 from node.search.effort import READERS, Effort
 from node.search.engines.choice import EngineChoice
-from node.search.indexing.documents import Index
+from node.search.indexing.documents import Documents
 from node.search.model import Hit, Hits, SearchQuery
 from node.search.passages import each_piece, place_of
-from node.search.ranking import Found, Match, Question
-from node.search.retrieval import EngineFinder, Finder, MemoryFinder
-from node.search.rpc.client import MOST_WAITING, Workers
+from node.search.ranking import RankedThread, RankedThreads, SearchRequest
+from node.search.retrieval import EngineRetriever, Retriever, WorkerMemoryRetriever
+from node.search.rpc.client import MOST_WAITING, WorkerClient
 from node.search.snippets import Excerpt
 from node.search.threads import Head, Place, read_heads, read_replies
 from node.share.turns import Crowded, Turns
@@ -59,8 +59,8 @@ class Search:
         self._base = f"{settings.public_url}/board/"
         self._documents = documents
         self._choice = EngineChoice(documents)
-        self._index = Index(store, documents, self._choice)
-        self._workers = Workers(store)
+        self._index = Documents(store, documents, self._choice)
+        self._workers = WorkerClient(store)
         self._searches = Turns(UNDER_WAY, each=1, waiting=WAITING)
         self._readers = Turns(READERS, each=1)
 
@@ -74,7 +74,7 @@ class Search:
         effort = Effort(client, self._readers)
         try:
             async with self._searches.of(client):
-                found = await self._find(Question(query.query, query.limit + SPARE, query.threshold), effort)
+                found = await self._find(SearchRequest(query.query, query.limit + SPARE, query.threshold), effort)
                 async with effort.reading():
                     return Hits(await self._hits(found, query, effort), found.mode)
         except Crowded:
@@ -90,20 +90,20 @@ class Search:
             self._choice.forget()
             log.exception("thread not noted for search", thread=thread_id)
 
-    async def _find(self, question: Question, effort: Effort) -> Found:
+    async def _find(self, question: SearchRequest, effort: Effort) -> RankedThreads:
         try:
             return await (await self._finder()).find(question, effort)
         except CommandFailed:  # the server may have come back as another, with or without a query engine
             self._choice.forget()
             return await (await self._finder()).find(question, effort)
 
-    async def _finder(self) -> Finder:
+    async def _finder(self) -> Retriever:
         engine = await self._choice.query_engine()
         if engine:
-            return EngineFinder(engine, self._documents, self._workers)
-        return MemoryFinder(self._store, self._documents, self._workers)
+            return EngineRetriever(engine, self._documents, self._workers)
+        return WorkerMemoryRetriever(self._store, self._documents, self._workers)
 
-    async def _hits(self, found: Found, query: SearchQuery, effort: Effort) -> list[Hit]:
+    async def _hits(self, found: RankedThreads, query: SearchQuery, effort: Effort) -> list[Hit]:
         words = QueryTerms(query.query).terms
         hits: list[Hit] = []
         left = CHARACTERS
@@ -124,7 +124,7 @@ class Search:
 
     async def _hit(
         self,
-        match: Match,
+        match: RankedThread,
         head: Head,
         replies: Mapping[Place, str],
         words: Sequence[str],
@@ -155,7 +155,7 @@ class Search:
         )
 
 
-def _replies_of(match: Match) -> set[Place]:
+def _replies_of(match: RankedThread) -> set[Place]:
     """The replies that a snippet may be cut from."""
     nearest = place_of(match.passage)[0] if match.passage and match.mode != "text" else 0
     best = match.reply if match.mode != "meaning" else 0
@@ -172,7 +172,7 @@ async def _piece(text: str, number: int, effort: Effort) -> str | None:
     return None
 
 
-def _texts(match: Match, head: Head, replies: Mapping[Place, str], passage: str | None) -> Iterator[str]:
+def _texts(match: RankedThread, head: Head, replies: Mapping[Place, str], passage: str | None) -> Iterator[str]:
     """The texts that a snippet may be cut from, the likeliest first."""
     if passage:
         yield passage

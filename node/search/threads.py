@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from node.search.passages import Passage, of_reply, passages_of
-from node.store import Reply, Store, keys
+from node.store import RedisReply, Store, keys
 from node.store.decoding import fields_of
 
 REPLIES = 100
@@ -117,7 +117,7 @@ def _head_of(thread_id: str) -> tuple[str, ...]:
     return "HMGET", keys.thread(thread_id), "status", "title", "body"
 
 
-def _head(reply: Reply) -> Head | None:
+def _head(reply: RedisReply) -> Head | None:
     status, title, body = cast("list[bytes | None]", reply)
     if status != b"open" or title is None or body is None:
         return None
@@ -133,6 +133,6 @@ def _reply_of(place: Place) -> tuple[str, ...]:
     return "XRANGE", keys.replies(place.thread_id), entry, entry
 
 
-def _replies(thread_id: str, reply: Reply) -> list[Post]:
+def _replies(thread_id: str, reply: RedisReply) -> list[Post]:
     entries = cast("list[tuple[bytes, Sequence[bytes]]]", reply)
     return [Post(thread_id, int(entry[2:]), fields_of(fields)[b"body"].decode()) for entry, fields in entries]

@@ -8,13 +8,13 @@ import structlog
 from node.common import process
 from node.config import Settings
 from node.search.engines.choice import EngineChoice
-from node.search.generations import Generations
-from node.search.indexing.documents import Index
-from node.search.indexing.indexer import Indexing
-from node.search.indexing.memory_replica import Memory
+from node.search.generations import IndexVersions
+from node.search.indexing.documents import Documents
+from node.search.indexing.indexer import Indexer
+from node.search.indexing.memory_replica import MemoryReplica
 from node.search.indexing.queue import Queue
-from node.search.indexing.reconcile import Upkeep
-from node.search.rpc.server import Answering
+from node.search.indexing.reconcile import Reconciler
+from node.search.rpc.server import WorkerServer
 from node.store import Store
 from node.store.outbox import Event
 from node.text.embed import Embedder, ModelUnavailable
@@ -30,13 +30,13 @@ class SearchWorker:
 
     def __init__(self, store: Store, documents: Store, settings: Settings) -> None:
         choice = EngineChoice(documents)
-        index = Index(store, documents, choice)
+        index = Documents(store, documents, choice)
         queue = Queue(store)
         self._embedder = Embedder(settings.embedding_model)
-        self._indexing = Indexing(store, index, Generations(store), queue, self._embedder)
-        self._memory = Memory(store, documents, choice)
-        self._answering = Answering(store, self._embedder, self._memory)
-        self._upkeep = Upkeep(store, documents, choice, index, queue, self._embedder, settings.vector_index)
+        self._indexing = Indexer(store, index, IndexVersions(store), queue, self._embedder)
+        self._memory = MemoryReplica(store, documents, choice)
+        self._answering = WorkerServer(store, self._embedder, self._memory)
+        self._upkeep = Reconciler(store, documents, choice, index, queue, self._embedder, settings.vector_index)
 
     async def handle(self, events: Sequence[Event]) -> None:
         """For the consumer group `index`. Raises StoreUnavailable."""

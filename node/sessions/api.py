@@ -13,8 +13,8 @@ from node.sessions.model import (
     SentLine,
 )
 from node.sessions.service import Sessions
-from node.web.http import NO_STORE, Request, Response, answer, created
-from node.web.idempotency import mark_replayed, once_of
+from node.web.http import NO_STORE, Request, Response, created, json_response
+from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import decode, read_json, read_query, require_json
 from node.web.limits import Limiter
 from node.web.route import Route
@@ -35,7 +35,7 @@ class SessionsApi:
         if body:
             require_json(request)
         wanted = decode(body, NewSession) if body else NewSession()
-        once = once_of(request, "session", body)
+        once = idempotency_key(request, "session", body)
         async with self._limiter.holding(request, "session", wanted.ttl_seconds) as held:
             await self._limiter.charge(request, "session", len(body))
             session, replayed = await self._sessions.create(wanted, once, Owner(request.client, held))
@@ -50,7 +50,7 @@ class SessionsApi:
         self._limiter.precheck(request, "line", session_id)
         line = await read_json(request, NewLine)
         body = await request.body()
-        once = once_of(request, f"line:{session_id}", body)
+        once = idempotency_key(request, f"line:{session_id}", body)
         await self._limiter.charge(request, "line", len(body))
         sent = await self._sessions.send(session_id, request.client, self._limiter.of("line"), line, once)
         if sent.taken is not None:
@@ -59,20 +59,20 @@ class SessionsApi:
             raise Refused(REFUSALS[sent.kind])
         if sent.kind == "replayed":
             mark_replayed(request)
-        return answer(self._sessions.acknowledge(session_id, sent))
+        return json_response(self._sessions.acknowledge(session_id, sent))
 
     async def poll(self, request: Request) -> Response:
         """Lines after since_seq."""
         query = read_query(request, PollQuery)
-        lines = await request.held(query.wait, self._sessions.poll(request.params["id"], query))
-        return answer(lines, headers=NO_STORE)
+        lines = await request.while_waiting(query.wait, self._sessions.poll(request.params["id"], query))
+        return json_response(lines, headers=NO_STORE)
 
     async def destroy(self, request: Request) -> Response:
         """End the session for everybody."""
         wanted = await read_json(request, DestroySession)
         session, owner = await self._sessions.destroy(request.params["id"], wanted.destroy_token)
         await self._limiter.let_go(owner.client, "session", owner.held)
-        return answer(session)
+        return json_response(session)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.5."""

@@ -18,10 +18,10 @@ from node.sessions.model import (
     PollQuery,
     SentLine,
 )
-from node.sessions.store import Page, Sent, SessionStore
+from node.sessions.store import LinePage, SessionStore, WrittenLine
 from node.store import keys
-from node.store.idempotency import Once
-from node.store.long_poll import held
+from node.store.idempotency import IdempotencyKey
+from node.store.long_poll import wait_for_change
 from node.text.lines import require_line, require_name
 from node.text.readable import readable
 
@@ -35,7 +35,9 @@ class Sessions:
         self._targets = targets
         self._base = f"{settings.public_url}/api/v1/sessions/"
 
-    async def create(self, wanted: NewSession, once: Once | None, owner: Owner) -> tuple[CreatedSession, bool]:
+    async def create(
+        self, wanted: NewSession, once: IdempotencyKey | None, owner: Owner
+    ) -> tuple[CreatedSession, bool]:
         """Open a session; the second value says whether it is an earlier one, answered again.
 
         Raises Invalid, Refused `idempotency.conflict`, `idempotency.short`, StoreUnavailable.
@@ -65,7 +67,9 @@ class Sessions:
         )
         return session, opened.kind == "replayed"
 
-    async def send(self, session_id: str, client: str, limit: Limit, line: NewLine, once: Once | None) -> Sent:
+    async def send(
+        self, session_id: str, client: str, limit: Limit, line: NewLine, once: IdempotencyKey | None
+    ) -> WrittenLine:
         """Append a line. Raises Invalid, Refused `session.gone`, StoreUnavailable.
 
         The caller acts on the outcome: `limited`, `full` and `conflict` are refused.
@@ -84,7 +88,7 @@ class Sessions:
             raise Refused("session.gone")
         return sent
 
-    def acknowledge(self, session_id: str, sent: Sent) -> SentLine:
+    def acknowledge(self, session_id: str, sent: WrittenLine) -> SentLine:
         """The acknowledgement of a line that was kept."""
         return SentLine(sent.seq, session_id, timestamp(sent.received_at))
 
@@ -96,11 +100,11 @@ class Sessions:
         if not keys.is_id(session_id):
             raise Refused("session.gone")
 
-        async def read() -> Page | None:
+        async def read() -> LinePage | None:
             return await self._store.poll(session_id, query.since_seq, query.limit)
 
-        page = await held(
-            self._store.news,
+        page = await wait_for_change(
+            self._store.wakeups,
             keys.session(session_id),
             query.wait,
             read,

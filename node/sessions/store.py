@@ -7,9 +7,9 @@ import msgspec
 
 from node.config import Limit
 from node.sessions.model import Owner
-from node.store import News, Store, keys
+from node.store import Store, WakeUps, keys
 from node.store.decoding import code_of, fields_of, text
-from node.store.idempotency import Once
+from node.store.idempotency import IdempotencyKey
 from node.store.limits import Taken, window
 from node.store.scripts import script
 
@@ -18,7 +18,7 @@ SEND = script("session_send")
 POLL = script("session_poll")
 DESTROY = script("session_destroy")
 
-Entry = tuple[bytes, list[bytes]]
+StreamEntry = tuple[bytes, list[bytes]]
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Opened(msgspec.Struct, frozen=True):
     """When it was answered again (ms), by Redis' clock."""
 
 
-class Sent(msgspec.Struct, frozen=True):
+class WrittenLine(msgspec.Struct, frozen=True):
     """How a send ended; `taken` is None when the session is gone."""
 
     kind: Literal["sent", "replayed", "gone", "limited", "full", "conflict"]
@@ -40,7 +40,7 @@ class Sent(msgspec.Struct, frozen=True):
     received_at: int = 0
 
 
-class Page(msgspec.Struct, frozen=True):
+class LinePage(msgspec.Struct, frozen=True):
     """Lines of a live session, and the highest sequence number it holds: their number, for there is no gap."""
 
     expires_at: int
@@ -61,11 +61,11 @@ class SessionStore:
         self._caps = (max_lines, max_bytes)
 
     @property
-    def news(self) -> News:
+    def wakeups(self) -> WakeUps:
         """Where waiting pollers are woken."""
-        return self._store.news
+        return self._store.wakeups
 
-    async def create(self, once: Once | None, ttl_ms: int, fields: Sequence[str]) -> Opened:
+    async def create(self, once: IdempotencyKey | None, ttl_ms: int, fields: Sequence[str]) -> Opened:
         """Open a session. Raises StoreUnavailable."""
         session_id = keys.unlisted_id(once.partition if once else None)
         session = keys.session(session_id)
@@ -83,8 +83,8 @@ class SessionStore:
                 return Opened(cast("Literal['conflict']", kind), session_id)
 
     async def send(
-        self, session_id: str, client: str, limit: Limit, once: Once | None, size: int, fields: Sequence[str]
-    ) -> Sent:
+        self, session_id: str, client: str, limit: Limit, once: IdempotencyKey | None, size: int, fields: Sequence[str]
+    ) -> WrittenLine:
         """Append a line of `size` bytes. Raises StoreUnavailable."""
         partition = keys.partition_of_id(session_id)
         session = keys.session(session_id)
@@ -112,20 +112,20 @@ class SessionStore:
         )
         kind = cast("Literal['sent']", code_of(reply))
         if len(reply) == 1:
-            return Sent(kind, None)
+            return WrittenLine(kind, None)
         seq, received_at = cast("list[int]", reply[4:]) or (0, 0)
-        return Sent(kind, Taken.of(*reply[1:4]), seq, received_at)
+        return WrittenLine(kind, Taken.of(*reply[1:4]), seq, received_at)
 
-    async def poll(self, session_id: str, since: int, limit: int) -> Page | None:
+    async def poll(self, session_id: str, since: int, limit: int) -> LinePage | None:
         """Lines after `since`, or None if the session is gone. Raises StoreUnavailable."""
         reply = await self._store.run(POLL, [keys.session(session_id), keys.lines(session_id)], [since, limit])
         if code_of(reply) == "gone":
             return None
         _, expires_at, left, epoch, label, last, entries = cast(
-            "tuple[bytes, int, int, bytes, bytes, int, list[Entry]]", tuple(cast("list[object]", reply))
+            "tuple[bytes, int, int, bytes, bytes, int, list[StreamEntry]]", tuple(cast("list[object]", reply))
         )
         lines = [(int(entry[2:]), fields_of(fields)) for entry, fields in entries]
-        return Page(expires_at, left, epoch.decode(), text(label), last, lines)
+        return LinePage(expires_at, left, epoch.decode(), text(label), last, lines)
 
     async def destroy(self, session_id: str) -> Owner | None:
         """Whom the session counted for; None if it was gone already. Raises StoreUnavailable."""

@@ -16,8 +16,8 @@ import msgspec
 from node.sign import digest
 from node.sign.fields import Malformed, SignatureInput, SignatureKey, read_inputs, read_keys, read_signatures
 from node.sign.keys import DID_PREFIX, KeyInvalid, PublicKey, base64url
-from node.sign.signature_base import Message, Origin, is_component, signature_base
-from node.sign.verification import ErrorCode, Invalid, Outcome, Unverified, Verified
+from node.sign.signature_base import Origin, SignedMessage, is_component, signature_base
+from node.sign.verification import ErrorCode, InvalidSignature, Unverified, Verification, Verified
 
 TAG = "relay-node"
 ALGORITHM = "ed25519"
@@ -35,7 +35,7 @@ class _Wrong(Exception):
 
     def __init__(self, error: ErrorCode, message: str, required: tuple[str, ...] = ()) -> None:
         super().__init__(message)
-        self.outcome = Invalid(error, message, required)
+        self.outcome = InvalidSignature(error, message, required)
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ def verify(
     body: bytes,
     origin: Origin,
     now: float,
-) -> Outcome:
+) -> Verification:
     """Judge the signatures of a request.
 
     `path` and `query` are as sent, percent-encoding untouched (`raw_path`, `query_string`);
@@ -66,7 +66,7 @@ def verify(
     """
     if not any(name == b"signature-input" for name, _ in headers):
         return UNSIGNED
-    message = Message(method, origin, path, query, headers)
+    message = SignedMessage(method, origin, path, query, headers)
     try:
         candidates = _candidates(message)
         if not candidates:
@@ -76,11 +76,11 @@ def verify(
     except _Wrong as wrong:
         return wrong.outcome
     except Malformed as error:
-        return Invalid("invalid_input", str(error))
+        return InvalidSignature("invalid_input", str(error))
     return verified[0]
 
 
-def _candidates(message: Message) -> list[_Candidate]:
+def _candidates(message: SignedMessage) -> list[_Candidate]:
     """The signatures without a foreign tag whose key came along."""
     inputs = {
         label: sent
@@ -117,7 +117,7 @@ def _inline_key(conveyed: SignatureKey) -> PublicKey:
     return PublicKey.from_x(conveyed.string("x") or "")
 
 
-def _verified(message: Message, body: bytes, now: float, candidate: _Candidate, signature: bytes) -> Verified:
+def _verified(message: SignedMessage, body: bytes, now: float, candidate: _Candidate, signature: bytes) -> Verified:
     sent, key = candidate.sent, candidate.key
     names = sent.components()
     _check_coverage(names, by_header=candidate.by_header, has_body=bool(body))
@@ -173,7 +173,7 @@ def _check_texts(sent: SignatureInput) -> str | None:
     return nonce
 
 
-def _check_host(message: Message) -> None:
+def _check_host(message: SignedMessage) -> None:
     """A signature given to another node must be worth nothing here, whatever Host it came with."""
     host = message.host()
     if host is None:
@@ -193,14 +193,14 @@ def _check_digest(field: str | None, body: bytes) -> None:
         raise Malformed(str(error)) from error
 
 
-def _keys(message: Message) -> Mapping[str, SignatureKey]:
+def _keys(message: SignedMessage) -> Mapping[str, SignatureKey]:
     try:
         return read_keys(message.field("signature-key") or "")
     except Malformed as error:
         raise _Wrong("invalid_key", str(error)) from error
 
 
-def _signatures(message: Message) -> Mapping[str, bytes]:
+def _signatures(message: SignedMessage) -> Mapping[str, bytes]:
     try:
         return read_signatures(message.field("signature") or "")
     except Malformed as error:

@@ -35,7 +35,7 @@ class Origin(msgspec.Struct, frozen=True):
         return cls(scheme.lower(), normal_authority(authority, scheme.lower()), (slash + path).rstrip("/"))
 
 
-class Message(msgspec.Struct, frozen=True):
+class SignedMessage(msgspec.Struct, frozen=True):
     """What of a request can be signed. Header names are lower case, as ASGI has them."""
 
     method: str

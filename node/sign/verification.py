@@ -32,7 +32,7 @@ class Unverified(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Invalid(msgspec.Struct, frozen=True):
+class InvalidSignature(msgspec.Struct, frozen=True):
     """Meant for this node and wrong: the request is refused with 400."""
 
     error: ErrorCode
@@ -50,4 +50,4 @@ class Invalid(msgspec.Struct, frozen=True):
         return http_sf.ser(members)
 
 
-Outcome = Verified | Unverified | Invalid
+Verification = Verified | Unverified | InvalidSignature

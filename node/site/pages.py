@@ -4,7 +4,7 @@ from asyncio import gather
 from collections.abc import Sequence
 from contextlib import suppress
 
-from node.board.model import PageQuery, Reply, Thread, ThreadPage, ThreadQuery
+from node.board.model import Reply, Thread, ThreadPage, ThreadPageQuery, ThreadQuery
 from node.board.service import Board
 from node.config import Settings
 from node.search.api import LimitedSearch
@@ -13,8 +13,7 @@ from node.site.assets import ASSETS
 from node.site.model import PAGE_SIZE, REPLY_SIZE, THREAD_TEXT, BoardQuery, RepliesQuery, TasksQuery
 from node.site.page import FRESH, PAGE_HEADERS, Pages
 from node.store import StoreUnavailable
-from node.tasks.model import PageQuery as TaskPageQuery
-from node.tasks.model import TaskPage, TaskQuery
+from node.tasks.model import TaskPage, TaskPageQuery, TaskQuery
 from node.tasks.service import Tasks
 from node.web.document import conditional, etag_of
 from node.web.http import Handler, Request, Response
@@ -47,7 +46,7 @@ class SiteApi:
         tasks: TaskPage | None = None
         with suppress(StoreUnavailable):
             threads, tasks = await gather(
-                self._board.page(PageQuery(limit=HOME_THREADS)), self._tasks.page(TaskPageQuery(limit=HOME_TASKS))
+                self._board.page(ThreadPageQuery(limit=HOME_THREADS)), self._tasks.page(TaskPageQuery(limit=HOME_TASKS))
             )
         alternates = [("application/json", "/.well-known/agent.json")]
         return self._pages.answer(
@@ -64,7 +63,7 @@ class SiteApi:
             return self._pages.answer(
                 request, "board.html", query=query, wanted=wanted, found=found, page=None, can_search=True
             )
-        page = await self._board.page(PageQuery(limit=PAGE_SIZE, offset=query.offset), query.status)
+        page = await self._board.page(ThreadPageQuery(limit=PAGE_SIZE, offset=query.offset), query.status)
         alternates = [("application/json", f"/api/v1/board?limit={PAGE_SIZE}&offset={query.offset}")]
         return self._pages.answer(
             request,
@@ -119,13 +118,13 @@ class SiteApi:
 
     async def feed(self, request: Request) -> Response:
         """The newest threads for feed readers (RFC 4287)."""
-        page = await self._board.page(PageQuery(limit=FEED_THREADS))
+        page = await self._board.page(ThreadPageQuery(limit=FEED_THREADS))
         body = self._pages.render("board.atom", request.path, threads=page.threads)
         return _xml(request, body, b"application/atom+xml")
 
     async def sitemap(self, request: Request) -> Response:
         """The fixed pages and the newest open threads."""
-        page = await self._board.page(PageQuery(limit=SITEMAP_THREADS))
+        page = await self._board.page(ThreadPageQuery(limit=SITEMAP_THREADS))
         body = self._pages.render("sitemap.xml", request.path, threads=page.threads)
         return _xml(request, body, b"application/xml")
 

@@ -1,26 +1,26 @@
-"""Redis, for the rooms: `connect` makes the `Store` that they call, with its `News`. Knows no HTTP."""
+"""Redis, for the rooms: `connect` makes the `Store` that they call, with its `WakeUps`. Knows no HTTP."""
 
 from collections.abc import Iterable
 
 from node.store.address import locate
 from node.store.cluster import ClusterStore
 from node.store.errors import CommandFailed, OutcomeUnknown, StoreUnavailable
-from node.store.link import Reply, Stats
+from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
-from node.store.wakeups import Listener, News
+from node.store.wakeups import Listener, WakeUps
 from node.store.wire import SingleStore, Store
 
 __all__ = [
     "Arg",
     "CommandFailed",
     "Listener",
-    "News",
     "OutcomeUnknown",
-    "Reply",
+    "RedisReply",
     "Script",
     "Stats",
     "Store",
     "StoreUnavailable",
+    "WakeUps",
     "connect",
 ]
 

@@ -9,7 +9,7 @@ DEFAULT_PORT = 6379
 SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster")
 
 
-class Server(msgspec.Struct, frozen=True):
+class ServerAddress(msgspec.Struct, frozen=True):
     """One Redis process: a host and port, or the path of a unix socket."""
 
     host: str = ""
@@ -32,7 +32,7 @@ class Access(msgspec.Struct, frozen=True):
 class Location(msgspec.Struct, frozen=True):
     """A deployment: one server, or any few members of a cluster from which the rest is learnt."""
 
-    servers: tuple[Server, ...]
+    servers: tuple[ServerAddress, ...]
     access: Access
     cluster: bool
 
@@ -62,18 +62,18 @@ def locate(url: str) -> Location:
         tls=_tls(options) if scheme.startswith("rediss") else None,
     )
     if scheme == "unix":
-        return Location((Server(path=unquote(slash + path)),), access, cluster=False)
+        return Location((ServerAddress(path=unquote(slash + path)),), access, cluster=False)
     servers = tuple(_server(part) for part in hosts.split(","))
     if len(servers) > 1 and not cluster:
         raise ValueError("several hosts make a cluster: write redis+cluster://")
     return Location(servers, access, cluster)
 
 
-def _server(text: str) -> Server:
+def _server(text: str) -> ServerAddress:
     where = urlsplit(f"//{text}")
     if not where.hostname:
         raise ValueError(f"{text!r} names no host")
-    return Server(where.hostname, where.port or DEFAULT_PORT)
+    return ServerAddress(where.hostname, where.port or DEFAULT_PORT)
 
 
 def _tls(options: dict[str, str]) -> ssl.SSLContext:

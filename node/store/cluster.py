@@ -11,13 +11,13 @@ from random import sample, uniform
 
 from hiredis import ReplyError
 
-from node.store.address import Location, Server
+from node.store.address import Location, ServerAddress
 from node.store.connection import Call, Connection
 from node.store.errors import StoreUnavailable
-from node.store.link import NotReady, Reply, consult
+from node.store.link import NotReady, RedisReply, consult
 from node.store.scripts import Arg
 from node.store.slots import SLOTS, read_map, read_redirect, slot_of
-from node.store.wakeups import News
+from node.store.wakeups import WakeUps
 from node.store.wire import Store, error_code, meaning, replies
 
 REREAD = 0.2  # s between two readings of the map, so that trouble does not become a flood
@@ -38,22 +38,22 @@ class ClusterStore(Store):
         super().__init__(timeout, max_in_flight)
         self._seeds = location.servers
         self._access = location.access
-        self._primaries: dict[Server, Connection] = {}
+        self._primaries: dict[ServerAddress, Connection] = {}
         self._map: list[Connection | None] = [None] * SLOTS
         self._stale = asyncio.Event()
         self._read_once = asyncio.Event()
         self._task = self._loop.create_task(self._keep_map())
-        self.news = News(self._publisher, self._access, timeout, self.stats, self._stale.set)
+        self.wakeups = WakeUps(self._publisher, self._access, timeout, self.stats, self._stale.set)
         self._stale.set()
 
-    async def everywhere(self, *args: Arg) -> list[Reply]:
+    async def everywhere(self, *args: Arg) -> list[RedisReply]:
         if not self._primaries:
             raise StoreUnavailable("no member of the Redis cluster could be reached")
         calls = [self._call(None, (), args, 0) for _ in self._primaries]
         under_way = [link.submit(call) for link, call in zip(self._primaries.values(), calls, strict=True)]
         return replies(await asyncio.gather(*under_way), calls[0])
 
-    async def slot_map(self) -> list[tuple[range, Server]]:
+    async def slot_map(self) -> list[tuple[range, ServerAddress]]:
         """The map as the first member tells it that answers; empty if none does."""
         connected = [server for server, connection in self._primaries.items() if connection.connected]
         known = [*connected, *(server for server in self._seeds if server not in connected)]
@@ -69,7 +69,7 @@ class ClusterStore(Store):
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait((self._task,))
-        await self.news.close()
+        await self.wakeups.close()
         for connection in self._primaries.values():
             await connection.close()
 
@@ -91,7 +91,7 @@ class ClusterStore(Store):
             raise StoreUnavailable("no primary is known for a part of the Redis cluster")
         return slot, connection
 
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:
+    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         attempt = 0
         while True:
             call, connection = await self._next(call, outcome, connection, attempt)
@@ -140,11 +140,11 @@ class ClusterStore(Store):
         finally:
             self.stats.in_flight -= 1
 
-    def _publisher(self, channel: str) -> Server | None:
+    def _publisher(self, channel: str) -> ServerAddress | None:
         connection = self._map[slot_of(channel)]
         return connection.server if connection else None
 
-    def _connection_to(self, server: Server) -> Connection:
+    def _connection_to(self, server: ServerAddress) -> Connection:
         connection = self._primaries.get(server)
         if connection is None:
             connection = self._primaries[server] = Connection(server, self._access, self.timeout, self.stats)
@@ -166,7 +166,7 @@ class ClusterStore(Store):
             if not self._whole():
                 self._stale.set()
 
-    def _adopt(self, ranges: list[tuple[range, Server]]) -> None:
+    def _adopt(self, ranges: list[tuple[range, ServerAddress]]) -> None:
         """Send calls where the map says. A server that holds nothing any more is let go."""
         if not ranges:
             return
@@ -175,4 +175,4 @@ class ClusterStore(Store):
         serving = {connection.server for connection in self._map if connection}
         for server in self._primaries.keys() - serving:
             self._primaries.pop(server).retire()
-        self.news.reroute()
+        self.wakeups.reroute()

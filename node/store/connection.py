@@ -17,12 +17,12 @@ from typing import TypeAlias
 import msgspec
 from hiredis import ReplyError
 
-from node.store.address import Access, Server
+from node.store.address import Access, ServerAddress
 from node.store.errors import CommandFailed, OutcomeUnknown, StoreUnavailable
-from node.store.link import Lifeline, Link, Reply, Stats, pack
+from node.store.link import Link, ReconnectingLink, RedisReply, Stats, pack
 from node.store.scripts import Arg, Script
 
-Outcome: TypeAlias = Reply | ReplyError | StoreUnavailable | CommandFailed
+CallResult: TypeAlias = RedisReply | ReplyError | StoreUnavailable | CommandFailed
 """What a call comes to. Errors are values here, so that an abandoned one disturbs nobody; a store raises them."""
 
 MAX_BATCH = 16  # calls in one EVALSHA: most of what batching gains (facts/performance.md), and a short turn for others
@@ -39,7 +39,7 @@ class Call(msgspec.Struct):
     slot: int
     deadline: float
     """Loop time by which the caller has its outcome."""
-    outcome: "asyncio.Future[Outcome]"
+    outcome: "asyncio.Future[CallResult]"
     alone: bool = False
     """Never batched: the slot is moving, and what holds for one key may not hold for the next."""
     asking: bool = False
@@ -49,27 +49,27 @@ class Call(msgspec.Struct):
     def name(self) -> str:
         return self.script.name if self.script else str(self.args[0])
 
-    def settle(self, outcome: Outcome) -> None:
+    def settle(self, outcome: CallResult) -> None:
         """Tell the caller, unless it has been told or has gone."""
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
 
-class Connection(Lifeline):
+class Connection(ReconnectingLink):
     """One link to one server, shared by all callers."""
 
-    def __init__(self, server: Server, access: Access, timeout: float, stats: Stats) -> None:
+    def __init__(self, server: ServerAddress, access: Access, timeout: float, stats: Stats) -> None:
         self._unsent: list[Call] = []
         self._sent: deque[list[Call]] = deque()
         """For each reply to come, the calls that it answers: one, a batch, or none."""
         self._flushing = False
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_due = 0.0
-        self._loads: dict[str, asyncio.Task[Outcome]] = {}
+        self._loads: dict[str, asyncio.Task[CallResult]] = {}
         self._retired = False
         super().__init__(server, access, timeout, stats)
 
-    def submit(self, call: Call) -> "asyncio.Future[Outcome]":
+    def submit(self, call: Call) -> "asyncio.Future[CallResult]":
         """Send `call` with the others of this turn. It is settled by its deadline, whatever happens."""
         if self._link is None and not self._hopeful():
             call.settle(StoreUnavailable(self.trouble))
@@ -82,7 +82,7 @@ class Connection(Lifeline):
             self._loop.call_soon(self._flush)
         return call.outcome
 
-    async def load(self, script: Script, deadline: float) -> Outcome:
+    async def load(self, script: Script, deadline: float) -> CallResult:
         """Give the server the forms of `script`; concurrent wishes for the same one are granted together."""
         task = self._loads.get(script.name)
         if task is None:
@@ -174,7 +174,7 @@ class Connection(Lifeline):
         self._stats.in_flight -= 1
         calls[0].settle(CommandFailed(f"{calls[0].name}: {error}"))
 
-    def _deliver(self, reply: Reply | ReplyError) -> None:
+    def _deliver(self, reply: RedisReply | ReplyError) -> None:
         """Hand the next reply to whom it belongs."""
         if not self._sent:  # a reply that nobody asked for: we no longer know whose the next one is
             self.drop()
@@ -188,7 +188,7 @@ class Connection(Lifeline):
         if self._retired:
             self._close_if_done()
 
-    def _deliver_batch(self, calls: list[Call], reply: Reply | ReplyError) -> None:
+    def _deliver_batch(self, calls: list[Call], reply: RedisReply | ReplyError) -> None:
         """A batch is answered by a list; an error instead, such as NOSCRIPT or OOM, answers each of its calls."""
         if isinstance(reply, list) and len(reply) == len(calls):
             for call, own in zip(calls, reply, strict=True):
@@ -234,7 +234,7 @@ class Connection(Lifeline):
         if not self._sent:
             self.let_go()
 
-    async def _load(self, script: Script, deadline: float) -> Outcome:
+    async def _load(self, script: Script, deadline: float) -> CallResult:
         outcomes = [
             self.submit(Call(None, (), ("SCRIPT", "LOAD", source), 0, deadline, self._loop.create_future()))
             for source in script.sources().values()

@@ -10,7 +10,7 @@ from typing import cast
 from node.store.wire import Store
 
 
-class Walk:
+class TimeCursor:
     """One reader's place in one list."""
 
     def __init__(self, store: Store, listed: str) -> None:

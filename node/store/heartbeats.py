@@ -38,7 +38,7 @@ def new_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
 
 
-class Presence:
+class Heartbeat:
     """The beat of this worker, and its eye on the others."""
 
     def __init__(self, store: Store, name: str, heirs: Sequence[Callable[[str], None]]) -> None:

@@ -14,7 +14,7 @@ RETRIED = 60
 have guessed or come upon, gets a token again for as long."""
 
 
-class Once(msgspec.Struct, frozen=True):
+class IdempotencyKey(msgspec.Struct, frozen=True):
     """An Idempotency-Key, bound to who used it and for what."""
 
     scope: str
@@ -35,16 +35,18 @@ class Once(msgspec.Struct, frozen=True):
             raise Refused("idempotency.short", seconds=RETRIED, least=UNGUESSABLE)
 
 
-def once(operation: str, client: str, key: str | None, body: bytes, name: str | None = None) -> Once | None:
+def bound_key(
+    operation: str, client: str, key: str | None, body: bytes, name: str | None = None
+) -> IdempotencyKey | None:
     """None if the request carries no key. A secret key counts for `name`, if there is one, wherever its client is."""
     if key is None:
         return None
     is_secret = len(key) >= UNGUESSABLE
     who = (client,) if name is None else (name,) if is_secret else (client, name)
-    return Once(keys.digest(operation, *who, key), keys.digest(body), is_secret)
+    return IdempotencyKey(keys.digest(operation, *who, key), keys.digest(body), is_secret)
 
 
-async def home_of(store: Store, given: Once | None, replay_id: str) -> tuple[int | None, str] | None:
+async def home_of(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str] | None:
     """Where a request creates something, and the signature that its script has still to remember.
 
     None if the signature was used for something else. Raises StoreUnavailable.

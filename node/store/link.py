@@ -1,7 +1,7 @@
 """One live link to a Redis server, from dialled to lost, and the loop that keeps there being one.
 
 A link moves bytes: it writes what it is given and delivers replies in the order they come, errors as
-values. Who asked for them, and what to do when the link is lost, is the affair of its `Lifeline`.
+values. Who asked for them, and what to do when the link is lost, is the affair of its `ReconnectingLink`.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ import structlog
 from hiredis import ProtocolError, Reader, ReplyError
 from hiredis import pack_command as hiredis_pack  # pyright: ignore[reportUnknownVariableType]
 
-from node.store.address import Access, Server
+from node.store.address import Access, ServerAddress
 from node.store.scripts import Arg
 
 log = structlog.get_logger()
 
-Reply: TypeAlias = bytes | int | float | list["Reply"] | None
+RedisReply: TypeAlias = bytes | int | float | list["RedisReply"] | None
 """What Redis answers. Text is bytes; a list may hold errors of its own (`ReplyError` as a value)."""
 
 pack = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis_pack)
@@ -55,7 +55,7 @@ class Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(notEnoughData=...)
         self.lost: asyncio.Future[None] = self._loop.create_future()
-        self.deliver: Callable[[Reply | ReplyError], None] = self._discard
+        self.deliver: Callable[[RedisReply | ReplyError], None] = self._discard
         self.on_lost: Callable[[], None] = lambda: None
         self.on_writable: Callable[[], None] = lambda: None
         self.writable = True
@@ -101,12 +101,12 @@ class Link(asyncio.Protocol):
         self._transport.abort()
         self.connection_lost(None)
 
-    async def ask(self, *commands: tuple[Arg, ...]) -> list[Reply | ReplyError]:
+    async def ask(self, *commands: tuple[Arg, ...]) -> list[RedisReply | ReplyError]:
         """Answers to `commands`, on a link that nobody else uses yet. Raises ConnectionError."""
-        replies: list[Reply | ReplyError] = []
+        replies: list[RedisReply | ReplyError] = []
         answered: asyncio.Future[None] = self._loop.create_future()
 
-        def collect(reply: Reply | ReplyError) -> None:
+        def collect(reply: RedisReply | ReplyError) -> None:
             replies.append(reply)
             if len(replies) == len(commands) and not answered.done():
                 answered.set_result(None)
@@ -118,11 +118,11 @@ class Link(asyncio.Protocol):
             raise ConnectionError("closed by the server")
         return replies
 
-    def _discard(self, reply: Reply | ReplyError) -> None:
+    def _discard(self, reply: RedisReply | ReplyError) -> None:
         pass
 
 
-async def consult(server: Server, access: Access, timeout: float, *command: Arg) -> Reply | ReplyError:
+async def consult(server: ServerAddress, access: Access, timeout: float, *command: Arg) -> RedisReply | ReplyError:
     """One answer from a server, on a connection of its own. Raises OSError and NotReady."""
     async with asyncio.timeout(timeout):
         link = await dial(server, access, timeout)
@@ -133,7 +133,7 @@ async def consult(server: Server, access: Access, timeout: float, *command: Arg)
     return answer
 
 
-async def dial(server: Server, access: Access, timeout: float) -> Link:
+async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
     """A link on which the server is ready to serve. Raises OSError (TimeoutError is one) and NotReady."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout):
@@ -159,10 +159,10 @@ def _introduction(access: Access) -> list[tuple[Arg, ...]]:
     return [*commands, ("PING",)]
 
 
-class Lifeline(ABC):
+class ReconnectingLink(ABC):
     """Keeps a link to one server: dials it again, with growing pauses, whenever it is lost."""
 
-    def __init__(self, server: Server, access: Access, timeout: float, stats: Stats) -> None:
+    def __init__(self, server: ServerAddress, access: Access, timeout: float, stats: Stats) -> None:
         self.server = server
         self.timeout = timeout
         self.trouble = f"connecting to Redis at {server}"

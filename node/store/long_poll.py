@@ -1,7 +1,7 @@
-"""Holding a read until there is news (`wait=`, DESIGN 6).
+"""Long poll: a read with `wait=` is answered once there is something new (DESIGN 6).
 
-A held read costs a place in a dictionary and a timer: wake-ups for all of them arrive on one
-connection per primary. The number a process holds is bounded; beyond it reads answer at once.
+A read that waits costs a place in a dictionary and a timer: wake-ups for all of them arrive on one
+connection per primary. The number that wait in a process is bounded; beyond it reads answer at once.
 """
 
 import asyncio
@@ -10,71 +10,71 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from node.store import Listener, News
+from node.store import Listener, WakeUps
 
 T = TypeVar("T")
 
-MOST = 8192
-"""Reads a process may hold at a time, unless `bound` said otherwise."""
+MAX_WAITING = 8192
+"""Reads that may wait in a process at a time, unless `limit_waiting` said otherwise."""
 
 
-class _Held:
-    """The reads that are held now."""
+class _Waiting:
+    """The reads of a process that wait now."""
 
     def __init__(self) -> None:
         self.listeners: set[Listener] = set()
-        self.most = MOST
+        self.most = MAX_WAITING
         self.released = False
 
 
-_held: WeakKeyDictionary[News, _Held] = WeakKeyDictionary()
+_waiting: WeakKeyDictionary[WakeUps, _Waiting] = WeakKeyDictionary()
 
 
-def bound(news: News, most: int) -> None:
-    """Hold at most that many reads (RELAY_MAX_WAITING)."""
-    _held.setdefault(news, _Held()).most = most
+def limit_waiting(wakeups: WakeUps, most: int) -> None:
+    """Let at most that many reads wait (RELAY_MAX_WAITING)."""
+    _waiting.setdefault(wakeups, _Waiting()).most = most
 
 
-def count(news: News) -> int:
-    """How many reads are held now."""
-    return len(_held.setdefault(news, _Held()).listeners)
+def waiting_count(wakeups: WakeUps) -> int:
+    """How many reads wait now."""
+    return len(_waiting.setdefault(wakeups, _Waiting()).listeners)
 
 
-def release(news: News) -> None:
-    """Answer all held reads with what there is, and hold no more: the node is about to stop."""
-    held = _held.setdefault(news, _Held())
-    held.released = True
-    for listener in held.listeners:
+def release_waiting(wakeups: WakeUps) -> None:
+    """Answer all reads that wait with what there is, and let no more wait: the node is about to stop."""
+    waiting = _waiting.setdefault(wakeups, _Waiting())
+    waiting.released = True
+    for listener in waiting.listeners:
         listener.hear(b"")
 
 
-async def held(
-    news: News,
+async def wait_for_change(
+    wakeups: WakeUps,
     channel: str,
     seconds: float,
     read: Callable[[], Awaitable[T]],
-    is_news: Callable[[T], bool],
+    is_new: Callable[[T], bool],
     lasts: Callable[[T], float] = lambda _: math.inf,
 ) -> T:
-    """What `read` gives: at once if it is news or `seconds` is 0, else when it is, or when time is up.
+    """What `read` gives: at once if it is new or `seconds` is 0, else when it is, or when the time is up.
 
-    `lasts` says for how many seconds something holds that ends by itself, which nobody tells: then it is read again.
+    `lasts` says after how many seconds a value changes by itself, without a wake-up: then it is read again.
     """
-    mine = _held.setdefault(news, _Held())
-    if seconds <= 0 or mine.released or len(mine.listeners) >= mine.most:
+    waiting = _waiting.setdefault(wakeups, _Waiting())
+    if seconds <= 0 or waiting.released or len(waiting.listeners) >= waiting.most:
         return await read()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     # Listening starts before the first read, so nothing can happen unnoticed between the two.
-    with await news.listen(channel) as listener:
-        mine.listeners.add(listener)
+    with await wakeups.listen(channel) as listener:
+        waiting.listeners.add(listener)
         try:
             value = await read()
-            while not is_news(value) and not mine.released:
+            while not is_new(value) and not waiting.released:
                 left, life = deadline - loop.time(), lasts(value)
                 if left <= 0 or (await listener.next(min(left, life)) is None and left <= life):
                     break
                 value = await read()
             return value
         finally:
-            mine.listeners.discard(listener)
+            waiting.listeners.discard(listener)

@@ -147,7 +147,7 @@ class _Reader:
 
     async def run(self, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
-        with await self._store.news.listen(self._stream) as listener:
+        with await self._store.wakeups.listen(self._stream) as listener:
             self._listener = listener
             while not stop.is_set():
                 began = loop.time()
@@ -281,7 +281,7 @@ class _Reader:
         return True
 
 
-class Janitor:
+class OutboxTrimmer:
     """Forgets events that every group has acknowledged, and readers that are no more."""
 
     def __init__(self, store: Store, groups: Collection[str]) -> None:

@@ -3,8 +3,8 @@
 from binascii import crc_hqx
 from typing import cast
 
-from node.store.address import Server
-from node.store.link import Reply
+from node.store.address import ServerAddress
+from node.store.link import RedisReply
 from node.store.scripts import Arg
 
 SLOTS = 16384
@@ -21,22 +21,22 @@ def slot_of(key: Arg) -> int:
     return crc_hqx(raw, 0) % SLOTS
 
 
-def read_map(reply: Reply, asked: Server) -> list[tuple[range, Server]]:
+def read_map(reply: RedisReply, asked: ServerAddress) -> list[tuple[range, ServerAddress]]:
     """The primaries in an answer to CLUSTER SLOTS. A host left out is the one that was asked."""
-    found: list[tuple[range, Server]] = []
-    for row in cast("list[tuple[int, int, list[Reply]]]", reply):
+    found: list[tuple[range, ServerAddress]] = []
+    for row in cast("list[tuple[int, int, list[RedisReply]]]", reply):
         first, last, primary = row[:3]
         host, port = cast("tuple[bytes | None, int]", primary[:2])
-        found.append((range(first, last + 1), Server(_host(host, asked), port)))
+        found.append((range(first, last + 1), ServerAddress(_host(host, asked), port)))
     return found
 
 
-def read_redirect(error: str, asked: Server) -> tuple[int, Server]:
+def read_redirect(error: str, asked: ServerAddress) -> tuple[int, ServerAddress]:
     """The slot and the server in `MOVED 3999 host:port` or `ASK 3999 host:port`."""
     _, slot, target = error.split(" ")[:3]
     host, _, port = target.rpartition(":")
-    return int(slot), Server(_host(host.strip("[]").encode(), asked), int(port))
+    return int(slot), ServerAddress(_host(host.strip("[]").encode(), asked), int(port))
 
 
-def _host(host: bytes | None, asked: Server) -> str:
+def _host(host: bytes | None, asked: ServerAddress) -> str:
     return host.decode() if host and host != b"?" else asked.host

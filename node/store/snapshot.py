@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from node.common.private_files import open_private
-from node.store.address import Location, Server
+from node.store.address import Location, ServerAddress
 from node.store.cluster import ClusterStore
 from node.store.errors import StoreUnavailable
 from node.store.link import pack
@@ -30,7 +30,7 @@ MARK = 40
 class Primary(msgspec.Struct, frozen=True):
     """A server with its share of the slots, as `0-5460`; empty for a single one."""
 
-    server: Server
+    server: ServerAddress
     slots: list[str]
 
 
@@ -38,7 +38,7 @@ async def primaries(store: Store, location: Location) -> list[Primary]:
     """Every server that holds data of its own. Raises StoreUnavailable."""
     if not isinstance(store, ClusterStore):
         return [Primary(location.servers[0], [])]
-    found: dict[Server, list[str]] = {}
+    found: dict[ServerAddress, list[str]] = {}
     for slots, server in await store.slot_map():
         found.setdefault(server, []).append(f"{slots.start}-{slots.stop - 1}")
     if not found:
@@ -46,7 +46,7 @@ async def primaries(store: Store, location: Location) -> list[Primary]:
     return [Primary(server, slots) for server, slots in found.items()]
 
 
-async def snapshot(server: Server, location: Location, path: Path) -> int:
+async def snapshot(server: ServerAddress, location: Location, path: Path) -> int:
     """Write the copy of a server to a new file that only this user can read, flushed to the disk; its bytes.
 
     Raises StoreUnavailable if the server is out of reach or gives none, OSError if the file cannot be written.
@@ -66,7 +66,7 @@ async def snapshot(server: Server, location: Location, path: Path) -> int:
         raise StoreUnavailable(f"{server} gives no copy: {error!r}") from error
 
 
-async def _connected(server: Server, location: Location) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connected(server: ServerAddress, location: Location) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     async with asyncio.timeout(PATIENCE):
         if server.path:
             return await asyncio.open_unix_connection(server.path, limit=CHUNK)

@@ -14,8 +14,8 @@ from typing import TypeAlias, cast
 
 from hiredis import ReplyError
 
-from node.store.address import Access, Server
-from node.store.link import Lifeline, Link, Reply, Stats, pack
+from node.store.address import Access, ServerAddress
+from node.store.link import Link, ReconnectingLink, RedisReply, Stats, pack
 
 QUEUE = 256  # messages kept for one listener; enough for the answers that one read from the socket can bring
 BACKLOG = 512 * 1024  # bytes of them: twice what the largest message has, or one read can bring
@@ -23,7 +23,7 @@ UPKEEP = 1.0  # s between looks at what is not as it should be
 LINGER = 5  # looks for which a channel without listeners stays subscribed: a poller comes back within that
 HEARTBEAT = 5.0  # s of silence after which a server is asked whether it is there; twice that drops the link
 
-Route: TypeAlias = Callable[[str], Server | None]
+Route: TypeAlias = Callable[[str], ServerAddress | None]
 """The server that publishes a channel; None while nobody knows."""
 
 
@@ -91,7 +91,7 @@ class Channel:
     def __init__(self, name: str) -> None:
         self.name = name
         self.listeners: set[Listener] = set()
-        self.feed: Feed | None = None
+        self.feed: ServerFeed | None = None
         self.subscribed = asyncio.Event()
         self.missed = False
         """Whether somebody listens already while nothing could be heard."""
@@ -115,10 +115,12 @@ class Channel:
         self.missed = True
 
 
-class Feed(Lifeline):
+class ServerFeed(ReconnectingLink):
     """The subscriptions of this process at one server."""
 
-    def __init__(self, server: Server, access: Access, timeout: float, stats: Stats, moved: Callable[[], None]) -> None:
+    def __init__(
+        self, server: ServerAddress, access: Access, timeout: float, stats: Stats, moved: Callable[[], None]
+    ) -> None:
         self.channels: dict[bytes, Channel] = {}
         self._moved = moved
         super().__init__(server, access, timeout, stats)
@@ -159,7 +161,7 @@ class Feed(Lifeline):
         if self._link:
             self._link.write(pack(command))
 
-    def _deliver(self, reply: Reply | ReplyError) -> None:
+    def _deliver(self, reply: RedisReply | ReplyError) -> None:
         if isinstance(reply, ReplyError):
             self._moved()  # MOVED or CLUSTERDOWN: the upkeep asks again, where the map then says
         if not isinstance(reply, list) or len(reply) < 3:
@@ -177,7 +179,7 @@ class Feed(Lifeline):
             self._moved()
 
 
-class News:
+class WakeUps:
     """All channels that this process listens on."""
 
     def __init__(
@@ -190,7 +192,7 @@ class News:
         self._stale = stale
         """Tells the owner of `route` that it has proved wrong."""
         self._channels: dict[str, Channel] = {}
-        self._feeds: dict[Server, Feed] = {}
+        self._feeds: dict[ServerAddress, ServerFeed] = {}
         self._upkeep_task: asyncio.Task[None] | None = None
 
     async def listen(self, name: str) -> Listener:
@@ -240,7 +242,7 @@ class News:
             return
         feed = self._feeds.get(server)
         if feed is None:
-            feed = self._feeds[server] = Feed(server, self._access, self._timeout, self._stats, self._stale)
+            feed = self._feeds[server] = ServerFeed(server, self._access, self._timeout, self._stats, self._stale)
             feed.on_change = self._stale
         if channel.feed is not feed:
             if channel.feed:

@@ -13,19 +13,19 @@ import msgspec
 from hiredis import ReplyError
 
 from node.store.address import Location
-from node.store.connection import Call, Connection, Outcome
+from node.store.connection import Call, CallResult, Connection
 from node.store.errors import StoreBusy, judge
-from node.store.link import Reply, Stats
+from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
-from node.store.wakeups import News
+from node.store.wakeups import WakeUps
 
-Submitted: TypeAlias = tuple[Call, Connection, "asyncio.Future[Outcome]"]
+Submitted: TypeAlias = tuple[Call, Connection, "asyncio.Future[CallResult]"]
 
 
 class Store(ABC):
     """Calls to Redis from one process: many callers, one connection to each primary."""
 
-    news: News
+    wakeups: WakeUps
 
     def __init__(self, timeout: float, max_in_flight: int) -> None:
         self.timeout = timeout
@@ -35,7 +35,7 @@ class Store(ABC):
         self.stats = Stats()
         self._loop = asyncio.get_running_loop()
 
-    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
+    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> RedisReply:
         """Run one step where `keys[0]` lives. It may share its trip with others of the same script (group commit)."""
         script.check(keys, args)
         slot, connection = self._route(keys[0])
@@ -45,7 +45,7 @@ class Store(ABC):
             return await self._again(call, outcome, connection)
         return outcome
 
-    async def command(self, *args: Arg, key: Arg | None = None) -> Reply:
+    async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         """Run one plain command where its `key` lives, by default its first argument. Not for commands that block."""
         slot, connection = self._route(key if key is not None else args[1] if len(args) > 1 else "")
         call = self._call(None, (), args, slot)
@@ -54,7 +54,7 @@ class Store(ABC):
             return await self._again(call, outcome, connection)
         return outcome
 
-    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[Reply]:
+    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
         """Run plain commands, each where its first argument lives, in one trip to every server that is concerned.
 
         They may take effect in any order. Raises what the first failure means; the others run all the same.
@@ -66,7 +66,7 @@ class Store(ABC):
             under_way.append((call, connection, connection.submit(call)))
         return await self._answers(under_way)
 
-    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[Reply]:
+    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[RedisReply]:
         """Run one step for many, as `run` does for one: those of a slot share its trip. In any order.
 
         Raises what the first failure means; the others run all the same.
@@ -79,8 +79,8 @@ class Store(ABC):
             under_way.append((call, connection, connection.submit(call)))
         return await self._answers(under_way)
 
-    async def _answers(self, under_way: Iterable[Submitted]) -> list[Reply]:
-        answered: list[Reply] = []
+    async def _answers(self, under_way: Iterable[Submitted]) -> list[RedisReply]:
+        answered: list[RedisReply] = []
         # Not gathered: that would make a task of each, which costs more than the command.
         for call, connection, future in under_way:
             outcome = await future
@@ -88,7 +88,7 @@ class Store(ABC):
         return answered
 
     @abstractmethod
-    async def everywhere(self, *args: Arg) -> list[Reply]:
+    async def everywhere(self, *args: Arg) -> list[RedisReply]:
         """Run one command on every primary: PING, INFO, CONFIG GET, SCRIPT LOAD."""
 
     @abstractmethod
@@ -109,7 +109,7 @@ class Store(ABC):
         """The slot of a key, and the connection to its primary. Raises StoreUnavailable."""
 
     @abstractmethod
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:
+    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         """Try once more what Redis has not begun; raise what the outcome means otherwise."""
 
     def _call(self, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int) -> Call:
@@ -130,13 +130,13 @@ class SingleStore(Store):
         (server,) = location.servers
         self._connection = Connection(server, location.access, timeout, self.stats)
         self._everything = (0, self._connection)
-        self.news = News(lambda _: server, location.access, timeout, self.stats)
+        self.wakeups = WakeUps(lambda _: server, location.access, timeout, self.stats)
 
-    async def everywhere(self, *args: Arg) -> list[Reply]:
+    async def everywhere(self, *args: Arg) -> list[RedisReply]:
         return [await self.command(*args)]
 
     async def close(self) -> None:
-        await self.news.close()
+        await self.wakeups.close()
         await self._connection.close()
 
     async def ready(self) -> bool:
@@ -150,7 +150,7 @@ class SingleStore(Store):
     def _route(self, key: Arg) -> tuple[int, Connection]:
         return self._everything
 
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:
+    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         if call.script and error_code(outcome) == "NOSCRIPT":
             answer = await connection.load(call.script, call.deadline) or await connection.submit(self._anew(call))
             if not isinstance(answer, Exception):
@@ -171,9 +171,9 @@ def meaning(outcome: Exception, call: Call) -> Exception:
     return judge(str(outcome), call.name) if isinstance(outcome, ReplyError) else outcome
 
 
-def replies(outcomes: Sequence[Outcome], call: Call) -> list[Reply]:
+def replies(outcomes: Sequence[CallResult], call: Call) -> list[RedisReply]:
     """The replies of several servers to one call. Raises what the first failure means."""
-    answered: list[Reply] = []
+    answered: list[RedisReply] = []
     for outcome in outcomes:
         if isinstance(outcome, Exception):
             raise meaning(outcome, call)

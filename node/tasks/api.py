@@ -12,15 +12,15 @@ from node.tasks.model import (
     NewClaim,
     NewTask,
     OfferedTask,
-    PageQuery,
     Task,
     TaskPage,
+    TaskPageQuery,
     TaskQuery,
     Transition,
 )
 from node.tasks.service import Tasks
-from node.web.http import Request, Response, answer, created
-from node.web.idempotency import mark_replayed, once_of
+from node.web.http import Request, Response, created, json_response
+from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import decode, read_json, read_query, require_json
 from node.web.limits import Limiter
 from node.web.route import Route
@@ -65,7 +65,7 @@ class TasksApi:
         body = await request.body()
         await self._limiter.charge(request, "task", len(body))
         signed = await self._signatures.of(request, SHOWN)
-        once = once_of(request, "task", body, name=new.publisher_id, key=new.idempotency_key)
+        once = idempotency_key(request, "task", body, name=new.publisher_id, key=new.idempotency_key)
         try:
             return await self._tasks.create(new, signed, once, request.client)
         except Refused as refused:
@@ -74,12 +74,12 @@ class TasksApi:
 
     async def list_tasks(self, request: Request) -> Response:
         """Contracts of one status, newest first."""
-        return answer(await self._tasks.page(read_query(request, PageQuery)))
+        return json_response(await self._tasks.page(read_query(request, TaskPageQuery)))
 
     async def get_task(self, request: Request) -> Response:
         """A contract, with its result once it is completed."""
         query = read_query(request, TaskQuery)
-        return answer(await request.held(query.wait, self._tasks.get(request.params["id"], query)))
+        return json_response(await request.while_waiting(query.wait, self._tasks.get(request.params["id"], query)))
 
     async def claim(self, request: Request) -> Response:
         """Claim an offered contract; the first claimer wins."""
@@ -88,7 +88,7 @@ class TasksApi:
         await self._limiter.charge(request, "claim", len(await request.body()))
         signed = await self._signatures.of(request, ())
         # Only who and key make a claim the same one, so the digest of the body does not matter.
-        once = once_of(request, "claim", b"", name=new.assignee_id, key=new.idempotency_key)
+        once = idempotency_key(request, "claim", b"", name=new.assignee_id, key=new.idempotency_key)
         try:
             task, replayed = await self._tasks.claim(request.params["id"], new, signed, once)
         except Refused as refused:
@@ -96,7 +96,7 @@ class TasksApi:
             raise
         if replayed:
             mark_replayed(request)
-        return answer(task)
+        return json_response(task)
 
     async def transition(self, request: Request) -> Response:
         """Move a contract to its next status."""
@@ -104,18 +104,18 @@ class TasksApi:
         move = await read_json(request, Transition)
         signed = await self._signatures.of(request, ())
         body = await request.body()
-        once = once_of(request, f"transition:{task_id}", body)
+        once = idempotency_key(request, f"transition:{task_id}", body)
         await self._limiter.charge(request, "step", len(body))
         task, replayed = await self._tasks.transition(task_id, move, signed, once)
         if replayed:
             mark_replayed(request)
-        return answer(task)
+        return json_response(task)
 
     async def complete(self, request: Request) -> Response:
         """Complete a claimed contract with its result."""
         completion = await read_json(request, Completion)
         await self._limiter.charge(request, "result", len(await request.body()))
-        return answer(await self._tasks.complete(request.params["id"], completion))
+        return json_response(await self._tasks.complete(request.params["id"], completion))
 
     async def cancel(self, request: Request) -> Response:
         """Call a contract off; a request signed with the key of the offer needs no body."""
@@ -124,15 +124,15 @@ class TasksApi:
             require_json(request)
         wanted = decode(body, Cancellation) if body else Cancellation()
         signed = await self._signatures.of(request, ())
-        return answer(await self._tasks.cancel(request.params["id"], wanted, signed))
+        return json_response(await self._tasks.cancel(request.params["id"], wanted, signed))
 
     async def extend(self, request: Request) -> Response:
         """Start the lease of a claim again."""
-        return answer(await self._tasks.extend(request.params["id"], await read_json(request, Holding)))
+        return json_response(await self._tasks.extend(request.params["id"], await read_json(request, Holding)))
 
     async def release(self, request: Request) -> Response:
         """Give a claim up: the contract is on offer again."""
-        return answer(await self._tasks.release(request.params["id"], await read_json(request, Holding)))
+        return json_response(await self._tasks.release(request.params["id"], await read_json(request, Holding)))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.3; reading one, cancel, extend and release are ours (DESIGN 8)."""
@@ -146,7 +146,7 @@ class TasksApi:
                 handler=self.list_tasks,
                 summary="List contracts of one status, newest first",
                 tag="tasks",
-                query=PageQuery,
+                query=TaskPageQuery,
                 asks="status=offered",
                 answers=TaskPage,
                 shows=examples.PAGE,

@@ -48,7 +48,7 @@ DICTIONARY = (
 _WHOLE = 2**63
 """Numbers below it are kept as such: the times of a contract take 9 bytes rather than 14."""
 
-Packed = msgspec.msgpack.Decoder(list[object])
+_MEMBERS = msgspec.msgpack.Decoder(list[object])
 
 
 def pack(fields: Mapping[bytes, bytes]) -> bytes:
@@ -71,7 +71,7 @@ def unpack(packed: bytes) -> dict[bytes, bytes]:
             content = inflate.decompress(packed[1:]) + inflate.flush()
         case other:
             raise ValueError(f"a compacted contract of format {other!r}")
-    values = Packed.decode(content)
+    values = _MEMBERS.decode(content)
     fields = {name: _bytes(value) for name, value in zip(FIELDS, values, strict=False) if value is not None}
     if len(values) > len(FIELDS):
         fields |= cast("dict[bytes, bytes]", values[-1])

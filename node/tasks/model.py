@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-Status = Literal["offered", "claimed", "in_progress", "completed", "canceled"]
-STATUSES: tuple[Status, ...] = get_args(Status)
+TaskStatus = Literal["offered", "claimed", "in_progress", "completed", "canceled"]
+STATUSES: tuple[TaskStatus, ...] = get_args(TaskStatus)
 
 NAME_LENGTH = 200
 TITLE_LENGTH = 200
@@ -57,7 +57,7 @@ class Transition(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/transition. One of publisher_id and assignee_id stands for actor_id."""
 
     actor_id: Party | None = None
-    status: Annotated[Status, Meta(description="The status wanted, which must be the next one")] | None = None
+    status: Annotated[TaskStatus, Meta(description="The status wanted, which must be the next one")] | None = None
     publisher_token: str | None = None
     claim_token: str | None = None
     publisher_id: Party | None = None
@@ -89,7 +89,7 @@ class Task(msgspec.Struct, kw_only=True):
     """A work contract. `signature` holds what a peer needs to verify the offer by itself."""
 
     id: str
-    status: Status
+    status: TaskStatus
     publisher_id: str
     title: str
     description: str | None
@@ -144,10 +144,10 @@ class TaskPage(msgspec.Struct):
     offset: int
 
 
-class PageQuery(msgspec.Struct):
+class TaskPageQuery(msgspec.Struct):
     """The query of GET /api/v1/tasks, for readers of contracts."""
 
-    status: Status = "offered"
+    status: TaskStatus = "offered"
     limit: PageLimit = 20
     offset: PageOffset = 0
 
@@ -156,4 +156,6 @@ class TaskQuery(msgspec.Struct):
     """The query of GET /api/v1/tasks/{id}, for readers of contracts."""
 
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until the status is another one")] = 0
-    status: Annotated[Status, Meta(description="The status you know of; without it `wait` does not wait")] | None = None
+    status: (
+        Annotated[TaskStatus, Meta(description="The status you know of; without it `wait` does not wait")] | None
+    ) = None

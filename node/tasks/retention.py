@@ -4,7 +4,7 @@ from asyncio import gather
 from collections.abc import Sequence
 
 from node.tasks.store import TaskStore
-from node.tasks.view import LISTED, Row
+from node.tasks.view import LISTED, StoredTask
 
 
 class TaskRetention:
@@ -35,7 +35,7 @@ class TaskRetention:
         return row.is_contract
 
 
-def _since(row: Row) -> int:
+def _since(row: StoredTask) -> int:
     """When a contract became what it is (ms); an offer, when it was made."""
     times = (row.fields.get(name) for name in (b"completed_at", b"canceled_at", b"created_at"))
     return next(int(time) for time in times if time)

@@ -9,14 +9,14 @@ import msgspec
 from node.common.tokens import Tokens
 
 
-class Grip(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True):
     """One claim of a contract: its number, and the id of the request that made it."""
 
     attempt: str
     request: str
 
 
-class Rights:
+class ContractTokens:
     """Issues and reads the tokens of contracts."""
 
     def __init__(self, tokens: Tokens) -> None:
@@ -34,8 +34,8 @@ class Rights:
         """`<attempt>.<request>.<mac>`."""
         return f"{attempt}.{request}.{self._tokens.issue('claim', task_id, attempt, request)}"
 
-    def grip_of(self, task_id: str, token: str) -> Grip | None:
+    def grip_of(self, task_id: str, token: str) -> Claim | None:
         """The claim that a token was issued for, in constant time; None if it never was for this contract."""
         attempt, _, rest = token.partition(".")
         request, _, mac = rest.partition(".")
-        return Grip(attempt, request) if self._tokens.proves(mac, "claim", task_id, attempt, request) else None
+        return Claim(attempt, request) if self._tokens.proves(mac, "claim", task_id, attempt, request) else None

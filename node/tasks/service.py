@@ -16,8 +16,8 @@ from node.common.tokens import Tokens
 from node.config import Settings
 from node.sign.signed import Signed
 from node.store import StoreUnavailable, keys
-from node.store.idempotency import Once
-from node.store.long_poll import held
+from node.store.idempotency import IdempotencyKey
+from node.store.long_poll import wait_for_change
 from node.tasks.model import (
     Cancellation,
     ClaimedTask,
@@ -27,17 +27,17 @@ from node.tasks.model import (
     NewClaim,
     NewTask,
     OfferedTask,
-    PageQuery,
-    Status,
     Task,
     TaskPage,
+    TaskPageQuery,
     TaskQuery,
+    TaskStatus,
     Transition,
 )
-from node.tasks.rights import Grip, Rights
-from node.tasks.steps import Acting, Outcome
+from node.tasks.rights import Claim, ContractTokens
+from node.tasks.steps import Actor, StepResult
 from node.tasks.store import TaskStore
-from node.tasks.view import LISTED, Row, task_of
+from node.tasks.view import LISTED, StoredTask, task_of
 from node.text.english import is_english
 from node.text.lines import require_line, require_name, require_title
 from node.text.readable import readable
@@ -64,13 +64,13 @@ class Tasks:
         artifact_statuses: ArtifactStatuses,
     ) -> None:
         self._store = store
-        self._rights = Rights(tokens)
+        self._rights = ContractTokens(tokens)
         self._targets = targets
         self._artifact_statuses = artifact_statuses
         self._base = f"{settings.public_url}/api/v1/tasks/"
 
     async def create(
-        self, new: NewTask, signed: Signed | None, once: Once | None, client: str = ""
+        self, new: NewTask, signed: Signed | None, once: IdempotencyKey | None, client: str = ""
     ) -> tuple[OfferedTask, bool]:
         """Offer a contract; the second value says whether it is an earlier one, answered again.
 
@@ -99,8 +99,8 @@ class Tasks:
         """A contract, waiting for another status if asked to. Raises Refused `task.unknown`, StoreUnavailable."""
         query = query or TaskQuery()
         _require_id(task_id)
-        row = await held(
-            self._store.news,
+        row = await wait_for_change(
+            self._store.wakeups,
             keys.task(task_id),
             query.wait,
             lambda: self._store.read(task_id),
@@ -110,7 +110,7 @@ class Tasks:
             raise Refused("task.unknown")
         return self._task(task_id, row)
 
-    async def page(self, query: PageQuery) -> TaskPage:
+    async def page(self, query: TaskPageQuery) -> TaskPage:
         """Contracts of one status, newest first, without their results. Raises StoreUnavailable."""
         found, total = await self._store.list(query.status, query.limit, query.offset)
         tasks: list[Task] = []
@@ -123,7 +123,7 @@ class Tasks:
         return TaskPage(tasks, total, query.limit, query.offset)
 
     async def claim(
-        self, task_id: str, new: NewClaim, signed: Signed | None, once: Once | None
+        self, task_id: str, new: NewClaim, signed: Signed | None, once: IdempotencyKey | None
     ) -> tuple[ClaimedTask, bool]:
         """Claim a contract; the second value says whether the claim is an earlier one, answered again.
 
@@ -143,7 +143,7 @@ class Tasks:
         return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), outcome.kind == "replayed"
 
     async def transition(
-        self, task_id: str, move: Transition, signed: Signed | None, once: Once | None
+        self, task_id: str, move: Transition, signed: Signed | None, once: IdempotencyKey | None
     ) -> tuple[Task, bool]:
         """Move a contract to its next status (SPEC 3.1); the second value says whether that was done before.
 
@@ -151,7 +151,7 @@ class Tasks:
         `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
-        acting = Acting(
+        acting = Actor(
             actor=_actor(move),
             has_publisher_token=await self._shows(task_id, move.publisher_token),
             grip=await self._grip(task_id, move.claim_token) if move.claim_token is not None else None,
@@ -181,7 +181,7 @@ class Tasks:
         Raises Refused `task.unknown`, `task.proof`, `task.state`, `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
-        acting = Acting(
+        acting = Actor(
             has_publisher_token=await self._shows(task_id, cancellation.publisher_token),
             signer=signed.signer if signed else "",
             replay_id=signed.replay_id if signed else "",
@@ -251,7 +251,7 @@ class Tasks:
             fields["lease_ms"] = str(new.lease_seconds * 1000)
         return fields
 
-    async def _offered_before(self, task_id: str, once: Once) -> Task:
+    async def _offered_before(self, task_id: str, once: IdempotencyKey) -> Task:
         row = await self._store.read(task_id)
         if not row.is_contract:
             raise Refused("task.unknown")
@@ -279,7 +279,7 @@ class Tasks:
             await self._refuse(task_id, "task.proof")
         return True
 
-    async def _grip(self, task_id: str, claim_token: str) -> Grip:
+    async def _grip(self, task_id: str, claim_token: str) -> Claim:
         grip = self._rights.grip_of(task_id, claim_token)
         return grip or await self._refuse(task_id, "task.token")
 
@@ -288,13 +288,13 @@ class Tasks:
         await self.get(task_id)
         raise Refused(code)
 
-    async def _changed(self, outcome: Outcome) -> Task:
+    async def _changed(self, outcome: StepResult) -> Task:
         """The contract after a step, put into its list. Raises Refused."""
         done = _done(outcome)
         await self._place(done.id, done.row)
         return self._task(done.id, done.row)
 
-    async def _place(self, task_id: str, row: Row, status: Status | None = None) -> None:
+    async def _place(self, task_id: str, row: StoredTask, status: TaskStatus | None = None) -> None:
         # What was done is done, whether or not the lists can be told now: the worker will.
         with suppress(StoreUnavailable):
             if row.is_contract or status:
@@ -302,11 +302,11 @@ class Tasks:
             else:
                 await self._store.place(task_id, None)
 
-    def _task(self, task_id: str, row: Row) -> Task:
+    def _task(self, task_id: str, row: StoredTask) -> Task:
         return task_of(task_id, self._base + task_id, row)
 
 
-def _done(outcome: Outcome) -> Outcome:
+def _done(outcome: StepResult) -> StepResult:
     if outcome.kind == "refused":
         raise Refused(outcome.refusal, status=outcome.status)
     return outcome

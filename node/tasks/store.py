@@ -10,24 +10,24 @@ from asyncio import gather
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from node.store import Arg, News, Store, keys
+from node.store import Arg, Store, WakeUps, keys
 from node.store.decoding import code_of, fields_of
-from node.store.idempotency import Once, home_of
+from node.store.idempotency import IdempotencyKey, home_of
 from node.store.replay import REPLAY_MS
 from node.store.scripts import Script, script
 from node.tasks.compaction import pack, unpack
 from node.tasks.model import STATUSES
-from node.tasks.rights import Grip
+from node.tasks.rights import Claim
 from node.tasks.steps import (
-    Acting,
-    Outcome,
+    Actor,
+    StepResult,
     canceled_again,
     claim_refused,
     completed_again,
     holding_refused,
     move_refused,
 )
-from node.tasks.view import LISTED, WHOLE, Row
+from node.tasks.view import LISTED, WHOLE, StoredTask
 
 CREATE = script("task_create")
 READ = script("task_read")
@@ -55,15 +55,15 @@ class TaskStore:
         self._idempotency_ms = idempotency_ttl * 1000
 
     @property
-    def news(self) -> News:
+    def wakeups(self) -> WakeUps:
         """Where waiting readers are woken."""
-        return self._store.news
+        return self._store.wakeups
 
-    async def create(self, once: Once | None, replay_id: str, fields: Sequence[str | bytes]) -> Outcome:
+    async def create(self, once: IdempotencyKey | None, replay_id: str, fields: Sequence[str | bytes]) -> StepResult:
         """Offer a contract. A `replay_id` is refused when it was used before. Raises StoreUnavailable."""
         home = await home_of(self._store, once, replay_id)
         if home is None:
-            return Outcome("refused", "", refusal="signature.replayed")
+            return StepResult("refused", "", refusal="signature.replayed")
         partition, replay_id = home
         task_id = keys.new_id(partition)
         return await self._change(
@@ -73,7 +73,7 @@ class TaskStore:
             [*self._times(once, replay_id), task_id, *fields],
         )
 
-    async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> Outcome:
+    async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> StepResult:
         """Claim a contract; `request` is the same for a repeated request. Raises StoreUnavailable."""
         return await self._change(
             CLAIM,
@@ -83,9 +83,9 @@ class TaskStore:
             lambda row: claim_refused(task_id, row),
         )
 
-    async def transition(self, task_id: str, acting: Acting, target: str, once: Once | None) -> Outcome:
+    async def transition(self, task_id: str, acting: Actor, target: str, once: IdempotencyKey | None) -> StepResult:
         """Move a contract to the next status, which is `target` if one is wanted. Raises StoreUnavailable."""
-        grip = acting.grip or Grip("", "")
+        grip = acting.grip or Claim("", "")
         return await self._change(
             TRANSITION,
             task_id,
@@ -103,7 +103,7 @@ class TaskStore:
             lambda row: move_refused(task_id, row, acting),
         )
 
-    async def complete(self, task_id: str, grip: Grip, result: bytes) -> Outcome:
+    async def complete(self, task_id: str, grip: Claim, result: bytes) -> StepResult:
         """Complete a contract; the row then has its times only. Raises StoreUnavailable."""
         outcome = await self._change(
             COMPLETE,
@@ -118,7 +118,7 @@ class TaskStore:
         row = await self.read(task_id, HELD)
         return completed_again(task_id, row, grip, result) if row.is_contract else outcome
 
-    async def cancel(self, task_id: str, acting: Acting) -> Outcome:
+    async def cancel(self, task_id: str, acting: Actor) -> StepResult:
         """Call a contract off. Raises StoreUnavailable."""
         return await self._change(
             CANCEL,
@@ -128,11 +128,11 @@ class TaskStore:
             lambda row: canceled_again(task_id, row, acting),
         )
 
-    async def extend(self, task_id: str, grip: Grip) -> Outcome:
+    async def extend(self, task_id: str, grip: Claim) -> StepResult:
         """Start the lease of a claim again. Raises StoreUnavailable."""
         return await self._hold(EXTEND, task_id, grip)
 
-    async def release(self, task_id: str, grip: Grip) -> Outcome:
+    async def release(self, task_id: str, grip: Claim) -> StepResult:
         """Give a claim up. Raises StoreUnavailable."""
         return await self._hold(RELEASE, task_id, grip)
 
@@ -147,21 +147,21 @@ class TaskStore:
         replies = cast("list[list[bytes]]", await self._store.runs(DUE, looks))
         return [name.decode() for names in replies for name in names]
 
-    async def read(self, task_id: str, names: Sequence[bytes] = WHOLE) -> Row:
+    async def read(self, task_id: str, names: Sequence[bytes] = WHOLE) -> StoredTask:
         """Fields of a contract; none for an unknown id. Raises StoreUnavailable."""
         (row,) = await self.read_all([task_id], names)
         return row
 
-    async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = WHOLE) -> Sequence[Row]:
+    async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = WHOLE) -> Sequence[StoredTask]:
         """The same of many. Raises StoreUnavailable."""
         replies = await self._store.runs(READ, [([keys.task(each)], names) for each in task_ids])
-        rows: list[Row] = []
+        rows: list[StoredTask] = []
         for task_id, reply in zip(task_ids, replies, strict=True):
             now, values = cast("tuple[int, list[bytes | None]]", tuple(cast("list[object]", reply)))
-            rows.append(Row(now, _fields(names, values) or _named(names, await self._packed(task_id))))
+            rows.append(StoredTask(now, _fields(names, values) or _named(names, await self._packed(task_id))))
         return rows
 
-    async def list(self, status: str, limit: int, offset: int) -> tuple[list[tuple[str, Row]], int]:
+    async def list(self, status: str, limit: int, offset: int) -> tuple[list[tuple[str, StoredTask]], int]:
         """Contracts that are listed under a status, the newest first, and how many are. Raises StoreUnavailable."""
         listed = keys.tasks_with(status)
         ids, total = await self._store.commands([("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)])
@@ -175,8 +175,8 @@ class TaskStore:
         lacking = [name for name, row in zip(names, rows, strict=True) if not row]
         strings = await self._store.commands([("GET", keys.packed(name)) for name in lacking])
         for name, packed in zip(lacking, cast("list[bytes | None]", strings), strict=True):
-            judged[name] = Row(0, _named(LISTED, unpack(packed) if packed else {}))
-        listing = [(name, judged.get(name) or Row(0, row)) for name, row in zip(names, rows, strict=True)]
+            judged[name] = StoredTask(0, _named(LISTED, unpack(packed) if packed else {}))
+        listing = [(name, judged.get(name) or StoredTask(0, row)) for name, row in zip(names, rows, strict=True)]
         return listing, cast("int", total)
 
     async def ended_hot(self, task_id: str) -> int | None:
@@ -213,7 +213,7 @@ class TaskStore:
                 changes.append(["ZREM", keys.tasks_with(name), *elsewhere])
         await self._store.commands(changes)
 
-    async def _hold(self, step: Script, task_id: str, grip: Grip) -> Outcome:
+    async def _hold(self, step: Script, task_id: str, grip: Claim) -> StepResult:
         args = [task_id, grip.attempt, grip.request]
         return await self._change(
             step, task_id, [self._leases(task_id)], args, lambda row: holding_refused(task_id, row, grip)
@@ -230,8 +230,8 @@ class TaskStore:
         task_id: str,
         between: Sequence[str],
         args: Sequence[Arg],
-        compacted: Callable[[Row], Outcome] | None = None,
-    ) -> Outcome:
+        compacted: Callable[[StoredTask], StepResult] | None = None,
+    ) -> StepResult:
         """Run a step whose keys are the contract, those `between`, and the outbox.
 
         `compacted` says what it comes to for a contract that is compacted.
@@ -239,21 +239,21 @@ class TaskStore:
         keys_ = [keys.task(task_id), *between, self._events(task_id)]
         match code_of(reply := await self._store.run(step, keys_, args)), reply:
             case "refused", [_, b"task.unknown", _] if compacted and (fields := await self._packed(task_id)):
-                return compacted(Row(0, fields))
+                return compacted(StoredTask(0, fields))
             case "refused", [_, bytes(code), bytes(status)]:
-                return Outcome("refused", task_id, refusal=code.decode(), status=status.decode())
+                return StepResult("refused", task_id, refusal=code.decode(), status=status.decode())
             case kind, [_, bytes(original)]:
-                return Outcome(kind, original.decode())
+                return StepResult(kind, original.decode())
             case kind, [_, int(now), fields]:
-                return Outcome(kind, task_id, Row(now, fields_of(fields)))
+                return StepResult(kind, task_id, StoredTask(now, fields_of(fields)))
             case _:
                 raise TypeError(f"{step.name} answered {reply!r}")
 
-    def _times(self, once: Once | None, replay_id: str) -> tuple[str, int, int]:
+    def _times(self, once: IdempotencyKey | None, replay_id: str) -> tuple[str, int, int]:
         """digest, idem_ttl and replay_ttl of a step."""
         return once.digest if once else "", self._idempotency_ms, REPLAY_MS if replay_id else 0
 
-    def _idempotency(self, once: Once | None, task_id: str) -> str:
+    def _idempotency(self, once: IdempotencyKey | None, task_id: str) -> str:
         return keys.idempotency(keys.partition_of_id(task_id), once.scope) if once else keys.task(task_id)
 
     def _replay(self, replay_id: str, task_id: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
-from node.tasks.model import Status, Task
+from node.tasks.model import Task, TaskStatus
 
 LISTED = (
     b"kind",
@@ -35,7 +35,7 @@ WHOLE = (*LISTED, b"result_payload")
 """And the one that may be large."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class StoredTask(msgspec.Struct, frozen=True):
     """Stored fields of a contract, and when they were read (ms, by Redis' clock)."""
 
     now: int
@@ -53,9 +53,9 @@ class Row(msgspec.Struct, frozen=True):
         return ends is not None and ends <= self.now
 
     @property
-    def status(self) -> Status:
+    def status(self) -> TaskStatus:
         """The status at the time of reading."""
-        return "offered" if self.has_lapsed else cast("Status", self.fields[b"status"].decode())
+        return "offered" if self.has_lapsed else cast("TaskStatus", self.fields[b"status"].decode())
 
     @property
     def created_at(self) -> int:
@@ -63,7 +63,7 @@ class Row(msgspec.Struct, frozen=True):
         return int(self.fields[b"created_at"])
 
 
-def task_of(task_id: str, url: str, row: Row, *, whole: bool = True) -> Task:
+def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> Task:
     """The record that readers get (SPEC 2.3, DESIGN 8); with its result, if it is `whole` and completed."""
     fields = row.fields
     held = not row.has_lapsed

@@ -90,7 +90,7 @@ def may_be_shown(text: str) -> bool:
     return len(text) > MOST_INNER_JSON or not _JSON_START.match(text) or is_english(text)
 
 
-def shown_of(value: object) -> str:
+def displayable(value: object) -> str:
     """What may be shown of a parsed JSON value that passed, or of a text that is JSON: the strings that were judged.
 
     If there are none, those that name something, unless together they are not English; then nothing.

@@ -56,12 +56,12 @@ class Detector(Protocol):
     def FindLanguage(self, text: str) -> Detection: ...  # noqa: N802
 
 
-Verdict = tuple[float, list[str], float]
+LanguageVerdict = tuple[float, list[str], float]
 """What one window says before cld3 is asked: how far its words are above the threshold (below 0 it fails, from SURE on
 it passes); the words that decide, lower-cased; how many words it holds besides that are surely of another language."""
 
 
-def judged(window: str) -> Verdict:
+def judged(window: str) -> LanguageVerdict:
     """The verdict on a cleaned window. Never raises."""
     others, letters = non_latin(window)
     if others > FOREIGN_SCRIPT_SHARE * letters:
@@ -138,7 +138,7 @@ def detector() -> Detector:
     return untyped.NNetLanguageIdentifier(DETECTOR_MIN_BYTES, DETECTOR_MAX_BYTES)
 
 
-def _by_carrier(window: str, margin: float, words: list[str] | None = None) -> Verdict | None:
+def _by_carrier(window: str, margin: float, words: list[str] | None = None) -> LanguageVerdict | None:
     """The verdict by what carries the window's quotations, if there are any and it is plain in either way."""
     apart = set_apart(window, words)
     if apart is None:

@@ -99,7 +99,7 @@ class Blocked:
 
     def __init__(self, store: Store) -> None:
         self._list = Blocklist(store)
-        self._news = store.news
+        self._news = store.wakeups
         self._table: Mapping[tuple[int, int], frozenset[int]] = {}
         """Of each IP version and prefix length, the prefixes."""
         self._verdicts: dict[str, bool] = {}

@@ -25,9 +25,9 @@ from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
 from node.web.errors import code_of, response_to
 from node.web.http import (
+    ASGIMessage,
     Disconnected,
     Header,
-    Message,
     Receive,
     Request,
     Response,
@@ -255,7 +255,7 @@ class Front:
         return named, NOSNIFF, CORS_OPEN
 
     def _with_headers(self, request: Request, send: Send) -> Send:
-        async def send_on(message: Message) -> None:
+        async def send_on(message: ASGIMessage) -> None:
             if message["type"] == "http.response.start":
                 headers: list[Header] = [(bytes(name), bytes(value)) for name, value in message["headers"]]
                 headers += self._common(request, headers)
@@ -269,7 +269,7 @@ class Front:
         return send_on
 
     def _with_request_id(self, request: Request, send: Send) -> Send:
-        async def send_on(message: Message) -> None:
+        async def send_on(message: ASGIMessage) -> None:
             if message["type"] == "http.response.start":
                 counters.MOUNTED.add(message["status"])
                 headers: list[Header] = [*message["headers"], (b"x-request-id", request.id.encode())]
@@ -352,7 +352,7 @@ async def _end_body(request: Request, headers: list[Header]) -> None:
 
 
 def _without_body(send: Send) -> Send:
-    async def send_on(message: Message) -> None:
+    async def send_on(message: ASGIMessage) -> None:
         if message["type"] == "http.response.body":
             message = {"type": "http.response.body", "body": b"", "more_body": message.get("more_body", False)}
         await send(message)
@@ -361,7 +361,7 @@ def _without_body(send: Send) -> Send:
 
 
 def _closing(send: Send) -> Send:
-    async def send_on(message: Message) -> None:
+    async def send_on(message: ASGIMessage) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], CLOSE]
         await send(message)

@@ -20,9 +20,9 @@ from node.web.deadline import Deadlines
 T = TypeVar("T")
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+ASGIMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[ASGIMessage]]
+Send = Callable[[ASGIMessage], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 WORK = "relay.work"
@@ -60,16 +60,16 @@ class Asked(Protocol):
 
     def done(self) -> bool: ...
 
-    def result(self) -> Message: ...
+    def result(self) -> ASGIMessage: ...
 
-    def __await__(self) -> Generator[Any, Any, Message]: ...
+    def __await__(self) -> Generator[Any, Any, ASGIMessage]: ...
 
 
 def receive_all(scope: Scope, receive: Receive) -> Receive:
     """`receive` for an app that reads by itself: it begins with the message that has been asked for already."""
-    asked: list[Awaitable[Message]] = [scope[FIRST]] if FIRST in scope else []
+    asked: list[Awaitable[ASGIMessage]] = [scope[FIRST]] if FIRST in scope else []
 
-    async def receive_next() -> Message:
+    async def receive_next() -> ASGIMessage:
         return await (asked.pop() if asked else receive())
 
     return receive_next
@@ -190,14 +190,14 @@ class Request:
     def end_of(self, receive: Receive) -> Receive:
         """`receive` for an app that reads by itself, noting here when the body has come to its end."""
 
-        async def receive_next() -> Message:
+        async def receive_next() -> ASGIMessage:
             message = await receive()
             self._ended = self._ended or not message.get("more_body", False)
             return message
 
         return receive_next
 
-    async def held(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    async def while_waiting(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
         """What `work` gives, which may take `seconds`; given up when the client goes away.
 
         Raises Disconnected, and Refused `limit.waiting` if the client has too many such requests waiting here.
@@ -265,7 +265,7 @@ class Request:
             raise Refused("body.coding")
         return math.inf
 
-    async def _rest(self, message: Message, announced: float) -> bytes:
+    async def _rest(self, message: ASGIMessage, announced: float) -> bytes:
         """The whole body, of which `message` brought the first piece."""
         chunks: list[bytes] = []
         size = 0
@@ -284,7 +284,7 @@ class Request:
             deadline = min(monotonic(), began + size / BODY_RATE) + BODY_STALL
             message = await self._next(self.receive(), deadline)
 
-    async def _next(self, message: Awaitable[Message], deadline: float) -> Message:
+    async def _next(self, message: Awaitable[ASGIMessage], deadline: float) -> ASGIMessage:
         """The next piece of the body. Raises Refused `body.stalled`."""
         self._rests(1)
         try:
@@ -336,7 +336,7 @@ Fault = Callable[[Request, Exception], Response]
 _encode = msgspec.json.Encoder().encode
 
 
-def answer(value: object, status: int = 200, headers: Iterable[Header] = ()) -> Response:
+def json_response(value: object, status: int = 200, headers: Iterable[Header] = ()) -> Response:
     """`value` as JSON."""
     return Response(status, _encode(value), (JSON_TYPE, *headers))
 

@@ -30,7 +30,7 @@ CLIENT_GONE = http.Response(counters.CLIENT_GONE, b"")
 """Nobody reads it."""
 
 
-class Answer(LitestarResponse[bytes]):
+class LitestarAnswer(LitestarResponse[bytes]):
     """An answer of ours on its way through Litestar, which adds nothing to it."""
 
     def __init__(self, request: http.Request, response: http.Response) -> None:
@@ -43,11 +43,11 @@ class Answer(LitestarResponse[bytes]):
         headers = [*self._response.headers, *self._request.notes]
         lines = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
         if isinstance(self._response, http.Streaming):
-            return StreamedAnswer(self._response, lines, wanted=not self._request.is_head)
+            return LitestarStream(self._response, lines, wanted=not self._request.is_head)
         return ASGIResponse(body=self.content, status_code=self.status_code, headers=lines)
 
 
-class StreamedAnswer(ASGIResponse):
+class LitestarStream(ASGIResponse):
     """An answer whose body is made while it is sent."""
 
     _should_set_content_length = False
@@ -70,17 +70,17 @@ def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.
     OPTIONS is answered here: Litestar names the methods of one handler of a path only, and never HEAD.
     """
 
-    def refuse(litestar_request: AnyRequest, failure: Exception) -> Answer:
+    def refuse(litestar_request: AnyRequest, failure: Exception) -> LitestarAnswer:
         request = _ours(litestar_request)
         if isinstance(failure, NotFoundException):
             counters.UNROUTED.add(404)
-            return Answer(request, missing(request, Refused("path.unknown")))
+            return LitestarAnswer(request, missing(request, Refused("path.unknown")))
         if isinstance(failure, MethodNotAllowedException):
             counters.UNROUTED.add(405)
             response = paths.fault(request.method, request.path)(request, Refused("method.unknown"))
             response.headers = [*response.headers, (b"allow", paths.allowed(request.path).encode())]
-            return Answer(request, response)
-        return Answer(request, response_to(request, failure))
+            return LitestarAnswer(request, response)
+        return LitestarAnswer(request, response_to(request, failure))
 
     litestar = Litestar(
         route_handlers=_endpoints(routes, handle),
@@ -152,11 +152,11 @@ def _endpoint(
     pattern: str, method: str, status: int, answer: Callable[[http.Request], Awaitable[http.Response | None]]
 ) -> HTTPRouteHandler:
     @route(pattern.replace("}", ":str}"), http_method=cast("Any", method), status_code=status)
-    async def endpoint(request: AnyRequest) -> Answer:
+    async def endpoint(request: AnyRequest) -> LitestarAnswer:
         ours = _ours(request)
         ours.params = request.path_params
         response = await answer(ours)
-        return Answer(ours, response or CLIENT_GONE)
+        return LitestarAnswer(ours, response or CLIENT_GONE)
 
     return endpoint
 

@@ -10,7 +10,7 @@ from node.sign.proof import proof_of
 from node.sign.request import verify
 from node.sign.signature_base import Origin
 from node.sign.signed import Signed
-from node.sign.verification import Invalid, Unverified
+from node.sign.verification import InvalidSignature, Unverified
 from node.web.http import Request
 
 
@@ -37,7 +37,7 @@ class Signatures:
             origin=self._origin,
             now=time.time(),
         )
-        if isinstance(outcome, Invalid):
+        if isinstance(outcome, InvalidSignature):
             raise Refused("signature.invalid", reason=outcome.message, header=outcome.header)
         if isinstance(outcome, Unverified):
             return None

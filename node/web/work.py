@@ -24,7 +24,7 @@ _MEMORY = 10_000
 """Clients remembered as owing too much, per process; beyond it the store is asked again."""
 
 
-class Work:
+class WorkLimit:
     """The allowance of one kind of work."""
 
     def __init__(self, kind: str, limit: Limit, unit: str, store: WorkStore) -> None:

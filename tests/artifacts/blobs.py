@@ -19,7 +19,7 @@ from node.artifacts.blobs.disk import DiskStore
 from node.artifacts.blobs.disk_app import DiskApp
 from node.artifacts.blobs.interface import Grant
 from node.web.errors import CATALOGUE
-from node.web.http import Message, Receive, Scope, Send
+from node.web.http import ASGIMessage, Receive, Scope, Send
 
 ID = "0199aaaa-0000-7000-8000-00000000002a"
 SECRET = "a secret for tests"
@@ -76,16 +76,16 @@ class Answer(NamedTuple):
 
 
 async def call(
-    app: Any, method: str, path: str, headers: dict[str, str], messages: AsyncIterable[Message]
+    app: Any, method: str, path: str, headers: dict[str, str], messages: AsyncIterable[ASGIMessage]
 ) -> Answer | None:
     """Call an ASGI app with exactly these body messages; None if it hung up without an answer."""
     source = aiter(messages)
-    sent: list[Message] = []
+    sent: list[ASGIMessage] = []
 
-    async def receive() -> Message:
+    async def receive() -> ASGIMessage:
         return await anext(source, {"type": "http.disconnect"})
 
-    async def send(message: Message) -> None:
+    async def send(message: ASGIMessage) -> None:
         sent.append(message)
 
     pairs: Sequence[tuple[bytes, bytes]] = [(name.lower().encode(), value.encode()) for name, value in headers.items()]

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from node.artifacts.blobs.sigv4 import Key, Target, authorize
+from node.artifacts.blobs.sigv4 import Key, SignedRequest, authorize
 from tests.artifacts.blobs import Node, served
 from tests.artifacts.swift import BUCKET, Swift, running
 
@@ -22,7 +22,7 @@ async def node(tmp_path: Path) -> AsyncGenerator[Node]:
 def swift(tmp_path_factory: pytest.TempPathFactory) -> Generator[Swift]:
     with running(tmp_path_factory.mktemp("swift")) as service:
         key = Key(access_key_id=service.AWS_ACCESS_KEY_ID, secret_access_key=service.AWS_SECRET_ACCESS_KEY)
-        bucket = Target("PUT", service.AWS_ENDPOINT_URL, f"/{BUCKET}")
+        bucket = SignedRequest("PUT", service.AWS_ENDPOINT_URL, f"/{BUCKET}")
         made = httpx2.put(bucket.url(), headers=authorize(key, bucket, {}, datetime.now(UTC)))
         assert made.status_code == 200, made.text
         yield service

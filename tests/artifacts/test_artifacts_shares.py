@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from node.artifacts.store import LEAST_RESERVED, ArtifactStore, Verdict
+from node.artifacts.store import LEAST_RESERVED, ArtifactStore, ArtifactVerdict
 from node.config import Limit, Limits
 from node.share.site import SITE_SHARE, site_of
 from node.store import keys
@@ -156,12 +156,15 @@ async def test_what_was_counted_is_given_back_whatever_became_of_it(node: NodeUn
         "number:2001:db8:1::/48": 1,
         "reserved:2001:db8:1::/48": LEAST_RESERVED,
     }
-    for artifact, verdict in ((good, Verdict("available")), (rejected, Verdict("rejected", "It is not."))):
+    for artifact, verdict in (
+        (good, ArtifactVerdict("available")),
+        (rejected, ArtifactVerdict("rejected", "It is not.")),
+    ):
         await complete(node, artifact)
         assert await store.settle(artifact["id"], "1", verdict)
     assert counted - await sums(node) == {"reserved:203.0.113.7": LEAST_RESERVED}, "what is rejected may still come"
     await complete(node, purged)
-    assert await store.settle(purged["id"], "1", Verdict("available"))
+    assert await store.settle(purged["id"], "1", ArtifactVerdict("available"))
     assert await store.withdraw(purged["id"], "by a test")
     for artifact in (left, rejected, good, purged, elsewhere):
         await end(node, artifact)
@@ -198,7 +201,7 @@ async def test_an_artifact_of_an_earlier_version_is_read_completed_and_ended(nod
         await node.store.command("HINCRBY", keys.artifact_bytes(partition), field, len(DATA))
     assert (await read(node, artifact))["status"] == "registered"
     assert (await complete(node, artifact)).json()["status"] == "verifying"
-    assert await ArtifactStore(node.store, 60, 3600).settle(artifact["id"], "1", Verdict("available"))
+    assert await ArtifactStore(node.store, 60, 3600).settle(artifact["id"], "1", ArtifactVerdict("available"))
     assert (await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")).status_code == 307
     await end(node, artifact)
     await end(node, new)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.artifacts.blobs.capability import Download, Expired, Forged, Signer, Upload
+from node.artifacts.blobs.capability import DownloadGrant, Expired, Forged, Signer, Upload
 from node.common.tokens import Tokens
 from tests.artifacts.blobs import SECRET, grant_for
 
@@ -21,7 +21,7 @@ class Clock:
 def test_what_was_granted_is_what_is_read() -> None:
     signer = Signer(SECRET, Clock())
     assert signer.read(signer.upload(grant_for(), 900)) == Upload(grant_for(), 1_900)
-    assert signer.read(signer.download(grant_for(), "naïve.csv", 300)) == Download(grant_for(), "naïve.csv", 1_300)
+    assert signer.read(signer.download(grant_for(), "naïve.csv", 300)) == DownloadGrant(grant_for(), "naïve.csv", 1_300)
 
 
 def test_a_capability_ends_at_its_second() -> None:

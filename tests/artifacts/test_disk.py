@@ -15,7 +15,7 @@ from node.artifacts.blobs.disk import DiskStore
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
 from node.artifacts.blobs.upload import part_of
 from node.web.errors import CATALOGUE
-from node.web.http import Message
+from node.web.http import ASGIMessage
 from tests.artifacts.blobs import BIG, DATA, ID, SECRET, Node, assert_refused, call, grant_for, served, until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -113,7 +113,7 @@ def files_no_larger_than(size: int) -> Generator[None]:
 
 
 async def test_a_disk_without_room_is_told_before_the_bytes_are_read(node: Node) -> None:
-    async def unread() -> AsyncIterator[Message]:
+    async def unread() -> AsyncIterator[ASGIMessage]:
         raise AssertionError("the body was read")
         yield {}
 
@@ -127,7 +127,7 @@ async def test_a_disk_without_room_is_told_before_the_bytes_are_read(node: Node)
 async def test_a_disk_that_fills_up_half_way_leaves_nothing(node: Node) -> None:
     half = len(BIG) // 2
 
-    async def filling() -> AsyncIterator[Message]:
+    async def filling() -> AsyncIterator[ASGIMessage]:
         yield {"type": "http.request", "body": BIG[:half], "more_body": True}
         with files_no_larger_than(half):
             yield {"type": "http.request", "body": BIG[half:], "more_body": False}
@@ -172,7 +172,7 @@ async def test_a_client_that_goes_away_leaves_nothing(node: Node) -> None:
     await until(lambda: node.files() == [])
 
 
-async def body(*chunks: bytes) -> AsyncIterator[Message]:
+async def body(*chunks: bytes) -> AsyncIterator[ASGIMessage]:
     for chunk in chunks:
         yield {"type": "http.request", "body": chunk, "more_body": True}
     yield {"type": "http.request", "body": b"", "more_body": False}
@@ -187,7 +187,7 @@ async def test_more_bytes_than_announced_are_never_stored(node: Node) -> None:
 async def test_of_two_uploads_at_once_one_is_told_to_wait(node: Node) -> None:
     started, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow() -> AsyncIterator[Message]:
+    async def slow() -> AsyncIterator[ASGIMessage]:
         started.set()
         await go_on.wait()
         yield {"type": "http.request", "body": DATA, "more_body": False}
@@ -206,7 +206,7 @@ async def test_of_two_uploads_at_once_one_is_told_to_wait(node: Node) -> None:
 async def test_a_cancelled_request_leaves_nothing_and_lets_go_of_the_id(node: Node) -> None:
     started = asyncio.Event()
 
-    async def endless() -> AsyncIterator[Message]:
+    async def endless() -> AsyncIterator[ASGIMessage]:
         while True:
             started.set()
             yield {"type": "http.request", "body": b"x", "more_body": True}
@@ -233,7 +233,7 @@ async def test_a_deleted_artifact_is_gone_and_its_url_takes_no_second_upload(nod
 
 
 async def test_an_artifact_deleted_while_it_is_uploaded_does_not_come_back(node: Node) -> None:
-    async def deleted_half_way() -> AsyncIterator[Message]:
+    async def deleted_half_way() -> AsyncIterator[ASGIMessage]:
         yield {"type": "http.request", "body": DATA[:5], "more_body": True}
         await node.store.delete(ID)
         yield {"type": "http.request", "body": DATA[5:], "more_body": False}

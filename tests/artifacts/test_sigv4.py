@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from node.artifacts.blobs.sigv4 import Key, Target, authorize, presign
+from node.artifacts.blobs.sigv4 import Key, SignedRequest, authorize, presign
 
 KEY = Key(access_key_id="AKIAIOSFODNN7EXAMPLE", secret_access_key="wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 NOW = datetime(2013, 5, 24, tzinfo=UTC)
@@ -10,7 +10,7 @@ ORIGIN = "https://examplebucket.s3.amazonaws.com"
 
 
 def test_a_presigned_url_is_the_one_of_the_documentation() -> None:
-    url = presign(KEY, Target("GET", ORIGIN, "/test.txt"), headers={}, query={}, expires=86400, now=NOW)
+    url = presign(KEY, SignedRequest("GET", ORIGIN, "/test.txt"), headers={}, query={}, expires=86400, now=NOW)
     assert url == (
         f"{ORIGIN}/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256"
         "&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request"
@@ -20,7 +20,7 @@ def test_a_presigned_url_is_the_one_of_the_documentation() -> None:
 
 
 def test_an_authorization_header_is_the_one_of_the_documentation() -> None:
-    headers = authorize(KEY, Target("GET", ORIGIN, "/test.txt"), {"Range": "bytes=0-9"}, NOW)
+    headers = authorize(KEY, SignedRequest("GET", ORIGIN, "/test.txt"), {"Range": "bytes=0-9"}, NOW)
     assert headers["authorization"] == (
         "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, "
         "SignedHeaders=host;range;x-amz-content-sha256;x-amz-date, "
@@ -30,7 +30,7 @@ def test_an_authorization_header_is_the_one_of_the_documentation() -> None:
 
 def test_a_session_token_is_signed_wherever_it_travels() -> None:
     key = Key(access_key_id="A", secret_access_key="B", session_token="temporary+token")
-    target = Target("GET", ORIGIN, "/test.txt")
+    target = SignedRequest("GET", ORIGIN, "/test.txt")
     assert "&X-Amz-Security-Token=temporary%2Btoken&" in presign(key, target, headers={}, query={}, expires=1, now=NOW)
     headers = authorize(key, target, {}, NOW)
     assert headers["x-amz-security-token"] == "temporary+token"
@@ -38,6 +38,6 @@ def test_a_session_token_is_signed_wherever_it_travels() -> None:
 
 
 def test_the_host_is_signed_without_the_port_that_goes_without_saying() -> None:
-    assert Target("GET", "https://s3.example:443", "/").host == "s3.example"
-    assert Target("GET", "http://s3.example:80", "/").host == "s3.example"
-    assert Target("GET", "http://s3.example:9000", "/").host == "s3.example:9000"
+    assert SignedRequest("GET", "https://s3.example:443", "/").host == "s3.example"
+    assert SignedRequest("GET", "http://s3.example:80", "/").host == "s3.example"
+    assert SignedRequest("GET", "http://s3.example:9000", "/").host == "s3.example:9000"

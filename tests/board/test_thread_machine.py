@@ -4,14 +4,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
 
-from node.board.model import NewReply, NewThread, PageQuery, ThreadQuery
-from node.board.moderation import Status
+from node.board.model import NewReply, NewThread, ThreadPageQuery, ThreadQuery
+from node.board.moderation import ThreadStatus
 from node.board.service import Board
 from node.board.store import BoardStore
 from node.callbacks.policy import TargetPolicy
 from node.config import Limit, Settings
 from node.sign.signed import Signed
-from node.store.idempotency import Once, once
+from node.store.idempotency import IdempotencyKey, bound_key
 from tests.support.machine import StoreMachine
 from tests.support.node_under_test import SECRET
 
@@ -22,7 +22,7 @@ KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long e
 SIGNERS = st.sampled_from([None, "ann", "bob"])
 BODIES = st.sampled_from(["I can read it for you tomorrow morning.", "Nobody has answered this question yet."])
 REMEMBERED = 300  # s an Idempotency-Key is
-STATUSES: tuple[Status, ...] = ("open", "closed", "hidden")
+STATUSES: tuple[ThreadStatus, ...] = ("open", "closed", "hidden")
 
 
 class Model:
@@ -35,7 +35,7 @@ class Model:
         self.asked = asked
         """The Idempotency-Key under which it was posted."""
         self.began = self.active = now
-        self.status: Status | None = "open"
+        self.status: ThreadStatus | None = "open"
         """None once it is purged."""
         self.replies: list[str] = []
         self.accepted: dict[str, list[int]] = {}
@@ -90,8 +90,8 @@ class ThreadMachine(StoreMachine):
     def wanted(self, title: str) -> NewThread:
         return NewThread(title, "It has forty pages and many tables in it.")
 
-    def asked(self, title: str, key: str | None) -> Once | None:
-        return once("thread", title, key, title.encode())
+    def asked(self, title: str, key: str | None) -> IdempotencyKey | None:
+        return bound_key("thread", title, key, title.encode())
 
     @precondition(lambda self: any(model.asked for model in self._all))
     @rule(model=models)
@@ -108,7 +108,7 @@ class ThreadMachine(StoreMachine):
 
     @rule(model=models, client=CLIENTS, body=BODIES, key=KEYS, signer=SIGNERS)
     def reply(self, model: Model, client: str, body: str, key: str | None, signer: str | None) -> None:
-        wanted = once(f"reply:{model.id}", client, key, body.encode())
+        wanted = bound_key(f"reply:{model.id}", client, key, body.encode())
         step = self._board.reply(model.id, client, LIMIT, NewReply(body), self.signed(signer), wanted)
         answer = self.attempt(lambda: step, None if model.shown else "thread.unknown")
         if answer is None:
@@ -142,7 +142,7 @@ class ThreadMachine(StoreMachine):
             model.status = "closed"
 
     @rule(model=models, status=st.sampled_from(["closed", "hidden"]))
-    def moderate(self, model: Model, status: Status) -> None:
+    def moderate(self, model: Model, status: ThreadStatus) -> None:
         """By the operator; a hidden thread stays so."""
         assert status != "open"
         self.attempt(
@@ -185,7 +185,7 @@ class ThreadMachine(StoreMachine):
             assert total == len(expected)
             times = [expected[thread.id] for thread in found]
             assert times == sorted(times, reverse=True)
-        page = self.run_step(self._board.page(PageQuery()))
+        page = self.run_step(self._board.page(ThreadPageQuery()))
         assert {thread.id for thread in page.threads} == {model.id for model in self._all if model.status == "open"}
 
 

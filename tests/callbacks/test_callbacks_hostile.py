@@ -13,7 +13,7 @@ from node.callbacks.breaker import Breaker
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue, DeadLetter
 from node.callbacks.resolve import SystemResolver
-from node.callbacks.sender import Deadlines, Sender
+from node.callbacks.sender import AttemptTimeouts, Sender
 from node.callbacks.service import Callbacks, Deliverer
 from node.config import Schedule, Settings
 from node.sign.node_key import NodeKey, webhook_key
@@ -81,7 +81,7 @@ async def delivering(settings: Settings) -> AsyncGenerator[Deliverer]:
     stop, policy, resolver = asyncio.Event(), policy_of(settings), SystemResolver()
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
     queue = CallbackQueue(store, unpack)
-    deadlines = Deadlines(total=0.3)
+    deadlines = AttemptTimeouts(total=0.3)
     sender = Sender(webhook_key(settings), policy, resolver, public_url=settings.public_url, deadlines=deadlines)
     deliverer = Deliverer(queue, sender, Breaker(store, settings.limits.callback), policy, Schedule((0.1, 0.1)))
     consumer = Consumer(store, "hooks", Callbacks(queue, settings.public_url).handle)

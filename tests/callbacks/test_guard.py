@@ -4,7 +4,7 @@ import httpcore2
 import pytest
 
 from node.callbacks.guard import MAX_DIALS, MAX_READ, Guard
-from node.callbacks.sender import Deadlines
+from node.callbacks.sender import AttemptTimeouts
 from node.callbacks.target import Policy, TargetRefused
 from tests.callbacks.network import Dialler, FakeResolver, never, receiver, repeats, says
 
@@ -89,7 +89,7 @@ async def test_the_two_addresses_that_are_tried_are_of_both_families_if_there_ar
 
 
 def test_a_look_up_and_both_dials_leave_time_for_an_answer():
-    deadlines = Deadlines()
+    deadlines = AttemptTimeouts()
     assert deadlines.resolve + MAX_DIALS * deadlines.connect < deadlines.total
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from node.callbacks.lookup import MOST_ADDRESSES, Found, Lookup, NotLookedUp, NotResolved
+from node.callbacks.lookup import MOST_ADDRESSES, Lookup, LookupResult, NotLookedUp, NotResolved
 from tests.callbacks.dns_server import FAILS, SILENT, DnsServer
 
 V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
@@ -25,7 +25,7 @@ async def test_a_name_has_the_addresses_of_both_families_and_the_least_of_their_
 async def test_aliases_are_followed_and_their_times_count_too(tmp_path: Path) -> None:
     aliases = {"agent.example": ["5 CNAME a.host.example"], "a.host.example": ["60 CNAME b.host.example"]}
     async with DnsServer(aliases | {"b.host.example": [f"300 A {V4}"]}) as server:
-        assert await server.lookup(tmp_path)("agent.example") == Found([ip_address(V4)], 5)
+        assert await server.lookup(tmp_path)("agent.example") == LookupResult([ip_address(V4)], 5)
 
 
 async def test_a_name_that_does_not_exist_or_has_no_address_is_not_resolved(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from node.callbacks.partition_schedule import Agenda
+from node.callbacks.partition_schedule import PartitionSchedule
 from node.store import keys
 
 EVERYWHERE = list(range(keys.PARTITIONS))
@@ -10,13 +10,13 @@ FOREVER = 1000.0
 
 
 async def test_the_first_look_goes_everywhere_and_the_next_one_nowhere() -> None:
-    agenda = Agenda(FOREVER)
+    agenda = PartitionSchedule(FOREVER)
     assert agenda.due() == EVERYWHERE
     assert agenda.due() == []
 
 
 async def test_what_is_expected_ends_the_wait_when_it_is_due() -> None:
-    agenda, stop = Agenda(FOREVER), asyncio.Event()
+    agenda, stop = PartitionSchedule(FOREVER), asyncio.Event()
     agenda.due()
     agenda.expect(7, 0.02)
     agenda.expect(7, 500)
@@ -27,7 +27,7 @@ async def test_what_is_expected_ends_the_wait_when_it_is_due() -> None:
 
 
 async def test_something_sooner_ends_a_wait_that_has_begun() -> None:
-    agenda, stop = Agenda(FOREVER), asyncio.Event()
+    agenda, stop = PartitionSchedule(FOREVER), asyncio.Event()
     agenda.due()
     waiting = asyncio.create_task(agenda.wait(stop))
     await asyncio.sleep(0)
@@ -38,7 +38,7 @@ async def test_something_sooner_ends_a_wait_that_has_begun() -> None:
 
 
 async def test_what_comes_up_during_a_look_is_looked_at_next() -> None:
-    agenda, stop = Agenda(FOREVER), asyncio.Event()
+    agenda, stop = PartitionSchedule(FOREVER), asyncio.Event()
     assert agenda.due() == EVERYWHERE
     agenda.expect(5)
     async with asyncio.timeout(20):
@@ -47,7 +47,7 @@ async def test_what_comes_up_during_a_look_is_looked_at_next() -> None:
 
 
 async def test_a_stop_ends_the_wait() -> None:
-    agenda, stop = Agenda(FOREVER), asyncio.Event()
+    agenda, stop = PartitionSchedule(FOREVER), asyncio.Event()
     agenda.due()
     stop.set()
     async with asyncio.timeout(20):
@@ -55,7 +55,7 @@ async def test_a_stop_ends_the_wait() -> None:
 
 
 async def test_everything_is_looked_at_again_after_the_longest_time() -> None:
-    agenda, stop = Agenda(0.01), asyncio.Event()
+    agenda, stop = PartitionSchedule(0.01), asyncio.Event()
     agenda.due()
     async with asyncio.timeout(20):
         while agenda.due() != EVERYWHERE:

@@ -19,15 +19,15 @@ from node.callbacks.guard import MAX_READ
 from node.callbacks.lookup import NotLookedUp
 from node.callbacks.resolve import Resolver
 from node.callbacks.sender import (
-    Deadlines,
+    AttemptResult,
+    AttemptTimeouts,
     Delivered,
-    Failed,
-    Gone,
     Later,
-    Outcome,
-    Refused,
+    ReceiverGone,
+    Rejected,
     Retry,
     Sender,
+    TargetForbidden,
     Throttled,
     Unreachable,
     delay,
@@ -41,8 +41,8 @@ KEY = NodeKey.generate()
 PRIVATE = Policy.of("http://127.0.0.1:1", allow_private=True)
 POLICY = Policy.of("https://node.example")
 ENVELOPE = Envelope.of("evt_1", "board.reply", 1767225605_000, {"thread_id": "t"}, host="127.0.0.1")
-SHORT = Deadlines(resolve=0.5, connect=0.5, total=1.0)
-LONG = Deadlines()
+SHORT = AttemptTimeouts(resolve=0.5, connect=0.5, total=1.0)
+LONG = AttemptTimeouts()
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
@@ -51,7 +51,7 @@ def sender(
     dialler: Dialler,
     resolver: Resolver | None = None,
     *,
-    deadlines: Deadlines = LONG,
+    deadlines: AttemptTimeouts = LONG,
     tls: ssl.SSLContext | None = None,
 ) -> Sender:
     return Sender(
@@ -65,7 +65,7 @@ def sender(
     )
 
 
-async def outcome_of(answer: Answer, deadlines: Deadlines) -> Outcome:
+async def outcome_of(answer: Answer, deadlines: AttemptTimeouts) -> AttemptResult:
     """What comes of one attempt; that it was one, and left nothing open, is checked for all."""
     async with receiver(answer) as server:
         dialler = Dialler()
@@ -99,21 +99,21 @@ def answers(status: str, *headers: str, body: bytes = b"") -> Answer:
     return says("\r\n".join(lines).encode() + body)
 
 
-ANSWERS: dict[str, tuple[Answer, Outcome]] = {
+ANSWERS: dict[str, tuple[Answer, AttemptResult]] = {
     "200": (answers("200 OK", body=b"thanks"), Delivered(200)),
     "204": (answers("204 No Content"), Delivered(204)),
     "299": (answers("299 Fine"), Delivered(299)),
     "200 of HTTP/1.0 until the end": (says(b"HTTP/1.0 200 OK\r\n\r\nthanks"), Delivered(200)),
     "200 after 103": (says(b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK + b"Content-Length: 0\r\n\r\n"), Delivered(200)),
-    "410": (answers("410 Gone"), Gone()),
-    "301": (answers("301 Moved", "Location: https://agent.example/"), Failed("answered 301", 301)),
+    "410": (answers("410 ReceiverGone"), ReceiverGone()),
+    "301": (answers("301 Moved", "Location: https://agent.example/"), Rejected("answered 301", 301)),
     "307 to the metadata service": (
         answers("307 Temporary Redirect", "Location: http://169.254.169.254/latest/"),
-        Failed("answered 307", 307),
+        Rejected("answered 307", 307),
     ),
-    "304": (answers("304 Not Modified"), Failed("answered 304", 304)),
-    "400": (answers("400 Bad Request"), Failed("answered 400", 400)),
-    "404": (answers("404 Not Found"), Failed("answered 404", 404)),
+    "304": (answers("304 Not Modified"), Rejected("answered 304", 304)),
+    "400": (answers("400 Bad Request"), Rejected("answered 400", 400)),
+    "404": (answers("404 Not Found"), Rejected("answered 404", 404)),
     "429": (answers("429 Too Many Requests", "Retry-After: 120"), Throttled("answered 429", 120.0)),
     "503 with no sensible time": (answers("503 Busy", "Retry-After: soon"), Retry("answered 503")),
     "503 with an age": (answers("503 Busy", "Retry-After: 999999999999"), Retry("answered 503", 86400.0)),
@@ -123,13 +123,13 @@ ANSWERS: dict[str, tuple[Answer, Outcome]] = {
 
 
 @pytest.mark.parametrize(("answer", "outcome"), ANSWERS.values(), ids=ANSWERS)
-async def test_the_status_decides_and_nothing_is_followed(answer: Answer, outcome: Outcome):
+async def test_the_status_decides_and_nothing_is_followed(answer: Answer, outcome: AttemptResult):
     assert await outcome_of(answer, LONG) == outcome
 
 
 BOMB = gzip.compress(bytes(64 * 1024 * 1024))
 
-HOSTILE: dict[str, tuple[Answer, type[Outcome]]] = {
+HOSTILE: dict[str, tuple[Answer, type[AttemptResult]]] = {
     "an endless body": (repeats(OK + b"\r\n", b"x" * 65536), Delivered),
     "an endless chunked body": (
         repeats(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1000\r\n" + b"x" * 4096 + b"\r\n"),
@@ -157,7 +157,7 @@ HOSTILE: dict[str, tuple[Answer, type[Outcome]]] = {
 
 
 @pytest.mark.parametrize(("answer", "kind"), HOSTILE.values(), ids=HOSTILE)
-async def test_a_hostile_receiver_costs_one_dial_and_little_time(answer: Answer, kind: type[Outcome]):
+async def test_a_hostile_receiver_costs_one_dial_and_little_time(answer: Answer, kind: type[AttemptResult]):
     assert isinstance(await outcome_of(answer, SHORT), kind)
 
 
@@ -166,7 +166,7 @@ async def test_a_name_whose_address_is_not_public_is_refused_undialled():
     target = parse("https://agent.example/hook", POLICY)
     resolver = FakeResolver(agent_example="93.184.216.34>127.0.0.1")
     await resolver("agent.example")
-    assert isinstance(await sender(POLICY, dialler, resolver).send(target, ENVELOPE), Refused)
+    assert isinstance(await sender(POLICY, dialler, resolver).send(target, ENVELOPE), TargetForbidden)
     assert dialler.dials == []
 
 
@@ -209,7 +209,7 @@ def certificate(directory: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLCont
 
 @pytest.mark.parametrize(("name", "kind"), [("agent.example", Delivered), ("other.example", Retry)])
 async def test_tls_holds_the_certificate_against_the_name_though_a_number_is_dialled(
-    tmp_path: Path, name: str, kind: type[Outcome]
+    tmp_path: Path, name: str, kind: type[AttemptResult]
 ):
     tls, trusting = certificate(tmp_path, name)
     async with receiver(says(OK + b"Content-Length: 0\r\n\r\n"), tls) as server:

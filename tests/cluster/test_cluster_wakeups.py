@@ -21,7 +21,7 @@ CHANNELS = [f"thread:{tag(partition)}:1" for partition in range(PARTITIONS)]
 @pytest_asyncio.fixture
 async def listeners(store: Store) -> AsyncIterator[dict[str, Listener]]:
     with ExitStack() as stack:
-        yield {channel: stack.enter_context(await store.news.listen(channel)) for channel in CHANNELS}
+        yield {channel: stack.enter_context(await store.wakeups.listen(channel)) for channel in CHANNELS}
 
 
 async def heard(store: Store, listeners: dict[str, Listener]) -> None:
@@ -60,7 +60,7 @@ async def test_listeners_follow_a_slot_that_moves_and_are_told_to_look(
 async def test_listeners_follow_a_failover(mortal_cluster: Cluster, open_store: Opener) -> None:
     store = await open_store(mortal_cluster.url, timeout=TIMEOUT)
     with ExitStack() as stack:
-        listeners = {channel: stack.enter_context(await store.news.listen(channel)) for channel in CHANNELS}
+        listeners = {channel: stack.enter_context(await store.wakeups.listen(channel)) for channel in CHANNELS}
         mortal_cluster.servers[1].kill()
         for channel, listener in listeners.items():
             if 5461 <= slot_of(channel) <= 10921:

@@ -13,7 +13,7 @@ from referencing.jsonschema import DRAFT4
 from node.a2a.service import ListQuery
 from node.config import Limit, Limits
 from node.describe.openapi import codes_of, document
-from node.tasks.model import PageQuery
+from node.tasks.model import TaskPageQuery
 from node.web.errors import CATALOGUE
 from node.web.json_schema import Schemas, openapi_30
 from node.web.route import Route
@@ -217,7 +217,7 @@ def test_a_shared_path_tells_the_parameters_of_both_its_readers() -> None:
     assert set(queries["/api/v1/tasks/{id}"]) == {"wait", "status", "historyLength"}
     listing = queries["/api/v1/tasks"]
     read_by_a2a = set(ListQuery.__struct_encode_fields__) - {"lastUpdatedAfter"}  # an alias of an old client's
-    assert set(listing) == set(PageQuery.__struct_fields__) | read_by_a2a
+    assert set(listing) == set(TaskPageQuery.__struct_fields__) | read_by_a2a
     assert {"offered", "TASK_STATE_COMPLETED"} <= set(listing["status"]["enum"])
     assert [name for name, schema in listing.items() if "default" in schema] == ["limit", "offset"]
 

@@ -16,7 +16,7 @@ import pytest
 
 from node.artifacts.store import ArtifactStore
 from node.retention.rules import retention_of
-from node.store import Arg, Reply, keys
+from node.store import Arg, RedisReply, keys
 from node.store.scripts import Script, all_scripts
 from node.store.wire import Store
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -44,13 +44,13 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         tags = {name[name.index("{") : name.index("}") + 1] for name in names}
         assert len(tags) == 1, f"{script.name}: {names}"
 
-    async def checked(self: Store, script: Script, names: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
+    async def checked(self: Store, script: Script, names: Sequence[str], args: Sequence[Arg] = ()) -> RedisReply:
         check(script, names)
         return await run(self, script, names, args)
 
     async def each_checked(
         self: Store, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]
-    ) -> list[Reply]:
+    ) -> list[RedisReply]:
         steps = list(many)
         for names, _ in steps:
             check(script, names)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from node.store import StoreUnavailable, connect
-from node.tasks.model import Cancellation, Completion, Holding, NewClaim, NewTask, PageQuery
+from node.tasks.model import Cancellation, Completion, Holding, NewClaim, NewTask, TaskPageQuery
 from tests.support.servers import Cluster, RedisServer
 from tests.tasks.calls import tasks_on, told
 
@@ -25,7 +25,7 @@ async def test_reading_goes_on_when_redis_is_out_of_memory(tmp_path: Path) -> No
             with pytest.raises(StoreUnavailable):
                 await refused
         assert (await tasks.get(task.id)).status == "offered"
-        assert [found.id for found in (await tasks.page(PageQuery())).tasks] == [task.id]
+        assert [found.id for found in (await tasks.page(TaskPageQuery())).tasks] == [task.id]
         assert await tasks.sweep() == 0
         await store.close()
 
@@ -46,6 +46,6 @@ async def test_every_step_stays_in_one_slot(tmp_path: Path) -> None:
             await tasks.cancel(other.id, Cancellation(other.publisher_token), None)
             assert len(await told(store, task.id)) == 5
         assert await tasks.sweep() == 0
-        assert (await tasks.page(PageQuery("completed"))).total == CONTRACTS
-        assert (await tasks.page(PageQuery("canceled"))).total == CONTRACTS
+        assert (await tasks.page(TaskPageQuery("completed"))).total == CONTRACTS
+        assert (await tasks.page(TaskPageQuery("canceled"))).total == CONTRACTS
         await store.close()

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import httpx2
 
-from node.web.http import Message
+from node.web.http import ASGIMessage
 from tests.mcp.calls import request
 from tests.support.node_under_test import NodeUnderTest
 
@@ -93,13 +93,13 @@ class EventStream:
         assert kind == "message"
         return data
 
-    async def _receive(self) -> Message:
+    async def _receive(self) -> ASGIMessage:
         if not self._started.is_set():
             return {"type": "http.request", "body": b"", "more_body": False}
         await self._left.wait()
         return {"type": "http.disconnect"}
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: ASGIMessage) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = {name.decode(): value.decode() for name, value in message["headers"]}

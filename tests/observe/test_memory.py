@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from node.config import Limit, Limits
-from node.observe.memory import Watch, memory_of
+from node.observe.memory import MemoryAlarm, memory_of
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, refused_from
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -109,7 +109,7 @@ async def test_new_sessions_and_threads_are_refused_first_and_taken_again(
 
 async def test_the_alarm_does_not_flutter(full_node: NodeUnderTest, small: RedisServer) -> None:
     capacity = Capacity()
-    watch = Watch(full_node.store, full_node.settings, capacity)
+    watch = MemoryAlarm(full_node.store, full_node.settings, capacity)
     for share, stage in (
         (0.78, Alarm.NEVER),
         (0.82, Alarm.FIRST),
@@ -145,7 +145,7 @@ async def test_the_fullest_primary_counts(full_node: NodeUnderTest, monkeypatch:
 
     monkeypatch.setattr(full_node.store, "everywhere", everywhere)
     capacity = Capacity()
-    await Watch(full_node.store, full_node.settings, capacity).look()
+    await MemoryAlarm(full_node.store, full_node.settings, capacity).look()
     assert set(capacity.refused) == set(refused_from(Alarm.FIRST))
 
 
@@ -157,7 +157,7 @@ async def test_totals_of_the_node_are_held(empty_redis: RedisServer) -> None:
         assert (await post(node, "/api/v1/board", THREAD))[0] == 201
         await offered(node)
         capacity = Capacity()
-        await Watch(node.store, settings, capacity).look()
+        await MemoryAlarm(node.store, settings, capacity).look()
         assert capacity.refused == dict.fromkeys(("session", "thread", "task"), "node.full")
         assert not capacity.is_low
 

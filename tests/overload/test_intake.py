@@ -297,7 +297,7 @@ async def test_who_is_held_for_news_or_sends_slowly_is_no_work(door: Door) -> No
     more.put_nowait({"type": "http.request", "body": b"b", "more_body": False})
     assert await body == b"ab"
     assert door.intake.working == 1
-    held = asyncio.ensure_future(request.held(30.0, news.wait()))
+    held = asyncio.ensure_future(request.while_waiting(30.0, news.wait()))
     await eventually(lambda: door.intake.working == 0)
     news.set()
     assert await held

@@ -10,7 +10,7 @@ from node.config import Limit, Limits
 from node.retention.rules import retention_of
 from node.retention.sweep import DAY_MS
 from node.store import keys
-from node.store.cursor import Walk
+from node.store.cursor import TimeCursor
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.tasks.calls import TASKS, act, claimed, offered
 
@@ -232,7 +232,7 @@ async def test_streams_for_the_operator_have_an_end(node: NodeUnderTest) -> None
 async def test_a_walk_meets_every_member_once_though_many_have_one_time(node: NodeUnderTest) -> None:
     for number in range(25):
         await node.store.command("ZADD", keys.OPEN_THREADS, 5 if number < 20 else number, f"t{number:02}")
-    walk = Walk(node.store, keys.OPEN_THREADS)
+    walk = TimeCursor(node.store, keys.OPEN_THREADS)
     met: list[str] = []
     while found := await walk.next(22, 7):
         met += found

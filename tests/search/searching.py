@@ -12,7 +12,7 @@ from node.callbacks.policy import TargetPolicy
 from node.config import Limit, Settings
 from node.run.embedded_redis import find_search
 from node.search.engines.choice import EngineChoice
-from node.search.generations import Generations
+from node.search.generations import IndexVersions
 from node.search.indexing.queue import Queue
 from node.search.model import Hit, Hits, SearchQuery
 from node.search.service import Search
@@ -107,7 +107,7 @@ class SearchableBoard:
 
     async def vectors(self) -> set[tuple[str, str]]:
         """Thread and name of every passage that has a vector in the index in use."""
-        live = await Generations(self.store).live()
+        live = await IndexVersions(self.store).live()
         pattern = f"{keys.vectors_prefix(live.name)}*" if live else "none"
         replies = cast("list[list[bytes]]", await self.documents.everywhere("KEYS", pattern))
         parts = [name.decode().split(":") for names in replies for name in names]
@@ -151,7 +151,7 @@ class SearchableBoard:
         """Return once nothing of a thread is left in the index."""
 
         async def nothing() -> bool:
-            live = await Generations(self.store).live()
+            live = await IndexVersions(self.store).live()
             left = [keys.doc(thread_id), *([keys.passages(live.name, thread_id)] if live else [])]
             return not any([await self.documents.command("EXISTS", key) for key in left])
 

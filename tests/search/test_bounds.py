@@ -15,7 +15,7 @@ from node.search import service as search
 from node.search.effort import SLICE
 from node.search.indexing import documents
 from node.search.model import SearchQuery
-from node.search.ranking import Found, Question
+from node.search.ranking import RankedThreads, SearchRequest
 from node.search.snippets import Excerpt
 from node.store import StoreUnavailable, keys
 from node.text.terms import QueryTerms
@@ -143,10 +143,10 @@ class Watched:
         self._board = board
         monkeypatch.setattr(board.search, "_find", self._find)
 
-    async def _find(self, question: Question, _: object) -> Found:
+    async def _find(self, question: SearchRequest, _: object) -> RankedThreads:
         self.begun.append(question.text)
         await self.go_on.acquire()
-        return Found([], "text")
+        return RankedThreads([], "text")
 
     def search(self, query: str, client: str) -> "asyncio.Task[object]":
         return asyncio.create_task(self._board.search.search(SearchQuery(query), client, self._board.looked.append))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.search.generations import FLAT_BELOW, HNSW_FROM, Generation, Generations, left, reindex
+from node.search.generations import FLAT_BELOW, HNSW_FROM, IndexVersion, IndexVersions, left, reindex
 from node.store import keys
 from node.text.embed import Model
 from tests.search.searching import SearchableBoard, until
@@ -11,13 +11,13 @@ BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I 
 LOAF = "at what time do I prepare the loaf for the oven"
 
 
-async def live(board: SearchableBoard) -> Generation:
-    found = await Generations(board.store).live()
+async def live(board: SearchableBoard) -> IndexVersion:
+    found = await IndexVersions(board.store).live()
     assert found is not None
     return found
 
 
-async def switched(board: SearchableBoard, old: Generation) -> Generation:
+async def switched(board: SearchableBoard, old: IndexVersion) -> IndexVersion:
     """The generation that has taken the place of another."""
 
     async def other() -> bool:
@@ -43,8 +43,8 @@ async def test_another_algorithm_is_built_without_embedding_anew(board: Searchab
 
 async def test_another_model_is_built_beside_the_one_in_use(board: SearchableBoard, loaded_model: Model) -> None:
     thread = await board.post(*BREAD)
-    older = Generation("0123456789ab", "another-model", 3, "flat", 0)
-    generations = Generations(board.store)
+    older = IndexVersion("0123456789ab", "another-model", 3, "flat", 0)
+    generations = IndexVersions(board.store)
     await generations.found(older)
     async with board.worker():
         newer = await switched(board, older)
@@ -77,8 +77,8 @@ async def test_the_old_generation_answers_until_the_new_one_is_whole(
     await board.post(*BREAD)
     async with board.worker():
         await board.settled()
-    generations = Generations(board.store)
-    target = Generation("0123456789ab", "another-model", 3, "flat", 0)
+    generations = IndexVersions(board.store)
+    target = IndexVersion("0123456789ab", "another-model", 3, "flat", 0)
     await generations.begin(target)
     assert not await generations.switch(target), "not filled yet"
     await generations.filled(target)
@@ -104,7 +104,7 @@ async def test_an_old_generation_is_forgotten(
 
         async def forgotten() -> bool:
             await board.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
-            return await Generations(board.store).known() == [after.name]
+            return await IndexVersions(board.store).known() == [after.name]
 
         await until(forgotten, "the old generation is gone")
         assert not await board.documents.command("EXISTS", keys.vector(before.name, thread, "0.0"))
@@ -114,17 +114,17 @@ async def test_an_old_generation_is_forgotten(
 async def test_auto_changes_with_the_size_of_the_board_and_not_to_and_fro(
     board: SearchableBoard, loaded_model: Model
 ) -> None:
-    generations = Generations(board.store)
+    generations = IndexVersions(board.store)
 
-    async def algorithm(threads: int, now: Generation | None) -> str:
+    async def algorithm(threads: int, now: IndexVersion | None) -> str:
         await board.store.command("DEL", keys.OPEN_THREADS)
         for start in range(0, threads, 1000):
             some = (part for n in range(start, min(start + 1000, threads)) for part in (n, f"thread-{n}"))
             await board.store.command("ZADD", keys.OPEN_THREADS, *some)
         return (await generations.wanted("auto", loaded_model, now)).algorithm
 
-    flat = Generation("f", "m", 3, "flat", 0)
-    hnsw = Generation("h", "m", 3, "hnsw", 0)
+    flat = IndexVersion("f", "m", 3, "flat", 0)
+    hnsw = IndexVersion("h", "m", 3, "hnsw", 0)
     assert await algorithm(HNSW_FROM - 1, None) == "flat"
     assert await algorithm(HNSW_FROM - 1, flat) == "flat"
     assert await algorithm(HNSW_FROM - 1, hnsw) == "hnsw"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.search.generations import Generations, reindex
+from node.search.generations import IndexVersions, reindex
 from node.search.passages import LENGTH
 from node.store import keys
 from node.text.embed import Model
@@ -41,7 +41,7 @@ async def test_it_is_swept_built_anew_and_its_old_vectors_are_removed(
     monkeypatch.setattr("node.search.indexing.reconcile.GRACE", 0.0)
     await fill(search_redis.url)
     async with searchable(search_redis.url, max_in_flight=CALLS) as board, board.worker():
-        generations = Generations(board.store)
+        generations = IndexVersions(board.store)
         (old,) = await generations.known()
         await reindex(board.store)
 

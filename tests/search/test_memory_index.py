@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from node.search.engines.bm25 import K1, B, Postings
 from node.search.engines.memory import MemoryIndex, Vectors
-from node.search.ranking import Question
+from node.search.ranking import SearchRequest
 from node.text.terms import marks_of
 
 TERMS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12)
@@ -88,18 +88,18 @@ def test_vectors_that_come_and_go_leave_no_trace(changes: list[tuple[str, list[i
 
 
 def test_an_empty_index_finds_nothing() -> None:
-    assert MemoryIndex().find(Question("anything", 5, 0), vector(1, 0)) == []
+    assert MemoryIndex().find(SearchRequest("anything", 5, 0), vector(1, 0)) == []
 
 
 def test_a_thread_is_found_by_either_and_gone_when_it_is_removed() -> None:
     index = MemoryIndex()
     index.put("a", "bread butter", marks_of(["bread", "butter"]), {"0.0": vector(1, 0)})
     index.put("b", "jam", marks_of(["jam"]), {"0.0": vector(0, 1), "0.1": vector(1, 1)})
-    assert [match.thread_id for match in index.find(Question("bread", 5, 0.9), None)] == ["a"]
-    assert [match.thread_id for match in index.find(Question("zebra", 5, 0.99), vector(0, 1))] == ["b"]
+    assert [match.thread_id for match in index.find(SearchRequest("bread", 5, 0.9), None)] == ["a"]
+    assert [match.thread_id for match in index.find(SearchRequest("zebra", 5, 0.99), vector(0, 1))] == ["b"]
     index.remove("a")
     index.remove("a")
-    assert index.find(Question("bread", 5, 0.9), vector(1, 0)) == []
+    assert index.find(SearchRequest("bread", 5, 0.9), vector(1, 0)) == []
     assert len(index) == 1
 
 
@@ -109,17 +109,17 @@ def test_a_reply_comes_and_goes_by_itself() -> None:
     index.put_reply("a", 1, "jam", {"1.0": vector(0, 1)})
     index.put_reply("a", 2, "jam jam", {"2.0": vector(0, 1)})
     index.put_reply_marks("a", marks_of(["jam"]))
-    (match,) = index.find(Question("jam", 5, 0.9), None)
+    (match,) = index.find(SearchRequest("jam", 5, 0.9), None)
     assert (match.thread_id, match.score, match.reply) == ("a", 1.0, 2)
-    (match,) = index.find(Question("zebra", 5, 0.9), vector(0, 1))
+    (match,) = index.find(SearchRequest("zebra", 5, 0.9), vector(0, 1))
     assert match.passage in {"1.0", "2.0"}
     index.put_reply("a", 2, "", {})
-    (match,) = index.find(Question("jam", 5, 0.9), None)
+    (match,) = index.find(SearchRequest("jam", 5, 0.9), None)
     assert match.reply == 1
     index.put("a", "butter", marks_of(["butter"]), {"0.0": vector(1, 1)})
-    assert [match.reply for match in index.find(Question("jam butter", 5, 0.9), None)] == [1], "the replies stay"
+    assert [match.reply for match in index.find(SearchRequest("jam butter", 5, 0.9), None)] == [1], "the replies stay"
     index.remove("a")
-    assert index.find(Question("jam butter", 5, 0.1), vector(1, 1)) == []
+    assert index.find(SearchRequest("jam butter", 5, 0.1), vector(1, 1)) == []
 
 
 def test_more_passages_than_there_was_room_for() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.search.ranking import Match, Near, Question, meaning_of, ranked
+from node.search.ranking import NearThread, RankedThread, SearchRequest, meaning_of, ranked
 
 SCORES = st.floats(0, 1)
 LISTS = st.lists(st.tuples(st.sampled_from("abcdefgh"), SCORES), unique_by=lambda entry: entry[0])
@@ -12,10 +12,10 @@ LISTS = st.lists(st.tuples(st.sampled_from("abcdefgh"), SCORES), unique_by=lambd
 
 def rank(
     by_meaning: list[tuple[str, float]], by_text: list[tuple[str, float]], threshold: float = 0.7, limit: int = 5
-) -> list[Match]:
-    near = {thread: Near(thread, "0.0", meaning) for thread, meaning in by_meaning}
+) -> list[RankedThread]:
+    near = {thread: NearThread(thread, "0.0", meaning) for thread, meaning in by_meaning}
     return ranked(
-        Question("", limit, threshold), [t for t, _ in by_meaning], [t for t, _ in by_text], near, dict(by_text)
+        SearchRequest("", limit, threshold), [t for t, _ in by_meaning], [t for t, _ in by_text], near, dict(by_text)
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from node.search.engines.memory import MemoryIndex
 from node.search.passages import passages_of
-from node.search.ranking import Match, Question
+from node.search.ranking import RankedThread, SearchRequest
 from node.text.embed import Model
 from node.text.terms import marks_of, terms_of
 from tests.search.relevance import EXACT, NOTHING, PARAPHRASES, QUESTIONS, THREADS, Query
@@ -19,17 +19,17 @@ class Library(NamedTuple):
     threads: MemoryIndex
     model: Model
 
-    def ask(self, query: str, threshold: float = 0.0) -> list[Match]:
+    def ask(self, query: str, threshold: float = 0.0) -> list[RankedThread]:
         (vector,) = self.model.queries([query])
-        return self.threads.find(Question(query, len(THREADS), threshold), vector)
+        return self.threads.find(SearchRequest(query, len(THREADS), threshold), vector)
 
-    def by_text(self, query: str) -> list[Match]:
-        return self.threads.find(Question(query, len(THREADS), 0), None)
+    def by_text(self, query: str) -> list[RankedThread]:
+        return self.threads.find(SearchRequest(query, len(THREADS), 0), None)
 
-    def by_meaning(self, query: str) -> list[Match]:
+    def by_meaning(self, query: str) -> list[RankedThread]:
         """As if no text were compared: the words of a query that no thread has."""
         (vector,) = self.model.queries([query])
-        return self.threads.find(Question("zzz", len(THREADS), 0), vector)
+        return self.threads.find(SearchRequest("zzz", len(THREADS), 0), vector)
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +44,12 @@ def library(loaded_model: Model) -> Library:
     return Library(index, loaded_model)
 
 
-def reciprocal_rank(matches: Sequence[Match], wanted: str) -> float:
+def reciprocal_rank(matches: Sequence[RankedThread], wanted: str) -> float:
     names = [match.thread_id for match in matches[:10]]
     return 1 / (names.index(wanted) + 1) if wanted in names else 0.0
 
 
-def mean_reciprocal_rank(found: Sequence[tuple[Sequence[Match], Query]]) -> float:
+def mean_reciprocal_rank(found: Sequence[tuple[Sequence[RankedThread], Query]]) -> float:
     return sum(reciprocal_rank(matches, query.wanted) for matches, query in found) / len(found)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from node.board.model import NewThread
 from node.search import passages as passage
-from node.search.generations import Generations, reindex
+from node.search.generations import IndexVersions, reindex
 from node.search.worker import SearchWorker
 from node.store import keys
 from node.store.outbox import Event
@@ -115,11 +115,11 @@ async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
         before = await documents(board, thread)
         assert before[0] == set(range(1, 9))
         assert before[1] == {"0.0", "8.0", "7.0", "7.1", "6.0"}, "the newest that fit"
-        old = await Generations(board.store).live()
+        old = await IndexVersions(board.store).live()
         await reindex(board.store)
 
         async def switched() -> bool:
-            return await Generations(board.store).live() != old
+            return await IndexVersions(board.store).live() != old
 
         await until(switched, "another generation is in use")
         await board.emptied()

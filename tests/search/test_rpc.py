@@ -4,22 +4,22 @@ import asyncio
 import time
 from array import array
 
-from node.search.generations import Generation, Generations
-from node.search.ranking import Question
-from node.search.rpc.client import MOST_WAITING, Answer, Vector, Workers, decode_ask, encode
+from node.search.generations import IndexVersion, IndexVersions
+from node.search.ranking import SearchRequest
+from node.search.rpc.client import MOST_WAITING, Vector, WorkerClient, WorkerReply, decode_ask, encode
 from node.store import keys
 from node.store.scripts import script
 from node.text.embed import Model
 from tests.search.searching import SearchableBoard, until
 
-LIVE = Generation("0123456789ab", "a-model", 2, "flat", 0)
+LIVE = IndexVersion("0123456789ab", "a-model", 2, "flat", 0)
 VECTOR = array("f", [0.6, 0.8]).tobytes()
 TAKE = script("search_take")
 
 
 async def alive(board: SearchableBoard, service: str = "vectors") -> None:
     """A worker that says it is there and never answers."""
-    await Generations(board.store).found(LIVE)
+    await IndexVersions(board.store).found(LIVE)
     await board.store.command("SET", keys.search_alive(service), 1, "EX", 60)
 
 
@@ -30,13 +30,13 @@ async def taken(board: SearchableBoard, service: str = "vectors") -> list[bytes]
 
 
 async def test_where_no_worker_is_nobody_waits_for_one(board: SearchableBoard) -> None:
-    assert await Workers(board.store).vector_of("a question") is None
+    assert await WorkerClient(board.store).vector_of("a question") is None
     assert await board.store.command("EXISTS", keys.search_asks("vectors")) == 0
 
 
 async def test_an_answer_goes_to_the_one_who_asked(board: SearchableBoard) -> None:
     await alive(board)
-    one, other = Workers(board.store), Workers(board.store)
+    one, other = WorkerClient(board.store), WorkerClient(board.store)
     asked = [asyncio.create_task(workers.vector_of(f"question {n}")) for n, workers in enumerate((one, one, other))]
     asks: list[bytes] = []
 
@@ -47,7 +47,7 @@ async def test_an_answer_goes_to_the_one_who_asked(board: SearchableBoard) -> No
     await until(all_there, "three questions are asked")
     for raw in reversed(asks):
         ask = decode_ask(raw)
-        answer = Answer(Vector(ask.text, VECTOR))
+        answer = WorkerReply(Vector(ask.text, VECTOR))
         await board.store.command("SPUBLISH", ask.channel, ask.id + encode(answer))
     found = await asyncio.gather(*asked)
     assert [vector and vector.generation for vector in found] == ["question 0", "question 1", "question 2"]
@@ -57,7 +57,7 @@ async def test_an_answer_goes_to_the_one_who_asked(board: SearchableBoard) -> No
 async def test_an_answer_that_does_not_come_is_not_waited_for(board: SearchableBoard, no_patience: None) -> None:
     await alive(board)
     began = time.monotonic()
-    assert await Workers(board.store).vector_of("a question") is None
+    assert await WorkerClient(board.store).vector_of("a question") is None
     assert time.monotonic() - began >= 0.3
 
 
@@ -65,14 +65,14 @@ async def test_a_question_that_nobody_waits_for_any_more_is_not_answered(
     board: SearchableBoard, no_patience: None
 ) -> None:
     await alive(board)
-    assert await Workers(board.store).vector_of("a question") is None
+    assert await WorkerClient(board.store).vector_of("a question") is None
     assert await board.store.command("EXISTS", keys.search_asks("vectors")) == 1
     assert await taken(board) == []
 
 
 async def test_a_flood_of_questions_is_bounded(board: SearchableBoard, no_patience: None) -> None:
     await alive(board)
-    workers = Workers(board.store)
+    workers = WorkerClient(board.store)
     found = await asyncio.gather(*(workers.vector_of(f"question {n}") for n in range(MOST_WAITING + 50)))
     assert set(found) == {None}
     waiting = await board.store.command("LLEN", keys.search_asks("vectors"))
@@ -81,15 +81,15 @@ async def test_a_flood_of_questions_is_bounded(board: SearchableBoard, no_patien
 
 
 async def test_a_cached_vector_needs_no_worker(board: SearchableBoard) -> None:
-    await Generations(board.store).found(LIVE)
+    await IndexVersions(board.store).found(LIVE)
     await board.store.command("SET", keys.query_vector("a question"), b"0123456789ab " + VECTOR, "EX", 60)
-    assert await Workers(board.store).vector_of("  a\nquestion ") == Vector("0123456789ab", VECTOR)
+    assert await WorkerClient(board.store).vector_of("  a\nquestion ") == Vector("0123456789ab", VECTOR)
 
 
 async def test_a_vector_of_another_generation_is_not_used(board: SearchableBoard) -> None:
-    await Generations(board.store).found(LIVE)
+    await IndexVersions(board.store).found(LIVE)
     await board.store.command("SET", keys.query_vector("a question"), b"ba9876543210 " + VECTOR, "EX", 60)
-    assert await Workers(board.store).vector_of("a question") is None
+    assert await WorkerClient(board.store).vector_of("a question") is None
 
 
 async def test_many_searches_at_once_are_all_answered(board: SearchableBoard, loaded_model: Model) -> None:
@@ -119,7 +119,7 @@ async def test_a_question_for_hits_in_memory_is_answered_by_meaning_only_if_its_
     async with board.worker():
         await board.settled()
         if await board.search_by_memory():
-            found = await Workers(board.store).find(Question("sourdough", 5, 0.7))
+            found = await WorkerClient(board.store).find(SearchRequest("sourdough", 5, 0.7))
             assert found is not None
             assert [match.thread_id for match in found.matches] == [thread]
             assert found.mode == "both"

@@ -10,7 +10,7 @@ from node.config import Limit, Settings
 from node.sessions.model import NewLine, NewSession, Owner, PollQuery
 from node.sessions.service import Sessions
 from node.sessions.store import SessionStore
-from node.store.idempotency import once
+from node.store.idempotency import bound_key
 from tests.support.machine import StoreMachine
 from tests.support.node_under_test import SECRET
 
@@ -76,7 +76,7 @@ class SessionMachine(StoreMachine):
     def open(self, ttl: int, key: str | None) -> Model:
         """A new session and its model; asked for again under its key it is the same one."""
         wanted = NewSession(ttl_seconds=ttl, label="notes")
-        asked = once("session", str(len(self._all)), key, str(ttl).encode())
+        asked = bound_key("session", str(len(self._all)), key, str(ttl).encode())
         session, replayed = self.run_step(self._sessions.create(wanted, asked, OWNER))
         assert not replayed
         if asked:
@@ -89,7 +89,7 @@ class SessionMachine(StoreMachine):
 
     @rule(model=models, client=CLIENTS, body=BODIES, key=KEYS)
     def send(self, model: Model, client: str, body: str, key: str | None) -> None:
-        wanted = once(f"line:{model.id}", client, key, body.encode())
+        wanted = bound_key(f"line:{model.id}", client, key, body.encode())
         step = self._sessions.send(model.id, client, LIMIT, NewLine(body), wanted)
         sent = self.attempt(lambda: step, "session.gone" if model.gone(self.now) else None)
         if sent is None:

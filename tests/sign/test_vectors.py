@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from node.sign.request import verify
-from node.sign.signature_base import Message, Origin, signature_base
+from node.sign.signature_base import Origin, SignedMessage, signature_base
 from node.sign.verification import Unverified, Verified
 from tests.sign.signing import KEY, NOW, ORIGIN, PUBLIC, Signed
 
@@ -58,7 +58,7 @@ def test_a_recorded_request_verifies_and_signing_its_base_again_gives_the_same_s
 
 def test_rfc_9421_b_2_6_gives_the_published_signature():
     origin = Origin.parse("https://example.com")
-    message = Message(B_2_6.method, origin, B_2_6.path, B_2_6.query, B_2_6.lines())
+    message = SignedMessage(B_2_6.method, origin, B_2_6.path, B_2_6.query, B_2_6.lines())
     names = ["date", "@method", "@path", "@authority", "content-type", "content-length"]
     base = signature_base(
         [(name, message.component(name)) for name in names],

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from node.store import Store, keys
-from node.store.heartbeats import Presence
+from node.store.heartbeats import Heartbeat
 from node.store.outbox import Consumer, Event
 from tests.store.outbox import GROUP, STREAM, Seen, move, pending, raw, write
 from tests.support.node_under_test import until
@@ -30,7 +30,7 @@ class Worker:
         self.go_on = asyncio.Event()
         self.stop = asyncio.Event()
         consumer = Consumer(store, GROUP, self._handle, name)
-        presence = Presence(store, name, [consumer.inherit])
+        presence = Heartbeat(store, name, [consumer.inherit])
         self._tasks = [asyncio.create_task(consumer.run(self.stop)), asyncio.create_task(presence.run(self.stop))]
 
     async def _handle(self, events: Sequence[Event]) -> None:
@@ -98,7 +98,7 @@ async def test_a_busy_worker_keeps_what_it_has(store: Store, redis_server: Redis
     await write(store, "long")
     await eventually(lambda: busy.seen.entities == {"long"})
     told: list[str] = []
-    watcher = Presence(store, "watcher", [told.append])
+    watcher = Heartbeat(store, "watcher", [told.append])
     began = redis_server.do("ZSCORE", keys.WORKERS, "busy")
 
     async def beaten_for_longer_than_any_silence() -> bool:
@@ -114,7 +114,7 @@ async def test_a_busy_worker_keeps_what_it_has(store: Store, redis_server: Redis
 
 async def test_after_a_pause_of_redis_nobody_is_taken_for_dead(store: Store, redis_server: RedisServer) -> None:
     first_told: list[str] = []
-    first, second = Presence(store, "first", [first_told.append]), Presence(store, "second", [])
+    first, second = Heartbeat(store, "first", [first_told.append]), Heartbeat(store, "second", [])
     for _ in range(2):
         await first.beat()
         await second.beat()
@@ -135,6 +135,6 @@ async def test_the_beat_goes_on_without_memory_and_does_not_outlive_the_workers(
     store: Store, redis_server: RedisServer
 ) -> None:
     redis_server.do("CONFIG", "SET", "maxmemory", 1)
-    await Presence(store, "one", []).beat()
+    await Heartbeat(store, "one", []).beat()
     assert redis_server.do("ZCARD", keys.WORKERS) == 1
     assert 0 < redis_server.do("PTTL", keys.WORKERS) <= 120_000

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from node.store import Store
-from node.store.outbox import Janitor
+from node.store.outbox import OutboxTrimmer
 from tests.store.outbox import GROUP, STREAM, raw, write
 from tests.support.servers import RedisServer
 
@@ -15,7 +15,7 @@ class TestJanitor:
 
     async def lengths(self, store: Store, server: RedisServer, groups: Sequence[str]) -> tuple[int, bytes]:
         """Length of the outbox after tidying, and the id of its oldest event."""
-        await Janitor(store, groups).tidy(STREAM)
+        await OutboxTrimmer(store, groups).tidy(STREAM)
         return server.do("XLEN", STREAM), raw(server, "XRANGE", STREAM, "-", "+", "COUNT", 1)[0][0]
 
     async def acknowledge(self, server: RedisServer, group: str, ids: Sequence[bytes]) -> None:
@@ -51,7 +51,7 @@ class TestJanitor:
         assert await self.lengths(store, redis_server, ["early", "late"]) == (10, ids[0])
 
     async def test_an_outbox_that_does_not_exist_is_not_made(self, store: Store, redis_server: RedisServer) -> None:
-        await Janitor(store, [GROUP]).tidy(STREAM)
+        await OutboxTrimmer(store, [GROUP]).tidy(STREAM)
         assert redis_server.do("EXISTS", STREAM) == 0
 
     async def test_readers_long_silent_are_forgotten_unless_they_hold_something(
@@ -62,10 +62,10 @@ class TestJanitor:
         for reader in ("idle", "holding"):
             redis_server.do("XREADGROUP", "GROUP", GROUP, reader, "COUNT", 1, "STREAMS", STREAM, ">")
         redis_server.do("XACK", STREAM, GROUP, ids[0])
-        await Janitor(store, [GROUP]).tidy(STREAM)
+        await OutboxTrimmer(store, [GROUP]).tidy(STREAM)
         assert names(redis_server) == {b"idle", b"holding"}
         monkeypatch.setattr("node.store.outbox.GONE_MS", -1)
-        await Janitor(store, [GROUP]).tidy(STREAM)
+        await OutboxTrimmer(store, [GROUP]).tidy(STREAM)
         assert names(redis_server) == {b"holding"}
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from node.store import CommandFailed, Reply, Script, Store
+from node.store import CommandFailed, RedisReply, Script, Store
 from node.store.scripts import FOLDER, ScriptError, all_scripts, compile_script
 
 HEADER = """#!lua
@@ -56,7 +56,7 @@ async def test_a_header_may_let_any_number_of_arguments_follow(store: Store) -> 
     assert [await store.run(script, ["c"], list(range(n))) for n in (0, 1, 7)] == [0, 1, 7]
 
 
-async def batch(store: Store, script: Script, *calls: tuple[str, int]) -> Reply:
+async def batch(store: Store, script: Script, *calls: tuple[str, int]) -> RedisReply:
     """What a batch of calls with one key and one argument each answers."""
     await store.everywhere("SCRIPT", "LOAD", script.batch_source)
     return await store.command(*script.batch([([key], [arg]) for key, arg in calls]))

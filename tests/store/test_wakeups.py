@@ -19,13 +19,13 @@ def channels(server: RedisServer) -> list[bytes]:
 
 
 async def test_a_listener_hears_what_a_script_publishes_on_the_channel(store: Store) -> None:
-    with await store.news.listen("thread:{2a}:1") as listener:
+    with await store.wakeups.listen("thread:{2a}:1") as listener:
         await store.run(PUBLISH, ["thread:{2a}:1"], ["reply"])
         assert await listener.next(SOON) == b"reply"
 
 
 async def test_a_listener_hears_messages_in_order_and_only_those_of_its_channel(store: Store) -> None:
-    with await store.news.listen("mine") as listener:
+    with await store.wakeups.listen("mine") as listener:
         for number in range(50):
             await store.command("SPUBLISH", "other", "not for us")
             await store.command("SPUBLISH", "mine", number)
@@ -33,22 +33,22 @@ async def test_a_listener_hears_messages_in_order_and_only_those_of_its_channel(
 
 
 async def test_a_listener_waits_no_longer_than_asked(store: Store) -> None:
-    with await store.news.listen("channel") as listener:
+    with await store.wakeups.listen("channel") as listener:
         assert await listener.next(0.01) is None
         await store.command("SPUBLISH", "channel", "later")
         assert await listener.next(SOON) == b"later"
 
 
 async def test_all_listeners_of_a_channel_share_one_subscription(redis_server: RedisServer, store: Store) -> None:
-    listeners = await asyncio.gather(*(store.news.listen("channel") for _ in range(20)))
+    listeners = await asyncio.gather(*(store.wakeups.listen("channel") for _ in range(20)))
     assert redis_server.do("PUBSUB", "SHARDNUMSUB", "channel") == [b"channel", 1]
     await store.command("SPUBLISH", "channel", "all")
     assert await asyncio.gather(*(listener.next(SOON) for listener in listeners)) == [b"all"] * 20
 
 
 async def test_a_listener_that_left_hears_nothing_and_the_others_go_on(store: Store) -> None:
-    with await store.news.listen("channel") as staying:
-        with await store.news.listen("channel") as leaving:
+    with await store.wakeups.listen("channel") as staying:
+        with await store.wakeups.listen("channel") as leaving:
             pass
         await store.command("SPUBLISH", "channel", "message")
         assert await staying.next(SOON) == b"message"
@@ -60,7 +60,7 @@ async def test_a_channel_without_listeners_is_left_after_a_while_and_can_be_hear
 ) -> None:
     monkeypatch.setattr("node.store.wakeups.UPKEEP", 0.02)
     for _ in range(2):
-        with await store.news.listen("channel") as listener:
+        with await store.wakeups.listen("channel") as listener:
             assert channels(redis_server) == [b"channel"]
             await store.command("SPUBLISH", "channel", "message")
             assert await listener.next(SOON) == b"message"
@@ -69,13 +69,13 @@ async def test_a_channel_without_listeners_is_left_after_a_while_and_can_be_hear
 
 async def test_a_payload_arrives_as_it_was_sent(store: Store) -> None:
     vector = bytes(range(256)) * 6
-    with await store.news.listen("answers") as listener:
+    with await store.wakeups.listen("answers") as listener:
         await store.command("SPUBLISH", "answers", vector)
         assert await listener.next(SOON) == vector
 
 
 async def test_of_a_long_backlog_the_newest_messages_are_kept_and_the_loss_is_told(store: Store) -> None:
-    with await store.news.listen("busy") as listener, await store.news.listen("end") as end:
+    with await store.wakeups.listen("busy") as listener, await store.wakeups.listen("end") as end:
         for number in range(QUEUE + 10):
             await store.command("SPUBLISH", "busy", number)
         await store.command("SPUBLISH", "end", "")
@@ -87,7 +87,7 @@ async def test_of_a_long_backlog_the_newest_messages_are_kept_and_the_loss_is_to
 
 async def test_a_long_backlog_is_one_of_many_bytes_too(store: Store) -> None:
     large = b"x" * (BACKLOG // 4)
-    with await store.news.listen("busy") as listener, await store.news.listen("end") as end:
+    with await store.wakeups.listen("busy") as listener, await store.wakeups.listen("end") as end:
         for number in range(10):
             await store.command("SPUBLISH", "busy", b"%d" % number + large[1:])
         await store.command("SPUBLISH", "end", "")
@@ -110,7 +110,7 @@ async def heard_again(server: RedisServer, listener: Listener) -> None:
 async def test_after_a_restart_listeners_are_told_to_look_and_hear_again(
     redis_server: RedisServer, store: Store
 ) -> None:
-    with await store.news.listen("channel") as listener:
+    with await store.wakeups.listen("channel") as listener:
         redis_server.kill()
         redis_server.start()
         await heard_again(redis_server, listener)
@@ -119,7 +119,7 @@ async def test_after_a_restart_listeners_are_told_to_look_and_hear_again(
 async def test_after_a_broken_connection_listeners_are_told_to_look_and_hear_again(
     redis_server: RedisServer, store: Store
 ) -> None:
-    with await store.news.listen("channel") as listener:
+    with await store.wakeups.listen("channel") as listener:
         redis_server.do("CLIENT", "KILL", "TYPE", "PUBSUB")
         await heard_again(redis_server, listener)
 
@@ -129,7 +129,7 @@ async def test_a_silent_server_is_noticed_and_listening_resumes(
 ) -> None:
     monkeypatch.setattr("node.store.wakeups.UPKEEP", 0.05)
     monkeypatch.setattr("node.store.wakeups.HEARTBEAT", 0.2)
-    with await store.news.listen("channel") as listener:
+    with await store.wakeups.listen("channel") as listener:
         redis_server.pause()
         await eventually(lambda: store.stats.reconnects)
         redis_server.resume()
@@ -141,7 +141,7 @@ async def test_listening_before_redis_exists_works_and_tells_to_look_when_it_doe
 ) -> None:
     server = RedisServer(tmp_path / "redis")
     store = await open_store(server.url, max_in_flight=10, required=False)
-    with await store.news.listen("channel") as listener, server:
+    with await store.wakeups.listen("channel") as listener, server:
         await heard_again(server, listener)
 
 
@@ -152,7 +152,7 @@ async def test_a_listener_that_waits_long_for_its_subscription_is_not_forgotten(
     monkeypatch.setattr("node.store.wakeups.LINGER", 0)
     store = await open_store(redis_server.url)
     redis_server.pause()
-    with await store.news.listen("channel") as listener:
+    with await store.wakeups.listen("channel") as listener:
         redis_server.resume()
         await heard_again(redis_server, listener)
 
@@ -161,14 +161,14 @@ async def test_a_listener_that_gives_up_while_subscribing_leaves_no_trace(
     redis_server: RedisServer, store: Store
 ) -> None:
     redis_server.pause()
-    task = asyncio.create_task(store.news.listen("channel"))
+    task = asyncio.create_task(store.wakeups.listen("channel"))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     redis_server.resume()
-    with await store.news.listen("channel") as listener:
+    with await store.wakeups.listen("channel") as listener:
         await eventually(lambda: channels(redis_server) == [b"channel"])
         await store.command("SPUBLISH", "channel", "message")
         while (message := await listener.next(SOON)) == b"":
@@ -177,7 +177,7 @@ async def test_a_listener_that_gives_up_while_subscribing_leaves_no_trace(
 
 
 async def test_thousands_of_listeners_each_hear_their_own_channel(store: Store) -> None:
-    listeners = await asyncio.gather(*(store.news.listen(f"channel:{n}") for n in range(2000)))
+    listeners = await asyncio.gather(*(store.wakeups.listen(f"channel:{n}") for n in range(2000)))
     await asyncio.gather(*(store.command("SPUBLISH", f"channel:{n}", n) for n in range(2000)))
     heard = await asyncio.gather(*(listener.next(SOON) for listener in listeners))
     assert heard == [str(n).encode() for n in range(2000)]

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from node.store import StoreUnavailable
-from node.store.address import Access, Server, locate
+from node.store.address import Access, ServerAddress, locate
 from tests.store.conftest import Opener
 from tests.support.servers import Proxy, RedisServer
 
@@ -17,13 +17,13 @@ TLS = Path(__file__).parent / "tls"  # a certificate for localhost that signs it
 @pytest.mark.parametrize(
     ("url", "server"),
     [
-        ("redis://host", Server("host", 6379)),
-        ("redis://host:7000/", Server("host", 7000)),
-        ("redis://[::1]:7000", Server("::1", 7000)),
-        ("unix:///run/redis%20one.sock", Server(path="/run/redis one.sock")),
+        ("redis://host", ServerAddress("host", 6379)),
+        ("redis://host:7000/", ServerAddress("host", 7000)),
+        ("redis://[::1]:7000", ServerAddress("::1", 7000)),
+        ("unix:///run/redis%20one.sock", ServerAddress(path="/run/redis one.sock")),
     ],
 )
-def test_a_url_names_one_server(url: str, server: Server) -> None:
+def test_a_url_names_one_server(url: str, server: ServerAddress) -> None:
     location = locate(url)
     assert location.servers == (server,)
     assert not location.cluster
@@ -38,7 +38,7 @@ def test_a_url_carries_user_password_and_database() -> None:
 
 def test_a_cluster_url_names_any_few_members() -> None:
     location = locate("redis+cluster://user:word@one:7000,two:7001,three")
-    assert location.servers == (Server("one", 7000), Server("two", 7001), Server("three", 6379))
+    assert location.servers == (ServerAddress("one", 7000), ServerAddress("two", 7001), ServerAddress("three", 6379))
     assert location.cluster
     assert location.access == Access(user="user", password="word")
 

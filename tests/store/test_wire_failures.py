@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from node.store import CommandFailed, OutcomeUnknown, Reply, Store, StoreUnavailable
+from node.store import CommandFailed, OutcomeUnknown, RedisReply, Store, StoreUnavailable
 from node.store.errors import OutOfMemory
 from tests.store.conftest import TIMEOUT, Opener, step
 from tests.support.servers import Proxy, RedisServer, eventually
@@ -26,7 +26,7 @@ async def noticed(store: Store) -> None:
             await store.command("PING")
 
 
-async def served(store: Store) -> Reply:
+async def served(store: Store) -> RedisReply:
     """The answer to ECHO, as soon as there is one."""
     while True:
         try:

@@ -13,7 +13,7 @@ import fakeredis
 from fakeredis._socket import _base as expiry  # pyright: ignore[reportPrivateUsage]
 from fakeredis.commands_mixins import server_mixin as server
 
-from node.store import Arg, News, Reply, Script, Stats, Store
+from node.store import Arg, RedisReply, Script, Stats, Store, WakeUps
 from node.store.address import Access
 from node.store.connection import Call, Connection
 
@@ -28,25 +28,25 @@ class FakeStore(Store):
         super().__init__(timeout=1.0, max_in_flight=1)
         self.redis: Commands = fakeredis.FakeStrictRedis(version=(7,), protocol=2)
         self.redis.response_callbacks.clear()  # replies as Redis sends them
-        self.news = News(lambda _: None, Access(), 1.0, Stats())
+        self.wakeups = WakeUps(lambda _: None, Access(), 1.0, Stats())
 
-    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> Reply:
+    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> RedisReply:
         script.check(keys, args)
         assert len({key[key.index("{") : key.index("}")] for key in keys}) == 1, f"{script.name}: {keys}"
         source = script.single_source.partition("\n")[2]  # fakeredis does not know the #!lua line
-        return cast("Reply", self.redis.execute_command("EVAL", source, len(keys), *keys, *args))
+        return cast("RedisReply", self.redis.execute_command("EVAL", source, len(keys), *keys, *args))
 
-    async def command(self, *args: Arg, key: Arg | None = None) -> Reply:
-        return cast("Reply", self.redis.execute_command(*args))
+    async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
+        return cast("RedisReply", self.redis.execute_command(*args))
 
-    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[Reply]:
+    async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
         return [await self.command(*args) for args in many]
 
-    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[Reply]:
+    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[RedisReply]:
         return [await self.run(script, keys, args) for keys, args in many]
 
-    async def everywhere(self, *args: Arg) -> list[Reply]:
-        return [cast("Reply", self.redis.execute_command(*args))]
+    async def everywhere(self, *args: Arg) -> list[RedisReply]:
+        return [cast("RedisReply", self.redis.execute_command(*args))]
 
     async def close(self) -> None:
         self.redis.close()
@@ -61,7 +61,7 @@ class FakeStore(Store):
     def _route(self, key: Arg) -> tuple[int, Connection]:
         raise LookupError("a fake has no connection")
 
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> Reply:
+    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         raise outcome
 
 

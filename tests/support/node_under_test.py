@@ -14,7 +14,7 @@ from node.sign.node_key import NodeKey
 from node.store import Store, connect
 from node.web.address import ClientAddress
 from node.web.front import Front
-from node.web.http import Message
+from node.web.http import ASGIMessage
 
 PATIENCE = 20.0  # s until something must have happened, on a busy machine
 SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
@@ -87,7 +87,7 @@ async def running(settings: Settings) -> AsyncGenerator[NodeUnderTest]:
 
     app = Front(compose, ClientAddress(settings.trusted_proxies, settings.forwarded_header))
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    outbox: asyncio.Queue[Message] = asyncio.Queue()
+    outbox: asyncio.Queue[ASGIMessage] = asyncio.Queue()
     life = asyncio.create_task(app({"type": "lifespan"}, inbox.get, outbox.put))
     await inbox.put({"type": "lifespan.startup"})
     started = await outbox.get()

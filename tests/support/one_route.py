@@ -10,7 +10,7 @@ import httpx2
 from node.config import Settings
 from node.web.address import ClientAddress
 from node.web.front import ASGIApp, Front, counted
-from node.web.http import Message, Receive, Scope, Send
+from node.web.http import ASGIMessage, Receive, Scope, Send
 from node.web.origin import Origins
 from node.web.paths import Paths
 from node.web.route import Route
@@ -51,7 +51,7 @@ async def front_of(*hot: Route, others: Sequence[Route] = ()) -> Front:
 
     app = Front(compose, ClientAddress(""))
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    outbox: asyncio.Queue[Message] = asyncio.Queue()
+    outbox: asyncio.Queue[ASGIMessage] = asyncio.Queue()
     await inbox.put({"type": "lifespan.startup"})
     await inbox.put({"type": "lifespan.shutdown"})
     await app({"type": "lifespan"}, inbox.get, outbox.put)

@@ -5,10 +5,11 @@ from random import Random
 
 from node.common.refusal import Refused
 from node.store import OutcomeUnknown, Store, connect
-from node.store.idempotency import once
+from node.store.idempotency import bound_key
 from node.tasks.model import Completion, NewClaim, NewTask
 from node.tasks.service import Tasks
-from node.tasks.store import Outcome, TaskStore
+from node.tasks.steps import StepResult
+from node.tasks.store import TaskStore
 from tests.support.servers import RedisServer
 from tests.tasks.calls import tasks_on
 
@@ -24,7 +25,7 @@ class Lossy(TaskStore):
         self._chance = Random(1)
         self.lost = 0
 
-    async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> Outcome:
+    async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> StepResult:
         outcome = await super().claim(task_id, assignee, request, replay_id)
         if self._chance.random() < LOST:
             self.lost += 1
@@ -36,7 +37,7 @@ async def persist(tasks: Tasks, task_id: str, name: str) -> str | None:
     """The claim_token, or None for who is told that another has won."""
     while True:
         try:
-            wanted = once("claim", name, "one key each", b"")
+            wanted = bound_key("claim", name, "one key each", b"")
             return (await tasks.claim(task_id, NewClaim(name), None, wanted))[0].claim_token
         except OutcomeUnknown:
             continue

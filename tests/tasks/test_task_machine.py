@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
 
-from node.store.idempotency import once
+from node.store.idempotency import bound_key
 from node.tasks.model import (
     STATUSES,
     Cancellation,
@@ -15,9 +15,9 @@ from node.tasks.model import (
     Holding,
     NewClaim,
     NewTask,
-    PageQuery,
-    Status,
     Task,
+    TaskPageQuery,
+    TaskStatus,
     Transition,
 )
 from tests.support.machine import StoreMachine
@@ -30,7 +30,7 @@ KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long e
 OWN = "that of the present claim"
 NO_TOKEN = "1.x.y"
 CONTRACTS = 2  # at most: what may go wrong between two does, and each gets more steps
-NEXT: dict[Status, Status] = {"claimed": "in_progress", "in_progress": "completed"}
+NEXT: dict[TaskStatus, TaskStatus] = {"claimed": "in_progress", "in_progress": "completed"}
 
 
 class Model:
@@ -41,7 +41,7 @@ class Model:
         self.publisher_token = publisher_token
         self.lease = lease
         self.bound = bound
-        self.status: Status = "offered"
+        self.status: TaskStatus = "offered"
         self.assignee: str | None = None
         self.attempt = 0
         self.token: str | None = None
@@ -51,7 +51,7 @@ class Model:
         self.result: bytes | None = None
         self.told = ["offered"]
 
-    def change(self, status: Status, what: str) -> None:
+    def change(self, status: TaskStatus, what: str) -> None:
         self.status = status
         self.told.append(what)
         if status == "offered":
@@ -116,7 +116,7 @@ class TaskMachine(StoreMachine):
         standing = model.status in ("claimed", "in_progress")
         again = standing and key is not None and model.key == (agent, key)
         refusal = None if model.status == "offered" or again else "task.claimed" if standing else "task.state"
-        wanted = once("claim", agent, key, b"")
+        wanted = bound_key("claim", agent, key, b"")
         answer = self.attempt(lambda: self._tasks.claim(model.id, NewClaim(agent), None, wanted), refusal)
         if answer is None:
             return NO_TOKEN
@@ -138,7 +138,9 @@ class TaskMachine(StoreMachine):
         token=st.none() | st.just(OWN) | tokens,
         wanted=st.none() | st.sampled_from(STATUSES),
     )
-    def transition(self, model: Model, actor: str, publisher: bool, token: str | None, wanted: Status | None) -> None:
+    def transition(
+        self, model: Model, actor: str, publisher: bool, token: str | None, wanted: TaskStatus | None
+    ) -> None:
         model.lapse(self.now)
         token = None if token is None else model.meant(token)
         shown = token is not None and token == model.token
@@ -204,7 +206,7 @@ class TaskMachine(StoreMachine):
             model.lapse(self.now)
             self.run_step(self._tasks.project(model.id))
         for status in STATUSES:
-            page = self.run_step(self._tasks.page(PageQuery(status, limit=50)))
+            page = self.run_step(self._tasks.page(TaskPageQuery(status, limit=50)))
             assert {task.id for task in page.tasks} == {model.id for model in self._all if model.status == status}
             assert page.total == len(page.tasks)
 

@@ -12,9 +12,9 @@ from node.text.payload import (
     MOST_SHOWN,
     MOST_VALUES,
     PROSE,
+    displayable,
     may_be_shown,
     payload_is_english,
-    shown_of,
     text_payload_is_english,
 )
 
@@ -124,23 +124,23 @@ def test_more_prose_in_inner_documents_than_fields_exist_is_judged_together() ->
 
 def test_the_strings_that_were_judged_are_shown_in_their_order() -> None:
     value = {"from": "señor müller", "remark": ENGLISH, "steps": ["Open it", {"id": 7, "then": "close it"}], "n": 1}
-    assert shown_of(value) == f"{ENGLISH}\nOpen it\nclose it"
-    assert shown_of(json.dumps(value)) == shown_of(value)
-    assert shown_of({"agent": "a-7", "step one": "open it", "text": ENGLISH}) == f"{ENGLISH}\nopen it"
+    assert displayable(value) == f"{ENGLISH}\nOpen it\nclose it"
+    assert displayable(json.dumps(value)) == displayable(value)
+    assert displayable({"agent": "a-7", "step one": "open it", "text": ENGLISH}) == f"{ENGLISH}\nopen it"
 
 
 def test_no_member_is_shown_that_was_not_looked_at() -> None:
     wide = [ENGLISH if place % 11 == 0 else FOREIGN for place in range(MOST_MEMBERS * 11)]
     assert payload_is_english(wide)
-    assert FOREIGN not in shown_of(wide)
-    assert shown_of([[ENGLISH] * MOST_MEMBERS] * 10).count("\n") == MOST_SHOWN - 1
+    assert FOREIGN not in displayable(wide)
+    assert displayable([[ENGLISH] * MOST_MEMBERS] * 10).count("\n") == MOST_SHOWN - 1
 
 
 def test_labels_are_shown_if_there_is_nothing_else_and_they_are_english() -> None:
-    assert shown_of({"from": "agent-7", "to": "agent-9", "type": "ping"}) == "agent-7\nagent-9\nping"
-    assert shown_of({"name": "Necesito ayuda urgente"}) == ""
-    assert shown_of({"from": "Привет, мой друг"}) == ""
-    assert shown_of({}) == ""
+    assert displayable({"from": "agent-7", "to": "agent-9", "type": "ping"}) == "agent-7\nagent-9\nping"
+    assert displayable({"name": "Necesito ayuda urgente"}) == ""
+    assert displayable({"from": "Привет, мой друг"}) == ""
+    assert displayable({}) == ""
 
 
 def test_a_text_that_is_json_is_shown_as_it_is_only_if_it_would_pass_so() -> None:
@@ -163,4 +163,4 @@ json_values = st.recursive(
 def test_no_payload_makes_it_raise(value: object) -> None:
     assert payload_is_english(value) in (True, False)
     assert text_payload_is_english(json.dumps([value])) == payload_is_english([value])
-    assert isinstance(shown_of(value), str)
+    assert isinstance(displayable(value), str)

@@ -9,13 +9,13 @@ import pytest
 from node.common.refusal import Refused
 from node.web import http
 from node.web.deadline import Deadlines
-from node.web.http import FIRST, Message, Request, receive_all
+from node.web.http import FIRST, ASGIMessage, Request, receive_all
 from tests.support.servers import eventually
 
-GONE: Message = {"type": "http.disconnect"}
+GONE: ASGIMessage = {"type": "http.disconnect"}
 
 
-def piece(body: bytes, *, more: bool = True) -> Message:
+def piece(body: bytes, *, more: bool = True) -> ASGIMessage:
     """A message as Granian sends it: of the last piece, too, it does not know yet that it is the last."""
     return {"type": "http.request", "body": body, "more_body": more}
 
@@ -23,8 +23,10 @@ def piece(body: bytes, *, more: bool = True) -> Message:
 class Client:
     """A request whose body comes in these messages; to ask for one more is an error."""
 
-    def __init__(self, *messages: Message, length: int | None = None, first: "asyncio.Future[Message] | None" = None):
-        self._messages: Sequence[Message] = messages
+    def __init__(
+        self, *messages: ASGIMessage, length: int | None = None, first: "asyncio.Future[ASGIMessage] | None" = None
+    ):
+        self._messages: Sequence[ASGIMessage] = messages
         self.received = 0
         headers = [] if length is None else [(b"content-length", b"%d" % length)]
         self.scope: dict[str, Any] = {"method": "POST", "path": "/", "headers": headers}
@@ -32,15 +34,15 @@ class Client:
             self.scope[FIRST] = first
         self.request = Request(self.scope, self.receive, "", "", Deadlines())
 
-    async def receive(self) -> Message:
+    async def receive(self) -> ASGIMessage:
         message = self._messages[self.received]
         self.received += 1
         return message
 
 
-def asked(message: Message | None = None) -> "asyncio.Future[Message]":
+def asked(message: ASGIMessage | None = None) -> "asyncio.Future[ASGIMessage]":
     """What the server was asked for, and has if `message` is given."""
-    future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[ASGIMessage] = asyncio.get_running_loop().create_future()
     if message is not None:
         future.set_result(message)
     return future
@@ -86,7 +88,7 @@ async def test_what_was_asked_for_and_does_not_come_is_given_up(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("first", [GONE, None])
-async def test_a_client_that_leaves_before_its_end_is_refused(first: Message | None) -> None:
+async def test_a_client_that_leaves_before_its_end_is_refused(first: ASGIMessage | None) -> None:
     client = Client(piece(b"half"), GONE, length=8, first=asked(first) if first else None)
     with pytest.raises(Refused, match=r"body\.incomplete"):
         await client.request.body()
@@ -120,10 +122,10 @@ async def test_a_body_that_nobody_read_is_taken_off_the_connection() -> None:
 
 
 async def test_a_body_that_came_while_its_request_was_held_is_not_waited_for_again() -> None:
-    gone: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    gone: asyncio.Future[ASGIMessage] = asyncio.get_running_loop().create_future()
     messages = [piece(b"half"), piece(b"", more=False)]
 
-    async def receive() -> Message:
+    async def receive() -> ASGIMessage:
         return messages.pop(0) if messages else await gone
 
     request = Request(
@@ -134,7 +136,7 @@ async def test_a_body_that_came_while_its_request_was_held_is_not_waited_for_aga
     async def wait() -> str:
         return await news
 
-    held = asyncio.ensure_future(request.held(30, wait()))
+    held = asyncio.ensure_future(request.while_waiting(30, wait()))
     await eventually(lambda: not messages)
     news.set_result("news")
     assert await held == "news"

@@ -10,7 +10,7 @@ import pytest_asyncio
 from node.config import Limit, Limits
 from node.store import connect
 from node.store.work import WorkStore
-from node.web.work import Work
+from node.web.work import WorkLimit
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 
@@ -98,7 +98,7 @@ async def test_work_that_was_done_while_redis_is_away_is_let_go(tmp_path: Path) 
     with RedisServer(tmp_path / "redis") as server:
         store = await connect(server.url, timeout=0.5, max_in_flight=64, required=True)
         server.kill()
-        work = Work("search_characters", ALLOWED, "characters", WorkStore(store))
+        work = WorkLimit("search_characters", ALLOWED, "characters", WorkStore(store))
         work.charge("203.0.113.7", 100)
         await work.settled()
         await store.close()

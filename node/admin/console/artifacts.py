@@ -3,7 +3,7 @@
 import argparse
 
 from node.admin.commands import Commands
-from node.admin.console.context import Answer, Desk, add, add_dry_run, positive, table
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
 from node.artifacts.model import Manifest
 from node.common.refusal import Refused
 
@@ -20,17 +20,17 @@ def register(commands: Commands) -> None:
     add_dry_run(purge)
 
 
-async def _list(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _list(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     found: list[Manifest] = []
     async for manifest in desk.rooms.artifacts.list():
         found.append(manifest)
         if len(found) == given.limit:
             break
     rows = [_row(each) for each in found]
-    return Answer(data=found, lines=table(HEAD, rows), outcome=f"{len(found)} read")
+    return CommandResult(data=found, lines=table(HEAD, rows), outcome=f"{len(found)} read")
 
 
-async def _purge(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _purge(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     artifacts = desk.rooms.artifacts
     results: list[tuple[str, str, Manifest | None]] = []
     for artifact_id in dict.fromkeys(given.targets):
@@ -45,7 +45,7 @@ async def _purge(desk: Desk, given: argparse.Namespace) -> Answer:
         (artifact_id, outcome, manifest and manifest.status, manifest and manifest.byte_size)
         for artifact_id, outcome, manifest in results
     ]
-    return Answer(
+    return CommandResult(
         data=[{"id": each, "outcome": outcome, "artifact": manifest} for each, outcome, manifest in results],
         lines=table(("ID", "OUTCOME", "STATUS", "BYTES"), rows),
         outcome=f"{'dry run' if given.dry_run else 'purged'}: {purged} of {len(results)}",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from node.admin.backup import BackupError, back_up
 from node.admin.commands import Commands
-from node.admin.console.context import Answer, Desk, add
+from node.admin.console.context import CommandContext, CommandResult, add
 
 
 def register(commands: Commands) -> None:
@@ -14,15 +14,15 @@ def register(commands: Commands) -> None:
     parser.add_argument("directory", type=Path, help="a new directory")
 
 
-async def _backup(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _backup(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     try:
         backup = await back_up(desk.settings, desk.store, given.directory)
     except BackupError as error:
-        return Answer(data={"error": str(error)}, lines=[f"no backup: {error}"], outcome="failed", ok=False)
+        return CommandResult(data={"error": str(error)}, lines=[f"no backup: {error}"], outcome="failed", ok=False)
     redis = sum(file.byte_size for file in backup.redis)
     lines = [f"{given.directory}: {redis:,} bytes of Redis, {backup.blobs} artifacts ({backup.blob_bytes:,} bytes)"]
     if not backup.keys:
         lines.append("RELAY_SECRET and RELAY_SIGNING_KEY are not in it: keep them yourself")
     if backup.blob_url:
         lines.append(f"the bytes of artifacts are at {backup.blob_url}, and not in it")
-    return Answer(data=backup, lines=lines, outcome=f"{redis} bytes")
+    return CommandResult(data=backup, lines=lines, outcome=f"{redis} bytes")

@@ -8,7 +8,7 @@ from typing import cast
 import msgspec
 
 from node.admin.commands import Commands
-from node.admin.console.context import Answer, Desk, add, add_dry_run, positive, table
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
 from node.callbacks.backlog import pending_count
 from node.callbacks.queue import CallbackQueue, DeadLetter
 from node.common.timestamps import timestamp
@@ -46,7 +46,7 @@ def register(commands: Commands) -> None:
         add_dry_run(parser)
 
 
-async def _pending(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _pending(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     due: list[tuple[int, int, str]] = []
     for partition in range(keys.PARTITIONS):
         flat = cast(
@@ -61,7 +61,7 @@ async def _pending(desk: Desk, given: argparse.Namespace) -> Answer:
             found.append(_shown(when, {field.decode(): value.decode() for field, value in fields.items()}))
     rows = [(each.id, each.type, each.due_at, each.attempts, each.url, each.reason) for each in found]
     total = await pending_count(desk.store)
-    return Answer(
+    return CommandResult(
         data={"callbacks": found, "total": total},
         lines=[
             *table(("ID", "TYPE", "DUE", "ATTEMPTS", "URL", "LAST FAILURE"), rows),
@@ -76,17 +76,17 @@ def _shown(when: int, fields: dict[str, str]) -> Pending:
     return Pending(fields["id"], fields["type"], fields["url"], attempts, timestamp(when), fields.get("reason"))
 
 
-async def _dead(desk: Desk, _given: argparse.Namespace) -> Answer:
+async def _dead(desk: CommandContext, _given: argparse.Namespace) -> CommandResult:
     found = await _letters(CallbackQueue(desk.store, unpack))
     rows = [(each.id, each.type, timestamp(each.at), each.attempts, each.url, each.reason) for each in found]
-    return Answer(
+    return CommandResult(
         data=found,
         lines=table(("ID", "TYPE", "HAPPENED", "ATTEMPTS", "URL", "LAST FAILURE"), rows),
         outcome=f"{len(found)} read",
     )
 
 
-async def _redrive(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _redrive(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     queue = CallbackQueue(desk.store, unpack)
 
     async def again(letter: DeadLetter) -> None:
@@ -96,12 +96,12 @@ async def _redrive(desk: Desk, given: argparse.Namespace) -> Answer:
     return await _each(queue, given, "redriven", again)
 
 
-async def _drop(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _drop(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     queue = CallbackQueue(desk.store, unpack)
     return await _each(queue, given, "dropped", queue.bury)
 
 
-async def _each(queue: CallbackQueue, given: argparse.Namespace, done: str, change: Change) -> Answer:
+async def _each(queue: CallbackQueue, given: argparse.Namespace, done: str, change: Change) -> CommandResult:
     found = await _letters(queue)
     wanted = dict.fromkeys(given.targets)
     chosen = [letter for letter in found if given.everything or letter.id in wanted]
@@ -111,7 +111,7 @@ async def _each(queue: CallbackQueue, given: argparse.Namespace, done: str, chan
     unknown = [each for each in wanted if each not in {letter.id for letter in chosen}]
     word = "dry run" if given.dry_run else done
     rows = [(letter.id, word, letter.url) for letter in chosen] + [(each, "unknown", None) for each in unknown]
-    return Answer(
+    return CommandResult(
         data=[{"id": each, "outcome": outcome} for each, outcome, _ in rows],
         lines=table(("ID", "OUTCOME", "URL"), rows),
         outcome=f"{word}: {len(chosen)}",

@@ -4,7 +4,7 @@ import argparse
 
 from node.admin.audit import who
 from node.admin.commands import Commands
-from node.admin.console.context import Answer, Desk, add, add_dry_run, positive, table
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
 from node.common.timestamps import timestamp
 from node.web.blocklist import Block, Blocklist, Network, network_of
 
@@ -25,7 +25,7 @@ def register(commands: Commands) -> None:
     add(group, "clients list", _list, "what is blocked")
 
 
-async def _block(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _block(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     blocklist = Blocklist(desk.store)
     if given.dry_run:
         return _changed(given, "dry run", given.targets)
@@ -35,7 +35,7 @@ async def _block(desk: Desk, given: argparse.Namespace) -> Answer:
     return _changed(given, "blocked", given.targets)
 
 
-async def _unblock(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _unblock(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     blocklist = Blocklist(desk.store)
     listed, _ = await blocklist.read()
     found = [network for network in given.targets if network in listed]
@@ -49,15 +49,15 @@ async def _unblock(desk: Desk, given: argparse.Namespace) -> Answer:
         for other in listed
         if other != network and other.version == network.version and other.supernet_of(network)  # type: ignore[arg-type]
     ]
-    return Answer(data=answer.data, lines=[*answer.lines, *wider], outcome=answer.outcome, ok=answer.ok)
+    return CommandResult(data=answer.data, lines=[*answer.lines, *wider], outcome=answer.outcome, ok=answer.ok)
 
 
-async def _list(desk: Desk, _given: argparse.Namespace) -> Answer:
+async def _list(desk: CommandContext, _given: argparse.Namespace) -> CommandResult:
     blocked, _ = await Blocklist(desk.store).read()
     ordered = sorted(blocked.items(), key=lambda item: (item[0].version, item[0].network_address, item[0].prefixlen))
     rows = [_row(network, block) for network, block in ordered]
     names = ("network", "since", "until", "who", "reason")
-    return Answer(
+    return CommandResult(
         data=[dict(zip(names, row, strict=True)) for row in rows],
         lines=table([name.upper() for name in names], rows),
         outcome=f"{len(rows)} read",
@@ -69,9 +69,9 @@ def _row(network: Network, block: Block) -> tuple[str, str, str | None, str, str
     return str(network), timestamp(block.since), until, block.who, block.reason
 
 
-def _changed(given: argparse.Namespace, word: str, changed: list[Network]) -> Answer:
+def _changed(given: argparse.Namespace, word: str, changed: list[Network]) -> CommandResult:
     rows = [(str(network), word if network in changed else "not blocked") for network in given.targets]
-    return Answer(
+    return CommandResult(
         data=[{"network": network, "outcome": outcome} for network, outcome in rows],
         lines=table(("NETWORK", "OUTCOME"), rows),
         outcome=f"{word}: {len(changed)} of {len(rows)}",

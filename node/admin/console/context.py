@@ -1,7 +1,7 @@
 """What every `relay-node admin` command has: the node's rooms on its Redis, --json, an audit entry, an exit status.
 
-A command is a coroutine from a `Desk` and its arguments to an `Answer`; it prints nothing itself. It works
-on Redis alone: no web process takes part, so it works on a node that does not serve, too.
+A command is a coroutine from a `CommandContext` and its arguments to a `CommandResult`; it prints nothing itself. It
+works on Redis alone: no web process takes part, so it works on a node that does not serve, too.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from node.text.readable import readable
 from node.web.errors import sentence
 
 if TYPE_CHECKING:
-    from node.run.services import Rooms
+    from node.run.services import Services
 
 PATIENCE = 10.0
 """Seconds a Redis call of the operator may take at least; nobody waits for an acknowledgement here."""
@@ -35,18 +35,18 @@ NO_SECRET = "none"  # noqa: S105 - it protects nothing
 WIDEST = 60
 """Characters of a column; the rest is in --json."""
 
-Row = Sequence[object]
+TableRow = Sequence[object]
 
 
-class Desk(NamedTuple):
+class CommandContext(NamedTuple):
     """What a command works with."""
 
     settings: Settings
     store: Store
-    rooms: "Rooms"
+    rooms: "Services"
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a command found or did."""
 
     data: object
@@ -59,7 +59,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Whether all that was asked for was done: the exit status."""
 
 
-Action = Callable[[Desk, argparse.Namespace], Awaitable[Answer]]
+Action = Callable[[CommandContext, argparse.Namespace], Awaitable[CommandResult]]
 
 
 def add(
@@ -87,7 +87,7 @@ def positive(text: str) -> int:
     return number
 
 
-def table(head: Row, rows: Iterable[Row]) -> list[str]:
+def table(head: TableRow, rows: Iterable[TableRow]) -> list[str]:
     """Aligned columns. What others wrote is shown on one line, without control characters."""
     cells = [[_cell(value) for value in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -111,9 +111,11 @@ def _run(title: str, action: Action, audited: bool, settings: Settings, given: a
     return _show(answer, as_json=given.json)
 
 
-async def _answer(title: str, action: Action, audited: bool, settings: Settings, given: argparse.Namespace) -> Answer:
+async def _answer(
+    title: str, action: Action, audited: bool, settings: Settings, given: argparse.Namespace
+) -> CommandResult:
     # These know every room; the supervisor, which is this command too, has no use for them.
-    from node.run.services import Rooms, Stores  # noqa: PLC0415
+    from node.run.services import Services, Stores  # noqa: PLC0415
 
     settings = _located(settings)
     try:
@@ -123,10 +125,10 @@ async def _answer(title: str, action: Action, audited: bool, settings: Settings,
     try:
         if not await stores.main.ready():
             raise StoreUnavailable("no connection")
-        rooms = Rooms(settings, stores)
+        rooms = Services(settings, stores)
         outcome = "failed"
         try:
-            answer = await action(Desk(settings, stores.main, rooms), given)
+            answer = await action(CommandContext(settings, stores.main, rooms), given)
             outcome = answer.outcome
         except Refused as refused:
             outcome = f"refused: {refused.code}"
@@ -140,7 +142,7 @@ async def _answer(title: str, action: Action, audited: bool, settings: Settings,
         await stores.close()
 
 
-def _show(answer: Answer, *, as_json: bool) -> int:
+def _show(answer: CommandResult, *, as_json: bool) -> int:
     try:
         if as_json and answer.data is not None:
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer.data)).decode() + "\n")

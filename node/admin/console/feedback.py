@@ -6,7 +6,7 @@ import sys
 import msgspec
 
 from node.admin.commands import Commands
-from node.admin.console.context import Answer, Desk, add, positive, table
+from node.admin.console.context import CommandContext, CommandResult, add, positive, table
 from node.feedback.model import Report
 
 
@@ -20,7 +20,7 @@ def register(commands: Commands) -> None:
     export.add_argument("--category", help="only of this category")
 
 
-async def _list(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _list(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     found: list[Report] = []
     async for report in desk.rooms.feedback.reports():
         if given.category in (None, report.category):
@@ -28,16 +28,16 @@ async def _list(desk: Desk, given: argparse.Namespace) -> Answer:
         if len(found) == given.limit:
             break
     rows = [(each.received_at, each.category, each.contact_channel, each.text) for each in found]
-    return Answer(
+    return CommandResult(
         data=found, lines=table(("RECEIVED", "CATEGORY", "CONTACT", "TEXT"), rows), outcome=f"{len(found)} read"
     )
 
 
-async def _export(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _export(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     count = 0
     async for report in desk.rooms.feedback.reports():
         if given.category in (None, report.category):
             # As they come: there may be a hundred thousand.
             sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
             count += 1
-    return Answer(data=None, lines=(), outcome=f"{count} exported")
+    return CommandResult(data=None, lines=(), outcome=f"{count} exported")

@@ -10,11 +10,11 @@ import msgspec
 
 from node.admin import audit
 from node.admin.commands import Commands
-from node.admin.console.context import Answer, Desk, add, add_dry_run, positive, table
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
 from node.callbacks.backlog import dead_count, pending_count
 from node.observe.consumer_lag import GroupLag, lags
 from node.observe.memory import memory
-from node.search.generations import Generation, Generations, left, reindex
+from node.search.generations import IndexVersion, IndexVersions, left, reindex
 from node.search.indexing.queue import Queue
 from node.store import Store, keys
 
@@ -25,8 +25,8 @@ SAMPLES = 1000
 class SearchState(msgspec.Struct, frozen=True):
     """The index of the board."""
 
-    live: Generation | None
-    target: Generation | None
+    live: IndexVersion | None
+    target: IndexVersion | None
     """The one that is built to take its place."""
     pending: int
     backlog: int
@@ -34,7 +34,7 @@ class SearchState(msgspec.Struct, frozen=True):
     """Whether a worker embeds queries now."""
 
 
-class Status(msgspec.Struct, frozen=True):
+class StatusReport(msgspec.Struct, frozen=True):
     """The node as its Redis shows it."""
 
     memory_percent: float | None
@@ -63,7 +63,7 @@ def register(commands: Commands) -> None:
     add_dry_run(add(commands, "reindex", _reindex, meaning))
 
 
-async def _status(desk: Desk, _given: argparse.Namespace) -> Answer:
+async def _status(desk: CommandContext, _given: argparse.Namespace) -> CommandResult:
     store = desk.store
     began = time.perf_counter()
     pongs = await store.everywhere("PING")
@@ -73,7 +73,7 @@ async def _status(desk: Desk, _given: argparse.Namespace) -> Answer:
     counts = await gather(*(store.command("ZCARD", listed) for listed in lists.values()))
     filled = await memory(store, desk.settings.redis_maxmemory)
     limited = [primary.share for primary in filled if primary.limit]
-    status = Status(
+    status = StatusReport(
         memory_percent=round(max(limited) * 100, 1) if limited else None,
         memory_mib=sum(primary.used for primary in filled) // 2**20,
         redis_ms=round(took * 1000, 2),
@@ -86,7 +86,7 @@ async def _status(desk: Desk, _given: argparse.Namespace) -> Answer:
         callbacks_dead=await dead_count(store),
         search=await _search(store),
     )
-    return Answer(data=status, lines=_screen(status))
+    return CommandResult(data=status, lines=_screen(status))
 
 
 async def _kinds(store: Store) -> tuple[int, dict[str, int]]:
@@ -102,14 +102,14 @@ async def _kinds(store: Store) -> tuple[int, dict[str, int]]:
 
 
 async def _search(store: Store) -> SearchState:
-    generations = Generations(store)
+    generations = IndexVersions(store)
     live, target = await gather(generations.live(), generations.target())
     pending, backlog = await Queue(store).waiting()
     meaning = await store.command("EXISTS", keys.search_alive("vectors"))
     return SearchState(live, target, pending, backlog, meaning == 1)
 
 
-def _screen(status: Status) -> list[str]:
+def _screen(status: StatusReport) -> list[str]:
     search = status.search
     index = f"{search.live.algorithm}, {search.live.model}" if search.live else "no vectors yet"
     facts = [
@@ -132,23 +132,23 @@ def _fullest(percent: float | None) -> str:
     return "no limit known" if percent is None else f"{percent:g} % of the limit on the fullest"
 
 
-async def _audit(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _audit(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     found = await audit.entries(desk.store, given.limit)
     rows = [(each.at, each.who, each.command, each.outcome, each.target) for each in found]
-    return Answer(data=found, lines=table(("AT", "WHO", "COMMAND", "OUTCOME", "TARGET"), rows))
+    return CommandResult(data=found, lines=table(("AT", "WHO", "COMMAND", "OUTCOME", "TARGET"), rows))
 
 
-async def _reindex(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _reindex(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     threads = await desk.store.command("ZCARD", keys.OPEN_THREADS)
     if given.dry_run:
-        return Answer(
+        return CommandResult(
             data={"asked": False, "threads": threads, "left": await left(desk.store)},
             lines=[f"the workers would index {threads} threads anew; queries use the present index meanwhile"],
             outcome=f"dry run: {threads}",
         )
     await reindex(desk.store)
     remaining = await left(desk.store)
-    return Answer(
+    return CommandResult(
         data={"asked": True, "threads": threads, "left": remaining},
         lines=[f"the workers index {threads} threads anew; `relay-node admin status` shows how far they are"],
         outcome=f"asked for {threads}",

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import msgspec
 
 from node.admin.commands import Commands
-from node.admin.console.context import Answer, Desk, add, add_dry_run, positive, table
-from node.board.moderation import ModeratedThread, Status
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
+from node.board.moderation import ModeratedThread, ThreadStatus
 from node.common.refusal import Refused
 
 HEAD = ("ID", "STATUS", "REPLIES", "CREATED", "AUTHOR", "TITLE")
@@ -27,7 +27,7 @@ def register(commands: Commands) -> None:
     """The group."""
     group = commands.group("threads", "the threads of the board")
     parser = add(group, "threads list", _list, "threads by newest activity")
-    parser.add_argument("--status", choices=get_args(Status), default="open", help="open, closed or hidden")
+    parser.add_argument("--status", choices=get_args(ThreadStatus), default="open", help="open, closed or hidden")
     parser.add_argument("--limit", type=positive, default=20, help="how many")
     parser.add_argument("--offset", type=int, default=0, help="after how many")
     _changing(group, "close", _close, "take no more replies to a thread")
@@ -35,38 +35,42 @@ def register(commands: Commands) -> None:
     _changing(group, "purge", _purge, "remove a thread, its replies and its place in the search, for good")
 
 
-def _changing(group: Commands, name: str, action: Callable[..., Awaitable[Answer]], meaning: str) -> None:
+def _changing(group: Commands, name: str, action: Callable[..., Awaitable[CommandResult]], meaning: str) -> None:
     parser = add(group, f"threads {name}", action, meaning)
     parser.add_argument("targets", metavar="ID", nargs="+", help="id of a thread")
     add_dry_run(parser)
 
 
-async def _list(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _list(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     found, total = await desk.rooms.board.moderation.list(given.status, given.limit, max(0, given.offset))
     rows = [(each.id, each.status, each.reply_count, each.created_at, each.author, each.title) for each in found]
-    return Answer(
+    return CommandResult(
         data={"threads": found, "total": total},
         lines=[*table(HEAD, rows), f"{len(found)} of {total} {given.status} threads"],
     )
 
 
-async def _close(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _close(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     return await _status(desk, given, "closed")
 
 
-async def _hide(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _hide(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     return await _status(desk, given, "hidden")
 
 
-async def _status(desk: Desk, given: argparse.Namespace, status: Literal["closed", "hidden"]) -> Answer:
+async def _status(
+    desk: CommandContext, given: argparse.Namespace, status: Literal["closed", "hidden"]
+) -> CommandResult:
     return await _each(desk, given, status, lambda each: desk.rooms.board.moderation.set_status(each, status))
 
 
-async def _purge(desk: Desk, given: argparse.Namespace) -> Answer:
+async def _purge(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     return await _each(desk, given, "purged", desk.rooms.board.moderation.purge)
 
 
-async def _each(desk: Desk, given: argparse.Namespace, done: str, change: Callable[[str], Awaitable[None]]) -> Answer:
+async def _each(
+    desk: CommandContext, given: argparse.Namespace, done: str, change: Callable[[str], Awaitable[None]]
+) -> CommandResult:
     """Change every thread that there is, and say which there are not."""
     results: list[Moderated] = []
     for thread_id in dict.fromkeys(given.targets):
@@ -83,7 +87,7 @@ async def _each(desk: Desk, given: argparse.Namespace, done: str, change: Callab
         (result.id, result.outcome, result.thread and result.thread.reply_count, result.thread and result.thread.title)
         for result in results
     ]
-    return Answer(
+    return CommandResult(
         data=results,
         lines=table(("ID", "OUTCOME", "REPLIES", "TITLE"), rows),
         outcome=f"{'dry run' if given.dry_run else done}: {changed} of {len(results)}",

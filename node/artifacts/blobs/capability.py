@@ -36,7 +36,7 @@ class Upload(msgspec.Struct, frozen=True, array_like=True, tag="upload"):
     """Unix seconds."""
 
 
-class Download(msgspec.Struct, frozen=True, array_like=True, tag="download"):
+class DownloadGrant(msgspec.Struct, frozen=True, array_like=True, tag="download"):
     """The right to read one blob."""
 
     grant: Grant
@@ -45,7 +45,7 @@ class Download(msgspec.Struct, frozen=True, array_like=True, tag="download"):
     """Unix seconds."""
 
 
-Capability = Upload | Download
+Capability = Upload | DownloadGrant
 
 
 class Signer:
@@ -65,7 +65,7 @@ class Signer:
 
     def download(self, grant: Grant, filename: str | None, seconds: int) -> str:
         """The text that lets its holder read `grant` for `seconds`."""
-        return self._sign(Download(grant, filename, self._ends(seconds)))
+        return self._sign(DownloadGrant(grant, filename, self._ends(seconds)))
 
     def read(self, text: str) -> Capability:
         """What `text` allows. Raises Forged or Expired."""

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from node.artifacts.blobs.capability import Signer
 from node.artifacts.blobs.interface import CHUNK, PROBE, BlobMissing, BlobUnavailable, Grant, Stat, blob_id
-from node.artifacts.blobs.upload import Part, UploadError, gone_mark, lock, part_of
+from node.artifacts.blobs.upload import PartialUpload, UploadError, gone_mark, lock, part_of
 
 PREFIX = "/blobs/"
 """Path under which `disk_app` answers; capabilities follow it."""
@@ -113,9 +113,9 @@ class DiskStore:
         """The bytes, for reading. Blocks. Raises FileNotFoundError."""
         return self.path(artifact_id).open("rb", buffering=0)
 
-    def part(self, grant: Grant) -> Part:
+    def part(self, grant: Grant) -> PartialUpload:
         """The upload of `grant`, not started."""
-        return Part(self.path(grant.id), grant, self._reserve)
+        return PartialUpload(self.path(grant.id), grant, self._reserve)
 
     def _free(self) -> int:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -14,10 +14,10 @@ from typing import BinaryIO
 import msgspec
 import structlog
 
-from node.artifacts.blobs.capability import Capability, Download, Expired, Forged, Upload
+from node.artifacts.blobs.capability import Capability, DownloadGrant, Expired, Forged, Upload
 from node.artifacts.blobs.disk import PREFIX, DiskStore
 from node.artifacts.blobs.interface import CHUNK, Grant, attachment, digest_base64
-from node.artifacts.blobs.upload import Part, UploadError
+from node.artifacts.blobs.upload import PartialUpload, UploadError
 from node.web.errors import ACCEPT_PLAIN, CATALOGUE, HELP
 from node.web.http import PLAIN, Header, Receive, Scope, Send
 
@@ -30,7 +30,7 @@ UPLOAD_SECONDS = 900.0
 SEND_STALL = 30.0
 """Seconds a reader may take none of a download before it is given up."""
 
-_METHODS = {Upload: b"PUT, OPTIONS", Download: b"GET, HEAD, OPTIONS"}
+_METHODS = {Upload: b"PUT, OPTIONS", DownloadGrant: b"GET, HEAD, OPTIONS"}
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 # Anything may fetch or fill a capability URL: who holds it may use it, and no cookie goes along.
@@ -51,7 +51,7 @@ _PREFLIGHT: tuple[Header, ...] = (
 log = structlog.get_logger()
 
 
-class Gone(Exception):
+class ClientGone(Exception):
     """The client went away; nobody is left to answer."""
 
 
@@ -71,13 +71,13 @@ class DiskApp:
             match scope["method"], capability:
                 case "PUT", Upload():
                     await self._put(scope, receive, send, capability.grant)
-                case "GET" | "HEAD", Download():
+                case "GET" | "HEAD", DownloadGrant():
                     await self._get(scope, receive, send, capability)
                 case _:
                     await _refuse(send, "blob.method", [(b"allow", _METHODS[type(capability)])])
         except UploadError as refusal:
             await _refuse(send, refusal.code, [ACCEPT_PLAIN] if refusal.code == "body.encoded" else ())
-        except Gone:
+        except ClientGone:
             return None
         except OSError:
             log.exception("blob store cannot use its disk")
@@ -103,7 +103,7 @@ class DiskApp:
         body = msgspec.json.encode({"id": grant.id, "byte_size": grant.byte_size, "digest_sha256": grant.digest_sha256})
         await _answer(send, 200, body, [(b"content-type", b"application/json"), (b"etag", _etag(grant))])
 
-    async def _fill(self, part: Part, receive: Receive) -> None:
+    async def _fill(self, part: PartialUpload, receive: Receive) -> None:
         ends = monotonic() + UPLOAD_SECONDS
         waiting = bytearray()
         more = True
@@ -114,14 +114,14 @@ class DiskApp:
             except TimeoutError:
                 raise UploadError("blob.stalled") from None
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise ClientGone
             waiting += message.get("body", b"")
             more = message.get("more_body", False)
             if len(waiting) >= CHUNK or (waiting and not more):
                 await asyncio.to_thread(part.write, bytes(waiting))
                 waiting.clear()
 
-    async def _get(self, scope: Scope, receive: Receive, send: Send, capability: Download) -> None:
+    async def _get(self, scope: Scope, receive: Receive, send: Send, capability: DownloadGrant) -> None:
         grant = capability.grant
         asked = {name: value.decode("latin-1") for name, value in scope["headers"]}
         headers: list[Header] = [
@@ -164,13 +164,13 @@ class DiskApp:
             while start < end and not left.done():
                 chunk = await asyncio.to_thread(os.pread, file.fileno(), min(CHUNK, end - start), start)
                 if not chunk:
-                    raise Gone
+                    raise ClientGone
                 start += len(chunk)
                 message = {"type": "http.response.body", "body": chunk, "more_body": start < end}
                 async with asyncio.timeout(self._send_stall):
                     await send(message)
         except OSError as error:  # a reader that takes nothing, or a disk that gives nothing: the length shows it
-            raise Gone from error
+            raise ClientGone from error
         finally:
             left.cancel()
 

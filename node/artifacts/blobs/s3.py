@@ -25,7 +25,7 @@ from node.artifacts.blobs.interface import (
     digest_base64,
     probe_grant,
 )
-from node.artifacts.blobs.sigv4 import Key, Target, authorize, presign
+from node.artifacts.blobs.sigv4 import Key, SignedRequest, authorize, presign
 
 AWS_VARIABLES = (
     "AWS_ACCESS_KEY_ID",
@@ -151,7 +151,7 @@ class S3Store:
         return None
 
     async def check(self) -> None:
-        async with self._request(Target("HEAD", self._bucket.origin, self._bucket.path)) as response:
+        async with self._request(SignedRequest("HEAD", self._bucket.origin, self._bucket.path)) as response:
             if response.status == 404:
                 raise BlobUnavailable(f"there is no bucket at {self._bucket.origin}{self._bucket.path}")
         grant = probe_grant()
@@ -171,8 +171,10 @@ class S3Store:
     async def close(self) -> None:
         await self._pool.aclose()
 
-    def _object(self, method: str, artifact_id: str) -> Target:
-        return Target(method, self._bucket.origin, self._bucket.path + self._bucket.prefix + blob_id(artifact_id))
+    def _object(self, method: str, artifact_id: str) -> SignedRequest:
+        return SignedRequest(
+            method, self._bucket.origin, self._bucket.path + self._bucket.prefix + blob_id(artifact_id)
+        )
 
     async def _upload(self, grant: Grant, content: bytes) -> None:
         """PUT as a client does, to a URL with the same headers signed."""
@@ -188,7 +190,7 @@ class S3Store:
             raise BlobUnavailable(f"the bucket answered PUT with {response.status}")
 
     @asynccontextmanager
-    async def _request(self, target: Target) -> AsyncGenerator[httpcore2.Response]:
+    async def _request(self, target: SignedRequest) -> AsyncGenerator[httpcore2.Response]:
         """The response to a request of the node's own: a success, or 404."""
         headers = list(authorize(self._key, target, {}, self._clock()).items())
         limits = {"timeout": _TIMEOUT}

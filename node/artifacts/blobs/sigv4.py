@@ -26,7 +26,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     region: str = "us-east-1"
 
 
-class Target(msgspec.Struct, frozen=True):
+class SignedRequest(msgspec.Struct, frozen=True):
     """What a request is for: `origin` is scheme and authority, `path` is not yet escaped."""
 
     method: str
@@ -45,7 +45,13 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def presign(
-    key: Key, target: Target, *, headers: Mapping[str, str], query: Mapping[str, str], expires: int, now: datetime
+    key: Key,
+    target: SignedRequest,
+    *,
+    headers: Mapping[str, str],
+    query: Mapping[str, str],
+    expires: int,
+    now: datetime,
 ) -> str:
     """A URL that may be used for `expires` seconds, with exactly these header values (and Host)."""
     stamp, scope = _when(key, now)
@@ -66,7 +72,7 @@ def presign(
     return target.url(f"{pairs}&X-Amz-Signature={signature}")
 
 
-def authorize(key: Key, target: Target, headers: Mapping[str, str], now: datetime) -> dict[str, str]:
+def authorize(key: Key, target: SignedRequest, headers: Mapping[str, str], now: datetime) -> dict[str, str]:
     """`headers` with those that authorize a request without a body."""
     stamp, scope = _when(key, now)
     signed = {"host": target.host, "x-amz-content-sha256": _EMPTY, "x-amz-date": stamp}
@@ -92,7 +98,9 @@ def _when(key: Key, now: datetime) -> tuple[str, str]:
     return f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}/{key.region}/s3/aws4_request"
 
 
-def _signature(key: Key, target: Target, now: datetime, *, headers: Mapping[str, str], query: str, payload: str) -> str:
+def _signature(
+    key: Key, target: SignedRequest, now: datetime, *, headers: Mapping[str, str], query: str, payload: str
+) -> str:
     stamp, scope = _when(key, now)
     lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in sorted(headers))
     request = "\n".join([target.method, escape(target.path, "/"), query, lines, ";".join(sorted(headers)), payload])

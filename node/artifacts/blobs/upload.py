@@ -27,7 +27,7 @@ class UploadError(Exception):
         self.code = code
 
 
-class Part:
+class PartialUpload:
     """One upload being written: `start`, `write` …, then `finish` or `abort`.
 
     The methods exclude each other, so that a cancelled request can abort while a thread still

@@ -121,7 +121,7 @@ def of_store(store: Store, role: str) -> Source:
         yield Reading("relay_store_in_flight", (role,), stats.in_flight)
         yield Reading("relay_store_in_flight_limit", (role,), store.max_in_flight)
         if role == "web":
-            yield Reading("relay_held_requests", (), long_poll.count(store.news))
+            yield Reading("relay_held_requests", (), long_poll.waiting_count(store.wakeups))
 
     return readings
 

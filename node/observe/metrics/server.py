@@ -47,7 +47,7 @@ FOLD_EVERY = 60.0
 JSON = "application/json"
 
 
-class Verdict(msgspec.Struct, omit_defaults=True):
+class ReadinessVerdict(msgspec.Struct, omit_defaults=True):
     """The answer of `/live` and `/ready`; 503 if it is not ok."""
 
     ok: bool
@@ -56,7 +56,7 @@ class Verdict(msgspec.Struct, omit_defaults=True):
     """Alive, by role."""
 
 
-class Answer(msgspec.Struct):
+class PortResponse(msgspec.Struct):
     """What goes out."""
 
     status: int
@@ -64,7 +64,7 @@ class Answer(msgspec.Struct):
     body: bytes
 
 
-ANOTHER_NAME = Answer(
+ANOTHER_NAME = PortResponse(
     HTTPStatus.MISDIRECTED_REQUEST,
     "text/plain",
     b"This port is called by another name; RELAY_ADMIN_NAMES lists more.\n",
@@ -84,19 +84,19 @@ class Instance:
         self._read_at = -SHARED_FOR
         self._shared: list[Reading] = []
 
-    async def answer(self, path: str, accept: str) -> Answer:
+    async def answer(self, path: str, accept: str) -> PortResponse:
         """The answer to a GET."""
         match path:
             case "/metrics":
                 shared = await self._from_store()
                 media_type, body = await asyncio.to_thread(self._page, shared, accept)
-                return Answer(HTTPStatus.OK, media_type, body)
+                return PortResponse(HTTPStatus.OK, media_type, body)
             case "/live":
                 return _judged(self.live())
             case "/ready":
                 return _judged(await self.ready())
             case _:
-                return Answer(HTTPStatus.NOT_FOUND, "text/plain", b"/metrics, /live or /ready\n")
+                return PortResponse(HTTPStatus.NOT_FOUND, "text/plain", b"/metrics, /live or /ready\n")
 
     def is_called(self, host: str | None) -> bool:
         """Whether this port is meant by a Host header.
@@ -109,25 +109,29 @@ class Instance:
         name = host_of("//" + host)
         return bool(name) and ("." not in name or is_address(name) or name in self._names)
 
-    def live(self) -> Verdict:
+    def live(self) -> ReadinessVerdict:
         """Whether processes of every role run, and their event loops turn."""
         counts = self._alive(read(self._folder))
         for role in self._roles:
             if not counts[role]:
-                return Verdict(ok=False, reason=f"no {role} process has been heard of lately", processes=counts)
-        return Verdict(ok=True, processes=counts)
+                return ReadinessVerdict(
+                    ok=False, reason=f"no {role} process has been heard of lately", processes=counts
+                )
+        return ReadinessVerdict(ok=True, processes=counts)
 
-    async def ready(self) -> Verdict:
+    async def ready(self) -> ReadinessVerdict:
         """Whether this instance can do its work now: it runs, Redis answers, and it is not about to stop."""
         if (self._folder / DRAINING).exists():
-            return Verdict(ok=False, reason="draining")
+            return ReadinessVerdict(ok=False, reason="draining")
         verdict = self.live()
         if verdict.ok:
             try:
                 async with asyncio.timeout(STORE_DEADLINE):
                     await self._store.everywhere("PING")
             except (StoreUnavailable, CommandFailed, TimeoutError) as error:
-                return Verdict(ok=False, reason=f"store: {error or 'no answer in time'}", processes=verdict.processes)
+                return ReadinessVerdict(
+                    ok=False, reason=f"store: {error or 'no answer in time'}", processes=verdict.processes
+                )
         return verdict
 
     def upkeep(self) -> None:
@@ -155,9 +159,9 @@ class Instance:
         return dict.fromkeys(self._roles, 0) | alive(snapshots)
 
 
-def _judged(verdict: Verdict) -> Answer:
+def _judged(verdict: ReadinessVerdict) -> PortResponse:
     status = HTTPStatus.OK if verdict.ok else HTTPStatus.SERVICE_UNAVAILABLE
-    return Answer(status, JSON, msgspec.json.encode(verdict) + b"\n")
+    return PortResponse(status, JSON, msgspec.json.encode(verdict) + b"\n")
 
 
 class _Server(ThreadingHTTPServer):

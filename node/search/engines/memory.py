@@ -16,9 +16,9 @@ from node.search.ranking import (
     CANDIDATES,
     REPLY_CANDIDATES,
     Candidate,
-    Match,
-    Near,
-    Question,
+    NearThread,
+    RankedThread,
+    SearchRequest,
     by_text,
     candidates,
     meaning_of,
@@ -80,24 +80,24 @@ class Vectors:
         cosines[self._free] = NOWHERE
         return cosines
 
-    def nearest(self, cosines: NDArray[np.float32], most: int) -> list[Near]:
+    def nearest(self, cosines: NDArray[np.float32], most: int) -> list[NearThread]:
         """The threads of the nearest passages, best first."""
         places: NDArray[Any] = np.arange(len(cosines))
         if len(cosines) > most:
             places = np.argpartition(cosines, len(cosines) - most)[-most:]
         owned = [(owner, float(cosines[place])) for place in places if (owner := self._owners[int(place)])]
-        found: dict[str, Near] = {}
+        found: dict[str, NearThread] = {}
         for (thread_id, passage), cosine in sorted(owned, key=lambda each: each[1], reverse=True):
-            found.setdefault(thread_id, Near(thread_id, passage, meaning_of(cosine)))
+            found.setdefault(thread_id, NearThread(thread_id, passage, meaning_of(cosine)))
         return sorted(found.values(), key=lambda near: (near.meaning, near.thread_id), reverse=True)
 
-    def of(self, cosines: NDArray[np.float32], threads: Iterable[str]) -> Iterable[Near]:
+    def of(self, cosines: NDArray[np.float32], threads: Iterable[str]) -> Iterable[NearThread]:
         """How near these threads are, for those that have vectors."""
         for thread_id in threads:
             rows = self._rows.get(thread_id)
             if rows:
                 cosine, passage = max((float(cosines[row]), name) for name, row in rows.items())
-                yield Near(thread_id, passage, meaning_of(cosine))
+                yield NearThread(thread_id, passage, meaning_of(cosine))
 
     def _place(self, dimension: int) -> int:
         """A row for one more vector."""
@@ -161,14 +161,14 @@ class MemoryIndex:
             self._replies.remove(f"{thread_id}:{seq}")
         self._vectors.remove(thread_id)
 
-    def find(self, question: Question, vector: bytes | None) -> list[Match]:
+    def find(self, question: SearchRequest, vector: bytes | None) -> list[RankedThread]:
         """The threads that reach the threshold, by text alone if there is no vector."""
         asked = QueryTerms(question.text)
         text = by_text(
             [_candidate(*found) for found in self._threads.best(asked.terms, CANDIDATES)],
             [_candidate(*found) for found in self._replies.best(asked.terms, REPLY_CANDIDATES)],
         )
-        near: dict[str, Near] = {}
+        near: dict[str, NearThread] = {}
         by_meaning: list[str] = []
         if vector is not None:
             cosines = self._vectors.cosines(vector)

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from node.search.generations import Generation
-from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, Near, meaning_of
-from node.store import CommandFailed, Reply, Store, keys
+from node.search.generations import IndexVersion
+from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, NearThread, meaning_of
+from node.store import CommandFailed, RedisReply, Store, keys
 from node.store.decoding import fields_of
 
 TERMS = "relay-terms-1"
@@ -46,7 +46,7 @@ class QueryEngine:
         for name, prefix in ((TERMS, keys.DOCS), (REPLY_TERMS, keys.REPLY_DOCS)):
             await self._create(name, "ON", "HASH", "PREFIX", 1, prefix, "STOPWORDS", 0, *_BARE, *schema)
 
-    async def ensure_vectors(self, generation: Generation) -> None:
+    async def ensure_vectors(self, generation: IndexVersion) -> None:
         """Make the index of a generation's vectors, unless it is there. Raises StoreUnavailable."""
         options = ("TYPE", "FLOAT32", "DIM", generation.dimension, "DISTANCE_METRIC", "COSINE")
         options += _VECTOR_OPTIONS[generation.algorithm]
@@ -76,11 +76,11 @@ class QueryEngine:
         marks = {_post(key)[0]: fields_of(fields).get(b"marks", b"") for key, _, fields in own}
         return [_candidate(*row) for row in own], [_candidate(*row) for row in replies], marks
 
-    async def by_meaning(self, generation: str, vector: bytes) -> list[Near]:
+    async def by_meaning(self, generation: str, vector: bytes) -> list[NearThread]:
         """Threads nearest to a vector, best first. Raises StoreUnavailable, CommandFailed without the index."""
         return await self._nearest(generation, "*", vector, CANDIDATES)
 
-    async def meanings(self, generation: str, vector: bytes, threads: Iterable[str]) -> list[Near]:
+    async def meanings(self, generation: str, vector: bytes, threads: Iterable[str]) -> list[NearThread]:
         """How near these threads are. Raises StoreUnavailable, CommandFailed without the index."""
         tags = "|".join(thread.replace("-", "\\-") for thread in threads)
         return await self._nearest(generation, f"(@thread:{{{tags}}})", vector, PASSAGES) if tags else []
@@ -89,17 +89,17 @@ class QueryEngine:
         scored = ("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", PATIENCE_MS, "LIMIT", 0, most)
         return await self._search(index, f"@terms:({'|'.join(terms)})", *scored, *content, width=width)
 
-    async def _nearest(self, generation: str, among: str, vector: bytes, most: int) -> list[Near]:
+    async def _nearest(self, generation: str, among: str, vector: bytes, most: int) -> list[NearThread]:
         rows = await self._search(
             _vectors(generation),
             f"{among}=>[KNN {most} @vector $vector AS distance]",
             *("PARAMS", 2, "vector", vector, "SORTBY", "distance", "LIMIT", 0, most, "RETURN", 1, "distance"),
             width=2,
         )
-        nearest: dict[str, Near] = {}
+        nearest: dict[str, NearThread] = {}
         for key, fields in rows:
             *_, thread, passage = key.decode().split(":")
-            near = Near(thread, passage, meaning_of(1 - float(fields_of(fields)[b"distance"])))
+            near = NearThread(thread, passage, meaning_of(1 - float(fields_of(fields)[b"distance"])))
             known = nearest.get(thread)
             if known is None or near.meaning > known.meaning:
                 nearest[thread] = near
@@ -108,7 +108,7 @@ class QueryEngine:
     async def _search(self, index: str, query: str, *options: Any, width: int) -> list[Any]:
         """The rows found: `width` values each, the key first."""
         answer = await self._documents.command("FT.SEARCH", index, query, *options, "DIALECT", 2)
-        _total, *flat = cast("list[Reply]", answer)
+        _total, *flat = cast("list[RedisReply]", answer)
         return list(zip(*(flat[part::width] for part in range(width)), strict=True))
 
     async def _create(self, index: str, *definition: Any) -> None:
@@ -131,7 +131,7 @@ class QueryEngine:
                 raise
 
     async def _count(self, index: str) -> int:
-        facts = cast("list[Reply]", await self._documents.command("FT.INFO", index))
+        facts = cast("list[RedisReply]", await self._documents.command("FT.INFO", index))
         return int(float(cast("bytes", facts[facts.index(b"num_docs") + 1])))
 
 

@@ -12,10 +12,10 @@ from itertools import islice
 from typing import cast
 
 from node.search.engines.choice import EngineChoice
-from node.search.generations import Generation
+from node.search.generations import IndexVersion
 from node.search.passages import MOST
 from node.search.threads import EVERY, OWN, REPLIES, Place, Post
-from node.store import Arg, Reply, Store, keys
+from node.store import Arg, RedisReply, Store, keys
 from node.store.bulk import bulk, bulk_runs
 from node.store.scripts import script
 from node.text.terms import MARK, marks_of, terms_of
@@ -42,7 +42,7 @@ CHANGES = 10_000
 """Entries kept in the stream of changes; an index in memory that is further behind loads everything anew."""
 
 
-class Index:
+class Documents:
     """Writes documents. `documents` is the Redis that is searched, `store` the one with the threads."""
 
     def __init__(self, store: Store, documents: Store, engine: EngineChoice) -> None:
@@ -55,7 +55,7 @@ class Index:
         text = f"{title}\n{body}"
         await self._engine.query_engine()
         await self._documents.run(PUT, *_own_step(thread_id, text[:NOTED], whole=len(text) <= NOTED))
-        await self.tell([Place(thread_id, OWN)])
+        await self.publish_changes([Place(thread_id, OWN)])
 
     async def put(self, posts: Sequence[Post], *, forced: bool = False) -> None:
         """Have posts found by their text; the same again changes nothing unless `forced`. Raises StoreUnavailable."""
@@ -77,7 +77,7 @@ class Index:
             if cast("list[int]", answer)[1] > REPLIES
         }
         dropped = [place for thread in many for place in await self._drop_oldest(thread)]
-        await self.tell([*(Place(post.thread_id, post.seq) for post in posts), *dropped])
+        await self.publish_changes([*(Place(post.thread_id, post.seq) for post in posts), *dropped])
 
     async def start_anew(self, thread_id: str) -> None:
         """Forget what all replies of a thread say together, before each is `put` again. Raises StoreUnavailable."""
@@ -90,7 +90,7 @@ class Index:
         await self._documents.command("UNLINK", keys.reply_marks(thread_id))
         for generation in generations:
             await self.remove_all_vectors(generation, [thread_id])
-        await self.tell([Place(thread_id, EVERY)])
+        await self.publish_changes([Place(thread_id, EVERY)])
 
     async def passages(self, generation: str, thread_ids: Sequence[str]) -> list[set[str]]:
         """The passages of each of the threads that have a vector. Raises StoreUnavailable."""
@@ -123,7 +123,7 @@ class Index:
         key = keys.vector(generation, thread_id, passage)
         return cast("bytes | None", await self._documents.command("HGET", key, "vector"))
 
-    async def put_vectors(self, generation: Generation, vectors: Mapping[str, Mapping[str, bytes]]) -> None:
+    async def put_vectors(self, generation: IndexVersion, vectors: Mapping[str, Mapping[str, bytes]]) -> None:
         """Add vectors of passages, by thread and name. Raises StoreUnavailable."""
         # The names first: what is written is always named, so it can be removed whatever happens.
         names = [("SADD", keys.passages(generation.name, thread), *named) for thread, named in vectors.items() if named]
@@ -156,14 +156,14 @@ class Index:
     async def lacking(self, thread_ids: Sequence[str], generation: str | None) -> list[str]:
         """The threads that have no document, or no vectors in that generation. Raises StoreUnavailable."""
         docs = await bulk(self._documents, [("EXISTS", keys.doc(thread)) for thread in thread_ids])
-        vectors: Sequence[Reply] = docs
+        vectors: Sequence[RedisReply] = docs
         if generation:
             vectors = await bulk(
                 self._documents, [("EXISTS", keys.passages(generation, thread)) for thread in thread_ids]
             )
         return [thread for thread, *held in zip(thread_ids, docs, vectors, strict=True) if not all(held)]
 
-    async def tell(self, places: Sequence[Place]) -> None:
+    async def publish_changes(self, places: Sequence[Place]) -> None:
         """Tell indexes in memory of changes; a query engine sees them by itself. Raises StoreUnavailable."""
         if not places or await self._engine.query_engine():
             return

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import structlog
 
-from node.search.generations import Generation, Generations, kind_of
-from node.search.indexing.documents import Index
+from node.search.generations import IndexVersion, IndexVersions, kind_of
+from node.search.indexing.documents import Documents
 from node.search.indexing.queue import Leased, Queue
 from node.search.passages import LENGTH, MOST, Passage, kept, passages_of, place_of
 from node.search.threads import EVERY, OWN, Place, Post, open_ones, read_posts, read_thread
@@ -33,7 +33,7 @@ LOOK = 5.0
 """Seconds between looks at the queue without news of it."""
 
 
-class Work:
+class IndexingStep:
     """What is to be done for one thread in one round."""
 
     def __init__(self, thread_id: str) -> None:
@@ -65,20 +65,22 @@ class Work:
         """How many vectors will have to be made, at most."""
         return min(MOST, len(self.passages))
 
-    def joined(self, other: "Work") -> "Work":
+    def joined(self, other: "IndexingStep") -> "IndexingStep":
         """Both in one; the whole of the thread includes all else."""
         if self.whole or other.whole:
             return self if self.whole else other
-        both = Work(self.thread_id)
+        both = IndexingStep(self.thread_id)
         both.passages = self.passages | other.passages
         both.changed = self.changed | other.changed
         return both
 
 
-class Indexing:
+class Indexer:
     """One worker's part in it."""
 
-    def __init__(self, store: Store, index: Index, generations: Generations, queue: Queue, embedder: Embedder) -> None:
+    def __init__(
+        self, store: Store, index: Documents, generations: IndexVersions, queue: Queue, embedder: Embedder
+    ) -> None:
         self._store = store
         self._index = index
         self._generations = generations
@@ -106,7 +108,7 @@ class Indexing:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Make vectors until `stop` is set. What is under way then is for another worker."""
-        with await self._store.news.listen(keys.SEARCH_PENDING) as listener:
+        with await self._store.wakeups.listen(keys.SEARCH_PENDING) as listener:
             while not stop.is_set():
                 worked = None
                 try:
@@ -141,7 +143,7 @@ class Indexing:
         self._leased = None
         return True
 
-    async def _ours(self) -> list[Generation]:
+    async def _ours(self) -> list[IndexVersion]:
         """The generations that this worker's model can make vectors for, the one in use first."""
         model = self._embedder.model
         if model is None:
@@ -152,13 +154,13 @@ class Indexing:
     async def _nobody_embeds(self) -> bool:
         return self.text_only and not await self._store.command("EXISTS", keys.search_alive("vectors"))
 
-    async def _begun(self, places: Sequence[Place]) -> tuple[int, list[Work]]:
+    async def _begun(self, places: Sequence[Place]) -> tuple[int, list[IndexingStep]]:
         """As many of the places, from the first, as one round has time for, and what is to be done for them."""
         posts, _ = await read_posts(self._store, [place for place in places if place.seq != EVERY])
         single = {Place(post.thread_id, post.seq): post for post in posts}
-        works: dict[str, Work] = {}
+        works: dict[str, IndexingStep] = {}
         for number, place in enumerate(places):
-            work = Work(place.thread_id)
+            work = IndexingStep(place.thread_id)
             if place.seq == EVERY:
                 work.add_whole(await self._put_anew(place.thread_id))
             elif place in single:
@@ -179,7 +181,7 @@ class Indexing:
         await self._index.put(posts, forced=True)
         return posts
 
-    async def _embed(self, generation: Generation, other: Generation, works: Sequence[Work]) -> None:
+    async def _embed(self, generation: IndexVersion, other: IndexVersion, works: Sequence[IndexingStep]) -> None:
         """Add the vectors that a generation lacks, and remove those that it should not have."""
         had = await self._index.passages(generation.name, [work.thread_id for work in works])
         lacking: list[tuple[str, Passage]] = []
@@ -203,25 +205,25 @@ class Indexing:
             vectors[thread][passage.name] = vector
         await self._index.put_vectors(generation, vectors)
 
-    async def _newer(self, work: Work) -> set[str]:
+    async def _newer(self, work: IndexingStep) -> set[str]:
         """Names of the passages of replies that came later. What does not fit beside them need not be embedded, so that
         of many replies that wait only those are that stay."""
         replies = work.changed - {OWN}
         return await self._index.newer(work.thread_id, min(replies)) if replies else set()
 
-    async def _known(self, generation: Generation, other: Generation, thread_id: str, passage: str) -> bytes | None:
+    async def _known(self, generation: IndexVersion, other: IndexVersion, thread_id: str, passage: str) -> bytes | None:
         """The vector of a passage in another generation of the same model, unless all is to be made anew."""
         if other.name == generation.name or other.epoch != generation.epoch:
             return None
         return await self._index.vector(other.name, thread_id, passage)
 
-    async def _settle(self, works: Sequence[Work]) -> None:
+    async def _settle(self, works: Sequence[IndexingStep]) -> None:
         """Undo what was made for threads that are no longer open, and tell of the rest."""
         opened = await open_ones(self._store, [work.thread_id for work in works])
         for work in works:
             if work.thread_id not in opened:
                 await self._index.remove(work.thread_id, await self._generations.known())
-        await self._index.tell(
+        await self._index.publish_changes(
             [Place(work.thread_id, seq) for work in works if work.thread_id in opened for seq in work.changed]
         )
 

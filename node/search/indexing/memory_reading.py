@@ -8,9 +8,9 @@ from node.search.engines.memory import MemoryIndex
 from node.search.indexing.documents import marks_of_replies
 from node.search.passages import place_of
 from node.search.threads import EVERY, OWN
-from node.store import Arg, Reply, keys
+from node.store import Arg, RedisReply, keys
 
-Read = tuple[tuple[Arg, ...], Callable[[Reply], None]]
+Read = tuple[tuple[Arg, ...], Callable[[RedisReply], None]]
 """A command, and what takes its answer."""
 
 
@@ -66,22 +66,22 @@ class Loaded:
             index.put_reply(thread, seq, self.reply_terms.get(seq, b"").decode(), self._vectors.get(seq, {}))
         index.put_reply_marks(thread, self.reply_marks)
 
-    def _take_names(self, reply: Reply) -> None:
+    def _take_names(self, reply: RedisReply) -> None:
         self._names = sorted(name.decode() for name in cast("Sequence[bytes]", reply))
 
-    def _take_reply_marks(self, reply: Reply) -> None:
+    def _take_reply_marks(self, reply: RedisReply) -> None:
         self.reply_marks = cast("bytes", reply)
 
-    def _take_own(self, reply: Reply) -> None:
+    def _take_own(self, reply: RedisReply) -> None:
         terms, marks = cast("list[bytes | None]", reply)
         self.terms, self.marks = terms or b"", marks or b""
 
-    def _take_numbers(self, reply: Reply) -> None:
+    def _take_numbers(self, reply: RedisReply) -> None:
         self.replies = {int(number) for number in cast("Sequence[bytes]", reply)}
 
-    def _take_terms(self, seq: int, reply: Reply) -> None:
+    def _take_terms(self, seq: int, reply: RedisReply) -> None:
         self.reply_terms[seq] = cast("bytes | None", reply) or b""
 
-    def _take_vector(self, seq: int, name: str, reply: Reply) -> None:
+    def _take_vector(self, seq: int, name: str, reply: RedisReply) -> None:
         if reply:
             self._vectors.setdefault(seq, {})[name] = cast("bytes", reply)

@@ -13,9 +13,9 @@ import structlog
 
 from node.search.engines.choice import EngineChoice
 from node.search.engines.memory import MemoryIndex
-from node.search.generations import Generations
+from node.search.generations import IndexVersions
 from node.search.indexing.memory_reading import Loaded
-from node.search.ranking import Match, Question
+from node.search.ranking import RankedThread, SearchRequest
 from node.search.threads import EVERY, Place
 from node.search.worker_loop import unless, until_news
 from node.store import Store, StoreUnavailable, keys
@@ -39,14 +39,14 @@ Change = tuple[tuple[int, int], bytes, Place]
 """The number of an entry in the stream, its id, and what changed."""
 
 
-class Memory:
+class MemoryReplica:
     """One worker's index."""
 
     def __init__(self, store: Store, documents: Store, choice: EngineChoice) -> None:
         self._store = store
         self._documents = documents
         self._choice = choice
-        self._generations = Generations(store)
+        self._generations = IndexVersions(store)
         self._thread = ThreadPoolExecutor(1, "search")
         self._turn = asyncio.Lock()
         self._index: MemoryIndex | None = None
@@ -66,7 +66,7 @@ class Memory:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Have an index as long as there is no query engine, until `stop` is set."""
-        with await self._store.news.listen(keys.SEARCH_CHANGES) as listener:
+        with await self._store.wakeups.listen(keys.SEARCH_CHANGES) as listener:
             while not stop.is_set():
                 try:
                     if await self._choice.query_engine():
@@ -78,7 +78,7 @@ class Memory:
                 await until_news(listener, LOOK, stop)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def find(self, question: Question, vector: bytes | None) -> list[Match]:
+    async def find(self, question: SearchRequest, vector: bytes | None) -> list[RankedThread]:
         """The matches, with every change that Redis had when the question came. Raises StoreUnavailable."""
         await self.follow()
         index = self._index

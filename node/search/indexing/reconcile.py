@@ -15,8 +15,8 @@ import structlog
 
 from node.search.engines.choice import EngineChoice
 from node.search.engines.redisearch import QueryEngine
-from node.search.generations import Generation, Generations, kind_of
-from node.search.indexing.documents import Index
+from node.search.generations import IndexVersion, IndexVersions, kind_of
+from node.search.indexing.documents import Documents
 from node.search.indexing.queue import Queue
 from node.search.worker_loop import unless, until_news
 from node.store import CommandFailed, Store, StoreUnavailable, keys
@@ -37,7 +37,7 @@ CHUNK = 500
 """Threads looked at together."""
 
 
-class Upkeep:
+class Reconciler:
     """One worker's part in it; more of them come to the same."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Upkeep:
         store: Store,
         documents: Store,
         choice: EngineChoice,
-        index: Index,
+        index: Documents,
         queue: Queue,
         embedder: Embedder,
         algorithm: Literal["auto", "flat", "hnsw"],
@@ -57,16 +57,16 @@ class Upkeep:
         self._embedder = embedder
         self._algorithm: Literal["auto", "flat", "hnsw"] = algorithm
         self._choice = choice
-        self._generations = Generations(store)
+        self._generations = IndexVersions(store)
         self._first_look = True
         self._swept = 0.0
-        self._swept_for: Generation | None = None
+        self._swept_for: IndexVersion | None = None
         self._eras: tuple[int, int] | None = None
         self._retired: dict[str, float] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look after the index until `stop` is set."""
-        with await self._store.news.listen(keys.SEARCH_LIVE) as listener:
+        with await self._store.wakeups.listen(keys.SEARCH_LIVE) as listener:
             while not stop.is_set():
                 try:
                     await unless(stop, self.look())
@@ -97,7 +97,7 @@ class Upkeep:
             await self._sweep(usable)
         await self._forget_old(engine)
 
-    async def _settled(self) -> tuple[Generation | None, Generation | None]:
+    async def _settled(self) -> tuple[IndexVersion | None, IndexVersion | None]:
         """The generation in use and the one being built, after this worker has said what it wants."""
         live, target = await asyncio.gather(self._generations.live(), self._generations.target())
         model = self._embedder.model
@@ -115,7 +115,7 @@ class Upkeep:
         self._first_look = False
         return live, target
 
-    async def _build(self, target: Generation) -> None:
+    async def _build(self, target: IndexVersion) -> None:
         """Have the target's vectors made, and use it once they are."""
         model = self._embedder.model
         if model is None or target.model != kind_of(model):
@@ -127,7 +127,7 @@ class Upkeep:
         if await self._generations.switch(target):
             log.info("search index switched", generation=target.name)
 
-    async def _is_suspect(self, engine: QueryEngine | None, live: Generation | None) -> bool:
+    async def _is_suspect(self, engine: QueryEngine | None, live: IndexVersion | None) -> bool:
         """Whether documents may be missing: after a start, a reconnection or a switch, or if the engine has too few."""
         now = time.monotonic()
         eras = (self._store.stats.reconnects, self._documents.stats.reconnects)
@@ -140,7 +140,7 @@ class Upkeep:
         lacking = await engine.count_terms() < threads
         return lacking or (live is not None and await engine.count_vectors(live.name) < threads)
 
-    async def _sweep(self, live: Generation | None) -> None:
+    async def _sweep(self, live: IndexVersion | None) -> None:
         """Put every open thread without a document, or without vectors, into the backlog."""
         self._swept = time.monotonic()
         self._swept_for = live

@@ -12,8 +12,8 @@ from typing import Literal, cast
 
 import msgspec
 
-from node.search.ranking import Found, Question
-from node.store import Reply, Store, keys
+from node.search.ranking import RankedThreads, SearchRequest
+from node.store import RedisReply, Store, keys
 from node.store.decoding import code_of
 from node.store.scripts import script
 
@@ -34,13 +34,13 @@ QUERY_CHARACTERS = 2000
 Service = Literal["vectors", "hits"]
 
 
-class Ask(msgspec.Struct, frozen=True, array_like=True):
+class WorkerRequest(msgspec.Struct, frozen=True, array_like=True):
     """A question: for hits if there is one, else for the vector of the text."""
 
     id: bytes
     channel: str
     text: str
-    question: Question | None = None
+    question: SearchRequest | None = None
 
 
 class Vector(msgspec.Struct, frozen=True, array_like=True):
@@ -50,19 +50,19 @@ class Vector(msgspec.Struct, frozen=True, array_like=True):
     vector: bytes
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class WorkerReply(msgspec.Struct, frozen=True, array_like=True):
     """One of the two; on its way it follows the id of the question."""
 
     vector: Vector | None = None
-    found: Found | None = None
+    found: RankedThreads | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_ask = msgspec.msgpack.Decoder(Ask).decode
-decode_answer = msgspec.msgpack.Decoder(Answer).decode
+decode_ask = msgspec.msgpack.Decoder(WorkerRequest).decode
+decode_answer = msgspec.msgpack.Decoder(WorkerReply).decode
 
 
-class Workers:
+class WorkerClient:
     """The workers, as one web process sees them."""
 
     def __init__(self, store: Store) -> None:
@@ -89,14 +89,14 @@ class Workers:
         """The vectors that are remembered are for a generation that is no more."""
         self._vectors.clear()
 
-    async def find(self, question: Question) -> Found | None:
+    async def find(self, question: SearchRequest) -> RankedThreads | None:
         """Hits out of a worker's memory, or None if there are none in time. Raises StoreUnavailable."""
         answer = await self._ask("hits", meant(question.text), question)
         return answer.found if answer else None
 
-    async def _ask(self, service: Service, text: str, question: Question | None) -> Answer | None:
-        ask = Ask(os.urandom(8), self._channel, text, question)
-        with await self._store.news.listen(self._channel) as listener:
+    async def _ask(self, service: Service, text: str, question: SearchRequest | None) -> WorkerReply | None:
+        ask = WorkerRequest(os.urandom(8), self._channel, text, question)
+        with await self._store.wakeups.listen(self._channel) as listener:
             known = await self._put(service, ask)
             if known is None or known.vector is not None:
                 return known
@@ -108,7 +108,7 @@ class Workers:
                     return decode_answer(memoryview(message)[len(ask.id) :])
         return None
 
-    async def _put(self, service: Service, ask: Ask) -> Answer | None:
+    async def _put(self, service: Service, ask: WorkerRequest) -> WorkerReply | None:
         """The answer if it is known, one without content if it was asked for, None if nobody can give it."""
         reply = await self._store.run(
             ASK,
@@ -117,10 +117,10 @@ class Workers:
         )
         match code_of(reply):
             case "cached":
-                _, generation, vector = cast("tuple[bytes, bytes, bytes]", tuple(cast("list[Reply]", reply)))
-                return Answer(Vector(generation.decode(), vector))
+                _, generation, vector = cast("tuple[bytes, bytes, bytes]", tuple(cast("list[RedisReply]", reply)))
+                return WorkerReply(Vector(generation.decode(), vector))
             case "asked":
-                return Answer()
+                return WorkerReply()
             case _:
                 return None
 

@@ -10,10 +10,10 @@ from typing import cast
 
 import structlog
 
-from node.search.generations import Generation, Generations, kind_of
-from node.search.indexing.memory_replica import Memory
-from node.search.ranking import Found
-from node.search.rpc.client import Answer, Ask, Service, Vector, decode_ask, encode
+from node.search.generations import IndexVersion, IndexVersions, kind_of
+from node.search.indexing.memory_replica import MemoryReplica
+from node.search.ranking import RankedThreads
+from node.search.rpc.client import Service, Vector, WorkerReply, WorkerRequest, decode_ask, encode
 from node.search.worker_loop import until_news
 from node.store import Store, StoreUnavailable, keys
 from node.store.scripts import script
@@ -36,14 +36,14 @@ CACHED_SECONDS = 600
 """For which the vector of a query is kept in Redis."""
 
 
-class Answering:
+class WorkerServer:
     """One worker's part in it."""
 
-    def __init__(self, store: Store, embedder: Embedder, memory: Memory) -> None:
+    def __init__(self, store: Store, embedder: Embedder, memory: MemoryReplica) -> None:
         self._store = store
         self._embedder = embedder
         self._memory = memory
-        self._generations = Generations(store)
+        self._generations = IndexVersions(store)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Answer until `stop` is set."""
@@ -54,7 +54,7 @@ class Answering:
     async def _serve(self, service: Service, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         said = -LOOK
-        with await self._store.news.listen(keys.search_asks(service)) as listener:
+        with await self._store.wakeups.listen(keys.search_asks(service)) as listener:
             while not stop.is_set():
                 worked = False
                 try:
@@ -71,13 +71,13 @@ class Answering:
                 if not worked:
                     await until_news(listener, LOOK, stop)
 
-    async def _usable(self) -> Generation | None:
+    async def _usable(self) -> IndexVersion | None:
         """The generation in use, if this worker's model made it."""
         model = self._embedder.model
         live = await self._generations.live() if model else None
         return live if model and live and live.model == kind_of(model) else None
 
-    async def _answer(self, service: Service, live: Generation | None) -> bool:
+    async def _answer(self, service: Service, live: IndexVersion | None) -> bool:
         """Answer what waits; whether anything did."""
         reply = await self._store.run(TAKE, [keys.search_asks(service)], [TOGETHER])
         _, *waiting = cast("list[bytes]", reply)
@@ -86,17 +86,17 @@ class Answering:
         await asyncio.gather(*(self._reply(ask, live, vectors.get(ask.text)) for ask in asks))
         return bool(asks)
 
-    async def _reply(self, ask: Ask, live: Generation | None, vector: bytes | None) -> None:
-        answer = Answer()
+    async def _reply(self, ask: WorkerRequest, live: IndexVersion | None, vector: bytes | None) -> None:
+        answer = WorkerReply()
         if ask.question is not None:
             comparable = vector if live and live.name == self._memory.generation else None
             matches = await self._memory.find(ask.question, comparable)
-            answer = Answer(found=Found(matches, "both" if comparable else "text"))
+            answer = WorkerReply(found=RankedThreads(matches, "both" if comparable else "text"))
         elif live and vector:
-            answer = Answer(Vector(live.name, vector))
+            answer = WorkerReply(Vector(live.name, vector))
         await self._store.command("SPUBLISH", ask.channel, ask.id + encode(answer))
 
-    async def _vectors(self, live: Generation, texts: Sequence[str]) -> dict[str, bytes]:
+    async def _vectors(self, live: IndexVersion, texts: Sequence[str]) -> dict[str, bytes]:
         """The vectors of queries, from the cache where they are in it."""
         mark = live.name.encode() + b" "
         cached = await asyncio.gather(*(self._store.command("GET", keys.query_vector(text)) for text in texts))
