@@ -168,19 +168,22 @@ class Lab:
         # Each connection has its turn at least every two seconds: after five, servers close an idle one.
         size = max(1, min(connections or self.options.connections, int(rate * 2)))
 
-        def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
+        def idempotency(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
             return open_loop(pool, calls, Schedule(rate, seconds), drain=drain, each_second=self.progress(label))
 
         row = Row(scenario=self.scenario, subject=server.name, what=what, rate=rate, connections=size)
-        return Measurement(server, row, self.pool, once)
+        return Measurement(server, row, self.pool, idempotency)
 
     def _closed_loop(self, server: Server, calls: Calls, what: str, connections: int | None = None) -> Measurement:
-        def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
+        def idempotency(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
             return closed_loop(pool, calls, seconds, each_second=self.progress(label))
 
         size = connections or self.options.connections
         return Measurement(
-            server, Row(scenario=self.scenario, subject=server.name, what=what, connections=size), self.pool, once
+            server,
+            Row(scenario=self.scenario, subject=server.name, what=what, connections=size),
+            self.pool,
+            idempotency,
         )
 
     async def _taken(

@@ -24,12 +24,12 @@ Pools: TypeAlias = Callable[[Server, int], Pool]
 class Measurement:
     """Collects the runs of `once` on `server`; `row` is complete after `finish`."""
 
-    def __init__(self, server: Server, row: Row, pools: Pools, once: Once) -> None:
+    def __init__(self, server: Server, row: Row, pools: Pools, idempotency: Once) -> None:
         self.row = row
         self.label = f"{row.subject}: {row.what}" + (f", {row.rate:,.0f}/s" if row.rate else "")
         self._server = server
         self._pools = pools
-        self._once = once
+        self._once = idempotency
         self._figures: dict[str, list[float]] = {}
         self._observed: list[Observed] = []
 

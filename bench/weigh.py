@@ -17,6 +17,7 @@ from typing import cast
 import msgspec
 
 from bench.payload import paragraph, sentence
+from bench.unlimited import Unlimited
 from node.a2a.strict_request import read_strictly
 from node.board.model import NewReply, NewThread
 from node.config import Limit, Settings
@@ -30,6 +31,7 @@ from node.tasks.model import Completion, NewClaim, NewTask
 
 NONE = Limit(0, 1)
 CLIENT = "203.0.113.7"
+FREE = Unlimited(CLIENT)
 NODE_BYTES = 8e9
 SHARE = 0.8
 """Of a node's memory until its alarm."""
@@ -99,11 +101,13 @@ async def everything(scales: Scales, count: int) -> None:
     async def relay(number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "agent": "a-1"})
         payload = rooms.relay.read_object(raw, msgspec.json.decode(raw))
-        await rooms.board.project((await rooms.relay.accept(CLIENT, NONE, payload, None)).id)
+        acknowledged, _ = await rooms.relay.accept(FREE, payload, None)
+        assert acknowledged
+        await rooms.board.project(acknowledged.reference_id)
 
     async def private(number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "public": False})
-        await rooms.relay.accept(CLIENT, NONE, rooms.relay.read_object(raw, msgspec.json.decode(raw)), None)
+        await rooms.relay.accept(FREE, rooms.relay.read_object(raw, msgspec.json.decode(raw)), None)
 
     async def thread(number: int) -> None:
         new = NewThread(title=sentence(number), body=paragraph(number), author="agent-1")

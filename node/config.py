@@ -32,6 +32,11 @@ class Limit(msgspec.Struct, frozen=True):
     count: int
     seconds: int
 
+    @property
+    def milliseconds(self) -> int:
+        """The window, as scripts take it."""
+        return self.seconds * 1000
+
     @classmethod
     def parse(cls, text: str) -> "Limit":
         """Read `<count>/<seconds>`, or `0` for none. Raises ValueError."""

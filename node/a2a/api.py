@@ -44,13 +44,13 @@ class A2AApi:
         sent = await read_message(request)
         context_id, at_home = self._messages.context_of(sent.message, request.client)
         body = await request.body()
-        once = idempotency_key(request, "message", body)
+        idempotency = idempotency_key(request, "message", body)
         await self._limiter.charge(request, "message", len(body))
         limit = self._limiter.of("message") if at_home else None
         if limit is None:
             await self._limiter.take(request, "message")
         await self._messages.check(sent)
-        outcome = await self._messages.accept(sent, context_id, request.client, limit, once)
+        outcome = await self._messages.accept(sent, context_id, request.client, limit, idempotency)
         if limit is not None:
             self._limiter.settle(request, "message", outcome.taken)
         if outcome.kind == "conflict":

@@ -41,12 +41,17 @@ class HookedMessages(Messages):
         log.warning("RELAY_CONFORMANCE is on: this node serves a test kit, not the public")
 
     async def accept(
-        self, sent: ReceivedMessage, context_id: str, client: str, limit: Limit | None, once: IdempotencyKey | None
+        self,
+        sent: ReceivedMessage,
+        context_id: str,
+        client: str,
+        limit: Limit | None,
+        idempotency: IdempotencyKey | None,
     ) -> KeptMessage:
         """Log a message; one that follows up on a waiting task joins its turns, past the limit."""
         task_id = sent.message.task_id
         if task_id is None:
-            return await super().accept(sent, context_id, client, limit, once)
+            return await super().accept(sent, context_id, client, limit, idempotency)
         turns = [*await self._turns(task_id), sent.message]
         await self._redis.command("HSET", keys.task(task_id), "turns", msgspec.json.encode(turns))
         return KeptMessage("kept", Taken(True, 0, 0), task_id)

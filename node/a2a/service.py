@@ -78,13 +78,18 @@ class Messages:
         raise A2AError("UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages", taskId=task_id)
 
     async def accept(
-        self, sent: ReceivedMessage, context_id: str, client: str, limit: Limit | None, once: IdempotencyKey | None
+        self,
+        sent: ReceivedMessage,
+        context_id: str,
+        client: str,
+        limit: Limit | None,
+        idempotency: IdempotencyKey | None,
     ) -> KeptMessage:
         """Log the message; `limit` is None if it was counted already. Raises StoreUnavailable."""
         logged = msgspec.structs.replace(sent.message, context_id=context_id)
         fields: list[str | bytes] = ["context_id", context_id, "message", msgspec.json.encode(logged)]
         is_new = sent.message.context_id is None
-        return await self._store.accept(context_id, client, limit or ELSEWHERE, once, fields, is_new=is_new)
+        return await self._store.accept(context_id, client, limit or ELSEWHERE, idempotency, fields, is_new=is_new)
 
     async def reply(self, sent: ReceivedMessage, context_id: str, outcome: KeptMessage) -> SendMessageResponse:
         """The completed task of a message that was logged now, or before. Raises StoreUnavailable."""

@@ -51,7 +51,7 @@ class MessageStore:
         context_id: str,
         client: str,
         limit: Limit,
-        once: IdempotencyKey | None,
+        idempotency: IdempotencyKey | None,
         fields: Sequence[str | bytes],
         *,
         is_new: bool,
@@ -64,7 +64,7 @@ class MessageStore:
         shared, own = _contexts(context_id, client)
         task_id = keys.unlisted_id(partition)
         home = keys.home_of(client)
-        if once and partition != home and not await self._bind(once, home):
+        if idempotency and partition != home and not await self._bind(idempotency, home):
             return KeptMessage("conflict", Taken(True, 0, 0), "")
         task = keys.task(task_id)
         counted_here = bool(limit.count)
@@ -74,12 +74,19 @@ class MessageStore:
                 ACCEPT,
                 [
                     keys.rate(partition, "message", client) if counted_here else task,
-                    keys.idempotency(partition, once.scope) if once else task,
+                    keys.idempotency(partition, idempotency.scope) if idempotency else task,
                     task,
                     shared,
                     shared if is_new else own,
                 ],
-                [*window(limit), once.digest if once else "", self._idempotency_ms, task_id, self._kept_ms, *fields],
+                [
+                    *window(limit),
+                    idempotency.digest if idempotency else "",
+                    self._idempotency_ms,
+                    task_id,
+                    self._kept_ms,
+                    *fields,
+                ],
             ),
         )
         kind = cast("Literal['kept']", code_of(reply))
@@ -88,13 +95,13 @@ class MessageStore:
             return KeptMessage(kind, taken, task_id, cast("int", reply[4]))
         return KeptMessage(kind, taken, cast("bytes", reply[4]).decode() if len(reply) > 4 else task_id)
 
-    async def _bind(self, once: IdempotencyKey, home: int) -> bool:
+    async def _bind(self, idempotency: IdempotencyKey, home: int) -> bool:
         """Bind an Idempotency-Key to its body in the client's partition; False if it was used for another.
 
         The script keeps the record where the context is, and would not see what the key made in another one.
         Here it reads like the script's own, with no task: to the script any other body is a conflict, too.
         """
-        key, bound = keys.idempotency(home, once.scope), f"{once.digest} {NO_TASK}"
+        key, bound = keys.idempotency(home, idempotency.scope), f"{idempotency.digest} {NO_TASK}"
         before = await self._store.command("SET", key, bound, "NX", "GET", "PX", self._idempotency_ms)
         return before is None or before == bound.encode()
 

@@ -133,9 +133,9 @@ class SharedTasksApi:
         body = await request.body()
         await self._limiter.charge(request, "task", len(body))
         await self._check_place(sent.message)
-        once = idempotency_key(request, "a2a-task", body)
+        idempotency = idempotency_key(request, "a2a-task", body)
         try:
-            return await self._tasks.create(_offer(sent), None, once, request.client)
+            return await self._tasks.create(_offer(sent), None, idempotency, request.client)
         except Invalid as invalid:
             raise _in_message(invalid) from None
 

@@ -43,15 +43,17 @@ class ArtifactsApi:
         content_digest = ", ".join(request.headers(b"content-digest")) or None
         grant = self._artifacts.check(new, content_digest)
         body = await request.body()
-        once = idempotency_key(request, "artifact", body)
+        idempotency = idempotency_key(request, "artifact", body)
         await self._limiter.charge(request, "artifact", len(body))
-        registered = await self._artifacts.register(request.client, self._limiter.of("artifact"), new, grant, once)
+        registered = await self._artifacts.register(
+            request.client, self._limiter.of("artifact"), new, grant, idempotency
+        )
         self._limiter.settle(request, "artifact", registered.taken)
         if registered.kind in REFUSALS:
             raise Refused(REFUSALS[registered.kind], held=registered.held, number=registered.number)
         if registered.kind == "replayed":
             mark_replayed(request)
-        artifact = await self._artifacts.welcome(registered, once)
+        artifact = await self._artifacts.welcome(registered, idempotency)
         return created(artifact, artifact.url)
 
     async def complete(self, request: Request) -> Response:

@@ -76,7 +76,7 @@ class Artifacts:
         return Grant("new", new.byte_size, new.media_type, digest.hex())
 
     async def register(
-        self, client: str, limit: Limit, new: NewArtifact, grant: Grant, once: IdempotencyKey | None
+        self, client: str, limit: Limit, new: NewArtifact, grant: Grant, idempotency: IdempotencyKey | None
     ) -> Registered:
         """Keep a manifest. Raises Refused `blob.unavailable`, StoreUnavailable.
 
@@ -97,16 +97,16 @@ class Artifacts:
         )
         fields = ["publisher_id", new.publisher_id, "media_type", grant.media_type, "digest_sha256"]
         fields += [grant.digest_sha256, *(["filename", new.filename] if new.filename else [])]
-        return await self._store.register(client, limit, once, grant.byte_size, quotas, fields)
+        return await self._store.register(client, limit, idempotency, grant.byte_size, quotas, fields)
 
-    async def welcome(self, registered: Registered, once: IdempotencyKey | None) -> RegisteredArtifact:
+    async def welcome(self, registered: Registered, idempotency: IdempotencyKey | None) -> RegisteredArtifact:
         """The manifest with its upload URL, which lives from the registration on.
 
         Raises Refused `artifact.unknown`, `idempotency.short`, StoreUnavailable.
         """
         row = registered.row if registered.row.is_known else await self._read(registered.id)
-        if registered.kind == "replayed" and once:
-            once.check_token(row.created_at, row.now)
+        if registered.kind == "replayed" and idempotency:
+            idempotency.check_token(row.created_at, row.now)
         grant = grant_of(registered.id, row)
         ends = row.created_at + UPLOAD_SECONDS * 1000
         left = (ends - row.now) // 1000

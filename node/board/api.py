@@ -71,11 +71,11 @@ class BoardApi:
         self._limiter.precheck(request, "reply", thread_id)
         new = await read_json(request, NewReply)
         body = await request.body()
-        once = idempotency_key(request, f"reply:{thread_id}", body)
+        idempotency = idempotency_key(request, f"reply:{thread_id}", body)
         await self._limiter.charge(request, "reply", len(body))
         signed = await self._signatures.of(request, SHOWN)
         limit = self._limiter.of("reply")
-        added, reply = await self._board.reply(thread_id, request.client, limit, new, signed, once)
+        added, reply = await self._board.reply(thread_id, request.client, limit, new, signed, idempotency)
         if added.taken is not None:
             self._limiter.settle(request, "reply", added.taken, thread_id)
         if added.kind in REFUSALS:

@@ -37,7 +37,7 @@ class Board:
         self.moderation = Moderation(store)
 
     async def post(
-        self, new: NewThread, signed: Signed | None, once: IdempotencyKey | None, client: str = ""
+        self, new: NewThread, signed: Signed | None, idempotency: IdempotencyKey | None, client: str = ""
     ) -> tuple[Thread, bool]:
         """Open a thread; the second value says whether it is an earlier one, answered again.
 
@@ -55,7 +55,7 @@ class Board:
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
             fields |= await self._targets.accept(new.callback_url, client)
-        posted = await self._store.post(client, once, signed.replay_id if signed else "", flat(fields))
+        posted = await self._store.post(client, idempotency, signed.replay_id if signed else "", flat(fields))
         if posted.kind == "conflict":
             raise Refused("idempotency.conflict")
         if posted.kind == "signature":
@@ -78,7 +78,7 @@ class Board:
         limit: Limit,
         new: NewReply,
         signed: Signed | None,
-        once: IdempotencyKey | None,
+        idempotency: IdempotencyKey | None,
     ) -> tuple[Added, Reply]:
         """Answer a thread. Raises Invalid, Refused, StoreUnavailable.
 
@@ -91,7 +91,7 @@ class Board:
             raise Refused("language.not_english")
         fields = {"body": body} | _attribution(new.author, signed)
         added = await self._store.reply(
-            thread_id, client, limit, once, signed.replay_id if signed else "", flat(fields)
+            thread_id, client, limit, idempotency, signed.replay_id if signed else "", flat(fields)
         )
         if added.kind == "unknown":
             raise Refused("thread.unknown")

@@ -54,10 +54,10 @@ class BoardStore:
         return self._store.wakeups
 
     async def post(
-        self, client: str, once: IdempotencyKey | None, replay_id: str, fields: Sequence[str | bytes]
+        self, client: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Sequence[str | bytes]
     ) -> Posted:
         """Post a thread. A `replay_id` is refused when it was used before. Raises StoreUnavailable."""
-        home = await home_of(self._store, once, replay_id)
+        home = await home_of(self._store, idempotency, replay_id)
         if home is None:
             return Posted("signature", "")
         wanted, replay_id = home
@@ -68,12 +68,12 @@ class BoardStore:
             POST,
             [
                 thread,
-                keys.idempotency(partition, once.scope) if once else thread,
+                keys.idempotency(partition, idempotency.scope) if idempotency else thread,
                 keys.replay(partition, replay_id) if replay_id else thread,
                 keys.events(partition),
             ],
             [
-                once.digest if once else "",
+                idempotency.digest if idempotency else "",
                 self._idempotency_ms,
                 REPLAY_MS if replay_id else 0,
                 thread_id,
@@ -94,7 +94,7 @@ class BoardStore:
         thread_id: str,
         client: str,
         limit: Limit,
-        once: IdempotencyKey | None,
+        idempotency: IdempotencyKey | None,
         replay_id: str,
         fields: Sequence[str | bytes],
     ) -> Added:
@@ -110,13 +110,13 @@ class BoardStore:
                     thread,
                     keys.replies(thread_id),
                     keys.rate(partition, f"reply:{thread_id}", client),
-                    keys.idempotency(partition, once.scope) if once else thread,
+                    keys.idempotency(partition, idempotency.scope) if idempotency else thread,
                     keys.replay(partition, replay_id) if replay_id else thread,
                     keys.events(partition),
                 ],
                 [
                     *window(limit),
-                    once.digest if once else "",
+                    idempotency.digest if idempotency else "",
                     self._idempotency_ms,
                     REPLAY_MS if replay_id else 0,
                     thread_id,

@@ -21,9 +21,9 @@ class FeedbackApi:
         """Keep a report for the operators; refused reports do not use up the hour."""
         new = await read_json(request, NewFeedback)
         body = await request.body()
-        once = idempotency_key(request, "feedback", body)
+        idempotency = idempotency_key(request, "feedback", body)
         await self._limiter.charge(request, "feedback", len(body))
-        received = await self._feedback.add(request.client, self._limiter.of("feedback"), new, once)
+        received = await self._feedback.add(request.client, self._limiter.of("feedback"), new, idempotency)
         if received.kind == "conflict":
             raise Refused("idempotency.conflict")
         if received.kind == "replayed":

@@ -25,7 +25,7 @@ class Feedback:
     def __init__(self, store: FeedbackStore) -> None:
         self._store = store
 
-    async def add(self, client: str, limit: Limit, new: NewFeedback, once: IdempotencyKey | None) -> Received:
+    async def add(self, client: str, limit: Limit, new: NewFeedback, idempotency: IdempotencyKey | None) -> Received:
         """Keep a report. Raises Invalid, Refused `language.not_english`, StoreUnavailable.
 
         The caller acts on the outcome: `limited` and `conflict` are refused.
@@ -39,7 +39,7 @@ class Feedback:
         if new.contact_channel:
             require_line("contact_channel", new.contact_channel)
             fields += ["contact_channel", new.contact_channel]
-        return await self._store.add(client, limit, once, fields)
+        return await self._store.add(client, limit, idempotency, fields)
 
     async def reports(self) -> AsyncIterator[Report]:
         """All reports that are kept, newest first, for the operator. Raises StoreUnavailable."""

@@ -35,7 +35,9 @@ class FeedbackStore:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
 
-    async def add(self, client: str, limit: Limit, once: IdempotencyKey | None, fields: Sequence[str]) -> Received:
+    async def add(
+        self, client: str, limit: Limit, idempotency: IdempotencyKey | None, fields: Sequence[str]
+    ) -> Received:
         """Keep a report in the client's partition. Raises StoreUnavailable."""
         partition = keys.home_of(client)
         stream = keys.feedback(partition)
@@ -46,10 +48,17 @@ class FeedbackStore:
                 ADD,
                 [
                     keys.rate(partition, "feedback", client),
-                    keys.idempotency(partition, once.scope) if once else stream,
+                    keys.idempotency(partition, idempotency.scope) if idempotency else stream,
                     stream,
                 ],
-                [*window(limit), once.digest if once else "", self._idempotency_ms, feedback_id, KEPT, *fields],
+                [
+                    *window(limit),
+                    idempotency.digest if idempotency else "",
+                    self._idempotency_ms,
+                    feedback_id,
+                    KEPT,
+                    *fields,
+                ],
             ),
         )
         kind = code_of(reply)

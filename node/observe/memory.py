@@ -76,7 +76,7 @@ async def totals(store: Store) -> Totals:
     now = cast("list[bytes]", await store.command("TIME"))[0].decode() + "000"
     threads = (keys.OPEN_THREADS, keys.CLOSED_THREADS, keys.HIDDEN_THREADS)
     tasks = tuple(map(keys.tasks_with, STATUSES))
-    sessions = [("ZCOUNT", keys.held_by_all(each, SESSIONS), now, "+inf") for each in range(keys.PARTITIONS)]
+    sessions = [("ZCOUNT", keys.places_of_all(each, SESSIONS), now, "+inf") for each in range(keys.PARTITIONS)]
     # One after the other: a process has few calls to spare under load.
     counts = [
         sum(cast("list[int]", await store.commands(asked)))

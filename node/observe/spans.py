@@ -25,6 +25,7 @@ from node.callbacks.target import Target
 from node.config import Settings
 from node.store import Arg, RedisReply, Script, Store
 from node.store.connection import Call, Connection
+from node.store.steps import Step
 from node.web.front import ASGIApp
 from node.web.http import ASGIMessage, Receive, Request, Response, Scope, Send
 from node.web.route import Route
@@ -108,11 +109,18 @@ class TracedStore(Store):
         self._store = store
         self._tracer = tracer
 
-    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> RedisReply:
+    async def run(self, script: Script | Step, keys: Sequence[str] = (), args: Sequence[Arg] = ()) -> RedisReply:
         if not trace.get_current_span().is_recording():
             return await self._store.run(script, keys, args)
-        with self._span(script.name):
+        with self._span(script.script.name if isinstance(script, Step) else script.name):
             return await self._store.run(script, keys, args)
+
+    async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
+        steps = list(steps)
+        if not steps or not trace.get_current_span().is_recording():
+            return await self._store.run_all(steps)
+        with self._span(steps[0].script.name):
+            return await self._store.run_all(steps)
 
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         if not trace.get_current_span().is_recording():

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from msgspec import UNSET
 
-from node.common.refusal import Invalid, Refused
+from node.common.refusal import Refused
 from node.relay.model import Acknowledgement, Buffered, Payload, ReadQuery, RelayMessage
 from node.relay.service import Relay
 from node.web.http import NO_STORE, Request, Response, json_response
-from node.web.idempotency import idempotency_key, mark_replayed
+from node.web.idempotency import idempotency_key
 from node.web.json import decode, media_type, read_query
 from node.web.limits import Limiter
 from node.web.route import Also, Route
@@ -45,29 +45,19 @@ class RelayApi:
     async def _accept(
         self, request: Request, operation: str, payload_of: Callable[[Request, bytes], Payload]
     ) -> Response:
-        self._limiter.precheck(request, "relay")
-        try:
+        async with self._limiter.permit(request, "relay") as permit:
             raw = await request.body()
             payload = payload_of(request, raw)
-            once = idempotency_key(request, operation, raw if payload.is_json else TEXT + raw)
-        except (Refused, Invalid):
-            # A payload that is refused counts too, or the gate would be free to probe (SPEC 7).
-            await self._limiter.take(request, "relay")
-            raise
-        via = None if request.header(b"via") is None else ",".join(request.headers(b"via"))
-        if self._relay.is_own_echo(via, request.header(b"webhook-id")):
-            await self._limiter.take(request, "relay")
-            return SILENCED
-        await self._limiter.charge(request, "thread" if payload.public else "message", len(raw))
-        outcome = await self._relay.accept(request.client, self._limiter.of("relay"), payload, once)
-        self._limiter.settle(request, "relay", outcome.taken)
-        if outcome.kind == "loop":
-            return SILENCED
-        if outcome.kind == "conflict":
-            raise Refused("idempotency.conflict")
-        if outcome.kind == "replayed":
-            mark_replayed(request)
-        return json_response(self._relay.acknowledge(payload, outcome.id))
+            idempotency = idempotency_key(request, operation, raw if payload.is_json else TEXT + raw)
+            via = None if request.header(b"via") is None else ",".join(request.headers(b"via"))
+            if self._relay.is_own_echo(via, request.header(b"webhook-id")):
+                await permit.count()
+                return SILENCED
+            await permit.charge("thread" if payload.public else "message", len(raw))
+            acknowledged, replayed = await self._relay.accept(permit, payload, idempotency)
+            if replayed:
+                await permit.replay()
+        return json_response(acknowledged) if acknowledged else SILENCED
 
     def _message_of(self, request: Request, raw: bytes) -> Payload:
         kind = media_type(request)

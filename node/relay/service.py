@@ -8,12 +8,13 @@ from node.callbacks.policy import TargetPolicy
 from node.common.canonical_json import canonical
 from node.common.refusal import Invalid, Issue, Refused
 from node.common.timestamps import timestamp
-from node.config import Limit, Settings
+from node.config import Settings
 from node.relay.model import Acknowledgement, Buffered, Payload
-from node.relay.store import Acceptance, RelayStore
+from node.relay.store import RelayStore
 from node.relay.via import has_passed
 from node.store import keys
 from node.store.idempotency import IdempotencyKey
+from node.store.limits import Rate
 from node.text.english import WHOLE, is_english
 from node.text.lines import mixes_alphabets
 from node.text.payload import displayable, may_be_shown, payload_is_english, text_payload_is_english
@@ -78,34 +79,26 @@ class Relay:
         shown = _presented(text if alone else displayable(text), alone) if public else ""
         return Payload(raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=public, callback_url=None)
 
-    async def accept(self, client: str, limit: Limit, payload: Payload, once: IdempotencyKey | None) -> Acceptance:
-        """Keep the message. Raises StoreUnavailable.
+    async def accept(
+        self, rate: Rate, payload: Payload, idempotency: IdempotencyKey | None
+    ) -> tuple[Acknowledgement | None, bool]:
+        """Keep a message and acknowledge it (SPEC 2.2); None for a duplicate loop, which is silenced.
 
-        The caller acts on the outcome: a `loop` is silenced, `limited` and `conflict` are refused.
+        The second value says whether the message is an earlier one, acknowledged again. Raises Refused
+        `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
         ttl_ms = 0 if payload.public else self._settings.buffer_ttl * 1000
         fields = _thread_fields(payload) if payload.public else _buffer_fields(payload)
         if payload.public and payload.callback_url:
-            kept = self._targets.kept(payload.callback_url, client)
+            kept = self._targets.kept(payload.callback_url, rate.client)
             fields += [part for pair in kept.items() for part in pair]
-        return await self._store.accept(
-            client,
-            limit,
-            # A text and JSON of the same bytes are two payloads.
-            keys.digest(client, "json" if payload.is_json else "text", payload.canonical),
-            (once.scope, once.digest) if once else None,
-            ttl_ms,
-            fields,
-        )
-
-    def acknowledge(self, payload: Payload, message_id: str) -> Acknowledgement:
-        """SPEC 2.2."""
-        return Acknowledgement(
-            "acknowledged",
-            self._settings.node_id,
-            message_id,
-            self._threads + message_id if payload.public else msgspec.UNSET,
-        )
+        # A text and JSON of the same bytes are two payloads.
+        sent = keys.digest(rate.client, "json" if payload.is_json else "text", payload.canonical)
+        message_id, replayed = await self._store.accept(rate, sent, idempotency, ttl_ms, fields)
+        if message_id is None:
+            return None, False
+        url = self._threads + message_id if payload.public else msgspec.UNSET
+        return Acknowledgement("acknowledged", self._settings.node_id, message_id, url), replayed
 
     def is_own_echo(self, via: str | None, webhook_id: str | None) -> bool:
         """Whether the message came from this node, or is a callback: a loop between nodes.

@@ -2,25 +2,34 @@
 
 from asyncio import gather
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Any, cast
 
-import msgspec
-
-from node.config import Limit
+from node.common.refusal import Refused
 from node.store import Store, keys
 from node.store.decoding import fields_of
-from node.store.limits import Taken, window
-from node.store.scripts import script
+from node.store.idempotency import IdempotencyKey
+from node.store.limits import Rate, Taken
+from node.store.steps import Key, Rest, step
 
-ACCEPT = script("relay_accept")
 
-
-class Acceptance(msgspec.Struct, frozen=True):
-    """How an accept ended, and how the client now stands in its limit."""
-
-    kind: Literal["kept", "limited", "loop", "conflict", "replayed"]
-    taken: Taken
-    id: str
+@step
+def relay_accept(
+    *,
+    rate: Key,
+    loop: Key,
+    idem: Key,
+    entity: Key,
+    events: Key,
+    count: int,
+    window: int,
+    digest: str,
+    idem_ttl: int,
+    id: str,  # noqa: A002 - the script's word
+    ttl: int,
+    site: str,
+    fields: Rest,
+) -> None:
+    """One message of a client, counted and kept once."""
 
 
 class RelayStore:
@@ -28,51 +37,48 @@ class RelayStore:
 
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         self._store = store
-        self._idempotency_ms = str(idempotency_ttl * 1000)
+        self._idempotency_ms = idempotency_ttl * 1000
 
     async def accept(
-        self,
-        client: str,
-        limit: Limit,
-        payload: str,
-        idempotency: tuple[str, str] | None,
-        ttl_ms: int,
-        fields: Sequence[str | bytes],
-    ) -> Acceptance:
-        """Keep one message in the client's partition; `ttl_ms` 0 makes it a board thread.
+        self, rate: Rate, payload: str, idempotency: IdempotencyKey | None, ttl_ms: int, fields: Sequence[str | bytes]
+    ) -> tuple[str | None, bool]:
+        """Keep one message in the client's partition: its id, None for a loop, and whether it was kept before.
 
-        `payload` is a digest of what was sent, `idempotency` the scope of a key and the digest of
-        the body under it. Raises StoreUnavailable.
+        `payload` is a digest of what was sent; `ttl_ms` 0 makes it a board thread. Raises Refused `limit.exceeded`,
+        `idempotency.conflict`, StoreUnavailable.
         """
+        client = rate.client
         partition = keys.home_of(client)
         message_id = keys.unlisted_id(partition) if ttl_ms else keys.new_id(partition)
         entity = keys.relay(message_id) if ttl_ms else keys.thread(message_id)
-        scope, digest = idempotency or ("", "")
-        reply = cast(
-            "list[bytes | int]",
-            await self._store.run(
-                ACCEPT,
-                [
-                    keys.rate(partition, "relay", client),
-                    keys.loop(partition, payload),
-                    keys.idempotency(partition, scope) if scope else entity,
-                    entity,
-                    keys.events(partition),
-                ],
-                [
-                    *window(limit),
-                    digest,
-                    self._idempotency_ms,
-                    message_id,
-                    str(ttl_ms),
-                    keys.site_name(client),
-                    *fields,
-                ],
-            ),
+        reply = await self._store.run(
+            relay_accept(
+                rate=keys.rate(partition, "relay", client),
+                loop=keys.loop(partition, payload),
+                idem=keys.idempotency(partition, idempotency.scope) if idempotency else entity,
+                entity=entity,
+                events=keys.events(partition),
+                count=rate.limit.count,
+                window=rate.limit.milliseconds,
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                id=message_id,
+                ttl=ttl_ms,
+                site=keys.site_name(client),
+                fields=fields,
+            )
         )
-        kind = cast("bytes", reply[0]).decode()
-        found = cast("bytes", reply[4]).decode() if kind == "replayed" else message_id
-        return Acceptance(cast("Literal['kept']", kind), Taken.of(*reply[1:4]), found)
+        kind, allowed, remaining, reset_ms, *original = cast("list[Any]", reply)
+        rate.settle(Taken.of(allowed, remaining, reset_ms))
+        match kind:
+            case b"kept":
+                return message_id, False
+            case b"loop":
+                return None, False
+            case b"replayed":
+                return original[0].decode(), True
+            case _:
+                raise Refused("idempotency.conflict")
 
     async def read(self, message_id: str) -> dict[bytes, bytes] | None:
         """The fields of a message, buffered or public, or None. Raises StoreUnavailable."""

@@ -35,10 +35,10 @@ class SessionsApi:
         if body:
             require_json(request)
         wanted = decode(body, NewSession) if body else NewSession()
-        once = idempotency_key(request, "session", body)
+        idempotency = idempotency_key(request, "session", body)
         async with self._limiter.holding(request, "session", wanted.ttl_seconds) as held:
             await self._limiter.charge(request, "session", len(body))
-            session, replayed = await self._sessions.create(wanted, once, Owner(request.client, held))
+            session, replayed = await self._sessions.create(wanted, idempotency, Owner(request.client, held))
         if replayed:
             await self._limiter.let_go(request.client, "session", held)
             mark_replayed(request)
@@ -50,9 +50,9 @@ class SessionsApi:
         self._limiter.precheck(request, "line", session_id)
         line = await read_json(request, NewLine)
         body = await request.body()
-        once = idempotency_key(request, f"line:{session_id}", body)
+        idempotency = idempotency_key(request, f"line:{session_id}", body)
         await self._limiter.charge(request, "line", len(body))
-        sent = await self._sessions.send(session_id, request.client, self._limiter.of("line"), line, once)
+        sent = await self._sessions.send(session_id, request.client, self._limiter.of("line"), line, idempotency)
         if sent.taken is not None:
             self._limiter.settle(request, "line", sent.taken, session_id)
         if sent.kind in REFUSALS:

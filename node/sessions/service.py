@@ -36,7 +36,7 @@ class Sessions:
         self._base = f"{settings.public_url}/api/v1/sessions/"
 
     async def create(
-        self, wanted: NewSession, once: IdempotencyKey | None, owner: Owner
+        self, wanted: NewSession, idempotency: IdempotencyKey | None, owner: Owner
     ) -> tuple[CreatedSession, bool]:
         """Open a session; the second value says whether it is an earlier one, answered again.
 
@@ -52,11 +52,11 @@ class Sessions:
             kept = await self._targets.accept(wanted.callback_url, owner.client)
             fields += [part for pair in kept.items() for part in pair]
         life = wanted.ttl_seconds * 1000
-        opened = await self._store.create(once, life, fields)
+        opened = await self._store.create(idempotency, life, fields)
         if opened.kind == "conflict":
             raise Refused("idempotency.conflict")
-        if opened.kind == "replayed" and once:
-            once.check_token(opened.expires_at - life, opened.now)
+        if opened.kind == "replayed" and idempotency:
+            idempotency.check_token(opened.expires_at - life, opened.now)
         session = CreatedSession(
             session_id=opened.id,
             destroy_token=self._tokens.issue("destroy", opened.id),
@@ -68,7 +68,7 @@ class Sessions:
         return session, opened.kind == "replayed"
 
     async def send(
-        self, session_id: str, client: str, limit: Limit, line: NewLine, once: IdempotencyKey | None
+        self, session_id: str, client: str, limit: Limit, line: NewLine, idempotency: IdempotencyKey | None
     ) -> WrittenLine:
         """Append a line. Raises Invalid, Refused `session.gone`, StoreUnavailable.
 
@@ -83,7 +83,7 @@ class Sessions:
         if line.author:
             require_name("author", line.author)
             fields += ["author", line.author]
-        sent = await self._store.send(session_id, client, limit, once, len(body.encode()), fields)
+        sent = await self._store.send(session_id, client, limit, idempotency, len(body.encode()), fields)
         if sent.kind == "gone":
             raise Refused("session.gone")
         return sent

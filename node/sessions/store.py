@@ -65,14 +65,14 @@ class SessionStore:
         """Where waiting pollers are woken."""
         return self._store.wakeups
 
-    async def create(self, once: IdempotencyKey | None, ttl_ms: int, fields: Sequence[str]) -> Opened:
+    async def create(self, idempotency: IdempotencyKey | None, ttl_ms: int, fields: Sequence[str]) -> Opened:
         """Open a session. Raises StoreUnavailable."""
-        session_id = keys.unlisted_id(once.partition if once else None)
+        session_id = keys.unlisted_id(idempotency.partition if idempotency else None)
         session = keys.session(session_id)
         reply = await self._store.run(
             CREATE,
-            [session, keys.idempotency(once.partition, once.scope) if once else session],
-            [once.digest if once else "", self._idempotency_ms, session_id, ttl_ms, *fields],
+            [session, keys.idempotency(idempotency.partition, idempotency.scope) if idempotency else session],
+            [idempotency.digest if idempotency else "", self._idempotency_ms, session_id, ttl_ms, *fields],
         )
         match code_of(reply), reply:
             case "created", [_, int(expires)]:
@@ -83,7 +83,13 @@ class SessionStore:
                 return Opened(cast("Literal['conflict']", kind), session_id)
 
     async def send(
-        self, session_id: str, client: str, limit: Limit, once: IdempotencyKey | None, size: int, fields: Sequence[str]
+        self,
+        session_id: str,
+        client: str,
+        limit: Limit,
+        idempotency: IdempotencyKey | None,
+        size: int,
+        fields: Sequence[str],
     ) -> WrittenLine:
         """Append a line of `size` bytes. Raises StoreUnavailable."""
         partition = keys.partition_of_id(session_id)
@@ -96,12 +102,12 @@ class SessionStore:
                     session,
                     keys.lines(session_id),
                     keys.rate(partition, f"line:{session_id}", client),
-                    keys.idempotency(partition, once.scope) if once else session,
+                    keys.idempotency(partition, idempotency.scope) if idempotency else session,
                     keys.events(partition),
                 ],
                 [
                     *window(limit),
-                    once.digest if once else "",
+                    idempotency.digest if idempotency else "",
                     self._idempotency_ms,
                     *self._caps,
                     size,

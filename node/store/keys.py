@@ -9,11 +9,15 @@ import os
 import re
 import time
 from hashlib import blake2b
+from typing import NewType
 from zlib import crc32
 
 import uuid_utils
 
 from node.share.site import site_of
+
+Key = NewType("Key", str)
+"""A key in Redis. Steps take nothing else for one (`node.store.steps`)."""
 
 PARTITIONS = 64
 _MASK = PARTITIONS - 1
@@ -85,74 +89,74 @@ def digest(*parts: str | bytes) -> str:
 # Counters and memories: always with a TTL.
 
 
-def rate(partition: int, kind: str, client: str) -> str:
+def rate(partition: int, kind: str, client: str) -> Key:
     """Times of the last accepted requests of one client, newest first. TTL: the limit's window."""
-    return f"rate:{_TAGS[partition]}:{kind}:{client}"
+    return Key(f"rate:{_TAGS[partition]}:{kind}:{client}")
 
 
-def held(partition: int, kind: str, client: str) -> str:
+def places(partition: int, kind: str, client: str) -> Key:
     """Names of what one client holds of a kind, by the time (ms) at which that ends. TTL: the last one's."""
-    return f"held:{_TAGS[partition]}:{kind}:{client}"
+    return Key(f"held:{_TAGS[partition]}:{kind}:{client}")
 
 
-def held_by_all(partition: int, kind: str) -> str:
+def places_of_all(partition: int, kind: str) -> Key:
     """The same of all clients of the partition, for the total of the node. TTL: the last one's."""
-    return f"held:{_TAGS[partition]}:{kind}"
+    return Key(f"held:{_TAGS[partition]}:{kind}")
 
 
-def byte_count(partition: int, client: str) -> str:
+def byte_count(partition: int, client: str) -> Key:
     """Bytes that one client, or all of a site, had kept. TTL: 24 h from the first."""
-    return f"bytes:{_TAGS[partition]}:{client}"
+    return Key(f"bytes:{_TAGS[partition]}:{client}")
 
 
-def work(partition: int, kind: str, client: str) -> str:
+def work(partition: int, kind: str, client: str) -> Key:
     """What one client's operations have cost and it has not worked off yet, and when that was so. TTL: until it has."""
-    return f"work:{_TAGS[partition]}:{kind}:{client}"
+    return Key(f"work:{_TAGS[partition]}:{kind}:{client}")
 
 
-def loop(partition: int, payload: str) -> str:
+def loop(partition: int, payload: str) -> Key:
     """How often one client sent one relay payload. TTL: 60 s."""
-    return f"loop:{_TAGS[partition]}:{payload}"
+    return Key(f"loop:{_TAGS[partition]}:{payload}")
 
 
-def idempotency(partition: int, scope: str) -> str:
+def idempotency(partition: int, scope: str) -> Key:
     """What an Idempotency-Key created. TTL: RELAY_IDEMPOTENCY_TTL."""
-    return f"idem:{_TAGS[partition]}:{scope}"
+    return Key(f"idem:{_TAGS[partition]}:{scope}")
 
 
-def replay(partition: int, replay_id: str) -> str:
+def replay(partition: int, replay_id: str) -> Key:
     """A request signature that was used. TTL: 420 s, longer than a signature is fresh."""
-    return f"replay:{_TAGS[partition]}:{replay_id}"
+    return Key(f"replay:{_TAGS[partition]}:{replay_id}")
 
 
 # Entities, in the partition of their id.
 
 
-def _of(room: str, entity_id: str) -> str:
-    return f"{room}:{_TAGS[int(entity_id[-2:], 16) & _MASK]}:{entity_id}"
+def _of(room: str, entity_id: str) -> Key:
+    return Key(f"{room}:{_TAGS[int(entity_id[-2:], 16) & _MASK]}:{entity_id}")
 
 
-def relay(message_id: str) -> str:
+def relay(message_id: str) -> Key:
     """A public=false relay message. TTL: RELAY_BUFFER_TTL."""
     return _of("relay", message_id)
 
 
-def thread(thread_id: str) -> str:
+def thread(thread_id: str) -> Key:
     """A board thread. Kept until an operator purges it."""
     return _of("thread", thread_id)
 
 
-def replies(thread_id: str) -> str:
+def replies(thread_id: str) -> Key:
     """The replies of a thread, a stream whose entry ids are 0-<seq>. Kept with the thread."""
     return _of("replies", thread_id)
 
 
-def task(task_id: str) -> str:
+def task(task_id: str) -> Key:
     """A work contract or an A2A message task. Kept: a contract is never hard-deleted (SPEC 3.1)."""
     return _of("task", task_id)
 
 
-def packed(task_id: str) -> str:
+def packed(task_id: str) -> Key:
     """A work contract that is over, as one string. Kept in the place of its `task`."""
     return _of("packed", task_id)
 
@@ -167,32 +171,32 @@ def context_home(context_id: str, client: str) -> int:
     return partition_of_id(context_id) if may_be_ours(context_id) else partition_of(client)
 
 
-def shared_context(context_id: str) -> str:
+def shared_context(context_id: str) -> Key:
     """The A2A message tasks of a context that the node named, by time (ms). TTL: that of its newest task."""
-    return f"context:{_TAGS[partition_of_id(context_id)]}:{digest(context_id)}"
+    return Key(f"context:{_TAGS[partition_of_id(context_id)]}:{digest(context_id)}")
 
 
-def context(context_id: str, client: str) -> str:
+def context(context_id: str, client: str) -> Key:
     """The same of a context that a client named: another client's of that name is another one."""
-    return f"context:{_TAGS[context_home(context_id, client)]}:{digest(context_id, client)}"
+    return Key(f"context:{_TAGS[context_home(context_id, client)]}:{digest(context_id, client)}")
 
 
-def session(session_id: str) -> str:
+def session(session_id: str) -> Key:
     """A scratchpad. TTL: the session's own."""
     return _of("session", session_id)
 
 
-def lines(session_id: str) -> str:
+def lines(session_id: str) -> Key:
     """The lines of a session, a stream whose entry ids are 0-<seq>. TTL: the session's own."""
     return _of("lines", session_id)
 
 
-def artifact(artifact_id: str) -> str:
+def artifact(artifact_id: str) -> Key:
     """A manifest. Kept until its bytes are removed; then TTL 24 h."""
     return _of("artifact", artifact_id)
 
 
-def doc(thread_id: str) -> str:
+def doc(thread_id: str) -> Key:
     """The terms of a thread's own text, for search by text. A projection of the thread; gone when it is closed."""
     return _of("doc", thread_id)
 
@@ -204,24 +208,24 @@ REPLY_DOCS = "search:reply:"
 """How the keys of all `reply_doc` begin."""
 
 
-def reply_doc(thread_id: str, seq: int) -> str:
+def reply_doc(thread_id: str, seq: int) -> Key:
     """The terms of one reply. A projection, like `doc`."""
-    return f"{REPLY_DOCS}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{seq}"
+    return Key(f"{REPLY_DOCS}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{seq}")
 
 
-def reply_docs(thread_id: str) -> str:
+def reply_docs(thread_id: str) -> Key:
     """Numbers of the replies that have a `reply_doc`, a set. Kept with them."""
-    return f"search:replies:{_TAGS[partition_of_id(thread_id)]}:{thread_id}"
+    return Key(f"search:replies:{_TAGS[partition_of_id(thread_id)]}:{thread_id}")
 
 
-def reply_marks(thread_id: str) -> str:
+def reply_marks(thread_id: str) -> Key:
     """Marks of the terms in the newest replies of a thread, in order of their coming. Kept with the `reply_doc`s."""
-    return f"search:marks:{_TAGS[partition_of_id(thread_id)]}:{thread_id}"
+    return Key(f"search:marks:{_TAGS[partition_of_id(thread_id)]}:{thread_id}")
 
 
-def vector(generation: str, thread_id: str, passage: str) -> str:
+def vector(generation: str, thread_id: str, passage: str) -> Key:
     """The vector of one passage of a thread, in one generation of the index. A projection, like `doc`."""
-    return f"{vectors_prefix(generation)}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{passage}"
+    return Key(f"{vectors_prefix(generation)}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{passage}")
 
 
 def vectors_prefix(generation: str) -> str:
@@ -229,124 +233,124 @@ def vectors_prefix(generation: str) -> str:
     return f"search:vector:{generation}:"
 
 
-def passages(generation: str, thread_id: str) -> str:
+def passages(generation: str, thread_id: str) -> Key:
     """Names of the passages of a thread that have a vector in a generation, a set. Kept with the vectors."""
-    return f"search:passages:{generation}:{_TAGS[partition_of_id(thread_id)]}:{thread_id}"
+    return Key(f"search:passages:{generation}:{_TAGS[partition_of_id(thread_id)]}:{thread_id}")
 
 
-def callback(partition: int, name: str) -> str:
+def callback(partition: int, name: str) -> Key:
     """A callback under way: of an entity and kind, or of one event. Ends when it is delivered, or dead."""
-    return f"callback:{_TAGS[partition]}:{name}"
+    return Key(f"callback:{_TAGS[partition]}:{name}")
 
 
-def mcp_stream(stream_id: str) -> str:
+def mcp_stream(stream_id: str) -> Key:
     """An open SSE stream of an MCP client, whose answers come on the channel of that name. TTL: 45 s, kept up."""
-    return f"mcp:{_TAGS[partition_of(stream_id)]}:{stream_id}"
+    return Key(f"mcp:{_TAGS[partition_of(stream_id)]}:{stream_id}")
 
 
 # One of each partition.
 
 
-def events(partition: int) -> str:
+def events(partition: int) -> Key:
     """The event outbox: what happened, for the worker. Trimmed once every group has seen it."""
-    return f"events:{_TAGS[partition]}"
+    return Key(f"events:{_TAGS[partition]}")
 
 
-def feedback(partition: int) -> str:
+def feedback(partition: int) -> Key:
     """Reports to the operators from clients of the partition, a stream. Kept; trimmed to a number of entries."""
-    return f"feedback:{_TAGS[partition]}"
+    return Key(f"feedback:{_TAGS[partition]}")
 
 
-def leases(partition: int) -> str:
+def leases(partition: int) -> Key:
     """Claimed tasks by the time their lease ends. A projection of the tasks."""
-    return f"leases:{_TAGS[partition]}"
+    return Key(f"leases:{_TAGS[partition]}")
 
 
-def artifacts(partition: int) -> str:
+def artifacts(partition: int) -> Key:
     """Artifacts that count as bytes, by the time (ms) at which theirs is over. Emptied as they end."""
-    return f"artifacts:{_TAGS[partition]}"
+    return Key(f"artifacts:{_TAGS[partition]}")
 
 
-def artifact_bytes(partition: int) -> str:
+def artifact_bytes(partition: int) -> Key:
     """What is held in artifacts of the partition: bytes of `all`; of each client and IPv6 /48 bytes, and with
     `number:` and `reserved:` before its name, how many and what is not uploaded yet. Goes with the artifacts.
     """
-    return f"artifact-bytes:{_TAGS[partition]}"
+    return Key(f"artifact-bytes:{_TAGS[partition]}")
 
 
-def callbacks_due(partition: int) -> str:
+def callbacks_due(partition: int) -> Key:
     """Names of callbacks under way by the time of their next attempt (ms)."""
-    return f"callbacks:{_TAGS[partition]}"
+    return Key(f"callbacks:{_TAGS[partition]}")
 
 
-def callbacks_dead(partition: int) -> str:
+def callbacks_dead(partition: int) -> Key:
     """Callbacks that were given up, a stream; trimmed to a number of entries."""
-    return f"callbacks-dead:{_TAGS[partition]}"
+    return Key(f"callbacks-dead:{_TAGS[partition]}")
 
 
 # Projections over all partitions; the worker can rebuild them from events.
 
-OPEN_THREADS = "board:open"
+OPEN_THREADS = Key("board:open")
 """Ids of open threads by time of their last activity (ms)."""
 
-CLOSED_THREADS = "board:closed"
+CLOSED_THREADS = Key("board:closed")
 """Ids of closed threads by time of their last activity (ms)."""
 
-HIDDEN_THREADS = "board:hidden"
+HIDDEN_THREADS = Key("board:hidden")
 """Ids of threads that the operator has hidden, by time of their last activity (ms). Only the operator sees it."""
 
 
-def tasks_with(status: str) -> str:
+def tasks_with(status: str) -> Key:
     """Ids of the work contracts with that status, by time of their creation (ms)."""
-    return f"tasks:{status}"
+    return Key(f"tasks:{status}")
 
 
 # The operator's own.
 
-BLOCKED = "blocked"
+BLOCKED = Key("blocked")
 """Networks whose requests are refused, and until when; a hash. Kept until the operator takes one off."""
 
-AUDIT = "audit"
+AUDIT = Key("audit")
 """What the operators did, a stream. Trimmed to a number of entries."""
 
-WORKERS = "workers:{workers}"
+WORKERS = Key("workers:{workers}")
 """Names of the workers by the time (ms) of their last beat. TTL: 120 s, kept up."""
 
 # Search, all in one slot: what web processes and workers tell each other, and which index is in use.
 
-SEARCH_PENDING = "search:pending:{search}"
+SEARCH_PENDING = Key("search:pending:{search}")
 """Posts whose vectors are to be made: by their turn (below 0), or by the time (ms) until which a worker has them."""
 
-SEARCH_TURNS = "search:turns:{search}"
+SEARCH_TURNS = Key("search:turns:{search}")
 """Where in that queue the last post of each site ends, a hash. TTL: a day; gone sooner when nothing waits."""
 
-SEARCH_BACKLOG = "search:backlog:{search}"
+SEARCH_BACKLOG = Key("search:backlog:{search}")
 """The same for threads that are indexed anew: after all that are pending."""
 
-SEARCH_LIVE = "search:live:{search}"
+SEARCH_LIVE = Key("search:live:{search}")
 """The generation of the vector index that queries use."""
 
-SEARCH_TARGET = "search:target:{search}"
+SEARCH_TARGET = Key("search:target:{search}")
 """The generation that is being built to take its place; absent most of the time."""
 
-SEARCH_GENERATIONS = "search:generations:{search}"
+SEARCH_GENERATIONS = Key("search:generations:{search}")
 """Names of all generations of which vectors may be left."""
 
-SEARCH_EPOCH = "search:epoch:{search}"
+SEARCH_EPOCH = Key("search:epoch:{search}")
 """How often an operator asked for everything to be indexed anew."""
 
-SEARCH_CHANGES = "search:changes:{search}"
+SEARCH_CHANGES = Key("search:changes:{search}")
 """Threads and replies whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
 
 
-def search_asks(service: str) -> str:
+def search_asks(service: str) -> Key:
     """Questions to the workers that offer `service`, a list. TTL: a little longer than anybody waits for the answer."""
-    return f"search:asks:{service}:{{search}}"
+    return Key(f"search:asks:{service}:{{search}}")
 
 
-def search_alive(service: str) -> str:
+def search_alive(service: str) -> Key:
     """There while a worker offers `service`: `vectors` or `hits`. TTL: 3 s."""
-    return f"search:alive:{service}:{{search}}"
+    return Key(f"search:alive:{service}:{{search}}")
 
 
 def search_answers(process: str) -> str:
@@ -354,9 +358,9 @@ def search_answers(process: str) -> str:
     return f"search:answers:{process}:{{search}}"
 
 
-def query_vector(query: str) -> str:
+def query_vector(query: str) -> Key:
     """The vector of a query. TTL: 600 s."""
-    return f"search:query:{digest(query)}:{{search}}"
+    return Key(f"search:query:{digest(query)}:{{search}}")
 
 
 # Channels: a wake-up about an entity or an outbox is sent by sharded pub/sub on the channel that bears

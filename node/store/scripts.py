@@ -61,8 +61,8 @@ class Script(msgspec.Struct, frozen=True):
     name: str
     keys: tuple[str, ...]
     args: tuple[str, ...]
-    variadic: bool
-    """Whether more arguments than named may follow."""
+    rest: str
+    """What any number of further arguments are called; empty if there may be none."""
     writes: bool
     single_source: str
     single_sha: str
@@ -71,7 +71,7 @@ class Script(msgspec.Struct, frozen=True):
 
     def check(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
         """Raise TypeError if the number of keys or arguments is not the script's."""
-        enough = len(args) >= len(self.args) if self.variadic else len(args) == len(self.args)
+        enough = len(args) >= len(self.args) if self.rest else len(args) == len(self.args)
         if len(keys) != len(self.keys) or not enough:
             raise TypeError(f"{self.name} takes keys {self.keys} and args {self.args}, got {len(keys)} and {len(args)}")
 
@@ -114,7 +114,7 @@ def compile_script(name: str, text: str, library: Path) -> Script:
     if "-- Returns" not in rest or "-- Slot" not in rest:
         raise ScriptError(f"{name}: the header must say what it returns and in which slot it runs")
     keys, _ = _named(name, rest, "KEYS")
-    args, variadic = _named(name, rest, "ARGV")
+    args, others = _named(name, rest, "ARGV")
     if not keys:
         raise ScriptError(f"{name}: a step without keys cannot be routed")
     for built in re.findall(r"redis\.p?call\('\w+', *['\"]", rest):
@@ -128,7 +128,7 @@ def compile_script(name: str, text: str, library: Path) -> Script:
         name=name,
         keys=keys,
         args=args,
-        variadic=variadic,
+        rest=others,
         writes="no-writes" not in shebang,
         single_source=single,
         single_sha=sha1(single.encode(), usedforsecurity=False).hexdigest(),
@@ -137,7 +137,7 @@ def compile_script(name: str, text: str, library: Path) -> Script:
     )
 
 
-def _named(name: str, text: str, table: str) -> tuple[tuple[str, ...], bool]:
+def _named(name: str, text: str, table: str) -> tuple[tuple[str, ...], str]:
     found = [match.groups() for match in _HEADER.finditer(text) if match[1] == table]
     if [int(number) for _, number, _, _ in found] != list(range(1, len(found) + 1)):
         raise ScriptError(f"{name}: {table} in the header must be numbered from 1 without a gap")
@@ -147,7 +147,7 @@ def _named(name: str, text: str, table: str) -> tuple[tuple[str, ...], bool]:
     if variadic and table == "KEYS":
         raise ScriptError(f"{name}: a step has a fixed number of keys")
     names = tuple(label for _, _, _, label in found)
-    return (names[:-1] if variadic else names), variadic
+    return (names[:-1], names[-1]) if variadic else (names, "")
 
 
 def _locals(names: Sequence[str], table: str) -> str:

@@ -17,6 +17,7 @@ from node.store.connection import Call, CallResult, Connection
 from node.store.errors import StoreBusy, judge
 from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
+from node.store.steps import Step
 from node.store.wakeups import WakeUps
 
 Submitted: TypeAlias = tuple[Call, Connection, "asyncio.Future[CallResult]"]
@@ -35,9 +36,12 @@ class Store(ABC):
         self.stats = Stats()
         self._loop = asyncio.get_running_loop()
 
-    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> RedisReply:
-        """Run one step where `keys[0]` lives. It may share its trip with others of the same script (group commit)."""
-        script.check(keys, args)
+    async def run(self, script: Script | Step, keys: Sequence[str] = (), args: Sequence[Arg] = ()) -> RedisReply:
+        """Run one step where its first key lives. It may share its trip with others of its script (group commit)."""
+        if isinstance(script, Step):
+            script, keys, args = script.script, script.keys, script.args
+        else:
+            script.check(keys, args)
         slot, connection = self._route(keys[0])
         call = self._call(script, keys, args, slot)
         outcome = await connection.submit(call)
@@ -66,11 +70,20 @@ class Store(ABC):
             under_way.append((call, connection, connection.submit(call)))
         return await self._answers(under_way)
 
-    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[RedisReply]:
-        """Run one step for many, as `run` does for one: those of a slot share its trip. In any order.
+    async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
+        """Run many steps, as `run` does one: those of a script and a slot share a trip. In any order.
 
         Raises what the first failure means; the others run all the same.
         """
+        under_way: list[Submitted] = []
+        for step in steps:
+            slot, connection = self._route(step.keys[0])
+            call = self._call(step.script, step.keys, step.args, slot)
+            under_way.append((call, connection, connection.submit(call)))
+        return await self._answers(under_way)
+
+    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[RedisReply]:
+        """The old form."""
         under_way: list[Submitted] = []
         for keys, args in many:
             script.check(keys, args)

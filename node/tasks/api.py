@@ -65,9 +65,9 @@ class TasksApi:
         body = await request.body()
         await self._limiter.charge(request, "task", len(body))
         signed = await self._signatures.of(request, SHOWN)
-        once = idempotency_key(request, "task", body, name=new.publisher_id, key=new.idempotency_key)
+        idempotency = idempotency_key(request, "task", body, name=new.publisher_id, key=new.idempotency_key)
         try:
-            return await self._tasks.create(new, signed, once, request.client)
+            return await self._tasks.create(new, signed, idempotency, request.client)
         except Refused as refused:
             _place(refused, new.idempotency_key)
             raise
@@ -88,9 +88,9 @@ class TasksApi:
         await self._limiter.charge(request, "claim", len(await request.body()))
         signed = await self._signatures.of(request, ())
         # Only who and key make a claim the same one, so the digest of the body does not matter.
-        once = idempotency_key(request, "claim", b"", name=new.assignee_id, key=new.idempotency_key)
+        idempotency = idempotency_key(request, "claim", b"", name=new.assignee_id, key=new.idempotency_key)
         try:
-            task, replayed = await self._tasks.claim(request.params["id"], new, signed, once)
+            task, replayed = await self._tasks.claim(request.params["id"], new, signed, idempotency)
         except Refused as refused:
             _place(refused, new.idempotency_key)
             raise
@@ -104,9 +104,9 @@ class TasksApi:
         move = await read_json(request, Transition)
         signed = await self._signatures.of(request, ())
         body = await request.body()
-        once = idempotency_key(request, f"transition:{task_id}", body)
+        idempotency = idempotency_key(request, f"transition:{task_id}", body)
         await self._limiter.charge(request, "step", len(body))
-        task, replayed = await self._tasks.transition(task_id, move, signed, once)
+        task, replayed = await self._tasks.transition(task_id, move, signed, idempotency)
         if replayed:
             mark_replayed(request)
         return json_response(task)

@@ -70,7 +70,7 @@ class Tasks:
         self._base = f"{settings.public_url}/api/v1/tasks/"
 
     async def create(
-        self, new: NewTask, signed: Signed | None, once: IdempotencyKey | None, client: str = ""
+        self, new: NewTask, signed: Signed | None, idempotency: IdempotencyKey | None, client: str = ""
     ) -> tuple[OfferedTask, bool]:
         """Offer a contract; the second value says whether it is an earlier one, answered again.
 
@@ -87,9 +87,9 @@ class Tasks:
         if signed or new.require_proof:
             fields["bound"] = "1"
         flat = [part for pair in fields.items() for part in pair]
-        outcome = await self._store.create(once, signed.replay_id if signed else "", flat)
-        if outcome.kind == "replayed" and once:
-            task = await self._offered_before(outcome.id, once)
+        outcome = await self._store.create(idempotency, signed.replay_id if signed else "", flat)
+        if outcome.kind == "replayed" and idempotency:
+            task = await self._offered_before(outcome.id, idempotency)
         else:
             task = await self._changed(outcome)
         token = self._rights.publisher_token(task.id)
@@ -123,7 +123,7 @@ class Tasks:
         return TaskPage(tasks, total, query.limit, query.offset)
 
     async def claim(
-        self, task_id: str, new: NewClaim, signed: Signed | None, once: IdempotencyKey | None
+        self, task_id: str, new: NewClaim, signed: Signed | None, idempotency: IdempotencyKey | None
     ) -> tuple[ClaimedTask, bool]:
         """Claim a contract; the second value says whether the claim is an earlier one, answered again.
 
@@ -133,17 +133,17 @@ class Tasks:
         _require_id(task_id)
         _require_words("assignee_id", new.assignee_id)
         require_name("assignee_id", new.assignee_id)
-        request = once.scope if once else secrets.token_hex(16)
+        request = idempotency.scope if idempotency else secrets.token_hex(16)
         replay_id = signed.replay_id if signed else ""
         outcome = await self._store.claim(task_id, new.assignee_id, request, replay_id)
-        if outcome.kind == "replayed" and once:
-            once.check_token(int(outcome.row.fields[b"claimed_at"]), outcome.row.now)
+        if outcome.kind == "replayed" and idempotency:
+            idempotency.check_token(int(outcome.row.fields[b"claimed_at"]), outcome.row.now)
         task = await self._changed(outcome)
         token = self._rights.claim_token(task_id, str(task.attempt), request)
         return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), outcome.kind == "replayed"
 
     async def transition(
-        self, task_id: str, move: Transition, signed: Signed | None, once: IdempotencyKey | None
+        self, task_id: str, move: Transition, signed: Signed | None, idempotency: IdempotencyKey | None
     ) -> tuple[Task, bool]:
         """Move a contract to its next status (SPEC 3.1); the second value says whether that was done before.
 
@@ -158,7 +158,7 @@ class Tasks:
             signer=signed.signer if signed else "",
             replay_id=signed.replay_id if signed else "",
         )
-        outcome = await self._store.transition(task_id, acting, move.status or "", once)
+        outcome = await self._store.transition(task_id, acting, move.status or "", idempotency)
         return await self._changed(outcome), outcome.kind == "replayed"
 
     async def complete(self, task_id: str, completion: Completion) -> CompletedTask:
@@ -251,11 +251,11 @@ class Tasks:
             fields["lease_ms"] = str(new.lease_seconds * 1000)
         return fields
 
-    async def _offered_before(self, task_id: str, once: IdempotencyKey) -> Task:
+    async def _offered_before(self, task_id: str, idempotency: IdempotencyKey) -> Task:
         row = await self._store.read(task_id)
         if not row.is_contract:
             raise Refused("task.unknown")
-        once.check_token(row.created_at, row.now)
+        idempotency.check_token(row.created_at, row.now)
         return self._task(task_id, row)
 
     async def _check_inputs(self, ids: Sequence[str]) -> None:

@@ -59,9 +59,11 @@ class TaskStore:
         """Where waiting readers are woken."""
         return self._store.wakeups
 
-    async def create(self, once: IdempotencyKey | None, replay_id: str, fields: Sequence[str | bytes]) -> StepResult:
+    async def create(
+        self, idempotency: IdempotencyKey | None, replay_id: str, fields: Sequence[str | bytes]
+    ) -> StepResult:
         """Offer a contract. A `replay_id` is refused when it was used before. Raises StoreUnavailable."""
-        home = await home_of(self._store, once, replay_id)
+        home = await home_of(self._store, idempotency, replay_id)
         if home is None:
             return StepResult("refused", "", refusal="signature.replayed")
         partition, replay_id = home
@@ -69,8 +71,8 @@ class TaskStore:
         return await self._change(
             CREATE,
             task_id,
-            [self._idempotency(once, task_id), self._replay(replay_id, task_id)],
-            [*self._times(once, replay_id), task_id, *fields],
+            [self._idempotency(idempotency, task_id), self._replay(replay_id, task_id)],
+            [*self._times(idempotency, replay_id), task_id, *fields],
         )
 
     async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> StepResult:
@@ -83,15 +85,17 @@ class TaskStore:
             lambda row: claim_refused(task_id, row),
         )
 
-    async def transition(self, task_id: str, acting: Actor, target: str, once: IdempotencyKey | None) -> StepResult:
+    async def transition(
+        self, task_id: str, acting: Actor, target: str, idempotency: IdempotencyKey | None
+    ) -> StepResult:
         """Move a contract to the next status, which is `target` if one is wanted. Raises StoreUnavailable."""
         grip = acting.grip or Claim("", "")
         return await self._change(
             TRANSITION,
             task_id,
-            [self._leases(task_id), self._idempotency(once, task_id), self._replay(acting.replay_id, task_id)],
+            [self._leases(task_id), self._idempotency(idempotency, task_id), self._replay(acting.replay_id, task_id)],
             [
-                *self._times(once, acting.replay_id),
+                *self._times(idempotency, acting.replay_id),
                 task_id,
                 acting.actor,
                 target,
@@ -249,12 +253,12 @@ class TaskStore:
             case _:
                 raise TypeError(f"{step.name} answered {reply!r}")
 
-    def _times(self, once: IdempotencyKey | None, replay_id: str) -> tuple[str, int, int]:
+    def _times(self, idempotency: IdempotencyKey | None, replay_id: str) -> tuple[str, int, int]:
         """digest, idem_ttl and replay_ttl of a step."""
-        return once.digest if once else "", self._idempotency_ms, REPLAY_MS if replay_id else 0
+        return idempotency.digest if idempotency else "", self._idempotency_ms, REPLAY_MS if replay_id else 0
 
-    def _idempotency(self, once: IdempotencyKey | None, task_id: str) -> str:
-        return keys.idempotency(keys.partition_of_id(task_id), once.scope) if once else keys.task(task_id)
+    def _idempotency(self, idempotency: IdempotencyKey | None, task_id: str) -> str:
+        return keys.idempotency(keys.partition_of_id(task_id), idempotency.scope) if idempotency else keys.task(task_id)
 
     def _replay(self, replay_id: str, task_id: str) -> str:
         return keys.replay(keys.partition_of_id(task_id), replay_id) if replay_id else keys.task(task_id)

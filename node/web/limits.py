@@ -9,25 +9,24 @@ import math
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from typing import Literal
+from types import TracebackType
+from typing import Literal, cast
 
 import msgspec
 
 from node.common import counters
-from node.common.refusal import Refused
+from node.common.refusal import Invalid, Refused
 from node.config import Limit, Limits, Settings
 from node.share.capacity import Capacity
 from node.share.cost import Kind
-from node.store import StoreUnavailable
-from node.store.limits import LimitStore, Taken
+from node.store import StoreUnavailable, keys
+from node.store.limits import DAY_MS, LimitStore, Quota, Taken
 from node.web.http import Request
+from node.web.idempotency import REPLAYED
 from node.web.usage import Usage
 
 _MEMORY = 10_000
 """Clients remembered as over the limit, per process; beyond it the store is asked again."""
-
-
-DAY = 86_400.0
 
 
 class Quotas(msgspec.Struct, frozen=True):
@@ -64,13 +63,20 @@ class Limiter:
         """The limit of a class."""
         return self._limits[kind]
 
-    async def take(self, request: Request, kind: str) -> None:
+    def permit(self, request: Request, kind: str, scope: str = "", *, refusals: bool = True) -> Permit:
+        """What a request of a class may do. `scope` narrows the limit to one entity, such as a session.
+
+        `refusals`: a request that is refused for what it says counts, too.
+        """
+        return Permit(self, request, kind, scope, counted=not refusals)
+
+    async def take(self, request: Request, kind: str, scope: str = "") -> None:
         """Count the request. Raises Refused `limit.exceeded`, StoreUnavailable."""
         limit = self._limits[kind]
-        if not limit.count:
+        if not limit.count or (scope and not keys.is_id(scope)):  # nothing has that id
             return
-        self.precheck(request, kind)
-        self.settle(request, kind, await self._store.take(kind, request.client, limit))
+        self.precheck(request, kind, scope)
+        self.settle(request, kind, await self._store.take(kind, request.client, limit, scope), scope)
 
     async def charge(self, request: Request, kind: Kind, size: int) -> None:
         """Charge the client for what a request with a body of `size` bytes has the node keep (`node.share.cost`).
@@ -80,34 +86,30 @@ class Limiter:
         self._capacity.admit(kind)
         await self.usage.add(request.client, kind, size)
 
-    async def hold(self, request: Request, kind: Literal["session", "board", "task"], seconds: float = DAY) -> str:
-        """Count the request, and what it makes for as long as it counts; a name to `let_go` by, empty for nothing.
+    async def hold(self, request: Request, kind: str, milliseconds: int) -> str:
+        """Count the request, and what it makes for as long as that lasts; a name to give it back by, empty for nothing.
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
-        self._capacity.admit("thread" if kind == "board" else kind)
+        self._capacity.admit(cast("Kind", "thread" if kind == "board" else kind))
         limit, most = self._limits[kind], getattr(self._quotas, kind)
         if not limit.count:  # who takes the limit away wants no other
             return ""
         self.precheck(request, kind)
-        held = await self._store.hold(
-            kind, request.client, limit, most, round(seconds * 1000), counted=kind == "session"
+        quota, taken, wait = await self._store.take_quota(
+            kind, request.client, limit, most, milliseconds, counted=kind == "session"
         )
-        if held.wait is not None:
-            raise Refused(f"quota.{kind}", retry_after=held.wait, most=most)
-        self.settle(request, kind, held.taken)
-        return held.name
+        if wait is not None:
+            raise Refused(f"quota.{kind}", retry_after=wait, most=most)
+        self.settle(request, kind, taken)
+        return quota.name
 
     @asynccontextmanager
     async def holding(
-        self, request: Request, kind: Literal["session", "board", "task"], seconds: float = DAY
+        self, request: Request, kind: Literal["session", "board", "task"], seconds: float = 86400
     ) -> AsyncGenerator[str]:
-        """`hold` around the making of the thing; given back if it is not made. The request stays counted. A block that
-        ends in StoreUnavailable may have made it, and gives nothing back.
-
-        A block that makes nothing new and refuses nothing, as for a replay, gives it back with `let_go`.
-        """
-        name = await self.hold(request, kind, seconds)
+        """Old form."""
+        name = await self.hold(request, kind, round(seconds * 1000))
         try:
             yield name
         except StoreUnavailable:
@@ -117,10 +119,14 @@ class Limiter:
             raise
 
     async def let_go(self, client: str, kind: str, name: str) -> None:
-        """Give back what was held and is no more. If the store cannot be told, it counts until its time is over."""
-        if name:
-            with suppress(StoreUnavailable):
-                await self._store.let_go(kind, client, name)
+        """Old form."""
+        with suppress(StoreUnavailable):
+            await self.give_back(Quota(kind, client, name))
+
+    async def give_back(self, quota: Quota) -> None:
+        """Give back what is no more. Raises StoreUnavailable: then it counts until its time is over."""
+        if quota.name:
+            await self._store.give_back(quota)
 
     def precheck(self, request: Request, kind: str, scope: str = "") -> None:
         """Refuse a client that is known to be over the limit. Raises Refused `limit.exceeded`.
@@ -164,3 +170,86 @@ class Limiter:
 
 def _policy(kind: str, limit: Limit) -> bytes:
     return b'"%s";q=%d;w=%d' % (kind.encode(), limit.count, limit.seconds)
+
+
+class Permit:
+    """What one request may do: its place in a limit, what it has the node keep, and what it makes for as long as it lasts.
+
+        async with limiter.permit(request, "board") as permit:
+            ...read and judge the request...
+            await permit.hold()
+            await permit.charge("thread", size)
+            ...make the thread...
+
+    A request is counted once: by `count` or `hold`, or in the script that writes what it asks for (`limit`, `settle`). One
+    that is refused before that is counted when the block ends, or the parser and the gate would be free to probe (SPEC 7).
+    """
+
+    __slots__ = ("_counted", "_kind", "_limiter", "_place", "_request", "_scope", "client", "limit")
+
+    def __init__(self, limiter: "Limiter", request: Request, kind: str, scope: str, *, counted: bool) -> None:
+        self.client = request.client
+        self.limit: Limit = limiter.of(kind)
+        """The limit, for a script that counts the request in it."""
+        self._limiter = limiter
+        self._request = request
+        self._kind = kind
+        self._scope = scope
+        self._counted = counted
+        self._place = ""
+
+    async def __aenter__(self) -> "Permit":
+        self._limiter.precheck(self._request, self._kind, self._scope)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, StoreUnavailable):  # what cannot be known may have been made
+            return
+        await self.give_back()
+        if not self._counted and isinstance(error, Refused | Invalid):
+            await self._limiter.take(self._request, self._kind, self._scope)
+
+    async def count(self) -> None:
+        """Take a place in the limit. Raises Refused `limit.exceeded`, StoreUnavailable."""
+        self._counted = True
+        await self._limiter.take(self._request, self._kind, self._scope)
+
+    def settle(self, taken: Taken) -> None:
+        """Say how a script counted the request in the limit. Raises Refused `limit.exceeded`."""
+        self._counted = True
+        self._limiter.settle(self._request, self._kind, taken, self._scope)
+
+    async def hold(self, milliseconds: int = DAY_MS) -> str:
+        """Count the request, and what it makes among what its client may have of it, for so long.
+
+        The place among those is given back if the block fails; its name, for a record that gives it back later. Raises
+        Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
+        """
+        self._counted = True
+        self._place = await self._limiter.hold(self._request, self._kind, milliseconds)
+        return self._place
+
+    async def charge(self, kind: Kind, size: int) -> None:
+        """Charge the client for what a request with a body of `size` bytes has the node keep (`node.share.cost`).
+
+        Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
+        """
+        try:
+            await self._limiter.charge(self._request, kind, size)
+        except Refused:
+            self._counted = True  # not for what it says
+            raise
+
+    async def replay(self) -> None:
+        """Say in the answer that it is an earlier one, given again: nothing was made."""
+        self._request.notes.append(REPLAYED)
+        await self.give_back()
+
+    async def give_back(self) -> None:
+        """Give back the place of what was not made. If Redis cannot be told, it counts until its time is over."""
+        if self._place:
+            name, self._place = self._place, ""
+            with suppress(StoreUnavailable):
+                await self._limiter.give_back(Quota(self._kind, self.client, name))

@@ -175,11 +175,11 @@ async def test_all_of_a_network_is_in_one_partition_and_its_addresses_have_limit
     node: NodeUnderTest,
 ) -> None:
     first, second = site(1, 2)
-    once = {"idempotency-key": "the-same-key-of-two"}
+    idempotency = {"idempotency-key": "the-same-key-of-two"}
     found: list[dict[str, Any]] = []
     for address in (first, second):
         async with node.client_at(address) as client:
-            found += [(await register(node, client=client, headers=once)).json() for _ in range(2)]
+            found += [(await register(node, client=client, headers=idempotency)).json() for _ in range(2)]
         assert await asked(node, address, byte_size=1) == [201] * (MINUTE - 2) + [(429, "limit.exceeded")] * 2
     assert found[0]["id"] == found[1]["id"] != found[2]["id"] == found[3]["id"]
     assert {keys.partition_of_id(each["id"]) for each in found} == {keys.partition_of("2001:db8:1::/48")}

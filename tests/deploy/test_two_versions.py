@@ -76,9 +76,9 @@ def test_what_one_version_began_the_other_ends(nodes: Nodes, empty_redis: RedisS
     empty_redis.do("SCRIPT", "FLUSH")
     result = {"claim_token": claim["claim_token"], "result_payload": {"memo": "We meet on Friday."}}
     assert post(old, f"/api/v1/tasks/{task}/complete", result)["status"] == "completed"
-    once = {"idempotency-key": "once"}
-    first = call(old.port, "POST", "/api/v1/relay", {"message": HELLO, "public": False}, once)
-    again = call(new.port, "POST", "/api/v1/relay", {"message": HELLO, "public": False}, once)
+    idempotency = {"idempotency-key": "once"}
+    first = call(old.port, "POST", "/api/v1/relay", {"message": HELLO, "public": False}, idempotency)
+    again = call(new.port, "POST", "/api/v1/relay", {"message": HELLO, "public": False}, idempotency)
     assert json.loads(first[2]) == json.loads(again[2])
     assert again[1]["idempotency-replayed"] == "true"
 

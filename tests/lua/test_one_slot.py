@@ -18,6 +18,7 @@ from node.artifacts.store import ArtifactStore
 from node.retention.rules import retention_of
 from node.store import Arg, RedisReply, keys
 from node.store.scripts import Script, all_scripts
+from node.store.steps import Step
 from node.store.wire import Store
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import Cluster
@@ -37,16 +38,27 @@ REMOVING = {"thread_purge", "task_compact", "task_forget"}
 def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Names of the steps that were run; each call is checked to have one hash tag."""
     seen: set[str] = set()
-    run, runs = Store.run, Store.runs
+    run, runs, run_all = Store.run, Store.runs, Store.run_all
 
     def check(script: Script, names: Sequence[str]) -> None:
         seen.add(script.name)
         tags = {name[name.index("{") : name.index("}") + 1] for name in names}
         assert len(tags) == 1, f"{script.name}: {names}"
 
-    async def checked(self: Store, script: Script, names: Sequence[str], args: Sequence[Arg] = ()) -> RedisReply:
-        check(script, names)
+    async def checked(
+        self: Store, script: Script | Step, names: Sequence[str] = (), args: Sequence[Arg] = ()
+    ) -> RedisReply:
+        if isinstance(script, Step):
+            check(script.script, script.keys)
+        else:
+            check(script, names)
         return await run(self, script, names, args)
+
+    async def all_checked(self: Store, steps: Iterable[Step]) -> list[RedisReply]:
+        given = list(steps)
+        for step in given:
+            check(step.script, step.keys)
+        return await run_all(self, given)
 
     async def each_checked(
         self: Store, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]
@@ -57,6 +69,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         return await runs(self, script, steps)
 
     monkeypatch.setattr(Store, "run", checked)
+    monkeypatch.setattr(Store, "run_all", all_checked)
     monkeypatch.setattr(Store, "runs", each_checked)
     return seen
 

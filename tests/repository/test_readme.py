@@ -49,7 +49,7 @@ def test_the_curl_tour_works_as_printed(tmp_path: Path) -> None:
     assert len(TOUR) >= 10
     ids: dict[str, str] = {}
     with NodeProcess(tmp_path / "data") as node:
-        node.start().ready().line("embedding model loaded")
+        node.start().ready().line("embedding model loaded", patience=120)
         for command, answer in TOUR:
             for printed, real in ids.items():
                 command = command.replace(printed, real)  # noqa: PLW2901

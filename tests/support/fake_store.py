@@ -16,6 +16,7 @@ from fakeredis.commands_mixins import server_mixin as server
 from node.store import Arg, RedisReply, Script, Stats, Store, WakeUps
 from node.store.address import Access
 from node.store.connection import Call, Connection
+from node.store.steps import Step
 
 Commands = Any
 """fakeredis, whose own types are partial."""
@@ -30,8 +31,9 @@ class FakeStore(Store):
         self.redis.response_callbacks.clear()  # replies as Redis sends them
         self.wakeups = WakeUps(lambda _: None, Access(), 1.0, Stats())
 
-    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg] = ()) -> RedisReply:
-        script.check(keys, args)
+    async def run(self, script: Script | Step, keys: Sequence[str] = (), args: Sequence[Arg] = ()) -> RedisReply:
+        if isinstance(script, Step):
+            script, keys, args = script.script, script.keys, script.args
         assert len({key[key.index("{") : key.index("}")] for key in keys}) == 1, f"{script.name}: {keys}"
         source = script.single_source.partition("\n")[2]  # fakeredis does not know the #!lua line
         return cast("RedisReply", self.redis.execute_command("EVAL", source, len(keys), *keys, *args))
@@ -41,6 +43,9 @@ class FakeStore(Store):
 
     async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
         return [await self.command(*args) for args in many]
+
+    async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
+        return [await self.run(step) for step in steps]
 
     async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[RedisReply]:
         return [await self.run(script, keys, args) for keys, args in many]

@@ -52,9 +52,9 @@ class NodeProcess:
         self.line("ready")
         return self
 
-    def line(self, event: str, **fields: object) -> dict[str, Any]:
+    def line(self, event: str, patience: float = PATIENCE, **fields: object) -> dict[str, Any]:
         """The newest log line with that event and those fields, waited for."""
-        until(lambda: self._found(event, fields), f"a log line {event} {fields}", PATIENCE)
+        until(lambda: self._found(event, fields), f"a log line {event} {fields}", patience)
         return self._found(event, fields)[-1]
 
     def child(self, name: str) -> int:

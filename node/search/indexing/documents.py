@@ -60,8 +60,8 @@ class Documents:
     async def put(self, posts: Sequence[Post], *, forced: bool = False) -> None:
         """Have posts found by their text; the same again changes nothing unless `forced`. Raises StoreUnavailable."""
         await self._engine.query_engine()  # so that its index is there before what it indexes
-        own: list[tuple[list[str], list[Arg]]] = []
-        replies: list[tuple[list[str], list[Arg]]] = []
+        own: list[tuple[Sequence[str], list[Arg]]] = []
+        replies: list[tuple[Sequence[str], list[Arg]]] = []
         for post in posts:
             if post.seq == OWN:
                 own.append(_own_step(post.thread_id, post.text, whole=True, forced=forced))
@@ -199,13 +199,13 @@ def marks_of_replies(thread_id: str) -> tuple[Arg, ...]:
     return "GETRANGE", keys.reply_marks(thread_id), -REPLY_MARKS * MARK, -1
 
 
-def _own_step(thread_id: str, text: str, *, whole: bool, forced: bool = False) -> tuple[list[str], list[Arg]]:
+def _own_step(thread_id: str, text: str, *, whole: bool, forced: bool = False) -> tuple[Sequence[str], list[Arg]]:
     """The keys and arguments that put a thread's own text; `whole`: it is all of it."""
     terms = _terms(text)
     return [keys.doc(thread_id)], [int(whole), int(forced), " ".join(terms), marks_of(terms)]
 
 
-def _reply_step(post: Post, *, forced: bool) -> tuple[list[str], list[Arg]]:
+def _reply_step(post: Post, *, forced: bool) -> tuple[Sequence[str], list[Arg]]:
     thread, terms = post.thread_id, _terms(post.text)
     places = [keys.reply_doc(thread, post.seq), keys.reply_docs(thread), keys.reply_marks(thread)]
     passages = len(post.passages())

@@ -2,9 +2,9 @@
 -- Takes one place in a client's limit and one among the things that it, and its site, may hold at the same time.
 -- Either all, or none.
 -- KEYS[1] rate   rate:{p}:<kind>:<client>
--- KEYS[2] held   held:{p}:<kind>:<client>
--- KEYS[3] site   held:{p}:<kind>:<site of the client>; the same as held if the client is its own site
--- KEYS[4] all    held:{p}:<kind>, if those of all clients are counted; else the same as held
+-- KEYS[2] own    held:{p}:<kind>:<client>
+-- KEYS[3] site   held:{p}:<kind>:<site of the client>; the same as own if the client is its own site
+-- KEYS[4] all    held:{p}:<kind>, if those of all clients are counted; else the same as own
 -- ARGV[1] count  the limit
 -- ARGV[2] window  its milliseconds
 -- ARGV[3] most   things the client may hold at a time; 0 = any number
@@ -16,9 +16,9 @@
 -- include now
 -- include take
 local at = now()
-local places = {{held, tonumber(most)}}
-if site ~= held then table.insert(places, {site, tonumber(site_most)}) end
-if all ~= held then table.insert(places, {all, 0}) end
+local places = {{own, tonumber(most)}}
+if site ~= own then table.insert(places, {site, tonumber(site_most)}) end
+if all ~= own then table.insert(places, {all, 0}) end
 
 for _, place in ipairs(places) do
   redis.call('ZREMRANGEBYSCORE', place[1], '-inf', at)

@@ -1,0 +1,77 @@
+"""A Lua step as one typed Python function: its parameters are the keys and arguments that the script's header names.
+
+    @step
+    def limit_take(*, rate: Key, count: int, window: int) -> None:
+        \"\"\"A place in a client's limit.\"\"\"
+
+    reply = await store.run(limit_take(rate=keys.rate(...), count=10, window=60_000))
+
+The type checker sees every call. That names, order and kinds are those of `lua/limit_take.lua` is checked when the
+module is imported. A last parameter of type `Rest` takes any number of arguments, as `-- ARGV[7...] fields` does.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, ParamSpec
+
+import msgspec
+
+from node.store.keys import Key
+from node.store.scripts import Arg, Script, ScriptError, script
+
+Rest = Sequence[Arg]
+"""Any number of arguments, such as the fields of a record: name, value, name, value."""
+
+P = ParamSpec("P")
+
+__all__ = ["Key", "Rest", "Step", "step"]
+
+
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """One call of a script, ready to be sent."""
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[Arg]
+
+
+def step(declared: Callable[P, None]) -> Callable[P, Step]:
+    """Make a function that gives a Step of `lua/<its name>.lua`.
+
+    Raises ScriptError if its parameters are not those of the script's header. The function made raises TypeError for
+    None, a value that Redis does not have.
+    """
+    loaded = script(declared.__name__)
+    _check(loaded, declared)
+    keys_of, args_of, rest = _values(loaded.keys), _values(loaded.args), loaded.rest
+
+    def call(*_: P.args, **given: P.kwargs) -> Step:
+        args = args_of(given)
+        if rest:
+            args += tuple(given[rest])  # type: ignore[arg-type]
+        if None in args:
+            raise TypeError(f"{loaded.name} takes no None: {given}")
+        return Step(loaded, keys_of(given), args)
+
+    call.__name__, call.__doc__ = declared.__name__, declared.__doc__
+    return call
+
+
+def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that takes these values out of a dictionary, in this order."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda given: tuple(given[name] for name in names)
+
+
+def _check(loaded: Script, declared: Callable[..., None]) -> None:
+    found: dict[str, list[str]] = {"keys": [], "args": [], "rest": []}
+    for name, parameter in inspect.signature(declared).parameters.items():
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            raise ScriptError(f"{loaded.name}: {name} must be given by name; begin the parameters with *")
+        kind = "keys" if parameter.annotation is Key else "rest" if parameter.annotation == Rest else "args"
+        found[kind].append(name)
+    expected = {"keys": [*loaded.keys], "args": [*loaded.args], "rest": [loaded.rest] if loaded.rest else []}
+    if found != expected:
+        raise ScriptError(f"{loaded.name}: its header names {expected}, the function {found}")
