@@ -63,7 +63,7 @@ class Limiter:
         """The limit of a class."""
         return self._limits[kind]
 
-    def permit(self, request: Request, kind: str, scope: str = "", *, refusals: bool = True) -> Permit:
+    def permit(self, request: Request, kind: str, scope: str = "", *, refusals: bool = True) -> "Permit":
         """What a request of a class may do. `scope` narrows the limit to one entity, such as a session.
 
         `refusals`: a request that is refused for what it says counts, too.
@@ -173,7 +173,7 @@ def _policy(kind: str, limit: Limit) -> bytes:
 
 
 class Permit:
-    """What one request may do: its place in a limit, what it has the node keep, and what it makes for as long as it lasts.
+    """What one request may do: its place in a limit, what it has the node keep, and what it makes while that lasts.
 
         async with limiter.permit(request, "board") as permit:
             ...read and judge the request...
@@ -181,8 +181,8 @@ class Permit:
             await permit.charge("thread", size)
             ...make the thread...
 
-    A request is counted once: by `count` or `hold`, or in the script that writes what it asks for (`limit`, `settle`). One
-    that is refused before that is counted when the block ends, or the parser and the gate would be free to probe (SPEC 7).
+    A request is counted once: by `count` or `hold`, or in the script that writes what it asks for (`limit`, `settle`).
+    One that is refused before is counted when the block ends, or parser and gate would be free to probe (SPEC 7).
     """
 
     __slots__ = ("_counted", "_kind", "_limiter", "_place", "_request", "_scope", "client", "limit")
