@@ -31,7 +31,7 @@ from node.search.retrieval import EngineRetriever
 from node.search.rpc.client import Vector
 from node.search.threads import OWN, Post
 from node.share.turns import Turns
-from node.store import Store, connect, keys
+from node.store import Store, connect, ids
 from node.text.embed import load
 from node.text.terms import marks_of, terms_of
 from tests.support.servers import RedisServer
@@ -87,9 +87,9 @@ class Figures(NamedTuple):
 
 
 def data_of(threads: int, pool: Sequence[str], matrix: Matrix) -> Data:
-    ids = [keys.new_id() for _ in range(threads)]
+    names = [ids.new_id() for _ in range(threads)]
     queries = list(pool[-QUERIES:])
-    return Data(ids, list(pool[:threads]), matrix[:threads], queries, matrix[-QUERIES:])
+    return Data(names, list(pool[:threads]), matrix[:threads], queries, matrix[-QUERIES:])
 
 
 async def redisearch(data: Data, algorithm: Algorithm) -> Figures:

@@ -26,7 +26,7 @@ from node.observe.memory import memory
 from node.run.embedded_redis import Embedded
 from node.run.services import Services, Stores
 from node.sessions.model import NewLine, NewSession, Owner
-from node.store import keys
+from node.store import ids, keys
 from node.tasks.model import Completion, NewClaim, NewTask
 
 NONE = Limit(0, 1)
@@ -56,7 +56,7 @@ class Scales:
 
     async def used(self) -> int:
         """Bytes without events."""
-        for partition in range(keys.PARTITIONS):
+        for partition in range(ids.PARTITIONS):
             await self.store.command("DEL", keys.events(partition))
         # What was deleted is freed by a thread of the server.
         while b"lazyfree_pending_objects:0" not in b"".join(cast("list[bytes]", await self._info())):  # noqa: ASYNC110

@@ -15,7 +15,7 @@ from node.a2a.strict_request import ReceivedMessage
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.config import Limit, Settings
-from node.store import keys
+from node.store import ids
 from node.store.idempotency import IdempotencyKey
 from node.text.english import is_english
 
@@ -53,10 +53,10 @@ class Messages:
 
         A new context is made there, so that limit and log are one step.
         """
-        home = keys.home_of(client)
+        home = ids.home_of(client)
         if message.context_id is None:
-            return keys.unlisted_id(home), True
-        return message.context_id, keys.context_home(message.context_id, client) == home
+            return ids.unlisted_id(home), True
+        return message.context_id, ids.context_home(message.context_id, client) == home
 
     async def check(self, sent: ReceivedMessage) -> None:
         """Raises Refused `language.not_english`, A2AError, StoreUnavailable."""
@@ -70,7 +70,7 @@ class Messages:
 
         Raises A2AError, Invalid, StoreUnavailable.
         """
-        fields = await self._store.read(task_id) if keys.is_id(task_id) else {}
+        fields = await self._store.read(task_id) if ids.is_id(task_id) else {}
         if not fields:
             raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id)
         if context_id is not None and context_id != fields.get(b"context_id", task_id.encode()).decode():
@@ -100,7 +100,7 @@ class Messages:
 
     async def get(self, task_id: str, history_length: int | None = None) -> Task | None:
         """A message task, or None if there is none under that id. Raises StoreUnavailable."""
-        fields = await self._store.read(task_id) if keys.is_id(task_id) else {}
+        fields = await self._store.read(task_id) if ids.is_id(task_id) else {}
         return self._read(task_id, fields, history_length) if is_message(fields) else None
 
     async def cancel(self, task_id: str) -> Task | None:
@@ -126,7 +126,7 @@ class Messages:
         if query.history_length is not None and query.history_length < 0:
             raise Invalid.field("query", "historyLength", msg="Must not be negative")
         oldest = _milliseconds(query.status_timestamp_after or query.last_updated_after)
-        if query.page_token and not keys.is_id(query.page_token):
+        if query.page_token and not ids.is_id(query.page_token):
             raise _bad_token()
         if not query.context_id or query.status not in EVERY_TASK:
             return TaskList([], "", size, 0)

@@ -11,7 +11,7 @@ from typing import Literal, cast
 import msgspec
 
 from node.config import Limit
-from node.store import Store, keys
+from node.store import Store, ids, keys
 from node.store.decoding import code_of, fields_of
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Taken, window
@@ -60,10 +60,10 @@ class MessageStore:
 
         Raises StoreUnavailable.
         """
-        partition = keys.context_home(context_id, client)
+        partition = ids.context_home(context_id, client)
         shared, own = _contexts(context_id, client)
-        task_id = keys.unlisted_id(partition)
-        home = keys.home_of(client)
+        task_id = ids.unlisted_id(partition)
+        home = ids.home_of(client)
         if idempotency and partition != home and not await self._bind(idempotency, home):
             return KeptMessage("conflict", Taken(True, 0, 0), "")
         task = keys.task(task_id)
@@ -141,4 +141,4 @@ def _contexts(context_id: str, client: str) -> tuple[str, str]:
     The same twice if the node does not make such ids.
     """
     own = keys.context(context_id, client)
-    return keys.shared_context(context_id) if keys.may_be_ours(context_id) else own, own
+    return keys.shared_context(context_id) if ids.may_be_ours(context_id) else own, own

@@ -15,7 +15,7 @@ from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.config import Limit, Settings
 from node.sign.digest import DigestError, parse, read_sha256
-from node.store import keys
+from node.store import ids, keys
 from node.store.idempotency import IdempotencyKey
 from node.store.long_poll import wait_for_change
 from node.text.lines import require_name
@@ -149,9 +149,9 @@ class Artifacts:
         url = await self._blobs.content_url(grant, row.filename, min(CONTENT_SECONDS, left))
         return Download(url, grant, row.filename or artifact_id)
 
-    async def statuses(self, ids: Sequence[str]) -> dict[str, ArtifactStatus]:
+    async def statuses(self, artifact_ids: Sequence[str]) -> dict[str, ArtifactStatus]:
         """The status of each of these that is the id of an artifact. Raises StoreUnavailable."""
-        possible = [artifact_id for artifact_id in dict.fromkeys(ids) if keys.is_id(artifact_id)]
+        possible = [artifact_id for artifact_id in dict.fromkeys(artifact_ids) if ids.is_id(artifact_id)]
         rows = await gather(*map(self._store.read, possible))
         return {each: row.status for each, row in zip(possible, rows, strict=True) if row.is_known}
 
@@ -161,7 +161,7 @@ class Artifacts:
         Bytes go first: what is given back to the quotas is free. Raises StoreUnavailable, and
         BlobUnavailable once everything else is done.
         """
-        due = await gather(*(self._store.due(partition, SWEEP_LIMIT) for partition in range(keys.PARTITIONS)))
+        due = await gather(*(self._store.due(partition, SWEEP_LIMIT) for partition in range(ids.PARTITIONS)))
         ended = 0
         unavailable: BlobUnavailable | None = None
         for artifact_id in (artifact_id for found in due for artifact_id in found):
@@ -177,7 +177,7 @@ class Artifacts:
 
     async def list(self) -> AsyncIterator[Manifest]:
         """All artifacts that count as bytes, for the operator. Raises StoreUnavailable."""
-        for partition in range(keys.PARTITIONS):
+        for partition in range(ids.PARTITIONS):
             offset = 0
             while found := await self._store.held(partition, PAGE, offset):
                 offset += len(found)
@@ -244,5 +244,5 @@ def _known(row: StoredArtifact) -> StoredArtifact:
 
 
 def _require_id(artifact_id: str) -> None:
-    if not keys.is_id(artifact_id):
+    if not ids.is_id(artifact_id):
         raise Refused("artifact.unknown")

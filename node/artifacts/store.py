@@ -14,7 +14,7 @@ from node.artifacts.view import StoredArtifact
 from node.common import counters
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
-from node.store import Store, WakeUps, keys
+from node.store import Store, WakeUps, ids, keys
 from node.store.decoding import code_of, fields_of
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Taken, window
@@ -119,8 +119,8 @@ class ArtifactStore:
     ) -> Registered:
         """Keep a manifest in the partition of the client's site, if it may hold it. Raises StoreUnavailable."""
         site = site_of(client)
-        partition = keys.home_of(client)
-        artifact_id = keys.unlisted_id(partition)
+        partition = ids.home_of(client)
+        artifact_id = ids.unlisted_id(partition)
         artifact = keys.artifact(artifact_id)
         counts = await self._counts()
         reply = cast(
@@ -175,7 +175,7 @@ class ArtifactStore:
 
     async def complete(self, artifact_id: str) -> StoredArtifact:
         """Have an artifact verified, if that is its next step; the artifact after. Raises StoreUnavailable."""
-        partition = keys.partition_of_id(artifact_id)
+        partition = ids.partition_of_id(artifact_id)
         reply = await self._store.run(
             COMPLETE,
             [keys.artifact(artifact_id), keys.artifacts(partition), keys.events(partition)],
@@ -225,15 +225,15 @@ class ArtifactStore:
     async def _counts(self) -> list[int]:
         """Bytes held in each partition."""
         replies = await self._store.commands(
-            [("HGET", keys.artifact_bytes(partition), ALL) for partition in range(keys.PARTITIONS)]
+            [("HGET", keys.artifact_bytes(partition), ALL) for partition in range(ids.PARTITIONS)]
         )
         return [int(cast("bytes | None", reply) or 0) for reply in replies]
 
     def _place(self, artifact_id: str) -> list[str]:
-        return [keys.artifact(artifact_id), keys.artifacts(keys.partition_of_id(artifact_id))]
+        return [keys.artifact(artifact_id), keys.artifacts(ids.partition_of_id(artifact_id))]
 
     def _place_and_sums(self, artifact_id: str) -> list[str]:
-        return [*self._place(artifact_id), keys.artifact_bytes(keys.partition_of_id(artifact_id))]
+        return [*self._place(artifact_id), keys.artifact_bytes(ids.partition_of_id(artifact_id))]
 
 
 def _counted(happened: bool, state: str) -> bool:

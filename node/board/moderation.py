@@ -8,7 +8,7 @@ import msgspec
 from node.board.store import BoardStore, Fields
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
-from node.store import keys
+from node.store import ids
 from node.store.decoding import text
 
 ThreadStatus = Literal["open", "closed", "hidden"]
@@ -36,7 +36,7 @@ class Moderation:
 
     async def find(self, thread_id: str) -> ModeratedThread:
         """A thread. Raises Refused `thread.unknown`, StoreUnavailable."""
-        if not keys.is_id(thread_id):
+        if not ids.is_id(thread_id):
             raise Refused("thread.unknown")
         fields, _ = await self._store.read(thread_id, 0, 1)
         return _moderated(thread_id, fields)

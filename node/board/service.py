@@ -14,7 +14,7 @@ from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.config import Limit, Settings
 from node.sign.signed import Signed
-from node.store import OutcomeUnknown, StoreUnavailable, keys
+from node.store import OutcomeUnknown, StoreUnavailable, ids, keys
 from node.store.idempotency import IdempotencyKey
 from node.store.long_poll import wait_for_change
 from node.text.english import is_english
@@ -199,7 +199,7 @@ class Board:
 
 def require_id(thread_id: str) -> None:
     """Refuse what cannot be an id before the store is asked. Raises Refused `thread.unknown`."""
-    if not keys.is_id(thread_id):
+    if not ids.is_id(thread_id):
         raise Refused("thread.unknown")
 
 

@@ -6,7 +6,7 @@ from typing import Literal, cast
 import msgspec
 
 from node.config import Limit
-from node.store import Store, WakeUps, keys
+from node.store import Store, WakeUps, ids, keys
 from node.store.decoding import code_of, fields_of
 from node.store.idempotency import IdempotencyKey, home_of
 from node.store.limits import Taken, window
@@ -61,8 +61,8 @@ class BoardStore:
         if home is None:
             return Posted("signature", "")
         wanted, replay_id = home
-        thread_id = keys.new_id(wanted)
-        partition = keys.partition_of_id(thread_id)
+        thread_id = ids.new_id(wanted)
+        partition = ids.partition_of_id(thread_id)
         thread = keys.thread(thread_id)
         reply = await self._store.run(
             POST,
@@ -77,7 +77,7 @@ class BoardStore:
                 self._idempotency_ms,
                 REPLAY_MS if replay_id else 0,
                 thread_id,
-                keys.site_name(client),
+                ids.site_name(client),
                 *fields,
             ],
         )
@@ -99,9 +99,9 @@ class BoardStore:
         fields: Sequence[str | bytes],
     ) -> Added:
         """Add a reply. Raises StoreUnavailable."""
-        partition = keys.partition_of_id(thread_id)
+        partition = ids.partition_of_id(thread_id)
         thread = keys.thread(thread_id)
-        reply_id = keys.new_id(partition)
+        reply_id = ids.new_id(partition)
         reply = cast(
             "list[bytes | int]",
             await self._store.run(
@@ -121,7 +121,7 @@ class BoardStore:
                     REPLAY_MS if replay_id else 0,
                     thread_id,
                     reply_id,
-                    keys.site_name(client),
+                    ids.site_name(client),
                     *fields,
                 ],
             ),
@@ -133,7 +133,7 @@ class BoardStore:
 
     async def close(self, thread_id: str, status: str, signer: str = "", replay_id: str = "") -> str:
         """Close or hide: `closed`, `unknown`, `signer` or `signature`. Raises StoreUnavailable."""
-        partition = keys.partition_of_id(thread_id)
+        partition = ids.partition_of_id(thread_id)
         thread = keys.thread(thread_id)
         replay = keys.replay(partition, replay_id) if replay_id else thread
         args = [thread_id, status, signer, REPLAY_MS if replay_id else 0]
@@ -149,7 +149,7 @@ class BoardStore:
 
         `active` if something happened in it after `idle_since` (ms).
         """
-        partition = keys.partition_of_id(thread_id)
+        partition = ids.partition_of_id(thread_id)
         place = [
             keys.thread(thread_id),
             keys.replies(thread_id),

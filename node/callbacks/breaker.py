@@ -15,7 +15,7 @@ from node.callbacks.publisher import site_part
 from node.callbacks.target import Target
 from node.config import Limit
 from node.share.site import SITE_SHARE
-from node.store import Store, keys
+from node.store import Store, ids, keys
 from node.store.limits import window
 from node.store.scripts import script
 
@@ -66,7 +66,7 @@ class Breaker:
         if not self._client_limit.count or not self._limit.count:  # who takes the one away wants no other
             return
         site = site_part(publisher)
-        partition = keys.partition_of(site)
+        partition = ids.partition_of(site)
         places = [
             keys.rate(partition, "callback-site", site),
             keys.rate(partition, "callback-client", publisher),
@@ -81,7 +81,7 @@ class Breaker:
         Raises NotNow, StoreUnavailable.
         """
         pool = pool or name
-        partition = keys.partition_of(pool)
+        partition = ids.partition_of(pool)
         places = [
             *_state(name, pool),
             keys.rate(partition, "callback", pool),
@@ -128,7 +128,7 @@ class Dials:
 
 def called(target: Target) -> tuple[str, str]:
     """Name and pool of a URL."""
-    return keys.digest(target.url), target.host
+    return ids.digest(target.url), target.host
 
 
 @lru_cache(maxsize=4096)
@@ -140,7 +140,7 @@ def _dialled(address: Address, port: int) -> tuple[str, str]:
 
 def _state(name: str, pool: str) -> list[str]:
     """Whether the breaker is open, and the failures in a row."""
-    partition = keys.partition_of(pool)
+    partition = ids.partition_of(pool)
     return [keys.rate(partition, "callback-open", name), keys.rate(partition, "callback-failures", name)]
 
 

@@ -6,7 +6,7 @@ process put there it meets when it looks at everything, which it does now and th
 
 import asyncio
 
-from node.store import keys
+from node.store import ids
 
 
 class PartitionSchedule:
@@ -15,7 +15,7 @@ class PartitionSchedule:
     def __init__(self, longest: float) -> None:
         """`longest`: seconds between two looks into a partition in which nothing is expected."""
         self._longest = longest
-        self._looks = [0.0] * keys.PARTITIONS
+        self._looks = [0.0] * ids.PARTITIONS
         """In loop time."""
         self._sooner = asyncio.Event()
 

@@ -4,19 +4,19 @@ Its address is kept as a digest beside the URL, since a contract is kept for eve
 digests stand in one name: that of the site, which is what shares are counted by, and that of the client in it.
 """
 
-from node.store import keys
+from node.store import ids
 
-_HALF = 16  # hex digits of each digest, as of `keys.site_name`: enough that no two clients meet
+_HALF = 16  # hex digits of each digest, as of `ids.site_name`: enough that no two clients meet
 
 
 def publisher_of(client: str) -> str:
     """The name under which a client address is kept."""
-    return keys.site_name(client) + keys.digest(client)[:_HALF]
+    return ids.site_name(client) + ids.digest(client)[:_HALF]
 
 
 def publisher_of_url(url: str) -> str:
     """The name that stands for whoever gave a URL, if that was not kept."""
-    return keys.digest(url)
+    return ids.digest(url)
 
 
 def site_part(publisher: str) -> str:

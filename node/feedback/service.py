@@ -8,7 +8,7 @@ from node.common.timestamps import timestamp
 from node.config import Limit
 from node.feedback.model import NewFeedback, Report
 from node.feedback.store import FeedbackStore, Fields, Received
-from node.store import keys
+from node.store import ids
 from node.store.decoding import text
 from node.store.idempotency import IdempotencyKey
 from node.text.english import is_english
@@ -43,7 +43,7 @@ class Feedback:
 
     async def reports(self) -> AsyncIterator[Report]:
         """All reports that are kept, newest first, for the operator. Raises StoreUnavailable."""
-        pages = await gather(*(self._store.newest(partition, None, PAGE) for partition in range(keys.PARTITIONS)))
+        pages = await gather(*(self._store.newest(partition, None, PAGE) for partition in range(ids.PARTITIONS)))
         waiting = {partition: page[::-1] for partition, page in enumerate(pages) if page}
         while waiting:
             newest = max(waiting, key=lambda partition: _order(waiting[partition][-1][0]))

@@ -6,7 +6,7 @@ from typing import Literal, cast
 import msgspec
 
 from node.config import Limit
-from node.store import Store, keys
+from node.store import Store, ids, keys
 from node.store.decoding import code_of, fields_of
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Taken, window
@@ -39,9 +39,9 @@ class FeedbackStore:
         self, client: str, limit: Limit, idempotency: IdempotencyKey | None, fields: Sequence[str]
     ) -> Received:
         """Keep a report in the client's partition. Raises StoreUnavailable."""
-        partition = keys.home_of(client)
+        partition = ids.home_of(client)
         stream = keys.feedback(partition)
-        feedback_id = keys.new_id(partition)
+        feedback_id = ids.new_id(partition)
         reply = cast(
             "list[bytes | int]",
             await self._store.run(

@@ -5,7 +5,7 @@ from typing import cast
 
 import msgspec
 
-from node.store import CommandFailed, Store, keys
+from node.store import CommandFailed, Store, ids, keys
 from node.store.decoding import fields_of
 
 
@@ -26,7 +26,7 @@ class GroupLag(msgspec.Struct):
 async def lags(store: Store) -> list[GroupLag]:
     """Every group, by name. Raises StoreUnavailable."""
     groups: dict[str, GroupLag] = {}
-    for found in await gather(*(_partition(store, partition) for partition in range(keys.PARTITIONS))):
+    for found in await gather(*(_partition(store, partition) for partition in range(ids.PARTITIONS))):
         for lag in found:
             sum_ = groups.setdefault(lag.group, GroupLag(lag.group))
             sum_.waiting += lag.waiting

@@ -15,7 +15,7 @@ import structlog
 from node.config import Settings
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, Kind, refused_from
-from node.store import CommandFailed, Store, StoreUnavailable, keys
+from node.store import CommandFailed, Store, StoreUnavailable, ids, keys
 from node.tasks.model import STATUSES
 
 log = structlog.get_logger()
@@ -76,7 +76,7 @@ async def totals(store: Store) -> Totals:
     now = cast("list[bytes]", await store.command("TIME"))[0].decode() + "000"
     threads = (keys.OPEN_THREADS, keys.CLOSED_THREADS, keys.HIDDEN_THREADS)
     tasks = tuple(map(keys.tasks_with, STATUSES))
-    sessions = [("ZCOUNT", keys.places_of_all(each, SESSIONS), now, "+inf") for each in range(keys.PARTITIONS)]
+    sessions = [("ZCOUNT", keys.places_of_all(each, SESSIONS), now, "+inf") for each in range(ids.PARTITIONS)]
     # One after the other: a process has few calls to spare under load.
     counts = [
         sum(cast("list[int]", await store.commands(asked)))

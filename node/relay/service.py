@@ -12,7 +12,7 @@ from node.config import Settings
 from node.relay.model import Acknowledgement, Buffered, Payload
 from node.relay.store import RelayStore
 from node.relay.via import has_passed
-from node.store import keys
+from node.store import ids
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.text.english import WHOLE, is_english
@@ -93,7 +93,7 @@ class Relay:
             kept = self._targets.kept(payload.callback_url, rate.client)
             fields += [part for pair in kept.items() for part in pair]
         # A text and JSON of the same bytes are two payloads.
-        sent = keys.digest(rate.client, "json" if payload.is_json else "text", payload.canonical)
+        sent = ids.digest(rate.client, "json" if payload.is_json else "text", payload.canonical)
         message_id, replayed = await self._store.accept(rate, sent, idempotency, ttl_ms, fields)
         if message_id is None:
             return None, False
@@ -109,7 +109,7 @@ class Relay:
 
     async def read(self, message_id: str) -> Buffered:
         """A message by its id. Raises Refused `relay.unknown`, StoreUnavailable."""
-        fields = await self._store.read(message_id) if keys.is_id(message_id) else None
+        fields = await self._store.read(message_id) if ids.is_id(message_id) else None
         if fields is None or not _is_shown(fields):
             raise Refused("relay.unknown")
         received = int(fields[b"created_at"])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from node.common.refusal import Refused
-from node.store import Store, keys
+from node.store import Store, ids, keys
 from node.store.decoding import fields_of
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate, Taken
@@ -48,8 +48,8 @@ class RelayStore:
         `idempotency.conflict`, StoreUnavailable.
         """
         client = rate.client
-        partition = keys.home_of(client)
-        message_id = keys.unlisted_id(partition) if ttl_ms else keys.new_id(partition)
+        partition = ids.home_of(client)
+        message_id = ids.unlisted_id(partition) if ttl_ms else ids.new_id(partition)
         entity = keys.relay(message_id) if ttl_ms else keys.thread(message_id)
         reply = await self._store.run(
             relay_accept(
@@ -64,7 +64,7 @@ class RelayStore:
                 idem_ttl=self._idempotency_ms,
                 id=message_id,
                 ttl=ttl_ms,
-                site=keys.site_name(client),
+                site=ids.site_name(client),
                 fields=fields,
             )
         )

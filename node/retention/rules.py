@@ -4,7 +4,7 @@ from node.board.retention import ThreadRetention, least
 from node.board.store import LISTS, BoardStore
 from node.config import Settings
 from node.retention.sweep import DAY_MS, Retention, Rule, Trim
-from node.store import Store, keys
+from node.store import Store, ids, keys
 from node.tasks.retention import TaskRetention
 from node.tasks.store import TaskStore
 
@@ -32,7 +32,7 @@ def retention_of(settings: Settings, store: Store) -> Retention:
         *(Rule("compaction", keys.tasks_with(status), hot_days, tasks.compact) for status in OVER),
         *(Rule("tasks", keys.tasks_with(status), kept_days, tasks.forget) for status in UNHELD),
     ]
-    partitions = range(keys.PARTITIONS)
+    partitions = range(ids.PARTITIONS)
     trims = [
         Trim(keys.AUDIT, settings.audit_retention_days),
         *(Trim(keys.feedback(each), settings.feedback_retention_days) for each in partitions),

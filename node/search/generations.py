@@ -11,7 +11,7 @@ from typing import Literal, Protocol, cast
 import msgspec
 
 from node.search.passages import FORMAT
-from node.store import Store, keys
+from node.store import Store, ids, keys
 from node.store.decoding import code_of, fields_of
 from node.store.scripts import script
 
@@ -72,7 +72,7 @@ class IndexVersions:
         threads = cast("int", await self._store.command("ZCARD", keys.OPEN_THREADS))
         algorithm = setting if setting != "auto" else _automatic(threads, live)
         kind = kind_of(model)
-        name = keys.digest(kind, str(model.dimension), algorithm, str(epoch))[:12]
+        name = ids.digest(kind, str(model.dimension), algorithm, str(epoch))[:12]
         return IndexVersion(name, kind, model.dimension, algorithm, epoch)
 
     async def found(self, generation: IndexVersion) -> None:

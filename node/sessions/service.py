@@ -19,7 +19,7 @@ from node.sessions.model import (
     SentLine,
 )
 from node.sessions.store import LinePage, SessionStore, WrittenLine
-from node.store import keys
+from node.store import ids, keys
 from node.store.idempotency import IdempotencyKey
 from node.store.long_poll import wait_for_change
 from node.text.lines import require_line, require_name
@@ -74,7 +74,7 @@ class Sessions:
 
         The caller acts on the outcome: `limited`, `full` and `conflict` are refused.
         """
-        if not keys.is_id(session_id):
+        if not ids.is_id(session_id):
             raise Refused("session.gone")
         body = readable(line.body)
         if not body.strip():
@@ -97,7 +97,7 @@ class Sessions:
 
         Raises Refused `session.gone`, StoreUnavailable.
         """
-        if not keys.is_id(session_id):
+        if not ids.is_id(session_id):
             raise Refused("session.gone")
 
         async def read() -> LinePage | None:
@@ -119,7 +119,7 @@ class Sessions:
 
     async def destroy(self, session_id: str, token: str) -> tuple[DestroyedSession, Owner]:
         """End the session; whom it counted for. Raises Refused `session.gone`, `session.token`, StoreUnavailable."""
-        if not keys.is_id(session_id):
+        if not ids.is_id(session_id):
             raise Refused("session.gone")
         if not self._tokens.proves(token, "destroy", session_id):
             raise Refused("session.token" if await self._store.exists(session_id) else "session.gone")

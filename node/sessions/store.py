@@ -7,7 +7,7 @@ import msgspec
 
 from node.config import Limit
 from node.sessions.model import Owner
-from node.store import Store, WakeUps, keys
+from node.store import Store, WakeUps, ids, keys
 from node.store.decoding import code_of, fields_of, text
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Taken, window
@@ -67,7 +67,7 @@ class SessionStore:
 
     async def create(self, idempotency: IdempotencyKey | None, ttl_ms: int, fields: Sequence[str]) -> Opened:
         """Open a session. Raises StoreUnavailable."""
-        session_id = keys.unlisted_id(idempotency.partition if idempotency else None)
+        session_id = ids.unlisted_id(idempotency.partition if idempotency else None)
         session = keys.session(session_id)
         reply = await self._store.run(
             CREATE,
@@ -92,7 +92,7 @@ class SessionStore:
         fields: Sequence[str],
     ) -> WrittenLine:
         """Append a line of `size` bytes. Raises StoreUnavailable."""
-        partition = keys.partition_of_id(session_id)
+        partition = ids.partition_of_id(session_id)
         session = keys.session(session_id)
         reply = cast(
             "list[bytes | int]",

@@ -3,7 +3,7 @@
 import msgspec
 
 from node.common.refusal import Refused
-from node.store import Store, keys
+from node.store import Store, ids
 from node.store.replay import bind
 
 UNGUESSABLE = 16
@@ -27,7 +27,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
     @property
     def partition(self) -> int:
         """Where the record and what the request creates live together."""
-        return keys.partition_of(self.scope)
+        return ids.partition_of(self.scope)
 
     def check_token(self, first: int, now: int) -> None:
         """Raise Refused `idempotency.short` if a token that was given out at `first` is not told again (both ms)."""
@@ -43,7 +43,7 @@ def bound_key(
         return None
     is_secret = len(key) >= UNGUESSABLE
     who = (client,) if name is None else (name,) if is_secret else (client, name)
-    return IdempotencyKey(keys.digest(operation, *who, key), keys.digest(body), is_secret)
+    return IdempotencyKey(ids.digest(operation, *who, key), ids.digest(body), is_secret)
 
 
 async def home_of(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str] | None:
@@ -52,7 +52,7 @@ async def home_of(store: Store, given: IdempotencyKey | None, replay_id: str) ->
     None if the signature was used for something else. Raises StoreUnavailable.
     """
     if given is None:
-        return keys.partition_of(replay_id) if replay_id else None, replay_id
+        return ids.partition_of(replay_id) if replay_id else None, replay_id
     if replay_id and not await bind(store, replay_id, given.scope):
         return None
     return given.partition, ""

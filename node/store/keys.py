@@ -5,85 +5,19 @@ changes it touches one slot of a Redis Cluster (DESIGN 4). An id carries its par
 byte: any process finds the slot of an entity from the id alone.
 """
 
-import os
-import re
-import time
-from hashlib import blake2b
 from typing import NewType
-from zlib import crc32
 
-import uuid_utils
-
-from node.share.site import site_of
+from node.store.ids import PARTITIONS, context_home, digest, partition_of, partition_of_id
 
 Key = NewType("Key", str)
 """A key in Redis. Steps take nothing else for one (`node.store.steps`)."""
 
-PARTITIONS = 64
-_MASK = PARTITIONS - 1
-_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TAGS = tuple(f"{{{p:02x}}}" for p in range(PARTITIONS))
-
-
-def partition_of(*parts: str) -> int:
-    """The partition that things named by `parts` share."""
-    return crc32("\0".join(parts).encode("utf-8", "surrogatepass")) & _MASK
-
-
-def home_of(client: str) -> int:
-    """The partition where a client is counted. Clients of one site share it, so that a script sees both totals."""
-    return partition_of(site_of(client))
-
-
-def site_name(client: str) -> str:
-    """A short name for the site of a client, from which its address cannot be read: 16 hex digits."""
-    return digest(site_of(client))[:16]
-
-
-def new_id(partition: int | None = None) -> str:
-    """A UUIDv7 whose last byte says the partition; a random one if None."""
-    text = str(uuid_utils.uuid7())
-    if partition is None:
-        return text
-    last = int(text[-2:], 16) & ~_MASK | partition
-    return f"{text[:-2]}{last:02x}"
-
-
-def unlisted_id(partition: int | None = None) -> str:
-    """A UUIDv7 like those of `new_id`, for what only those may find who are told its id: no other id helps to guess it.
-
-    Those of the library count up within a millisecond, and leave 32 bits to chance; here it is 62, or 56
-    with a partition, behind a clock of a quarter of a microsecond (RFC 9562 §6.2, method 3).
-    """
-    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
-    chance = int.from_bytes(os.urandom(8))
-    if partition is not None:
-        chance = chance & ~_MASK | partition
-    return (
-        f"{milliseconds >> 16:08x}-{milliseconds & 0xFFFF:04x}-7{rest * 4096 // 1_000_000:03x}"
-        f"-{chance >> 48 & 0x3FFF | 0x8000:04x}-{chance & 0xFFFF_FFFF_FFFF:012x}"
-    )
-
-
-def is_id(text: str) -> bool:
-    """Whether `text` can be an id of ours; what cannot is not found, and never reaches Redis."""
-    return _ID.fullmatch(text) is not None
-
-
-def partition_of_id(entity_id: str) -> int:
-    """The partition of an entity, from its id."""
-    return int(entity_id[-2:], 16) & _MASK
 
 
 def tag(partition: int) -> str:
     """The hash tag of a partition."""
     return _TAGS[partition]
-
-
-def digest(*parts: str | bytes) -> str:
-    """A short name for something too long or too private to be part of a key."""
-    raw = [part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass") for part in parts]
-    return blake2b(b"".join([b"%d:%b" % (len(part), part) for part in raw]), digest_size=16).hexdigest()
 
 
 # Counters and memories: always with a TTL.
@@ -133,7 +67,7 @@ def replay(partition: int, replay_id: str) -> Key:
 
 
 def _of(room: str, entity_id: str) -> Key:
-    return Key(f"{room}:{_TAGS[int(entity_id[-2:], 16) & _MASK]}:{entity_id}")
+    return Key(f"{room}:{_TAGS[partition_of_id(entity_id)]}:{entity_id}")
 
 
 def relay(message_id: str) -> Key:
@@ -159,16 +93,6 @@ def task(task_id: str) -> Key:
 def packed(task_id: str) -> Key:
     """A work contract that is over, as one string. Kept in the place of its `task`."""
     return _of("packed", task_id)
-
-
-def may_be_ours(context_id: str) -> bool:
-    """Whether the id of an A2A context has the form of `unlisted_id`: the node may have made it, or a client."""
-    return is_id(context_id) and context_id[14] == "7"
-
-
-def context_home(context_id: str, client: str) -> int:
-    """The partition of an A2A context: what may be ours says it in its last byte, all else is the client's."""
-    return partition_of_id(context_id) if may_be_ours(context_id) else partition_of(client)
 
 
 def shared_context(context_id: str) -> Key:

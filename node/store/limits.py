@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, cast
 
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
-from node.store import Store, keys
+from node.store import Store, ids, keys
 from node.store.steps import Key, Step, step
 
 DAY_MS = 86_400_000
@@ -98,7 +98,7 @@ class LimitStore:
 
     async def take(self, kind: str, client: str, limit: Limit, entity_id: str = "") -> Taken:
         """Take a place in a limit, that of one entity if its id is given. Raises StoreUnavailable."""
-        partition = keys.partition_of_id(entity_id) if entity_id else keys.home_of(client)
+        partition = ids.partition_of_id(entity_id) if entity_id else ids.home_of(client)
         rate = keys.rate(partition, f"{kind}:{entity_id}" if entity_id else kind, client)
         reply = await self._store.run(limit_take(rate=rate, count=limit.count, window=limit.milliseconds))
         return Taken.of(*cast("list[int]", reply))
@@ -111,7 +111,7 @@ class LimitStore:
         The last value: none of the latter is free, and the seconds until one is. `counted`: the total of all clients
         is wanted too.
         """
-        partition = keys.home_of(client)
+        partition = ids.home_of(client)
         own, site, everybody = _places(partition, kind, client)
         quota = Quota(kind, client, token_hex(4))
         taking = quota_take(
@@ -131,7 +131,7 @@ class LimitStore:
 
     async def give_back(self, quota: Quota) -> None:
         """Free a place before its time. Raises StoreUnavailable."""
-        places = _places(keys.home_of(quota.client), quota.kind, quota.client)
+        places = _places(ids.home_of(quota.client), quota.kind, quota.client)
         await self._store.commands([("ZREM", place, quota.name) for place in places])
 
     async def take_bytes(self, uses: Sequence[Use], most: int) -> list[float | None]:
@@ -145,7 +145,7 @@ class LimitStore:
 
 
 def _bytes_of(use: Use, most: int) -> Step:
-    partition = keys.home_of(use.client)
+    partition = ids.home_of(use.client)
     mine, site = (keys.byte_count(partition, name) for name in (use.client, site_of(use.client)))
     return bytes_take(
         mine=mine, site=site, size=use.size, owed=use.owed, most=most, site_most=most * SITE_SHARE, window=DAY_MS

@@ -14,7 +14,7 @@ from typing import cast
 import msgspec
 import structlog
 
-from node.store import keys
+from node.store import ids, keys
 from node.store.decoding import fields_of
 from node.store.errors import CommandFailed, OutOfMemory, StoreUnavailable
 from node.store.heartbeats import new_name
@@ -78,7 +78,7 @@ class Consumer:
         """`name`: of the worker; never one that was used before. `at_once`: batches handled at a time."""
         name = name or new_name()
         turns = asyncio.Semaphore(at_once)
-        partitions = range(keys.PARTITIONS)
+        partitions = range(ids.PARTITIONS)
         self._readers = [_Reader(store, group, name, handle, turns, partition) for partition in partitions]
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -292,7 +292,7 @@ class OutboxTrimmer:
     async def run(self, stop: asyncio.Event) -> None:
         """Tidy every outbox now and then until `stop` is set."""
         while not stop.is_set():
-            for partition in range(keys.PARTITIONS):
+            for partition in range(ids.PARTITIONS):
                 with suppress(StoreUnavailable):
                     await self.tidy(keys.events(partition))
             with suppress(TimeoutError):

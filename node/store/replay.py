@@ -6,7 +6,7 @@ need not cover, would be looked for in another partition. So such a write first 
 the key. To be asked again for the same pair is fine: the key then answers with what it created.
 """
 
-from node.store import Store, keys
+from node.store import Store, ids, keys
 
 REPLAY_MS = 420_000
 """How long a used signature is remembered: longer than one is fresh (300 s and 60 s of skew on each side)."""
@@ -17,6 +17,6 @@ async def bind(store: Store, replay_id: str, scope: str) -> bool:
 
     Raises StoreUnavailable.
     """
-    key = keys.replay(keys.partition_of(replay_id), replay_id)
+    key = keys.replay(ids.partition_of(replay_id), replay_id)
     bound = await store.command("SET", key, scope, "NX", "GET", "PX", REPLAY_MS)
     return bound is None or bound == scope.encode()

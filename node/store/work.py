@@ -5,7 +5,7 @@ from typing import cast
 import msgspec
 
 from node.config import Limit
-from node.store import Store, keys
+from node.store import Store, ids, keys
 from node.store.limits import window
 from node.store.scripts import script
 
@@ -27,6 +27,6 @@ class WorkStore:
 
     async def spend(self, kind: str, client: str, amount: int, limit: Limit) -> Standing:
         """Charge an amount, 0 to know how the client stands. Raises StoreUnavailable."""
-        key = keys.work(keys.home_of(client), kind, client)
+        key = keys.work(ids.home_of(client), kind, client)
         left, wait = cast("list[int]", await self._store.run(SPEND, [key], [amount, *window(limit)]))
         return Standing(left, wait / 1000)

@@ -15,7 +15,7 @@ from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.sign.signed import Signed
-from node.store import StoreUnavailable, keys
+from node.store import StoreUnavailable, ids, keys
 from node.store.idempotency import IdempotencyKey
 from node.store.long_poll import wait_for_change
 from node.tasks.model import (
@@ -322,7 +322,7 @@ def _actor(move: Transition) -> str:
 
 
 def _require_id(task_id: str) -> None:
-    if not keys.is_id(task_id):
+    if not ids.is_id(task_id):
         raise Refused("task.unknown")
 
 

@@ -10,7 +10,7 @@ from asyncio import gather
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from node.store import Arg, Store, WakeUps, keys
+from node.store import Arg, Store, WakeUps, ids, keys
 from node.store.decoding import code_of, fields_of
 from node.store.idempotency import IdempotencyKey, home_of
 from node.store.replay import REPLAY_MS
@@ -67,7 +67,7 @@ class TaskStore:
         if home is None:
             return StepResult("refused", "", refusal="signature.replayed")
         partition, replay_id = home
-        task_id = keys.new_id(partition)
+        task_id = ids.new_id(partition)
         return await self._change(
             CREATE,
             task_id,
@@ -147,7 +147,7 @@ class TaskStore:
 
     async def due(self, limit: int) -> Sequence[str]:
         """Contracts whose lease has ended, `limit` of each partition at most. Raises StoreUnavailable."""
-        looks = (([keys.leases(partition)], [limit]) for partition in range(keys.PARTITIONS))
+        looks = (([keys.leases(partition)], [limit]) for partition in range(ids.PARTITIONS))
         replies = cast("list[list[bytes]]", await self._store.runs(DUE, looks))
         return [name.decode() for names in replies for name in names]
 
@@ -258,16 +258,16 @@ class TaskStore:
         return idempotency.digest if idempotency else "", self._idempotency_ms, REPLAY_MS if replay_id else 0
 
     def _idempotency(self, idempotency: IdempotencyKey | None, task_id: str) -> str:
-        return keys.idempotency(keys.partition_of_id(task_id), idempotency.scope) if idempotency else keys.task(task_id)
+        return keys.idempotency(ids.partition_of_id(task_id), idempotency.scope) if idempotency else keys.task(task_id)
 
     def _replay(self, replay_id: str, task_id: str) -> str:
-        return keys.replay(keys.partition_of_id(task_id), replay_id) if replay_id else keys.task(task_id)
+        return keys.replay(ids.partition_of_id(task_id), replay_id) if replay_id else keys.task(task_id)
 
     def _leases(self, task_id: str) -> str:
-        return keys.leases(keys.partition_of_id(task_id))
+        return keys.leases(ids.partition_of_id(task_id))
 
     def _events(self, task_id: str) -> str:
-        return keys.events(keys.partition_of_id(task_id))
+        return keys.events(ids.partition_of_id(task_id))
 
 
 def _fields(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:

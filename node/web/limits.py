@@ -19,7 +19,7 @@ from node.common.refusal import Invalid, Refused
 from node.config import Limit, Limits, Settings
 from node.share.capacity import Capacity
 from node.share.cost import Kind
-from node.store import StoreUnavailable, keys
+from node.store import StoreUnavailable, ids
 from node.store.limits import DAY_MS, LimitStore, Quota, Taken
 from node.web.http import Request
 from node.web.idempotency import REPLAYED
@@ -73,7 +73,7 @@ class Limiter:
     async def take(self, request: Request, kind: str, scope: str = "") -> None:
         """Count the request. Raises Refused `limit.exceeded`, StoreUnavailable."""
         limit = self._limits[kind]
-        if not limit.count or (scope and not keys.is_id(scope)):  # nothing has that id
+        if not limit.count or (scope and not ids.is_id(scope)):  # nothing has that id
             return
         self.precheck(request, kind, scope)
         self.settle(request, kind, await self._store.take(kind, request.client, limit, scope), scope)

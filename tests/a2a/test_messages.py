@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from node.store import keys
+from node.store import ids
 from tests.support.node_under_test import NodeUnderTest
 
 SEND = "/api/v1/message:send"
@@ -246,7 +246,7 @@ async def test_the_same_message_twice_is_two_tasks_and_with_a_key_one(node: Node
 async def test_a_key_is_good_for_one_body_whatever_its_context(node: NodeUnderTest) -> None:
     """The record of a key used to be looked for in the message's context only: another context was another task."""
     # The node keeps what a client names in the client's partition, what looks like its own where the name says.
-    contexts = [None, "c-1", *(keys.unlisted_id(partition) for partition in range(8))]
+    contexts = [None, "c-1", *(ids.unlisted_id(partition) for partition in range(8))]
     for number, mine in enumerate(contexts):
         key = A2A | {"idempotency-key": f"k-{number}"}
         first = await node.client.post(SEND, json=message(contextId=mine), headers=key)

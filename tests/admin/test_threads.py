@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from node.store import keys
+from node.store import ids, keys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, until
 
@@ -84,7 +84,7 @@ async def test_nothing_is_left_of_a_purged_thread(node: NodeUnderTest, admin: Ad
 
 async def test_a_purged_thread_has_no_ping_under_way(node: NodeUnderTest, admin: Admin) -> None:
     thread = await posted(node)
-    partition = keys.partition_of_id(thread)
+    partition = ids.partition_of_id(thread)
     await node.store.command("HSET", keys.callback(partition, thread), "id", "msg_1", "url", "https://agent.example/")
     await node.store.command("ZADD", keys.callbacks_due(partition), 1, thread)
     await admin("threads", "purge", thread)

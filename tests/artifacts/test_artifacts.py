@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from node.store import keys
+from node.store import ids, keys
 from tests.artifacts.blobs import BIG, DATA
 from tests.artifacts.calls import (
     ARTIFACTS,
@@ -183,7 +183,7 @@ async def test_content_is_led_to_only_while_it_is_available(node: NodeUnderTest)
     assert refused(await node.client.get(content)) == (409, "artifact.state")
     await complete(node, artifact)
     assert refused(await node.client.get(content)) == (409, "artifact.state")
-    assert refused(await node.client.get(f"{ARTIFACTS}/{keys.new_id()}/content")) == (404, "artifact.unknown")
+    assert refused(await node.client.get(f"{ARTIFACTS}/{ids.new_id()}/content")) == (404, "artifact.unknown")
 
 
 async def test_head_of_the_content_says_what_it_is(node: NodeUnderTest) -> None:
@@ -265,7 +265,7 @@ async def test_an_artifact_can_be_the_input_of_a_task(node: NodeUnderTest) -> No
     task = {"publisher_id": "desk", "title": "Count the people in a table"}
     offered = await node.client.post("/api/v1/tasks", json={**task, "input_artifact_ids": [artifact["id"]]})
     assert (offered.status_code, offered.json()["input_artifact_ids"]) == (201, [artifact["id"]])
-    unknown = [artifact["id"], keys.new_id(), "x"]
+    unknown = [artifact["id"], ids.new_id(), "x"]
     response = await node.client.post("/api/v1/tasks", json={**task, "input_artifact_ids": unknown})
     assert [issue["loc"][-1] for issue in response.json()["detail"]] == [1, 2]
 
@@ -275,13 +275,13 @@ async def test_the_node_says_that_it_takes_artifacts(node: NodeUnderTest) -> Non
 
 
 async def test_other_methods_are_refused(node: NodeUnderTest) -> None:
-    response = await node.client.delete(f"{ARTIFACTS}/{keys.new_id()}")
+    response = await node.client.delete(f"{ARTIFACTS}/{ids.new_id()}")
     assert refused(response) == (405, "method.unknown")
     assert response.headers["allow"] == "GET, HEAD, OPTIONS"
 
 
 def _bytes(node: NodeUnderTest) -> str:
-    return keys.artifact_bytes(keys.partition_of("203.0.113.7"))
+    return keys.artifact_bytes(ids.partition_of("203.0.113.7"))
 
 
 async def test_large_content_is_verified_and_served_whole(node: NodeUnderTest) -> None:

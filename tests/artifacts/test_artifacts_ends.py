@@ -13,7 +13,7 @@ from node.artifacts.store import ArtifactStore
 from node.artifacts.verify import Verifier
 from node.common.refusal import Refused
 from node.run.services import blobs_of
-from node.store import keys
+from node.store import ids, keys
 from node.store.outbox import Event
 from tests.artifacts.blobs import DATA, holds_open
 from tests.artifacts.calls import (
@@ -53,7 +53,7 @@ class Room:
 
 async def completions(node: NodeUnderTest, artifact: dict[str, Any]) -> list[Event]:
     """What the worker is told of the artifact."""
-    partition = keys.partition_of_id(artifact["id"])
+    partition = ids.partition_of_id(artifact["id"])
     entries: Any = await node.store.command("XRANGE", keys.events(partition), "-", "+")
     found = [(name.decode(), dict(zip(*[iter(map(bytes.decode, flat))] * 2, strict=True))) for name, flat in entries]
     return [Event(name, partition, each.pop("type"), each.pop("id"), each) for name, each in found]
@@ -61,7 +61,7 @@ async def completions(node: NodeUnderTest, artifact: dict[str, Any]) -> list[Eve
 
 async def bytes_held(node: NodeUnderTest, client: str = "203.0.113.7") -> tuple[int, int]:
     """What the client holds, and its partition."""
-    counts: Any = await node.store.command("HMGET", keys.artifact_bytes(keys.partition_of(client)), client, "all")
+    counts: Any = await node.store.command("HMGET", keys.artifact_bytes(ids.partition_of(client)), client, "all")
     return int(counts[0] or 0), int(counts[1] or 0)
 
 
@@ -72,7 +72,7 @@ async def let_pass(node: NodeUnderTest, artifact: dict[str, Any], *, sweep: bool
         await node.store.command("HSET", record, "expires_at", 1)
     await node.store.command("HSET", record, "upload_until", 1)
     if sweep:
-        await node.store.command("ZADD", keys.artifacts(keys.partition_of_id(artifact["id"])), "XX", 1, artifact["id"])
+        await node.store.command("ZADD", keys.artifacts(ids.partition_of_id(artifact["id"])), "XX", 1, artifact["id"])
 
 
 def files(node: NodeUnderTest) -> list[str]:
@@ -265,7 +265,7 @@ async def test_bytes_are_given_back_once(node: NodeUnderTest) -> None:
     artifact, standing = await registered(node), await registered(node)
     await let_pass(node, artifact)
     store = ArtifactStore(node.store, 60, 3600)
-    partition = keys.partition_of_id(artifact["id"])
+    partition = ids.partition_of_id(artifact["id"])
     assert await store.due(partition, 10) == [artifact["id"]]
     assert sorted(await asyncio.gather(*(store.end(artifact["id"]) for _ in range(20)))) == [False] * 19 + [True]
     assert await bytes_held(node) == (SIZE, SIZE)
@@ -324,7 +324,7 @@ async def test_the_node_holds_no_more_than_its_quota_whoever_brings_it(node: Nod
     for address in ("198.51.100.1", "198.51.100.2", "198.51.100.3", "198.51.100.4"):
         async with node.client_at(address) as client:
             assert (await register(node, client=client)).status_code == 201
-    assert len({keys.partition_of(f"198.51.100.{n}") for n in range(1, 5)}) > 1
+    assert len({ids.partition_of(f"198.51.100.{n}") for n in range(1, 5)}) > 1
     assert refused(await register(node)) == (507, "store.full")
     assert await bytes_held(node) == (0, 0)
 
@@ -352,7 +352,7 @@ async def test_a_purged_artifact_says_so_and_its_bytes_are_gone(node: NodeUnderT
     assert artifact["id"] not in files(node)
     assert refused(await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")) == (409, "artifact.state")
     with pytest.raises(Refused, match=r"artifact\.unknown"):
-        await room.purge(keys.new_id())
+        await room.purge(ids.new_id())
 
 
 async def test_the_operator_sees_every_artifact_that_counts(node: NodeUnderTest) -> None:
@@ -386,7 +386,7 @@ async def test_an_artifact_without_bytes_is_no_input_of_a_task_and_the_refusal_s
     (issue,) = response.json()["detail"]
     assert issue["loc"] == ["body", "input_artifact_ids", 1]
     assert issue["msg"].startswith(f"This artifact is {status}")
-    task["input_artifact_ids"] = [keys.new_id(), lost["id"]]
+    task["input_artifact_ids"] = [ids.new_id(), lost["id"]]
     unknown = (await node.client.post("/api/v1/tasks", json=task)).json()["detail"]
     assert [(issue["loc"][-1], issue["msg"]) for issue in unknown] == [(0, "no artifact has this id")]
 
@@ -396,4 +396,4 @@ async def test_a_lost_manifest_leaves_no_trace_in_the_sweep(node: NodeUnderTest)
     await let_pass(node, artifact)
     await node.store.command("DEL", keys.artifact(artifact["id"]))
     assert await Room(node).artifacts.sweep() == 0
-    assert await ArtifactStore(node.store, 60, 3600).due(keys.partition_of_id(artifact["id"]), 10) == []
+    assert await ArtifactStore(node.store, 60, 3600).due(ids.partition_of_id(artifact["id"]), 10) == []

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from node.run.services import blobs_of
-from node.store import keys
+from node.store import ids, keys
 from tests.artifacts.blobs import DATA
 from tests.artifacts.calls import ARTIFACTS, complete, node_on, read, refused, registered, verified
 from tests.artifacts.swift import BUCKET, Swift
@@ -60,7 +60,7 @@ async def test_what_was_rejected_and_uploaded_again_is_removed_once_no_url_is_le
     await blobs.delete(artifact["id"])  # as the worker does; it may have been stopped before
     again = await outside.put(artifact["upload_url"], content=DATA, headers=artifact["upload_headers"])
     assert again.status_code == 200
-    due = keys.artifacts(keys.partition_of_id(artifact["id"]))
+    due = keys.artifacts(ids.partition_of_id(artifact["id"]))
     await node.store.command("ZADD", due, 1, artifact["id"])
     async with node.worker():
         assert (await read(node, artifact))["status"] == "rejected"

@@ -11,7 +11,7 @@ import pytest
 from node.artifacts.store import LEAST_RESERVED, ArtifactStore, ArtifactVerdict
 from node.config import Limit, Limits
 from node.share.site import SITE_SHARE, site_of
-from node.store import keys
+from node.store import ids, keys
 from tests.artifacts.blobs import DATA
 from tests.artifacts.calls import ARTIFACTS, available, complete, node_on, read, refused, register, registered, upload
 from tests.support.node_under_test import NodeUnderTest
@@ -61,7 +61,7 @@ async def sums(node: NodeUnderTest) -> Counter[str]:
 
 async def end(node: NodeUnderTest, artifact: dict[str, Any]) -> None:
     """Let the time of an artifact be over, and give back what it held."""
-    await node.store.command("ZADD", keys.artifacts(keys.partition_of_id(artifact["id"])), "XX", 1, artifact["id"])
+    await node.store.command("ZADD", keys.artifacts(ids.partition_of_id(artifact["id"])), "XX", 1, artifact["id"])
     assert await ArtifactStore(node.store, 60, 3600).end(artifact["id"])
 
 
@@ -182,15 +182,15 @@ async def test_all_of_a_network_is_in_one_partition_and_its_addresses_have_limit
             found += [(await register(node, client=client, headers=idempotency)).json() for _ in range(2)]
         assert await asked(node, address, byte_size=1) == [201] * (MINUTE - 2) + [(429, "limit.exceeded")] * 2
     assert found[0]["id"] == found[1]["id"] != found[2]["id"] == found[3]["id"]
-    assert {keys.partition_of_id(each["id"]) for each in found} == {keys.partition_of("2001:db8:1::/48")}
+    assert {ids.partition_of_id(each["id"]) for each in found} == {ids.partition_of("2001:db8:1::/48")}
 
 
 async def test_an_artifact_of_an_earlier_version_is_read_completed_and_ended(node: NodeUnderTest) -> None:
     """It is in the partition of its address, and says nothing of a site or of a reservation."""
     client = "2001:db8:1:2::/64"
-    partition = keys.partition_of(client)
-    assert partition != keys.partition_of(site_of(client))
-    artifact = {"id": keys.unlisted_id(partition)}
+    partition = ids.partition_of(client)
+    assert partition != ids.partition_of(site_of(client))
+    artifact = {"id": ids.unlisted_id(partition)}
     new = await registered(node)
     fields: Any = await node.store.command("HGETALL", keys.artifact(new["id"]))
     kept = dict(zip(fields[::2], fields[1::2], strict=True)) | {b"client": client.encode()}

@@ -10,7 +10,7 @@ import pytest
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable, Stat
 from node.artifacts.blobs.s3 import Bucket, S3Store
 from node.artifacts.blobs.sigv4 import Key
-from node.store.keys import new_id
+from node.store.ids import new_id
 from tests.artifacts.blobs import BIG, DATA, free_port, grant_for
 from tests.artifacts.swift import BUCKET, Swift
 

@@ -7,7 +7,7 @@ import pytest
 from node.callbacks.queue import CallbackQueue
 from node.config import Schedule
 from node.sign.node_key import NodeKey
-from node.store import keys
+from node.store import ids, keys
 from node.tasks.compaction import unpack
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
@@ -24,7 +24,7 @@ def overrides() -> dict[str, Any]:
 
 async def hurry(node: NodeUnderTest) -> None:
     """Let every callback under way be due now."""
-    for partition in range(keys.PARTITIONS):
+    for partition in range(ids.PARTITIONS):
         due = keys.callbacks_due(partition)
         for name in await members(node, due):
             await node.store.command("ZADD", due, 0, name)
@@ -37,7 +37,7 @@ async def members(node: NodeUnderTest, due: str) -> list[bytes]:
 
 
 async def under_way(node: NodeUnderTest) -> int:
-    return sum([len(await members(node, keys.callbacks_due(partition))) for partition in range(keys.PARTITIONS)])
+    return sum([len(await members(node, keys.callbacks_due(partition))) for partition in range(ids.PARTITIONS)])
 
 
 async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
@@ -146,7 +146,7 @@ async def test_a_message_that_is_never_taken_becomes_a_dead_letter_and_can_be_se
         thread = (await node.client.post(BOARD, json=QUESTION | {"callback_url": receiver.url})).json()
         await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})
         queue = CallbackQueue(node.store, unpack)
-        home = keys.partition_of_id(thread["id"])
+        home = ids.partition_of_id(thread["id"])
 
         async def dead() -> bool:
             await hurry(node)

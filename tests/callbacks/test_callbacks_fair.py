@@ -17,7 +17,7 @@ from node.callbacks.places import PLACES_EACH_SITE_AND_DOMAIN
 from node.callbacks.queue import HIDDEN_MS, CallbackQueue, DeadLetter
 from node.config import Limit, Limits, Schedule
 from node.sign.node_key import NodeKey
-from node.store import keys
+from node.store import ids, keys
 from node.tasks.compaction import unpack
 from node.tasks.store import TaskStore
 from tests.callbacks.dns_server import SILENT, DnsServer
@@ -83,7 +83,7 @@ async def settled(node: NodeUnderTest, receiver: Receiver, count: int) -> None:
     async def put_off() -> int:
         seconds, _ = cast("list[bytes]", await node.store.command("TIME", key="any"))
         later = int(seconds) * 1000 + HIDDEN_MS + 1000
-        counts = [("ZCOUNT", keys.callbacks_due(partition), later, "+inf") for partition in range(keys.PARTITIONS)]
+        counts = [("ZCOUNT", keys.callbacks_due(partition), later, "+inf") for partition in range(ids.PARTITIONS)]
         return sum(cast("list[int]", await node.store.commands(counts)))
 
     async def all_of_them() -> bool:
@@ -234,7 +234,7 @@ class TestDeadLetters:
             letters: list[DeadLetter] = []
 
             async def given_up() -> bool:
-                letters[:] = await queue.dead(keys.partition_of_id(task_id))
+                letters[:] = await queue.dead(ids.partition_of_id(task_id))
                 return len(letters) == len(STEPS)
 
             await until(given_up)

@@ -17,7 +17,7 @@ from node.callbacks.sender import AttemptTimeouts, Sender
 from node.callbacks.service import Callbacks, Deliverer
 from node.config import Schedule, Settings
 from node.sign.node_key import NodeKey, webhook_key
-from node.store import connect, keys
+from node.store import connect, ids, keys
 from node.store.decoding import fields_of
 from node.store.outbox import Consumer
 from node.tasks.compaction import unpack
@@ -112,14 +112,14 @@ async def asked(node: NodeUnderTest, url: str) -> str:
 async def dead_letter(queue: CallbackQueue, task_id: str) -> DeadLetter:
     async with asyncio.timeout(PATIENCE):
         while True:
-            for letter in await queue.dead(keys.partition_of_id(task_id)):
+            for letter in await queue.dead(ids.partition_of_id(task_id)):
                 return letter
             await asyncio.sleep(0.01)
 
 
 async def last_failure(node: NodeUnderTest, task_id: str) -> tuple[int, bytes]:
     """Attempts made so far, and what came of the last one, once there was one."""
-    partition = keys.partition_of_id(task_id)
+    partition = ids.partition_of_id(task_id)
     async with asyncio.timeout(PATIENCE):
         while True:
             names = await node.store.command("ZRANGE", keys.callbacks_due(partition), 0, -1)
@@ -172,4 +172,4 @@ async def test_a_target_that_has_become_private_is_dropped_and_never_dialled(nod
         async with delivering(msgspec.structs.replace(node.settings, callback_allow_private=False)) as deliverer:
             await eventually(lambda: deliverer.outcomes["dropped"] == 1)
         assert receiver.dials == 0
-        assert await node.store.command("ZCARD", keys.callbacks_due(keys.partition_of_id(task_id))) == 0
+        assert await node.store.command("ZCARD", keys.callbacks_due(ids.partition_of_id(task_id))) == 0

@@ -9,7 +9,7 @@ from node.callbacks.breaker import FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Bre
 from node.callbacks.queue import HIDDEN_MS, Callback, CallbackQueue
 from node.config import Limit
 from node.sign.node_key import NodeKey
-from node.store import keys
+from node.store import ids, keys
 from node.tasks.compaction import unpack
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
@@ -150,7 +150,7 @@ class TestBreaker:
 
     async def pass_time(self, node: NodeUnderTest) -> None:
         """Until the breaker is open no longer."""
-        await node.store.command("DEL", keys.rate(keys.partition_of(HOST), "callback-open", HOST))
+        await node.store.command("DEL", keys.rate(ids.partition_of(HOST), "callback-open", HOST))
 
     async def test_four_failures_in_a_row_close_nothing(self, node: NodeUnderTest) -> None:
         breaker = Breaker(node.store, self.LIMIT)
@@ -206,7 +206,7 @@ class TestDelivery:
 
     async def idle(self, node: NodeUnderTest, task_id: str) -> bool:
         """Whether nothing is under way about it; what is, is due."""
-        due = keys.callbacks_due(keys.partition_of_id(task_id))
+        due = keys.callbacks_due(ids.partition_of_id(task_id))
         names = await node.store.command("ZRANGE", due, 0, -1)
         assert isinstance(names, list)
         for name in names:
@@ -221,7 +221,7 @@ class TestDelivery:
             await receiver.until(1)
             await until(lambda: self.idle(node, task_id))
             assert receiver.requests == 5
-            assert await CallbackQueue(node.store, unpack).dead(keys.partition_of_id(task_id)) == []
+            assert await CallbackQueue(node.store, unpack).dead(ids.partition_of_id(task_id)) == []
 
     async def test_after_a_410_nothing_that_was_on_its_way_is_sent(self, node: NodeUnderTest) -> None:
         async with Receiver(PUBLIC, lambda _: 410) as receiver:
@@ -235,7 +235,7 @@ class TestDelivery:
 
     async def told(self, node: NodeUnderTest, task_id: str) -> None:
         """Until the events have been read."""
-        stream = keys.events(keys.partition_of_id(task_id))
+        stream = keys.events(ids.partition_of_id(task_id))
 
         async def read() -> bool:
             groups = await node.store.command("XINFO", "GROUPS", stream, key=stream)
@@ -249,7 +249,7 @@ class TestDelivery:
         async with Receiver(PUBLIC) as receiver:
             task_id = await self.claimed(node, receiver.url, lease_seconds=30)
             await node.store.command("HSET", keys.task(task_id), "lease_expires_at", 1)
-            await node.store.command("ZADD", keys.leases(keys.partition_of_id(task_id)), 1, task_id)
+            await node.store.command("ZADD", keys.leases(ids.partition_of_id(task_id)), 1, task_id)
             async with node.worker():
                 await receiver.until(2)
             assert {message["type"] for _, message in receiver.messages} == {"task.claimed", "task.expired"}
@@ -259,7 +259,7 @@ class TestDelivery:
     ) -> None:
         async with Receiver(PUBLIC) as receiver:
             task_id = await self.claimed(node, receiver.url)
-            home = keys.partition_of_id(task_id)
+            home = ids.partition_of_id(task_id)
             message: dict[str, str | int | bytes] = {"url": receiver.url, "type": "task.claimed", "at": 1}
             data = msgspec.json.encode({"task_id": task_id, "url": "x" * 20_000})
             await CallbackQueue(node.store, unpack).enqueue(home, "big", "msg_1", 0, message | {"data": data})

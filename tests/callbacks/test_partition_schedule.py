@@ -3,9 +3,9 @@
 import asyncio
 
 from node.callbacks.partition_schedule import PartitionSchedule
-from node.store import keys
+from node.store import ids
 
-EVERYWHERE = list(range(keys.PARTITIONS))
+EVERYWHERE = list(range(ids.PARTITIONS))
 FOREVER = 1000.0
 
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from node.config import table
-from node.store import keys
+from node.store import ids, keys
 from node.store.slots import slot_of
 from tests.support.nodes import ROOT
 
@@ -30,8 +30,8 @@ def test_the_table_of_partitions_is_what_an_even_split_of_slots_gives() -> None:
         for row in (re.split(r" *\| *", line.strip("| ")) for line in TEXT.splitlines() if line.startswith("| "))
         if row[0] in ("Primaries", "partitions on the fullest", "on the emptiest")
     }
-    slots = [slot_of(keys.events(partition)) for partition in range(keys.PARTITIONS)]
-    assert len(set(slots)) == keys.PARTITIONS
+    slots = [slot_of(keys.events(partition)) for partition in range(ids.PARTITIONS)]
+    assert len(set(slots)) == ids.PARTITIONS
     for primaries, fullest, emptiest in zip(*rows.values(), strict=True):
         counts = Counter(slot * primaries // SLOTS for slot in slots)
         held = [counts[primary] for primary in range(primaries)]

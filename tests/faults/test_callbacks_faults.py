@@ -23,7 +23,7 @@ import pytest_asyncio
 
 from node.config import Limit, Limits
 from node.sign.node_key import NodeKey
-from node.store import keys
+from node.store import ids, keys
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SECRET, SIGNING_KEY, NodeUnderTest, running, settings_for
 from tests.support.nodes import ROOT
@@ -148,7 +148,7 @@ class Publishers:
 
 def move_times(server: RedisServer) -> None:
     """Let everything that waits have waited long enough."""
-    for partition in range(keys.PARTITIONS):
+    for partition in range(ids.PARTITIONS):
         for name in server.do("ZRANGE", keys.callbacks_due(partition), 0, -1):
             server.do("ZADD", keys.callbacks_due(partition), "XX", 0, name)
         stream = keys.events(partition)
@@ -204,4 +204,4 @@ async def test_no_callback_is_lost_while_workers_and_redis_are_killed(
 
 
 def under_way(server: RedisServer) -> int:
-    return sum(server.do("ZCARD", keys.callbacks_due(partition)) for partition in range(keys.PARTITIONS))
+    return sum(server.do("ZCARD", keys.callbacks_due(partition)) for partition in range(ids.PARTITIONS))

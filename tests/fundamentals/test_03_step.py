@@ -2,7 +2,7 @@
 
 import asyncio
 
-from node.store import keys
+from node.store import ids, keys
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import act, offered
 
@@ -24,5 +24,5 @@ async def test_a_message_over_the_limit_leaves_nothing_behind(node: NodeUnderTes
 
 async def test_a_write_and_the_event_that_tells_of_it_are_one_step(node: NodeUnderTest) -> None:
     task = await offered(node)
-    outbox = keys.events(keys.partition_of_id(task["id"]))
+    outbox = keys.events(ids.partition_of_id(task["id"]))
     assert task["id"].encode() in str(await node.store.command("XRANGE", outbox, "-", "+")).encode()

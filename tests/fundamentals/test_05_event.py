@@ -1,6 +1,6 @@
 """5. Everything slow starts from an event: a step adds it to its partition's outbox, a worker handles it later."""
 
-from node.store import keys
+from node.store import ids, keys
 from tests.support.node_under_test import NodeUnderTest, until
 
 THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
@@ -13,7 +13,7 @@ async def waiting(node: NodeUnderTest, partition: int) -> int:
 
 async def test_an_event_waits_in_the_outbox_until_a_worker_has_handled_it(node: NodeUnderTest) -> None:
     thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
-    partition = keys.partition_of_id(thread["id"])
+    partition = ids.partition_of_id(thread["id"])
     assert await waiting(node, partition) == 1
 
     async def is_indexed() -> bool:

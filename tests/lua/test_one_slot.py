@@ -16,7 +16,7 @@ import pytest
 
 from node.artifacts.store import ArtifactStore
 from node.retention.rules import retention_of
-from node.store import Arg, RedisReply, keys
+from node.store import Arg, RedisReply, ids, keys
 from node.store.scripts import Script, all_scripts
 from node.store.steps import Step
 from node.store.wire import Store
@@ -131,7 +131,7 @@ async def relay_and_board(node: NodeUnderTest) -> None:
     await call(node, "GET", "/api/v1/board")
     refused = await node.client.post(f"{path}/close")
     assert refused.status_code == 403
-    partition = keys.partition_of_id(thread["id"])
+    partition = ids.partition_of_id(thread["id"])
     closed = await node.store.run(
         next(script for script in all_scripts() if script.name == "thread_close"),
         [keys.thread(thread["id"]), keys.thread(thread["id"]), keys.events(partition)],
@@ -169,7 +169,7 @@ async def contracts(node: NodeUnderTest) -> None:
     await call(node, "POST", f"{path}/cancel", {"publisher_token": task["publisher_token"]})
     path, task, _ = await claimed()
     await node.store.command("HSET", keys.task(task["id"]), "lease_expires_at", 1)
-    await node.store.command("ZADD", keys.leases(keys.partition_of_id(task["id"])), 1, task["id"])
+    await node.store.command("ZADD", keys.leases(ids.partition_of_id(task["id"])), 1, task["id"])
     await tasks_on(node.store).sweep()
     assert (await call(node, "GET", path))["status"] == "offered"
     assert (await call(node, "GET", "/api/v1/tasks?status=completed"))["total"] == 1

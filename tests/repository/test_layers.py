@@ -31,7 +31,7 @@ FLOORS = (
 
 ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "feedback"}
 
-OF_THE_STORE = {"errors", "idempotency", "long_poll"}
+OF_THE_STORE = {"errors", "idempotency", "ids", "long_poll"}
 """What those who know no Redis may have of node.store."""
 
 OUTSIDE = {

@@ -17,7 +17,7 @@ from node.search.indexing.queue import Queue
 from node.search.model import Hit, Hits, SearchQuery
 from node.search.service import Search
 from node.search.worker import SearchWorker
-from node.store import Store, StoreUnavailable, connect, keys
+from node.store import Store, StoreUnavailable, connect, ids, keys
 from node.store.decoding import fields_of
 from node.store.outbox import Consumer
 from tests.support.node_under_test import settings_for
@@ -79,7 +79,7 @@ class SearchableBoard:
 
     async def event(self, thread_id: str, kind: str) -> None:
         """Tell the workers of something that happened to a thread."""
-        outbox = keys.events(keys.partition_of_id(thread_id))
+        outbox = keys.events(ids.partition_of_id(thread_id))
         await self.store.command("XADD", outbox, "*", "type", kind, "id", thread_id)
         await self.store.command("SPUBLISH", outbox, kind)
 
@@ -96,7 +96,7 @@ class SearchableBoard:
         """Return once every event is handled and nothing is left to be indexed."""
 
         async def done() -> bool:
-            lags = await asyncio.gather(*(self._lag(keys.events(number)) for number in range(keys.PARTITIONS)))
+            lags = await asyncio.gather(*(self._lag(keys.events(number)) for number in range(ids.PARTITIONS)))
             return not any(lags) and await Queue(self.store).waiting() == (0, 0)
 
         await until(done, "the index is complete")
@@ -123,7 +123,7 @@ class SearchableBoard:
             members = await self.store.command("ZRANGE", queue, 0, -1)
             for member in cast("list[bytes]", members):
                 await self.store.command("ZADD", queue, 0, member)
-        for number in range(keys.PARTITIONS):
+        for number in range(ids.PARTITIONS):
             await self._release(keys.events(number))
 
     async def _release(self, outbox: str) -> None:

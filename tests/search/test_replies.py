@@ -10,7 +10,7 @@ from node.board.model import NewThread
 from node.search import passages as passage
 from node.search.generations import IndexVersions, reindex
 from node.search.worker import SearchWorker
-from node.store import keys
+from node.store import ids, keys
 from node.store.outbox import Event
 from node.text.embed import Embedder, Model
 from node.text.terms import MARK, marks_of, terms_of
@@ -93,7 +93,7 @@ async def test_the_same_reply_again_changes_nothing(board: SearchableBoard, load
         await board.settled()
         before = await documents(board, thread)
         size = await board.documents.command("STRLEN", keys.reply_marks(thread))
-        outbox = keys.events(keys.partition_of_id(thread))
+        outbox = keys.events(ids.partition_of_id(thread))
         for seq in (2, 1, 3, 2):
             await board.store.command("XADD", outbox, "*", "type", "reply.posted", "id", thread, "seq", seq)
         await board.store.command("SPUBLISH", outbox, "reply.posted")

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.store import keys
+from node.store import ids, keys
 
 
-@pytest.mark.parametrize("new", [keys.new_id, keys.unlisted_id])
-@given(partition=st.integers(0, keys.PARTITIONS - 1))
+@pytest.mark.parametrize("new", [ids.new_id, ids.unlisted_id])
+@given(partition=st.integers(0, ids.PARTITIONS - 1))
 def test_an_id_says_its_partition(new: Callable[[int], str], partition: int) -> None:
     made = new(partition)
     assert UUID(made).variant == RFC_4122
-    assert keys.partition_of_id(made) == partition
+    assert ids.partition_of_id(made) == partition
     assert UUID(made).version == 7
-    assert keys.is_id(made)
+    assert ids.is_id(made)
 
 
-@pytest.mark.parametrize("new", [keys.new_id, keys.unlisted_id])
+@pytest.mark.parametrize("new", [ids.new_id, ids.unlisted_id])
 def test_ids_of_one_partition_are_distinct_and_in_order_of_time(new: Callable[[int], str]) -> None:
     made = [new(5) for _ in range(1000)]
     assert len(set(made)) == 1000
@@ -31,7 +31,7 @@ def test_ids_of_one_partition_are_distinct_and_in_order_of_time(new: Callable[[i
 
 def test_an_unlisted_id_cannot_be_guessed_from_the_one_before() -> None:
     """The ids of the library count up within a millisecond: all but their last 32 bits were known."""
-    tails = [UUID(keys.unlisted_id()).int & (2**62 - 1) for _ in range(2000)]
+    tails = [UUID(ids.unlisted_id()).int & (2**62 - 1) for _ in range(2000)]
     steps = [abs(after - before) for before, after in pairwise(tails)]
     assert min(steps) > 2**34
     ones = [sum(tail >> bit & 1 for tail in tails) for bit in range(62)]
@@ -40,20 +40,20 @@ def test_an_unlisted_id_cannot_be_guessed_from_the_one_before() -> None:
 
 @given(st.text())
 def test_what_is_no_id_is_told_without_asking_the_store(text: str) -> None:
-    assert keys.is_id(text) == bool(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text, re.ASCII))
+    assert ids.is_id(text) == bool(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text, re.ASCII))
 
 
 @given(st.lists(st.text(), min_size=1))
 def test_every_text_has_a_partition(parts: list[str]) -> None:
-    assert 0 <= keys.partition_of(*parts) < keys.PARTITIONS
+    assert 0 <= ids.partition_of(*parts) < ids.PARTITIONS
 
 
 @pytest.mark.parametrize("make", [keys.thread, keys.replies, keys.task, keys.session, keys.lines, keys.artifact])
 def test_the_key_of_an_entity_has_the_tag_of_its_partition(make: "type[str]") -> None:
-    made = keys.new_id(0x2A)
+    made = ids.new_id(0x2A)
     assert make(made).split(":")[1:] == ["{2a}", made]
 
 
 def test_digests_keep_their_parts_apart() -> None:
-    assert keys.digest("ab", "c") != keys.digest("a", "bc")
-    assert keys.digest("ab", b"c") == keys.digest("ab", "c")
+    assert ids.digest("ab", "c") != ids.digest("a", "bc")
+    assert ids.digest("ab", b"c") == ids.digest("ab", "c")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from node.store import Store, StoreUnavailable, keys
+from node.store import Store, StoreUnavailable, ids, keys
 from node.store.outbox import BATCH, DELIVERIES, Consumer, Event
 from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, move, pending, raw, reading, write
 from tests.support.node_under_test import until
@@ -242,7 +242,7 @@ async def test_what_comes_while_a_reader_rests_shares_its_next_batch(
 ) -> None:
     monkeypatch.setattr("node.store.outbox.REST", 1e9)
     monkeypatch.setattr("node.store.outbox.LONGEST_REST", 1.0)
-    await write(store, "last", stream=keys.events(keys.PARTITIONS - 1))
+    await write(store, "last", stream=keys.events(ids.PARTITIONS - 1))
     async with reading(store, seen):
         await eventually(lambda: seen.entities == {"last"})  # so all outboxes have had their first turn
         await write(store, "a")

@@ -12,7 +12,7 @@ from node.callbacks.policy import TargetPolicy
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.sign.keys import PublicKey
-from node.store import Store, keys
+from node.store import Store, ids, keys
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from tests.sign.signing import KEY, Signed, sign
@@ -72,12 +72,12 @@ def refused(response: Any) -> tuple[int, str]:
 async def end_lease(store: Store, task_id: str) -> None:
     """Let the lease of a contract have ended long ago, which nobody has noticed yet."""
     await store.command("HSET", keys.task(task_id), "lease_expires_at", 1)
-    await store.command("ZADD", keys.leases(keys.partition_of_id(task_id)), 1, task_id)
+    await store.command("ZADD", keys.leases(ids.partition_of_id(task_id)), 1, task_id)
 
 
 async def told(store: Store, task_id: str) -> list[dict[str, str]]:
     """The events about a contract, in order."""
-    entries: Any = await store.command("XRANGE", keys.events(keys.partition_of_id(task_id)), "-", "+")
+    entries: Any = await store.command("XRANGE", keys.events(ids.partition_of_id(task_id)), "-", "+")
     found = [dict(zip(*[iter(map(bytes.decode, fields))] * 2, strict=True)) for _, fields in entries]
     return [fields for fields in found if fields["id"] == task_id]
 

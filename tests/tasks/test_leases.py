@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from node.store import keys
+from node.store import ids, keys
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, tasks_on, told
 
@@ -26,7 +26,7 @@ async def listed(node: NodeUnderTest, status: str) -> list[str]:
 
 
 async def leased(node: NodeUnderTest, task: dict[str, Any]) -> Any:
-    return await node.store.command("ZSCORE", keys.leases(keys.partition_of_id(task["id"])), task["id"])
+    return await node.store.command("ZSCORE", keys.leases(ids.partition_of_id(task["id"])), task["id"])
 
 
 async def test_a_claim_says_when_its_lease_ends(node: NodeUnderTest) -> None:
@@ -174,9 +174,9 @@ async def test_the_sweep_ends_what_is_due_and_tells_of_it_once(node: NodeUnderTe
 
 async def test_the_sweep_forgets_a_lease_that_nobody_has(node: NodeUnderTest) -> None:
     task = await claimed(node)
-    await node.store.command("ZADD", keys.leases(keys.partition_of_id(task["id"])), 1, task["id"])
-    missing = keys.new_id()
-    await node.store.command("ZADD", keys.leases(keys.partition_of_id(missing)), 1, missing)
+    await node.store.command("ZADD", keys.leases(ids.partition_of_id(task["id"])), 1, task["id"])
+    missing = ids.new_id()
+    await node.store.command("ZADD", keys.leases(ids.partition_of_id(missing)), 1, missing)
     tasks = tasks_on(node.store)
     assert await tasks.sweep() == 0
     assert await leased(node, {"id": missing}) is None

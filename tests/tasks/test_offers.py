@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from node.common.refusal import Invalid, Refused
-from node.store import keys
+from node.store import ids, keys
 from node.tasks.model import NewTask
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import OFFER, TASKS, UNKNOWN_ID, act, claimed, offered, refused, tasks_on, told
@@ -116,7 +116,7 @@ async def test_a_callback_to_a_private_address_is_refused(node: NodeUnderTest) -
 
 
 async def test_inputs_must_be_known_artifacts(node: NodeUnderTest) -> None:
-    known = keys.new_id()
+    known = ids.new_id()
     tasks = tasks_on(node.store, known)
     task, _ = await tasks.create(NewTask("desk", "Read the report", input_artifact_ids=[known]), None, None)
     assert task.input_artifact_ids == [known]

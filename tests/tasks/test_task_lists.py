@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from node.store import keys
+from node.store import ids, keys
 from node.tasks.model import STATUSES
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import TASKS, claimed, offered, tasks_on
@@ -37,7 +37,7 @@ async def test_a_contract_in_several_lists_is_left_in_its_own(node: NodeUnderTes
 
 
 async def test_what_is_no_contract_is_in_no_list(node: NodeUnderTest) -> None:
-    missing = keys.new_id()
+    missing = ids.new_id()
     await node.store.command("ZADD", keys.tasks_with("offered"), 1, missing)
     await tasks_on(node.store).project(missing)
     assert await places(node, missing) == []

@@ -14,7 +14,7 @@ from node.config import Limit, Limits
 from node.share.capacity import Capacity
 from node.share.cost import COSTS, Alarm
 from node.share.site import SITE_SHARE
-from node.store import keys
+from node.store import ids, keys
 from node.store.limits import LimitStore, Use
 from node.web import http
 from node.web.usage import BLOCK, FINISHING, Usage
@@ -160,7 +160,7 @@ class Counts:
 
     async def told(self, client: str = CLIENT) -> int:
         """Bytes that Redis knows of."""
-        count: Any = await self._store.command("GET", keys.byte_count(keys.home_of(client), client))
+        count: Any = await self._store.command("GET", keys.byte_count(ids.home_of(client), client))
         return int(count or 0)
 
 

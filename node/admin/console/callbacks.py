@@ -12,7 +12,7 @@ from node.admin.console.context import CommandContext, CommandResult, add, add_d
 from node.callbacks.backlog import pending_count
 from node.callbacks.queue import CallbackQueue, DeadLetter
 from node.common.timestamps import timestamp
-from node.store import keys
+from node.store import ids, keys
 from node.store.decoding import fields_of
 from node.tasks.compaction import unpack
 
@@ -48,7 +48,7 @@ def register(commands: Commands) -> None:
 
 async def _pending(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
     due: list[tuple[int, int, str]] = []
-    for partition in range(keys.PARTITIONS):
+    for partition in range(ids.PARTITIONS):
         flat = cast(
             "list[bytes]",
             await desk.store.command("ZRANGE", keys.callbacks_due(partition), 0, given.limit - 1, "WITHSCORES"),
@@ -121,5 +121,5 @@ async def _each(queue: CallbackQueue, given: argparse.Namespace, done: str, chan
 
 async def _letters(queue: CallbackQueue) -> list[DeadLetter]:
     """Dead letters of all partitions, oldest first."""
-    found = await gather(*(queue.dead(partition) for partition in range(keys.PARTITIONS)))
+    found = await gather(*(queue.dead(partition) for partition in range(ids.PARTITIONS)))
     return sorted((letter for letters in found for letter in letters), key=lambda letter: letter.at)

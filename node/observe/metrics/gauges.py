@@ -12,7 +12,7 @@ from node.callbacks.backlog import dead_count, pending_count
 from node.observe.consumer_lag import lags
 from node.observe.metrics.snapshots import Reading
 from node.search.indexing.queue import Queue
-from node.store import Store, keys
+from node.store import Store, ids, keys
 
 LISTS = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS, "hidden": keys.HIDDEN_THREADS}
 
@@ -51,7 +51,7 @@ async def _callbacks(store: Store) -> Iterable[Reading]:
 
 async def _held(store: Store) -> Iterable[Reading]:
     threads = await gather(*(store.command("ZCARD", listed) for listed in LISTS.values()))
-    partitions = range(keys.PARTITIONS)
+    partitions = range(ids.PARTITIONS)
     artifacts = await gather(*(store.command("ZCARD", keys.artifacts(each)) for each in partitions))
     held = await ArtifactStore(store, 0, 0).total()
     return [
