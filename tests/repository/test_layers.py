@@ -1,6 +1,7 @@
 """Imports run one way: api, service, store, node.store, lua (DESIGN 3)."""
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -11,23 +12,9 @@ ROOT = Path(__file__).parents[2]
 NODE = ROOT / "node"
 LONGEST_FILE = 400  # lines
 
-FLOORS = (
-    {"config"},
-    {"common"},
-    {"share", "sign", "text"},
-    {"store"},
-    {"web", "callbacks"},
-    {"overload", "relay", "sessions", "tasks", "artifacts", "feedback", "search", "mcp"},
-    {"board", "a2a"},
-    {"site", "retention"},
-    {"describe"},
-    {"observe"},
-    {"run"},
-    {"admin"},
-    {"cli"},
-    {"__main__"},
-)
-"""Folders and loose modules of node/. Each imports only what stands on a lower floor, and its own."""
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+FLOORS = [set(line.split()) for line in re.findall(r"^│ ((?:[a-z_]\w* *)+)│$", PAGE, re.MULTILINE)][::-1]
+"""Folders and loose modules of node/, as they are drawn. Each imports only what is on a lower floor, and its own."""
 
 ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "feedback"}
 
@@ -131,3 +118,17 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 @pytest.mark.parametrize("path", files(), ids=place)
 def test_a_file_is_about_one_thing(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LONGEST_FILE
+
+
+PROTOCOLS = {"a2a/model.py"}
+"""Whose classes have the names of a protocol."""
+
+
+def test_no_two_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in files():
+        if place(path) not in PROTOCOLS:
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(place(path))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
