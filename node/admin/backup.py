@@ -20,9 +20,9 @@ from pathlib import Path
 import msgspec
 
 from node import VERSION
-from node.artifacts.blobs.disk import directory_of
 from node.common.private_files import open_private
 from node.config import Settings
+from node.run.blobs import blob_directory
 from node.store import Store
 from node.store.address import locate
 from node.store.snapshot import primaries, snapshot
@@ -30,8 +30,8 @@ from node.store.snapshot import primaries, snapshot
 MANIFEST = "backup.json"
 KEYS = ("secret", "signing-key")
 BLOBS = "blobs"
-PIECE = 1024 * 1024
-"""Bytes copied at a time."""
+CHUNK_BYTES = 1024 * 1024
+"""Copied at a time."""
 
 UNFINISHED = {".part", ".gone"}
 """Of the embedded blob store: uploads under way, and marks of what was deleted."""
@@ -86,8 +86,8 @@ async def _back_up(settings: Settings, store: Store, directory: Path) -> Backup:
     kept = [name for name in KEYS if (settings.data_dir / name).exists()]
     for name in kept:
         copy_private(settings.data_dir / name, directory / name)
-    is_remote = settings.blob_url.startswith("s3:")
-    sizes = [] if is_remote else list(_copy_blobs(directory_of(settings.blob_url, settings.data_dir), directory))
+    blobs = blob_directory(settings)
+    sizes = list(_copy_blobs(blobs, directory)) if blobs else []
     backup = Backup(
         version=VERSION,
         node_id=settings.node_id,
@@ -96,7 +96,7 @@ async def _back_up(settings: Settings, store: Store, directory: Path) -> Backup:
         keys=[copied(directory / name) for name in kept],
         blobs=len(sizes),
         blob_bytes=sum(sizes),
-        blob_url=settings.blob_url if is_remote else "",
+        blob_url="" if blobs else settings.blob_url,
     )
     _write_manifest(directory, backup)
     return backup
@@ -143,7 +143,7 @@ def copy_private(source: Path, target: Path) -> None:
     with source.open("rb") as old:
         target.unlink(missing_ok=True)  # of a restore that was interrupted
         with open_private(target) as new:
-            shutil.copyfileobj(old, new, PIECE)
+            shutil.copyfileobj(old, new, CHUNK_BYTES)
 
 
 def _write_manifest(directory: Path, backup: Backup) -> None:

@@ -13,8 +13,8 @@ import msgspec
 
 from node.admin.backup import BLOBS, MANIFEST, Backup, BackupError, blobs_in, copied, copy_blob, copy_private
 from node.admin.commands import Commands
-from node.artifacts.blobs.disk import directory_of
 from node.config import ConfigError, Settings
+from node.run.blobs import blob_directory
 from node.run.embedded_redis import running
 
 LOG = "appendonlydir"
@@ -45,13 +45,15 @@ def _restore(settings: Settings, directory: Path) -> Backup:
     data, log = settings.data_dir, settings.data_dir / "redis" / LOG
     if log.exists() or running(data):
         raise BackupError(f"{data} holds a node already: set RELAY_DATA_DIR to a new directory")
+    blobs = blob_directory(settings)
+    if backup.blobs and not blobs:
+        raise BackupError("the backup holds the bytes of artifacts: leave RELAY_BLOB_URL empty to have them again")
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     for key in backup.keys:
         copy_private(directory / key.name, data / key.name)
-    blobs = directory / BLOBS
-    if blobs.exists():
-        for path in blobs_in(blobs):
-            copy_blob(path, blobs, directory_of(settings.blob_url, data))
+    if blobs:
+        for path in blobs_in(directory / BLOBS):
+            copy_blob(path, directory / BLOBS, blobs)
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = log.with_name(f"{LOG}.new")
     shutil.rmtree(new, ignore_errors=True)

@@ -25,8 +25,8 @@ def register(commands: Commands) -> None:
     add(group, "clients list", _list, "what is blocked")
 
 
-async def _block(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    blocklist = Blocklist(desk.store)
+async def _block(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    blocklist = Blocklist(context.store)
     if given.dry_run:
         return _changed(given, "dry run", given.targets)
     await blocklist.forget_expired()
@@ -35,8 +35,8 @@ async def _block(desk: CommandContext, given: argparse.Namespace) -> CommandResu
     return _changed(given, "blocked", given.targets)
 
 
-async def _unblock(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    blocklist = Blocklist(desk.store)
+async def _unblock(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    blocklist = Blocklist(context.store)
     listed, _ = await blocklist.read()
     found = [network for network in given.targets if network in listed]
     if not given.dry_run:
@@ -52,8 +52,8 @@ async def _unblock(desk: CommandContext, given: argparse.Namespace) -> CommandRe
     return CommandResult(data=answer.data, lines=[*answer.lines, *wider], outcome=answer.outcome, ok=answer.ok)
 
 
-async def _list(desk: CommandContext, _given: argparse.Namespace) -> CommandResult:
-    blocked, _ = await Blocklist(desk.store).read()
+async def _list(context: CommandContext, _given: argparse.Namespace) -> CommandResult:
+    blocked, _ = await Blocklist(context.store).read()
     ordered = sorted(blocked.items(), key=lambda item: (item[0].version, item[0].network_address, item[0].prefixlen))
     rows = [_row(network, block) for network, block in ordered]
     names = ("network", "since", "until", "who", "reason")

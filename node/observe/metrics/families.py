@@ -8,6 +8,8 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["counter", "gauge", "histogram"]
+Role = Literal["web", "worker"]
+"""Of a process that counts."""
 
 
 class Family(msgspec.Struct, frozen=True):

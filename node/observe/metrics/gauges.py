@@ -4,73 +4,81 @@ Every instance of a node shows the same figures; whoever adds instances up takes
 """
 
 from asyncio import gather
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import cast
 
-from node.artifacts.store import ArtifactStore
 from node.callbacks.backlog import dead_count, pending_count
 from node.observe.consumer_lag import lags
+from node.observe.memory import redis_memory
 from node.observe.metrics.snapshots import Reading
-from node.search.indexing.queue import Queue
+from node.observe.totals import threads_by_status
 from node.store import Store, ids, keys
 
-LISTS = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS, "hidden": keys.HIDDEN_THREADS}
 
+class Gauges:
+    """Asks Redis for the figures of the whole node.
 
-async def readings_of(store: Store) -> list[Reading]:
-    """All of them, each asked for once. Raises StoreUnavailable, CommandFailed."""
-    parts = await gather(_events(store), _search(store), _callbacks(store), _held(store), _memory(store))
-    return [Reading("relay_store_up", (), 1), *(reading for part in parts for reading in part)]
+    `search_queues` gives how much is pending and in the backlog, `artifact_bytes` what artifacts hold or reserve.
+    """
 
+    def __init__(
+        self,
+        store: Store,
+        search_queues: Callable[[], Awaitable[tuple[int, int]]],
+        artifact_bytes: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._store = store
+        self._search_queues = search_queues
+        self._artifact_bytes = artifact_bytes
 
-async def _events(store: Store) -> Iterable[Reading]:
-    found: list[Reading] = []
-    for lag in await lags(store):
-        found += [
-            Reading("relay_events_waiting", (lag.group,), lag.waiting),
-            Reading("relay_events_unacknowledged", (lag.group,), lag.unacknowledged),
-            Reading("relay_events_oldest_seconds", (lag.group,), lag.oldest_seconds),
+    async def read(self) -> list[Reading]:
+        """All of them, each asked for once. Raises StoreUnavailable, CommandFailed."""
+        groups = await gather(self._events(), self._search(), self._callbacks(), self._entities(), self._memory())
+        return [Reading("relay_store_up", (), 1), *(reading for group in groups for reading in group)]
+
+    async def _events(self) -> Iterable[Reading]:
+        for_each_group = await lags(self._store)
+        return [
+            reading
+            for lag in for_each_group
+            for reading in (
+                Reading("relay_events_waiting", (lag.group,), lag.waiting),
+                Reading("relay_events_unacknowledged", (lag.group,), lag.unacknowledged),
+                Reading("relay_events_oldest_seconds", (lag.group,), lag.oldest_seconds),
+            )
         ]
-    return found
 
+    async def _search(self) -> Iterable[Reading]:
+        pending, backlog = await self._search_queues()
+        by_meaning = await self._store.command("EXISTS", keys.search_alive("vectors"))
+        return (
+            Reading("relay_search_queue", ("pending",), pending),
+            Reading("relay_search_queue", ("backlog",), backlog),
+            Reading("relay_search_by_meaning", (), cast("int", by_meaning)),
+        )
 
-async def _search(store: Store) -> Iterable[Reading]:
-    pending, backlog = await Queue(store).waiting()
-    meaning = await store.command("EXISTS", keys.search_alive("vectors"))
-    return [
-        Reading("relay_search_queue", ("pending",), pending),
-        Reading("relay_search_queue", ("backlog",), backlog),
-        Reading("relay_search_by_meaning", (), cast("int", meaning)),
-    ]
+    async def _callbacks(self) -> Iterable[Reading]:
+        pending, dead = await gather(pending_count(self._store), dead_count(self._store))
+        return Reading("relay_callbacks_queued", (), pending), Reading("relay_callbacks_dead", (), dead)
 
+    async def _entities(self) -> Iterable[Reading]:
+        threads = await threads_by_status(self._store)
+        artifacts = await self._store.commands([("ZCARD", keys.artifacts(each)) for each in range(ids.PARTITIONS)])
+        return (
+            *(Reading("relay_threads", (status,), count) for status, count in threads.items()),
+            Reading("relay_artifacts", (), sum(cast("list[int]", artifacts))),
+            Reading("relay_artifact_bytes", (), await self._artifact_bytes()),
+        )
 
-async def _callbacks(store: Store) -> Iterable[Reading]:
-    pending, dead = await gather(pending_count(store), dead_count(store))
-    return [Reading("relay_callbacks_queued", (), pending), Reading("relay_callbacks_dead", (), dead)]
-
-
-async def _held(store: Store) -> Iterable[Reading]:
-    threads = await gather(*(store.command("ZCARD", listed) for listed in LISTS.values()))
-    partitions = range(ids.PARTITIONS)
-    artifacts = await gather(*(store.command("ZCARD", keys.artifacts(each)) for each in partitions))
-    held = await ArtifactStore(store, 0, 0).total()
-    return [
-        *(Reading("relay_threads", (state,), cast("int", count)) for state, count in zip(LISTS, threads, strict=True)),
-        Reading("relay_artifacts", (), sum(cast("list[int]", artifacts))),
-        Reading("relay_artifact_bytes", (), held),
-    ]
-
-
-async def _memory(store: Store) -> Iterable[Reading]:
-    infos = cast("Sequence[bytes]", await store.everywhere("INFO", "memory"))
-    sizes = cast("Sequence[int]", await store.everywhere("DBSIZE"))
-    found: list[Reading] = []
-    for number, (info, size) in enumerate(zip(infos, sizes, strict=False)):
-        facts = dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
-        primary = (str(number),)
-        found += [
-            Reading("relay_redis_keys", primary, size),
-            Reading("relay_redis_memory_bytes", primary, int(facts["used_memory"])),
-            Reading("relay_redis_memory_limit_bytes", primary, int(facts["maxmemory"])),
+    async def _memory(self) -> Iterable[Reading]:
+        memory = await redis_memory(self._store)
+        sizes = cast("list[int]", await self._store.everywhere("DBSIZE"))
+        return [
+            reading
+            for number, (primary, size) in enumerate(zip(memory, sizes, strict=False))
+            for reading in (
+                Reading("relay_redis_keys", (str(number),), size),
+                Reading("relay_redis_memory_bytes", (str(number),), primary.allocated),
+                Reading("relay_redis_memory_limit_bytes", (str(number),), primary.limit),
+            )
         ]
-    return found
