@@ -1,13 +1,13 @@
 """A backup of a node that goes on serving: Redis, the two keys, and the bytes of artifacts on a local disk.
 
-    <directory>/redis-0.rdb …      one for each primary
+    <directory>/redis-0.rdb …        one for each primary
                /secret, signing-key  if they are kept in the data directory
-               /blobs/…             if the blob store is a directory
-               /backup.json         what there is, written last: a backup without it is not whole
+               /blobs/…              if the blob store is a directory
+               /backup.json          the list of all that, written last: a backup without it is incomplete
 
-No other user can read any of it at any time: it holds what is unlisted, and the keys to it. Redis is copied first:
-whatever it says is available has its bytes on the disk by then. What was acknowledged before the command began is in
-it. `restore` makes a data directory of it.
+No other user can read any of it at any time: it holds what is unlisted, and the keys to it. Redis is copied before the
+bytes of artifacts, so an artifact that is available there has all of its bytes in the backup. Everything that was
+acknowledged before the command began is in it. `restore` makes a data directory of it.
 """
 
 import os
@@ -33,8 +33,8 @@ BLOBS = "blobs"
 CHUNK_BYTES = 1024 * 1024
 """Copied at a time."""
 
-UNFINISHED = {".part", ".gone"}
-"""Of the embedded blob store: uploads under way, and marks of what was deleted."""
+NO_ARTIFACT = {".part", ".gone"}
+"""Suffixes in the embedded blob store of uploads under way, and of marks that an artifact was deleted."""
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Copied(msgspec.Struct, frozen=True):
     byte_size: int
     sha256: str
     slots: list[str] = []
-    """Of a Redis Cluster: those that the server had."""
+    """Of a Redis Cluster: the hash slots that the server had."""
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,10 +57,10 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     keys: list[Copied]
     """Empty if RELAY_SECRET and RELAY_SIGNING_KEY are kept elsewhere: no backup reads the environment."""
     blobs: int
-    """Files."""
+    """How many files of artifacts."""
     blob_bytes: int
     blob_url: str
-    """Where the bytes of artifacts are if they are not in the backup."""
+    """Where the bytes of artifacts are; empty if they are in the backup."""
 
 
 class BackupError(Exception):
@@ -78,13 +78,13 @@ async def back_up(settings: Settings, store: Store, directory: Path) -> Backup:
 async def _back_up(settings: Settings, store: Store, directory: Path) -> Backup:
     _prepare(directory)
     location = locate(settings.redis_url)
-    copies: list[Copied] = []
+    redis: list[Copied] = []
     for number, primary in enumerate(await primaries(store, location)):
         path = directory / f"redis-{number}.rdb"
         await snapshot(primary.server, location, path)
-        copies.append(copied(path, primary.slots))
-    kept = [name for name in KEYS if (settings.data_dir / name).exists()]
-    for name in kept:
+        redis.append(copied(path, primary.slots))
+    keys = [name for name in KEYS if (settings.data_dir / name).exists()]
+    for name in keys:
         copy_private(settings.data_dir / name, directory / name)
     blobs = blob_directory(settings)
     sizes = list(_copy_blobs(blobs, directory)) if blobs else []
@@ -92,8 +92,8 @@ async def _back_up(settings: Settings, store: Store, directory: Path) -> Backup:
         version=VERSION,
         node_id=settings.node_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        redis=copies,
-        keys=[copied(directory / name) for name in kept],
+        redis=redis,
+        keys=[copied(directory / name) for name in keys],
         blobs=len(sizes),
         blob_bytes=sum(sizes),
         blob_url="" if blobs else settings.blob_url,
@@ -117,11 +117,11 @@ def copied(path: Path, slots: list[str] | None = None) -> Copied:
 
 def blobs_in(directory: Path) -> Iterator[Path]:
     """The files of artifacts below the directory of an embedded blob store."""
-    return (path for path in directory.glob("??/*") if path.suffix not in UNFINISHED)
+    return (path for path in directory.glob("??/*") if path.suffix not in NO_ARTIFACT)
 
 
 def copy_blob(path: Path, source: Path, target: Path) -> int | None:
-    """Copy one file to the same place below `target`; its bytes, or None if it was deleted meanwhile."""
+    """Copy one file to the same place below `target`. Returns its size, or None if it was deleted meanwhile."""
     place = target / path.relative_to(source)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

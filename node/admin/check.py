@@ -1,7 +1,7 @@
-"""`relay-node check`: says, a line each, what this machine and its Redis give a node and what they lack.
+"""`relay-node check`: says, a line each, what of this machine and its Redis suits a node and what does not.
 
-It leaves nothing behind: of an external Redis it asks, the embedded one is tried in a directory of its own, and
-the blob store with a few bytes that it deletes again.
+It leaves nothing behind: an external Redis is only asked, the embedded one is tried in a directory of its own, and
+the blob store with a few bytes that are deleted again.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ CALL_TIMEOUT = 2.0
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One line: `missing` is what keeps the node from doing what its settings promise, `note` is worth knowing."""
+    """One line: `missing` keeps the node from doing what its settings promise, `note` is worth knowing."""
 
     mark: Literal["ok", "note", "missing"]
     subject: str
@@ -93,7 +93,7 @@ def server_findings(settings: Settings, where: str, server: Any) -> Iterator[Fin
         )
     else:
         yield Finding("ok", "cluster", f"yes{suffix}" if where else "no: one server")
-    yield _tried(server, "sharded pub/sub", suffix, "SPUBLISH", "{relay-node}:check", "")
+    yield _try(server, "sharded pub/sub", suffix, "SPUBLISH", "{relay-node}:check", "")
     try:
         setting: dict[str, str] = {name: server.config_get(name)[name] for name in SETTINGS}
     except redis.RedisError as error:
@@ -260,7 +260,7 @@ def _search_client(url: str) -> Any:
     return next(_primaries(url))[1]
 
 
-def _tried(server: Any, subject: str, suffix: str, *command: str) -> Finding:
+def _try(server: Any, subject: str, suffix: str, *command: str) -> Finding:
     try:
         server.execute_command(*command)
     except MovedError:  # known here, and the slot is another primary's

@@ -1,7 +1,7 @@
-"""`relay-node restore`: a data directory out of a backup, for a node with the embedded Redis.
+"""`relay-node restore`: makes a data directory out of a backup, for a node with the embedded Redis.
 
-Redis reads the copy as the base of a new log, so the node starts as it does after any restart. The log comes
-last: a restore that was interrupted is no node yet, and can be repeated.
+Redis reads the copy as the base of a new append-only log, so the node starts as it does after any restart. The log is
+put in place last: a restore that was interrupted has made no node yet, and can be repeated.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def register(commands: Commands) -> None:
 
 
 def restore(settings: Settings, directory: Path) -> Backup:
-    """Make the data directory of the settings. Raises BackupError; nothing is a node until all is there."""
+    """Make the data directory of the settings. Raises BackupError."""
     try:
         return _restore(settings, directory)
     except OSError as error:
@@ -65,7 +65,7 @@ def _restore(settings: Settings, directory: Path) -> Backup:
 
 
 def _checked(directory: Path) -> Backup:
-    """The backup, once every file has shown to be what was written."""
+    """Read the backup, and compare every file with what was written. Raises BackupError."""
     try:
         backup = msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Backup)
     except (FileNotFoundError, msgspec.DecodeError) as error:

@@ -33,7 +33,7 @@ from node.run.metrics import command
 
 log = structlog.stdlib.get_logger("node.run.serve")
 
-# -P: a directory called `node` where the operator happens to stand is not this program.
+# -P: Python does not import a directory called `node` that is in the operator's current directory.
 WEB = (sys.executable, "-P", "-m", "node", "web")
 WORKER = (sys.executable, "-P", "-m", "node", "worker")
 
@@ -87,7 +87,7 @@ class Child:
             log.error("child ended", child=self.name, pid=self._process.pid, status=status, restart_in=self._pause)
 
     def stop(self, deadline: float) -> None:
-        """Ask the process to end, and kill it at `deadline` (monotonic seconds)."""
+        """Ask the process to end, and kill it at `deadline`, in seconds of the monotonic clock."""
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -123,6 +123,7 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
             redis = stack.enter_context(embedded)
         if settings.admin_port:
             environment["RELAY_METRICS_DIR"] = str(stack.enter_context(snapshots.folder_of(settings.metrics_dir)))
+        # Run in reverse: first the instance is said to stop, then it is stopped.
         stack.callback(_stop, children)
         stack.callback(snapshots.drain, environment.get("RELAY_METRICS_DIR", ""))
         if redis:
@@ -132,7 +133,7 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
         if settings.admin_port:
             reporter = partial(_spawn, command("web", "worker"), dict(environment))
             children.append(Child("metrics", reporter, gone=drain + METRICS_GONE))
-            environment["RELAY_ADMIN_PORT"] = "0"  # one reports on all
+            environment["RELAY_ADMIN_PORT"] = "0"  # web and worker start no metrics process of their own
         children.append(Child("web", partial(_spawn, web, environment), gone=drain + WEB_GONE))
         children.append(Child("worker", partial(_spawn, worker, environment), gone=drain + WORKER_GONE))
         _tend(children, settings, stop)
@@ -169,7 +170,7 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
 
 
 def _answers(host: str, port: int) -> bool:
-    """Whether the node says that it is healthy."""
+    """Whether the node answers that it is healthy."""
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     client = http.client.HTTPConnection(here, port, timeout=PROBE_TIMEOUT)
     try:
