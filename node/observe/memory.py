@@ -12,10 +12,9 @@ from typing import Any, cast
 
 import msgspec
 import structlog
-from msgspec.structs import asdict
 
 from node.config import Settings
-from node.observe.totals import Totals, totals
+from node.observe.totals import totals
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, Kind, refused_from
 from node.store import CommandFailed, Store, StoreUnavailable
@@ -80,7 +79,11 @@ class MemoryAlarm:
         self._alarm = settings.memory_alarm / 100
         self._client_bytes = settings.client_bytes
         self._client_share = settings.client_share / 100
-        self._max = Totals(settings.max_sessions, settings.max_threads, settings.max_tasks)
+        self._max: dict[Kind, int] = {
+            "session": settings.max_sessions,
+            "thread": settings.max_threads,
+            "task": settings.max_tasks,
+        }
         self._capacity = capacity
         self._logs = logs
         self._looks = 0
@@ -127,6 +130,5 @@ class MemoryAlarm:
 
     async def _full_kinds(self) -> dict[Kind, str]:
         """Kinds of which the node has as many as it may."""
-        limits = cast("dict[Kind, int]", asdict(self._max))
-        found = asdict(await totals(self._store)) if any(limits.values()) else {}
-        return {kind: "node.full" for kind, limit in limits.items() if limit and found[kind] >= limit}
+        found = await totals(self._store) if any(self._max.values()) else {}
+        return {kind: "node.full" for kind, limit in self._max.items() if limit and found[kind] >= limit}

@@ -1,9 +1,11 @@
-"""How many sessions, threads and contracts the node has, counted by the lists that they are on."""
+"""How many sessions, threads and contracts the node has, counted by the lists that they are on.
+
+Lists follow their entities after a moment, so these are close and not exact.
+"""
 
 from typing import cast
 
-import msgspec
-
+from node.share.cost import Kind
 from node.store import Store, ids, keys
 from node.tasks.model import STATUSES
 
@@ -11,24 +13,16 @@ SESSIONS = "session"
 """Of the places that clients have, those of sessions."""
 
 
-class Totals(msgspec.Struct, frozen=True):
-    """What the node has, about: lists follow their entities after a moment."""
-
-    session: int
-    thread: int
-    task: int
-
-
-async def totals(store: Store) -> Totals:
+async def totals(store: Store) -> dict[Kind, int]:
     """Count them; of sessions, those that have not expired. Raises StoreUnavailable."""
     now = cast("list[bytes]", await store.command("TIME"))[0].decode() + "000"
     sessions = [("ZCOUNT", keys.places_of_all(each, SESSIONS), now, "+inf") for each in range(ids.PARTITIONS)]
     # One after the other: a process has few calls to spare under load.
-    return Totals(
-        sum(cast("list[int]", await store.commands(sessions))),
-        sum((await threads_by_status(store)).values()),
-        sum(cast("list[int]", await store.commands([("ZCARD", keys.tasks_with(status)) for status in STATUSES]))),
-    )
+    return {
+        "session": sum(cast("list[int]", await store.commands(sessions))),
+        "thread": sum((await threads_by_status(store)).values()),
+        "task": sum(cast("list[int]", await store.commands([("ZCARD", keys.tasks_with(each)) for each in STATUSES]))),
+    }
 
 
 async def threads_by_status(store: Store) -> dict[str, int]:

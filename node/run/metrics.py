@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -22,7 +23,7 @@ from node.common import process
 from node.config import Settings, load
 from node.observe import log
 from node.observe.metrics.families import Role
-from node.observe.metrics.gauges import Gauges
+from node.observe.metrics.gauges import readings_of
 from node.observe.metrics.server import Instance, MetricsServer
 from node.observe.metrics.snapshots import folder_of
 from node.search.indexing.queue import Queue
@@ -72,9 +73,9 @@ async def report(settings: Settings, roles: list[str]) -> None:
     # A parent that blocks these signals for itself has passed that on.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
-    gauges = Gauges(store, Queue(store).waiting, ArtifactStore(store, 0, 0).total)
+    gauges = partial(readings_of, store, Queue(store).waiting, ArtifactStore(store, 0, 0).total)
     names = f"{settings.admin_names},{settings.admin_host}"
-    instance = Instance(Path(settings.metrics_dir), store, gauges.read, roles, names)
+    instance = Instance(Path(settings.metrics_dir), store, gauges, roles, names)
     try:
         with MetricsServer((settings.admin_host, settings.admin_port), instance, loop) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()

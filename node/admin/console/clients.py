@@ -8,8 +8,8 @@ from node.admin.console.context import CommandContext, CommandResult, add, add_d
 from node.common.timestamps import timestamp
 from node.web.blocklist import Block, Blocklist, Network, network_of
 
-LONGEST_BLOCK = 10 * 365 * 86400
-"""Seconds; what is to last longer needs no end."""
+MAX_BLOCK_SECONDS = 10 * 365 * 86400
+"""A block that is to last longer needs no end."""
 
 
 def register(commands: Commands) -> None:
@@ -88,6 +88,6 @@ def _network(text: str) -> Network:
 
 def _seconds(text: str) -> int:
     seconds = positive(text)
-    if seconds > LONGEST_BLOCK:
+    if seconds > MAX_BLOCK_SECONDS:
         raise argparse.ArgumentTypeError("that is more than ten years: leave --for out")
     return seconds

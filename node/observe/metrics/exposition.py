@@ -1,10 +1,8 @@
 """Readings as Prometheus reads them: its text format or OpenMetrics, by `prometheus_client`."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import cast
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -42,7 +40,5 @@ class _Page(Collector):
 
 def exposition(readings: Iterable[Reading], accept: str) -> tuple[str, bytes]:
     """The media type and the page for a client that accepts so."""
-    registry = CollectorRegistry()
-    registry.register(_Page(readings))
     encoder, media_type = choose_encoder(accept)
-    return media_type, cast("Callable[[CollectorRegistry], bytes]", encoder)(registry)
+    return media_type, encoder(_Page(readings))

@@ -41,19 +41,11 @@ class InstanceState(msgspec.Struct, omit_defaults=True):
     """Alive, by role."""
 
 
-class PortResponse(msgspec.Struct):
-    """What goes out."""
+PortResponse = tuple[HTTPStatus, str, bytes]
+"""Status, media type and body."""
 
-    status: int
-    media_type: str
-    body: bytes
-
-
-ANOTHER_NAME = PortResponse(
-    HTTPStatus.MISDIRECTED_REQUEST,
-    "text/plain",
-    b"This port is called by another name; RELAY_ADMIN_NAMES lists more.\n",
-)
+TEXT = "text/plain"
+ANOTHER_NAME = b"This port is called by another name; RELAY_ADMIN_NAMES lists more.\n"
 
 
 class Instance:
@@ -84,14 +76,13 @@ class Instance:
         match path:
             case "/metrics":
                 of_store = await self._read_store()
-                media_type, body = await asyncio.to_thread(self._page, of_store, accept)
-                return PortResponse(HTTPStatus.OK, media_type, body)
+                return HTTPStatus.OK, *await asyncio.to_thread(self._page, of_store, accept)
             case "/live":
                 return _response(self.live())
             case "/ready":
                 return _response(await self.ready())
             case _:
-                return PortResponse(HTTPStatus.NOT_FOUND, "text/plain", b"/metrics, /live or /ready\n")
+                return HTTPStatus.NOT_FOUND, TEXT, b"/metrics, /live or /ready\n"
 
     def is_called(self, host: str | None) -> bool:
         """Whether this port is meant by a Host header.
@@ -149,7 +140,7 @@ class Instance:
 
 def _response(state: InstanceState) -> PortResponse:
     status = HTTPStatus.OK if state.ok else HTTPStatus.SERVICE_UNAVAILABLE
-    return PortResponse(status, "application/json", msgspec.json.encode(state) + b"\n")
+    return status, "application/json", msgspec.json.encode(state) + b"\n"
 
 
 class MetricsServer(ThreadingHTTPServer):
@@ -169,15 +160,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Prometheus, a load balancer, a container's health check."""
-        instance, response = self.server.instance, ANOTHER_NAME
+        instance = self.server.instance
+        status, media_type, body = HTTPStatus.MISDIRECTED_REQUEST, TEXT, ANOTHER_NAME
         if instance.is_called(self.headers.get("Host")):
             responding = instance.respond(self.path.partition("?")[0], self.headers.get("Accept", ""))
-            response = asyncio.run_coroutine_threadsafe(responding, self.server.loop).result(REQUEST_DEADLINE)
-        self.send_response(response.status)
-        self.send_header("Content-Type", response.media_type)
-        self.send_header("Content-Length", str(len(response.body)))
+            waiting = asyncio.run_coroutine_threadsafe(responding, self.server.loop)
+            status, media_type, body = waiting.result(REQUEST_DEADLINE)
+        self.send_response(status)
+        self.send_header("Content-Type", media_type)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(response.body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the standard library
         """Log nothing: a scrape is no event."""

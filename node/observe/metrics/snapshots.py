@@ -136,8 +136,6 @@ def alive(snapshots: Iterable[Snapshot]) -> Counter[str]:
 def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)  # it is another user's
     return True
