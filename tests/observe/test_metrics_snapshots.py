@@ -118,6 +118,16 @@ def test_a_file_of_an_earlier_process_of_the_same_pid_is_taken_over(tmp_path: Pa
     assert [each.value for each in take_over(new_path(tmp_path, "web", os.getpid()))] == [1.0, 2.0]
 
 
+def test_a_file_that_a_power_cut_has_left_empty_keeps_nobody_from_counting(tmp_path: Path) -> None:
+    new_path(tmp_path, "worker", dead_pid()).touch()
+    write(new_path(tmp_path, "web", os.getpid()), snapshot(os.getpid(), 3))
+    assert sums(tmp_path)["relay_requests_total"] == 3
+    for path in tmp_path.glob("web-*"):
+        path.unlink()
+    assert take_over(new_path(tmp_path, "worker", os.getpid())) == []
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_a_reader_finds_a_file_that_is_taken_over_while_it_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

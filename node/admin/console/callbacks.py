@@ -13,6 +13,7 @@ from node.callbacks.backlog import pending_count
 from node.callbacks.queue import CallbackQueue, DeadLetter
 from node.common.timestamps import timestamp
 from node.store import ids, keys
+from node.store.bulk import bulk
 from node.store.decoding import fields_of
 
 COLUMNS = {
@@ -55,29 +56,26 @@ def register(commands: Commands) -> None:
 
 
 async def _pending(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    store, last = context.store, given.limit - 1
+    queues = [("ZRANGE", keys.callbacks_due(each), 0, last, "WITHSCORES") for each in range(ids.PARTITIONS)]
     due: list[tuple[int, int, str]] = []
-    for partition in range(ids.PARTITIONS):
-        flat = cast(
-            "list[bytes]",
-            await context.store.command("ZRANGE", keys.callbacks_due(partition), 0, given.limit - 1, "WITHSCORES"),
-        )
+    for partition, flat in enumerate(cast("list[list[bytes]]", await bulk(store, queues))):
         due += [(int(float(when)), partition, name.decode()) for name, when in zip(flat[::2], flat[1::2], strict=True)]
+    due = sorted(due)[: given.limit]
+    records = await bulk(store, [("HGETALL", keys.callback(partition, name)) for _, partition, name in due])
     found: list[Pending] = []
-    for when, partition, name in sorted(due)[: given.limit]:
-        fields = fields_of(await context.store.command("HGETALL", keys.callback(partition, name)))
-        if b"url" in fields:
-            found.append(_shown(when, {field.decode(): value.decode() for field, value in fields.items()}))
-    total = await pending_count(context.store)
+    for (when, _, _), record in zip(due, records, strict=True):
+        fields = {name.decode(): value.decode() for name, value in fields_of(record).items()}
+        if "url" in fields:  # else it was delivered just now
+            attempts = int(fields.get("attempt", 0))
+            which = fields["id"], fields["type"], fields["url"]
+            found.append(Pending(*which, attempts, timestamp(when), fields.get("reason")))
+    total = await pending_count(store)
     return CommandResult(
         data={"callbacks": found, "total": total},
         lines=[*table_of(COLUMNS, found), f"{len(found)} of {total} under way"],
         outcome=f"{len(found)} read",
     )
-
-
-def _shown(when: int, fields: dict[str, str]) -> Pending:
-    attempts = int(fields.get("attempt", 0))
-    return Pending(fields["id"], fields["type"], fields["url"], attempts, timestamp(when), fields.get("reason"))
 
 
 async def _dead(context: CommandContext, _given: argparse.Namespace) -> CommandResult:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from node.observe.metrics.families import LOCAL, Kind
+from node.observe.metrics.families import FAMILIES, Kind
 
 ALIVE_SECONDS = 10.0
 """Without a write for so long a process does not count as alive: its event loop may stand still."""
@@ -41,7 +41,7 @@ class Snapshot(msgspec.Struct):
 
     role: str
     pid: int
-    written_at: float
+    written_at: float = msgspec.field(name="beat")
     """In seconds of the system's monotonic clock, which all processes share."""
     readings: list[Reading]
     inherited: list[Reading] = []
@@ -93,7 +93,7 @@ def read(folder: Path) -> list[Snapshot]:
     """All that was ever written there."""
     while True:
         with suppress(FileNotFoundError):  # one was taken over meanwhile: look again, under which name
-            return [_decode(path.read_bytes()) for path in folder.glob("*.counts")]
+            return [snapshot for path in folder.glob("*.counts") if (snapshot := _load(path))]
 
 
 def take_over(path: Path) -> list[Reading]:
@@ -108,8 +108,17 @@ def take_over(path: Path) -> list[Reading]:
         if owner == os.getpid() or not _exists(owner):
             with suppress(FileNotFoundError):
                 left.rename(path)
-                return add([_decode(path.read_bytes())], only=("counter", "histogram"))
+                snapshot = _load(path)
+                return add([snapshot] if snapshot else [], only=("counter", "histogram"))
     return []
+
+
+def _load(path: Path) -> Snapshot | None:
+    """The content of a file; None if it is damaged, as after a power cut. Raises OSError."""
+    try:
+        return _decode(path.read_bytes())
+    except msgspec.DecodeError:
+        return None
 
 
 def add(snapshots: Iterable[Snapshot], only: Iterable[Kind] = ("counter", "gauge", "histogram")) -> list[Reading]:
@@ -118,7 +127,7 @@ def add(snapshots: Iterable[Snapshot], only: Iterable[Kind] = ("counter", "gauge
     for snapshot in snapshots:
         kinds = set(only) if snapshot.is_alive else set(only) - {"gauge"}
         for reading in (*snapshot.inherited, *snapshot.readings):
-            family = LOCAL.get(reading.family)  # an older version may have counted what this one does not know
+            family = FAMILIES.get(reading.family)  # an older version may have counted what this one does not know
             if family is None or family.kind not in kinds:
                 continue
             total = sums.setdefault((reading.family, reading.labels), Reading(reading.family, reading.labels, 0.0))
