@@ -42,8 +42,8 @@ MAX_HEADER_BYTES = 32768
 """Request line and headers; beyond it 431."""
 
 BACKLOG, BACKPRESSURE = 4096, 4096
-"""Connections waiting to be accepted, and connections open, in each web process. Granian's default for the second is
-a share of 1024, and 2,000 idle sockets stop such a server.
+"""Connections that wait to be accepted, and open ones, in each web process. Granian's default for open ones is a share
+of 1024: 2,000 idle sockets stop such a server.
 """
 
 RESPAWN_SECONDS = 0.2
@@ -60,8 +60,6 @@ DEAF_SECONDS = 0.25
 """After its application has started, a web process heeds STOP_SIGNALS: Granian's event loop stands still for a moment
 in between, and what comes then is lost.
 """
-
-ADMIN_SETTINGS = "RELAY_ADMIN_HOST and RELAY_ADMIN_PORT"
 
 GC_THRESHOLDS = (50_000, 20, 50)
 """When the cyclic collector looks: imports and requests make many objects and next to no cycles."""
@@ -140,18 +138,23 @@ def listening_address(host: str, port: int, names: str = "RELAY_HOST and RELAY_P
     return str(address[0])
 
 
-def _prepare(settings: Settings) -> Settings:
-    """The settings with the keys of the node, which are put into the environment for all that is started from here.
+def prepare(settings: Settings) -> dict[str, str]:
+    """What is done before a process of any role starts. Returns the keys of the node, as variables for its children.
 
     Raises ConfigError.
     """
-    if not settings.redis_url:
-        raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
     tracing.check(settings)
     if settings.admin_port:
-        listening_address(settings.admin_host, settings.admin_port, ADMIN_SETTINGS)
+        listening_address(settings.admin_host, settings.admin_port, "RELAY_ADMIN_HOST and RELAY_ADMIN_PORT")
     process.raise_descriptor_limit()
-    keys = keychain.environment(settings)
+    return keychain.environment(settings)
+
+
+def _prepare(settings: Settings) -> Settings:
+    """As `prepare`, for a process without the supervisor: the keys are put into its settings and its environment."""
+    if not settings.redis_url:
+        raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
+    keys = prepare(settings)
     os.environ.update(keys)
     return msgspec.structs.replace(settings, secret=keys["RELAY_SECRET"], signing_key=keys["RELAY_SIGNING_KEY"])
 

@@ -24,11 +24,9 @@ import structlog
 
 from node.common import process
 from node.config import Settings
-from node.observe import tracing
 from node.observe.metrics import snapshots
-from node.run import keychain
 from node.run.embedded_redis import Embedded
-from node.run.launch import ADMIN_SETTINGS, listening_address
+from node.run.launch import listening_address, prepare
 from node.run.metrics import command
 
 log = structlog.stdlib.get_logger("node.run.serve")
@@ -105,15 +103,10 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
     answers. Raises ConfigError if a setting keeps the node from starting.
     """
     stop = threading.Event()
-
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, lambda _signum, _frame: stop.set())
     listening_address(settings.host, settings.port)
-    if settings.admin_port:
-        listening_address(settings.admin_host, settings.admin_port, ADMIN_SETTINGS)
-    tracing.check(settings)
-    process.raise_descriptor_limit()
-    environment = {**os.environ, **process.import_path(), **keychain.environment(settings)}
+    environment = {**os.environ, **process.import_path(), **prepare(settings)}
     children: list[Child] = []
     drain = settings.drain_seconds
     with ExitStack() as stack:

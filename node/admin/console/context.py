@@ -124,7 +124,7 @@ async def for_each_target(
 
 
 def _cells(columns: Columns, record: object) -> TableRow:
-    return [getattr(record, attribute, None) for attribute in columns.values()]
+    return [record and getattr(record, attribute) for attribute in columns.values()]
 
 
 def _cell(value: object) -> str:
