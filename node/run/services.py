@@ -40,7 +40,7 @@ class Stores(NamedTuple):
         main = await _connect(settings.redis_url, settings)
         return cls(main, await _connect(settings.search_url, settings) if settings.search_url else main)
 
-    def seen_by(self, wrap: Callable[[Store], Store]) -> "Stores":
+    def wrapped_by(self, wrap: Callable[[Store], Store]) -> "Stores":
         """The same stores as `wrap` gives them."""
         main = wrap(self.main)
         return Stores(main, main if self.documents is self.main else wrap(self.documents))
@@ -61,20 +61,20 @@ class Services:
         store = stores.main
         tokens = Tokens(settings.secret)
         targets = TargetPolicy(settings)
-        remembered = settings.idempotency_ttl
+        idempotency_ttl = settings.idempotency_ttl
         self.callbacks = CallbackQueue(store, unpack)
-        self.relay = Relay(RelayStore(store, remembered), settings, targets)
+        self.relay = Relay(RelayStore(store, idempotency_ttl), settings, targets)
         self.search = Search(store, stores.documents, settings)
-        self.board = Board(BoardStore(store, remembered), settings, targets, self.search.note)
+        self.board = Board(BoardStore(store, idempotency_ttl), settings, targets, self.search.note)
         self.blobs = blobs_of(settings)
-        manifests = ArtifactStore(store, remembered, settings.artifact_ttl)
+        manifests = ArtifactStore(store, idempotency_ttl, settings.artifact_ttl)
         self.artifacts = Artifacts(manifests, self.blobs, settings)
         self.verifier = Verifier(manifests, self.blobs)
-        self.tasks = Tasks(TaskStore(store, remembered), settings, tokens, targets, self.artifacts.statuses)
-        lines = SessionStore(store, remembered, settings.session_max_lines, settings.session_max_bytes)
+        self.tasks = Tasks(TaskStore(store, idempotency_ttl), settings, tokens, targets, self.artifacts.statuses)
+        lines = SessionStore(store, idempotency_ttl, settings.session_max_lines, settings.session_max_bytes)
         self.sessions = Sessions(lines, settings, tokens, targets)
-        self.messages = Messages(MessageStore(store, remembered, settings.message_retention_days), settings)
-        self.feedback = Feedback(FeedbackStore(store, remembered))
+        self.messages = Messages(MessageStore(store, idempotency_ttl, settings.message_retention_days), settings)
+        self.feedback = Feedback(FeedbackStore(store, idempotency_ttl))
 
     async def close(self) -> None:
         """Close the blob store; whoever opened the stores closes them."""

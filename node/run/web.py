@@ -98,9 +98,9 @@ class WebNode:
         self._search_work = WorkLimit("search_characters", characters, "characters searched", WorkStore(store))
         search = LimitedSearch(self._services.search, self._limiter, self._search_work)
         operations = operations_of(settings, store, self._services, self._limiter, health, search)
-        # MCP's tools are these operations; the documents are of all of them.
         self.origins = Origins(settings)
         self.throughput = Throughput(settings.client_throughput)
+        # MCP's tools call these operations. The documents describe them and MCP's own routes.
         self._mcp = McpRoutes(operations, handle, self._limiter, store, self.origins, settings.public_url)
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, settings)]
@@ -125,7 +125,7 @@ class WebNode:
         english.preload(settings.secret)
         stores = await Stores.open(settings)
         if tracing:
-            stores = stores.seen_by(tracing.store)
+            stores = stores.wrapped_by(tracing.store)
         long_poll.limit_waiting(stores.main.wakeups, settings.max_waiting)
         node = cls(settings, stores, tracing)
         process.freeze()  # without it the 99th percentile of acknowledgements is 40 ms
@@ -140,7 +140,7 @@ class WebNode:
         return client in self._blocked
 
     def drain(self) -> None:
-        """Tell load balancers to turn away."""
+        """Tell load balancers to send requests elsewhere."""
         self._readiness.draining = True
 
     def release(self) -> None:
@@ -149,7 +149,7 @@ class WebNode:
         self._mcp.end_streams()
 
     async def close(self) -> None:
-        """Let go of the stores."""
+        """End the background tasks, and close all connections."""
         await self._background.close()
         await self._search_work.settled()
         await self._services.close()
@@ -159,12 +159,12 @@ class WebNode:
 
 
 def mounted_of(blobs: BlobStore) -> Mapping[str, ASGIApp]:
-    """Apps that answer for all below a path: the embedded blob store's, if it is in use."""
+    """Applications that answer all requests below a path: the embedded blob store's, if it is in use."""
     return {PREFIX: DiskApp(blobs)} if isinstance(blobs, DiskStore) else {}
 
 
 def refusals_of(routes: list[Route]) -> dict[str, Response]:
-    """What overload says on the paths of the protocols that have errors of their own."""
+    """The refusals for overload on the paths of protocols that have a form of their own for errors."""
 
     async def no_body() -> ASGIMessage:
         return {"type": "http.disconnect"}

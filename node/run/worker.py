@@ -41,7 +41,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
     """Run until `stop` is set."""
     opened = await Stores.open(settings)
     tracing = tracing_of(settings, "worker")
-    stores = opened.seen_by(tracing.store) if tracing else opened
+    stores = opened.wrapped_by(tracing.store) if tracing else opened
     store = stores.main
     async with AsyncExitStack() as stack:
         if tracing:
@@ -50,7 +50,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         services = Services(settings, stores)
         search = SearchWorker(store, stores.documents, settings)
         stack.push_async_callback(services.close)
-        # The attempt is a span, what it asks Redis on its way is none.
+        # On the store that is not traced: an attempt is one span, its calls to Redis are none.
         deliverer = deliverer_of(settings, opened.main, services.callbacks, tracing.sender if tracing else Sender)
         handlers: dict[str, Handler] = {
             "lists": Projections(services).handle,
@@ -59,7 +59,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             "artifacts": services.verifier.handle,
         }
         name = new_name()
-        at_once = {"artifacts": AT_ONCE}  # whose batches read whole artifacts; the others' only talk to Redis
+        at_once = {"artifacts": AT_ONCE}  # its batches read whole artifacts; those of the others only call Redis
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         async with asyncio.TaskGroup() as work:
             work.create_task(Heartbeat(store, name, [consumer.inherit for consumer in consumers]).run(stop))
