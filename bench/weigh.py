@@ -22,7 +22,7 @@ from node.a2a.strict_request import read_strictly
 from node.board.model import NewReply, NewThread
 from node.config import Limit, Settings
 from node.feedback.model import NewFeedback
-from node.observe.memory import memory
+from node.observe.memory import redis_memory
 from node.run.embedded_redis import Embedded
 from node.run.services import Services, Stores
 from node.sessions.model import NewLine, NewSession, Owner
@@ -61,7 +61,7 @@ class Scales:
         # What was deleted is freed by a thread of the server.
         while b"lazyfree_pending_objects:0" not in b"".join(cast("list[bytes]", await self._info())):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-        return sum(primary.used for primary in await memory(self.store))
+        return sum(primary.used for primary in await redis_memory(self.store))
 
     async def _info(self) -> object:
         return await self.store.everywhere("INFO", "memory")

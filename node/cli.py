@@ -1,7 +1,6 @@
-"""The `relay-node` command: reads the settings, runs one part of the program, gives its exit status.
+"""The `relay-node` command: reads the settings, runs what was asked for, gives its exit status.
 
-0 is done, 1 is done and the answer is no, 2 is a setting or an argument that cannot be used, which is
-said in one sentence.
+0: done; 1: done, and the answer is no; 2: a setting or an argument cannot be used, which one sentence on stderr says.
 """
 
 import argparse
@@ -32,7 +31,7 @@ def register(commands: Commands) -> None:
     commands.add("check", _check, "say what works and what is missing, without starting the node")
     table = commands.add("config", _config, "print every setting with its default and meaning")
     table.add_argument("--json", action="store_true", help="as JSON")
-    table.set_defaults(settings=Settings)  # it helps where a setting is wrong, so it reads none
+    table.set_defaults(settings=Settings)  # it helps where a setting is wrong, so it does not read them
 
 
 # Every module with commands, in the order that --help shows them.
@@ -58,9 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
 
 
-def _runs(part: Callable[[Settings], None]) -> Callable[[Settings, argparse.Namespace], int]:
+def _runs(role: Callable[[Settings], None]) -> Callable[[Settings, argparse.Namespace], int]:
     def run(settings: Settings, _given: argparse.Namespace) -> int:
-        part(settings)
+        role(settings)
         return 0
 
     return run

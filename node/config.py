@@ -15,7 +15,7 @@ import msgspec
 PREFIX = "RELAY_"
 AWS_PREFIX = "AWS_"
 TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # as every program that makes traces knows it
-LONGEST_PAUSE = 86400.0  # seconds between two attempts at the same callback
+MAX_PAUSE = 86400.0  # seconds between two attempts at the same callback
 
 # What Kubernetes puts into the environment of every container of a namespace, for a Service whose name begins with
 # `relay` there. `enableServiceLinks: false` keeps it out.
@@ -61,8 +61,8 @@ class Schedule(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> "Schedule":
         """Read `5,60,300`. Raises ValueError."""
         schedule = cls(tuple(float(pause) for pause in text.split(",")))
-        if not all(0 < pause <= LONGEST_PAUSE for pause in schedule.seconds):
-            raise ValueError(f"{text!r} are not pauses of at most {LONGEST_PAUSE:g} seconds each, such as 5,60,300")
+        if not all(0 < pause <= MAX_PAUSE for pause in schedule.seconds):
+            raise ValueError(f"{text!r} are not pauses of at most {MAX_PAUSE:g} seconds each, such as 5,60,300")
         return schedule
 
     def __str__(self) -> str:
@@ -255,10 +255,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float, says("days after which a contract that is over, or that nobody took, is removed; 0 = kept for ever", 0)
     ] = 0
     thread_retention_days: Annotated[
-        float, says("days without news after which a board thread is removed; 0 = kept for ever", 0)
+        float, says("days without activity after which a board thread is removed; 0 = kept for ever", 0)
     ] = 0
     relay_retention_days: Annotated[
-        float, says("days without news after which a thread that a relay message became is removed; 0 = never", 0)
+        float, says("days without activity after which a thread that a relay message became is removed; 0 = never", 0)
     ] = 30
     # A context without an end would be a list without one.
     message_retention_days: Annotated[float, says("days an A2A message task can be read", 0.01)] = 30

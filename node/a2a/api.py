@@ -87,6 +87,7 @@ class A2AApi:
             Route(
                 method="POST",
                 path="/api/v1/message:send",
+                hot=True,
                 handler=self.send,
                 summary="Send an A2A message; it is acknowledged as a completed task",
                 tag="a2a",

@@ -1,4 +1,4 @@
-"""Who did what to the node from the command line: a log line each, and the last of them in Redis."""
+"""The audit log: who did what to the node from the command line. A log line each, and the last of them in Redis."""
 
 import getpass
 import os
@@ -14,10 +14,10 @@ from node.store.decoding import fields_of
 
 log = structlog.get_logger()
 
-KEPT = 10_000
-"""Entries kept in Redis; the oldest go first."""
+MAX_ENTRIES = 10_000
+"""Kept in Redis; the oldest are removed first."""
 
-LONGEST = 2000
+MAX_TARGET = 2000
 """Characters kept of a target: a command may name a thousand ids."""
 
 
@@ -32,7 +32,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 def who() -> str:
-    """The name of the user who runs this process; the number of one without a name."""
+    """The name of the user who runs this process; the number if that user has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -40,19 +40,20 @@ def who() -> str:
 
 
 async def record(store: Store, command: str, target: str, outcome: str) -> None:
-    """Tell of a command. The log line is written first, whatever Redis says. Raises StoreUnavailable."""
-    fields = {"who": who(), "command": command, "target": target[:LONGEST], "outcome": outcome}
+    """Keep that a command was run. The log line is written even if Redis is out of reach. Raises StoreUnavailable."""
+    fields = {"who": who(), "command": command, "target": target[:MAX_TARGET], "outcome": outcome}
     log.info("admin", **fields)
     flat = [part for pair in fields.items() for part in pair]
-    await store.command("XADD", keys.AUDIT, "MAXLEN", KEPT, "*", *flat)
+    await store.command("XADD", keys.AUDIT, "MAXLEN", MAX_ENTRIES, "*", *flat)
 
 
 async def entries(store: Store, count: int) -> Sequence[AuditEntry]:
     """The last commands, newest first. Raises StoreUnavailable."""
     reply = await store.command("XREVRANGE", keys.AUDIT, "+", "-", "COUNT", count)
-    return [_entry(*entry) for entry in cast("list[tuple[bytes, object]]", reply)]
-
-
-def _entry(entry_id: bytes, flat: object) -> AuditEntry:
-    fields = {name.decode(): value.decode() for name, value in fields_of(flat).items()}
-    return AuditEntry(timestamp(int(entry_id.partition(b"-")[0])), **fields)
+    return [
+        AuditEntry(
+            timestamp(int(entry_id.partition(b"-")[0])),
+            **{name.decode(): value.decode() for name, value in fields_of(flat).items()},
+        )
+        for entry_id, flat in cast("list[tuple[bytes, object]]", reply)
+    ]

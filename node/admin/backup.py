@@ -1,13 +1,13 @@
 """A backup of a node that goes on serving: Redis, the two keys, and the bytes of artifacts on a local disk.
 
-    <directory>/redis-0.rdb …      one for each primary
+    <directory>/redis-0.rdb …        one for each primary
                /secret, signing-key  if they are kept in the data directory
-               /blobs/…             if the blob store is a directory
-               /backup.json         what there is, written last: a backup without it is not whole
+               /blobs/…              if the blob store is a directory
+               /backup.json          the list of all that, written last: a backup without it is incomplete
 
-No other user can read any of it at any time: it holds what is unlisted, and the keys to it. Redis is copied first:
-whatever it says is available has its bytes on the disk by then. What was acknowledged before the command began is in
-it. `restore` makes a data directory of it.
+No other user can read any of it at any time: it holds what is unlisted, and the keys to it. Redis is copied before the
+bytes of artifacts, so an artifact that is available there has all of its bytes in the backup. Everything that was
+acknowledged before the command began is in it. `restore` makes a data directory of it.
 """
 
 import os
@@ -20,9 +20,9 @@ from pathlib import Path
 import msgspec
 
 from node import VERSION
-from node.artifacts.blobs.disk import directory_of
 from node.common.private_files import open_private
 from node.config import Settings
+from node.run.blobs import blob_directory
 from node.store import Store
 from node.store.address import locate
 from node.store.snapshot import primaries, snapshot
@@ -30,11 +30,11 @@ from node.store.snapshot import primaries, snapshot
 MANIFEST = "backup.json"
 KEYS = ("secret", "signing-key")
 BLOBS = "blobs"
-PIECE = 1024 * 1024
-"""Bytes copied at a time."""
+CHUNK_BYTES = 1024 * 1024
+"""Copied at a time."""
 
-UNFINISHED = {".part", ".gone"}
-"""Of the embedded blob store: uploads under way, and marks of what was deleted."""
+NO_ARTIFACT = {".part", ".gone"}
+"""Suffixes in the embedded blob store of uploads under way, and of marks that an artifact was deleted."""
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Copied(msgspec.Struct, frozen=True):
     byte_size: int
     sha256: str
     slots: list[str] = []
-    """Of a Redis Cluster: those that the server had."""
+    """Of a Redis Cluster: the hash slots that the server had."""
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,10 +57,10 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     keys: list[Copied]
     """Empty if RELAY_SECRET and RELAY_SIGNING_KEY are kept elsewhere: no backup reads the environment."""
     blobs: int
-    """Files."""
+    """How many files of artifacts."""
     blob_bytes: int
     blob_url: str
-    """Where the bytes of artifacts are if they are not in the backup."""
+    """Where the bytes of artifacts are; empty if they are in the backup."""
 
 
 class BackupError(Exception):
@@ -78,25 +78,25 @@ async def back_up(settings: Settings, store: Store, directory: Path) -> Backup:
 async def _back_up(settings: Settings, store: Store, directory: Path) -> Backup:
     _prepare(directory)
     location = locate(settings.redis_url)
-    copies: list[Copied] = []
+    redis: list[Copied] = []
     for number, primary in enumerate(await primaries(store, location)):
         path = directory / f"redis-{number}.rdb"
         await snapshot(primary.server, location, path)
-        copies.append(copied(path, primary.slots))
-    kept = [name for name in KEYS if (settings.data_dir / name).exists()]
-    for name in kept:
+        redis.append(copied(path, primary.slots))
+    keys = [name for name in KEYS if (settings.data_dir / name).exists()]
+    for name in keys:
         copy_private(settings.data_dir / name, directory / name)
-    is_remote = settings.blob_url.startswith("s3:")
-    sizes = [] if is_remote else list(_copy_blobs(directory_of(settings.blob_url, settings.data_dir), directory))
+    blobs = blob_directory(settings)
+    sizes = list(_copy_blobs(blobs, directory)) if blobs else []
     backup = Backup(
         version=VERSION,
         node_id=settings.node_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        redis=copies,
-        keys=[copied(directory / name) for name in kept],
+        redis=redis,
+        keys=[copied(directory / name) for name in keys],
         blobs=len(sizes),
         blob_bytes=sum(sizes),
-        blob_url=settings.blob_url if is_remote else "",
+        blob_url="" if blobs else settings.blob_url,
     )
     _write_manifest(directory, backup)
     return backup
@@ -117,11 +117,11 @@ def copied(path: Path, slots: list[str] | None = None) -> Copied:
 
 def blobs_in(directory: Path) -> Iterator[Path]:
     """The files of artifacts below the directory of an embedded blob store."""
-    return (path for path in directory.glob("??/*") if path.suffix not in UNFINISHED)
+    return (path for path in directory.glob("??/*") if path.suffix not in NO_ARTIFACT)
 
 
 def copy_blob(path: Path, source: Path, target: Path) -> int | None:
-    """Copy one file to the same place below `target`; its bytes, or None if it was deleted meanwhile."""
+    """Copy one file to the same place below `target`. Returns its size, or None if it was deleted meanwhile."""
     place = target / path.relative_to(source)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
@@ -143,7 +143,7 @@ def copy_private(source: Path, target: Path) -> None:
     with source.open("rb") as old:
         target.unlink(missing_ok=True)  # of a restore that was interrupted
         with open_private(target) as new:
-            shutil.copyfileobj(old, new, PIECE)
+            shutil.copyfileobj(old, new, CHUNK_BYTES)
 
 
 def _write_manifest(directory: Path, backup: Backup) -> None:

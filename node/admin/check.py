@@ -1,7 +1,7 @@
-"""`relay-node check`: says, a line each, what this machine and its Redis give a node and what they lack.
+"""`relay-node check`: says, a line each, what of this machine and its Redis suits a node and what does not.
 
-It leaves nothing behind: of an external Redis it asks, the embedded one is tried in a directory of its own, and
-the blob store with a few bytes that it deletes again.
+It leaves nothing behind: an external Redis is only asked, the embedded one is tried in a directory of its own, and
+the blob store with a few bytes that are deleted again.
 """
 
 import asyncio
@@ -20,21 +20,21 @@ import redis
 from redis.cluster import ClusterNode, RedisCluster
 from redis.exceptions import MovedError, RedisClusterException
 
-from node.artifacts.blobs.disk import directory_of
-from node.artifacts.blobs.factory import open_store
-from node.artifacts.blobs.interface import BlobUnavailable
+from node.admin.commands import NO_SECRET
 from node.config import ConfigError, Settings
+from node.observe.memory import RedisMemory
 from node.run import keychain
+from node.run.blobs import blob_directory, try_blobs
 from node.run.embedded_redis import OLDEST_SERVER, Embedded, running
 from node.store.address import locate
 from node.store.durability import SETTINGS, kept, suffices
 
-PATIENCE = 2.0  # seconds a Redis call may take
-NO_SECRET = "none"  # noqa: S105 - it protects nothing: a check issues no URL
+CALL_TIMEOUT = 2.0
+"""Seconds a Redis call may take."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One line: `missing` is what keeps the node from doing what its settings promise, `note` is worth knowing."""
+    """One line: `missing` keeps the node from doing what its settings promise, `note` is worth knowing."""
 
     mark: Literal["ok", "note", "missing"]
     subject: str
@@ -56,10 +56,8 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 def data_dir(settings: Settings) -> Finding:
     """Whether files can be made in the data directory."""
-    place = settings.data_dir.resolve()
-    while not place.exists():
-        place = place.parent
-    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+    place = _existing(settings.data_dir)
+    if _is_writable(place):
         return Finding("ok", "data directory", f"{settings.data_dir} is writable")
     return Finding("missing", "data directory", f"{place} is not writable: set RELAY_DATA_DIR to a place that is")
 
@@ -95,7 +93,7 @@ def server_findings(settings: Settings, where: str, server: Any) -> Iterator[Fin
         )
     else:
         yield Finding("ok", "cluster", f"yes{suffix}" if where else "no: one server")
-    yield _tried(server, "sharded pub/sub", suffix, "SPUBLISH", "{relay-node}:check", "")
+    yield _try(server, "sharded pub/sub", suffix, "SPUBLISH", "{relay-node}:check", "")
     try:
         setting: dict[str, str] = {name: server.config_get(name)[name] for name in SETTINGS}
     except redis.RedisError as error:
@@ -120,14 +118,12 @@ def durability(settings: Settings, setting: dict[str, str], suffix: str) -> Find
 
 def memory(settings: Settings, info: dict[str, Any], suffix: str) -> Finding:
     """How full the server is, and whether the node refuses new sessions and threads for it."""
-    limit = int(info.get("maxmemory") or settings.redis_maxmemory)
-    used = int(info["used_memory"]) - int(info.get("mem_not_counted_for_evict", 0))
-    facts = f"{used // 2**20} MiB used{suffix}"
-    if not limit:
+    primary = RedisMemory.of(info, settings.redis_maxmemory)
+    facts = f"{primary.used // 2**20} MiB used{suffix}"
+    if not primary.limit:
         return Finding("note", "memory", f"{facts}, no limit known: set maxmemory, or RELAY_REDIS_MAXMEMORY")
-    share = 100 * used / limit
-    facts += f", {share:.0f} % of {limit // 2**20} MiB"
-    if settings.memory_alarm and share >= settings.memory_alarm:
+    facts += f", {100 * primary.share:.0f} % of {primary.limit // 2**20} MiB"
+    if settings.memory_alarm and 100 * primary.share >= settings.memory_alarm:
         return Finding("missing", "memory", f"{facts}: new sessions and threads are refused; see docs/operations.md")
     return Finding("ok", "memory", facts)
 
@@ -174,40 +170,16 @@ def blobs(settings: Settings) -> Finding:
     A local directory that is not there yet is left so: `serve` makes it.
     """
     try:
-        if not settings.blob_url.startswith("s3:"):
-            directory = directory_of(settings.blob_url, settings.data_dir)
-            if not directory.exists():
-                return _blobs_to_be(directory)
-        asyncio.run(_try_blobs(settings))
-    except ValueError as error:
-        return Finding("missing", "blob store", f"RELAY_BLOB_URL: {error}")
-    except BlobUnavailable as unavailable:
-        return Finding("missing", "blob store", f"{settings.blob_url or settings.data_dir / 'blobs'}: {unavailable}")
-    return Finding("ok", "blob store", f"{settings.blob_url or settings.data_dir / 'blobs'}: written, read and deleted")
-
-
-def _blobs_to_be(directory: Path) -> Finding:
-    place = directory.resolve()
-    while not place.exists():
-        place = place.parent
-    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        return Finding("ok", "blob store", f"{directory} will be made")
-    return Finding("missing", "blob store", f"{place} is not writable: set RELAY_BLOB_URL to a place that is")
-
-
-async def _try_blobs(settings: Settings) -> None:
-    store = open_store(
-        settings.blob_url,
-        data_dir=settings.data_dir,
-        base_url=settings.public_url,
-        secret=settings.secret or NO_SECRET,
-        aws=settings.aws,
-        reserve=settings.blob_reserve,
-    )
-    try:
-        await store.check()
-    finally:
-        await store.close()
+        directory = blob_directory(settings)
+        if directory and not directory.exists():
+            place = _existing(directory)
+            if _is_writable(place):
+                return Finding("ok", "blob store", f"{directory} will be made")
+            return Finding("missing", "blob store", f"{place} is not writable: set RELAY_BLOB_URL to a place that is")
+        asyncio.run(try_blobs(msgspec.structs.replace(settings, secret=settings.secret or NO_SECRET)))
+    except ConfigError as error:
+        return Finding("missing", "blob store", str(error))
+    return Finding("ok", "blob store", f"{settings.blob_url or directory}: written, read and deleted")
 
 
 def model(settings: Settings) -> Finding:
@@ -248,6 +220,18 @@ def base_url(settings: Settings) -> Finding:
     return Finding("ok", "base URL", url)
 
 
+def _existing(path: Path) -> Path:
+    """The path, or the nearest directory above it that exists."""
+    place = path.resolve()
+    while not place.exists():
+        place = place.parent
+    return place
+
+
+def _is_writable(place: Path) -> bool:
+    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+
+
 def _embedded(settings: Settings, stack: ExitStack) -> str:
     """The URL of the embedded server: the running one, or one started to see that it does."""
     if url := running(settings.data_dir):
@@ -261,13 +245,13 @@ def _embedded(settings: Settings, stack: ExitStack) -> str:
 def _primaries(url: str) -> Iterator[tuple[str, Any]]:
     """A client of every primary, with its address if it is one of a cluster."""
     place = locate(url)
-    patience = {"socket_timeout": PATIENCE, "socket_connect_timeout": PATIENCE, "decode_responses": True}
+    timeouts = {"socket_timeout": CALL_TIMEOUT, "socket_connect_timeout": CALL_TIMEOUT, "decode_responses": True}
     if not place.cluster:
-        yield "", redis.Redis.from_url(url, **patience)  # pyright: ignore[reportUnknownMemberType]
+        yield "", redis.Redis.from_url(url, **timeouts)  # pyright: ignore[reportUnknownMemberType]
         return
     first = url.replace("+cluster", "", 1).replace(",".join(map(str, place.servers)), str(place.servers[0]), 1)
     members = [ClusterNode(server.host, server.port) for server in place.servers]
-    cluster: Any = RedisCluster.from_url(first, startup_nodes=members, **patience)
+    cluster: Any = RedisCluster.from_url(first, startup_nodes=members, **timeouts)
     for node in cluster.get_primaries():
         yield node.name, cluster.get_redis_connection(node)
 
@@ -276,7 +260,7 @@ def _search_client(url: str) -> Any:
     return next(_primaries(url))[1]
 
 
-def _tried(server: Any, subject: str, suffix: str, *command: str) -> Finding:
+def _try(server: Any, subject: str, suffix: str, *command: str) -> Finding:
     try:
         server.execute_command(*command)
     except MovedError:  # known here, and the slot is another primary's

@@ -1,12 +1,12 @@
-"""How a part of the node adds its subcommands to `relay-node`.
-
-A module that has some offers `register(commands)`; `cli.py` names the modules.
-"""
+"""How a module adds its subcommands to `relay-node`: it has a `register(commands)`, and `cli.py` names it."""
 
 import argparse
 from collections.abc import Callable
 
 from node.config import Settings, load
+
+NO_SECRET = "none"  # noqa: S105 - it protects nothing
+"""In place of the node's secret, which may be on another host: no command issues a token or a URL."""
 
 Run = Callable[[Settings, argparse.Namespace], int]
 

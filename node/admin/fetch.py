@@ -1,15 +1,15 @@
-"""One GET of a URL that the operator has named: any host, no redirect, not for ever and not without end."""
+"""One GET of a URL that the operator has named: of any host, without redirects, bounded in time and size."""
 
 import asyncio
 import ssl
 
 import httpcore2
 
-LONGEST = 8 * 1024 * 1024
-"""Bytes of an answer."""
+MAX_BYTES = 8 * 1024 * 1024
+"""Of a body."""
 
-PATIENCE = 10.0
-"""Seconds from the beginning to the end of it."""
+TIMEOUT = 10.0
+"""Seconds for the whole exchange."""
 
 OK = 200
 
@@ -23,27 +23,27 @@ async def fetch(url: str) -> bytes:
     headers = [("Accept", "application/json"), ("User-Agent", "relay-node-verify/1.0")]
     try:
         async with (
-            asyncio.timeout(PATIENCE),
+            asyncio.timeout(TIMEOUT),
             httpcore2.AsyncConnectionPool(http2=False, retries=0) as pool,
-            pool.stream("GET", url, headers=headers) as answer,
+            pool.stream("GET", url, headers=headers) as response,
         ):
-            if answer.status != OK:
-                raise FetchFailed(f"it answered {answer.status}")
-            return await _read(answer)
+            if response.status != OK:
+                raise FetchFailed(f"it answered {response.status}")
+            return await _read(response)
     except TimeoutError:
-        raise FetchFailed(f"no whole answer within {PATIENCE:g} s") from None
+        raise FetchFailed(f"no whole answer within {TIMEOUT:g} s") from None
     except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, ssl.SSLError) as error:
         raise FetchFailed(f"no answer: {str(error) or type(error).__name__}") from error
     except (httpcore2.UnsupportedProtocol, ValueError, UnicodeError) as error:
         raise FetchFailed(f"not an http or https URL: {error}") from error
 
 
-async def _read(answer: httpcore2.Response) -> bytes:
+async def _read(response: httpcore2.Response) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    async for piece in answer.aiter_stream():
+    async for piece in response.aiter_stream():
         size += len(piece)
-        if size > LONGEST:
-            raise FetchFailed(f"the answer is longer than {LONGEST} bytes")
+        if size > MAX_BYTES:
+            raise FetchFailed(f"the answer is longer than {MAX_BYTES} bytes")
         pieces.append(piece)
     return b"".join(pieces)

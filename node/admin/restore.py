@@ -1,7 +1,7 @@
-"""`relay-node restore`: a data directory out of a backup, for a node with the embedded Redis.
+"""`relay-node restore`: makes a data directory out of a backup, for a node with the embedded Redis.
 
-Redis reads the copy as the base of a new log, so the node starts as it does after any restart. The log comes
-last: a restore that was interrupted is no node yet, and can be repeated.
+Redis reads the copy as the base of a new append-only log, so the node starts as it does after any restart. The log is
+put in place last: a restore that was interrupted has made no node yet, and can be repeated.
 """
 
 import argparse
@@ -13,8 +13,8 @@ import msgspec
 
 from node.admin.backup import BLOBS, MANIFEST, Backup, BackupError, blobs_in, copied, copy_blob, copy_private
 from node.admin.commands import Commands
-from node.artifacts.blobs.disk import directory_of
 from node.config import ConfigError, Settings
+from node.run.blobs import blob_directory
 from node.run.embedded_redis import running
 
 LOG = "appendonlydir"
@@ -29,7 +29,7 @@ def register(commands: Commands) -> None:
 
 
 def restore(settings: Settings, directory: Path) -> Backup:
-    """Make the data directory of the settings. Raises BackupError; nothing is a node until all is there."""
+    """Make the data directory of the settings. Raises BackupError."""
     try:
         return _restore(settings, directory)
     except OSError as error:
@@ -45,13 +45,15 @@ def _restore(settings: Settings, directory: Path) -> Backup:
     data, log = settings.data_dir, settings.data_dir / "redis" / LOG
     if log.exists() or running(data):
         raise BackupError(f"{data} holds a node already: set RELAY_DATA_DIR to a new directory")
+    blobs = blob_directory(settings)
+    if backup.blobs and not blobs:
+        raise BackupError("the backup holds the bytes of artifacts: leave RELAY_BLOB_URL empty to have them again")
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     for key in backup.keys:
         copy_private(directory / key.name, data / key.name)
-    blobs = directory / BLOBS
-    if blobs.exists():
-        for path in blobs_in(blobs):
-            copy_blob(path, blobs, directory_of(settings.blob_url, data))
+    if blobs:
+        for path in blobs_in(directory / BLOBS):
+            copy_blob(path, directory / BLOBS, blobs)
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = log.with_name(f"{LOG}.new")
     shutil.rmtree(new, ignore_errors=True)
@@ -63,7 +65,7 @@ def _restore(settings: Settings, directory: Path) -> Backup:
 
 
 def _checked(directory: Path) -> Backup:
-    """The backup, once every file has shown to be what was written."""
+    """Read the backup, and compare every file with what was written. Raises BackupError."""
     try:
         backup = msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Backup)
     except (FileNotFoundError, msgspec.DecodeError) as error:

@@ -1,11 +1,11 @@
-"""`relay-node verify <url | file>`: whether posts are what their signers signed, whatever node shows them.
+"""`relay-node verify <url | file>`: checks that posts are what their signers signed, whichever node shows them.
 
 It reads the record of a thread with its replies, or of a task, as any reader gets it. The proof in a record
-names the key, the request and the signed body; what the record shows has to be that body, and the request
-one to that place. Who owns a key is for whoever knows the signer.
+names the key, the request and the signed body. The record has to show that body, and the request has to be one that
+makes such a record. Who owns the key is not checked: that takes somebody who knows the signer.
 
-A proof may come without the signed body: the node withholds one that holds a callback address or a key. It
-shows then who signed a request to that place, and nothing of what the post says: neither true nor false.
+A proof may come without the signed body: the node withholds one that holds a callback address or a key. Such a proof
+shows who signed a request of that kind, and neither proves nor disproves what the post says.
 """
 
 import argparse
@@ -27,16 +27,16 @@ from node.config import Settings
 from node.sign.proof import Proof, ProofInvalid, Proven, verify_proof
 from node.text.readable import readable
 
-PAGE = 20
-"""Replies asked for at a time: of the longest ones, 3 MB."""
+PAGE_REPLIES = 20
+"""Asked for at a time: of the longest ones, 3 MB."""
 
-MOST_REPLIES = 5000
-"""Beyond these a thread is not read on."""
+MAX_REPLIES = 5000
+"""A thread with more is not verified."""
 
 FALSE, WITHHELD = 1, 3
-"""Exit statuses: a post is not what was signed, or no record can be read; none is that, but one cannot be checked.
-
-2 is that of a wrong command line. A script that goes on after 0 alone is never fooled by a body that was left out.
+"""Exit statuses. FALSE: a post is not what was signed, or the record cannot be read. WITHHELD: no post is false, but
+one cannot be checked; a status of its own, so that no script takes a body that was left out for a verified one. A
+wrong command line is 2.
 """
 
 _PLACE = re.compile(
@@ -48,7 +48,7 @@ Kind = Literal["thread", "reply", "task"]
 
 
 class PostVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What can be said of one post."""
+    """What was found out about one post."""
 
     kind: Kind
     id: str
@@ -111,7 +111,7 @@ def posts_of(record: Record) -> Iterator[tuple[Kind, Record]]:
     elif "title" in record:
         yield "thread", record
         for reply in _replies(record):
-            # Where it is shown is what it has to have been written for.
+            # It has to have been written for the thread that shows it.
             yield "reply", reply | {"thread_id": record.get("id")}
     elif "thread_id" in record:
         yield "reply", record
@@ -126,16 +126,16 @@ async def read(source: str) -> Record:
     url = api_url(source)
     if "/api/v1/board/threads/" not in url:
         return await _fetched(url)
-    record = await _fetched(f"{url}?limit={PAGE}")
+    record = await _fetched(f"{url}?limit={PAGE_REPLIES}")
     replies = _replies(record)
     page = replies
-    while len(page) == PAGE and len(replies) < MOST_REPLIES:
-        page = _replies(await _fetched(f"{url}?limit={PAGE}&since_seq={_seq(page[-1])}"))
+    while len(page) == PAGE_REPLIES and len(replies) < MAX_REPLIES:
+        page = _replies(await _fetched(f"{url}?limit={PAGE_REPLIES}&since_seq={_seq(page[-1])}"))
         if page and _seq(page[0]) <= _seq(replies[-1]):
             raise ValueError("the replies do not come in order")
         replies = [*replies, *page]
-    if len(replies) >= MOST_REPLIES:
-        raise ValueError(f"the thread has more than {MOST_REPLIES} replies: verify them from files")
+    if len(replies) >= MAX_REPLIES:
+        raise ValueError(f"the thread has more than {MAX_REPLIES} replies: verify them from files")
     return record | {"replies": replies}
 
 
@@ -149,7 +149,7 @@ def api_url(source: str) -> str:
 
 
 def _proven(kind: Kind, record: Record, signature: object) -> Proven:
-    """What the proof shows, if it is that of the record. Raises ProofInvalid."""
+    """Verify the proof, and that it belongs to the record. Raises ProofInvalid."""
     try:
         proof = msgspec.convert(signature, Proof)
     except msgspec.ValidationError as error:
@@ -166,7 +166,7 @@ def _proven(kind: Kind, record: Record, signature: object) -> Proven:
 
 
 def _check_place(kind: Kind, record: Record, proof: Proof) -> None:
-    """A good signature of another post proves nothing about this one. Raises ProofInvalid."""
+    """Refuse a good signature of another kind of post, or of a reply elsewhere. Raises ProofInvalid."""
     values = dict(proof.components)
     path = values.get("@path") or urlsplit(values.get("@target-uri", "")).path
     wanted = {
@@ -179,7 +179,7 @@ def _check_place(kind: Kind, record: Record, proof: Proof) -> None:
 
 
 def _check_fields(kind: Kind, record: Record, content: Mapping[str, object]) -> None:
-    """Hold each field that the author wrote against what was signed. Raises ProofInvalid."""
+    """Compare each field that the author wrote with what was signed. Raises ProofInvalid."""
     for name, shown_of in FIELDS[kind].items():
         if record.get(name) != shown_of(content.get(name)):
             raise ProofInvalid(f"the {name} is not what was signed")
@@ -208,7 +208,7 @@ FIELDS: dict[Kind, dict[str, Callable[[object], object]]] = {
         "lease_seconds": _optional,
     },
 }
-"""What a record shows of each field that was signed."""
+"""How a record shows each field that was signed."""
 
 
 def _run(_settings: Settings, given: argparse.Namespace) -> int:
@@ -276,5 +276,5 @@ def _json(verdicts: list[PostVerdict]) -> str:
 
 
 def _line(text: str) -> str:
-    """What another node said, on one line of a terminal."""
+    """What another node sent, on one line and without control characters."""
     return " ".join(readable(text).split())

@@ -101,6 +101,7 @@ class BoardApi:
             Route(
                 method="GET",
                 path="/api/v1/board",
+                hot=True,
                 handler=self.list_threads,
                 summary="List open threads, newest activity first",
                 tag="board",

@@ -84,3 +84,20 @@ class ThreadQuery(msgspec.Struct):
     since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Replies after this one")] = 0
     limit: Annotated[int, Meta(ge=1, le=100, description="Replies at most")] = 100
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a reply if there is none")] = 0
+
+
+ThreadStatus = Literal["open", "closed", "hidden"]
+
+
+class ModeratedThread(msgspec.Struct, frozen=True):
+    """A thread as its operator sees it, whatever its status."""
+
+    id: str
+    status: str
+    title: str
+    author: str | None
+    source: str
+    is_signed: bool
+    reply_count: int
+    created_at: str
+    last_reply_at: str | None

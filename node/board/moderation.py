@@ -3,29 +3,12 @@
 from collections.abc import Sequence
 from typing import Literal
 
-import msgspec
-
+from node.board.model import ModeratedThread, ThreadStatus
 from node.board.store import BoardStore, Fields
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.store import ids
 from node.store.decoding import text
-
-ThreadStatus = Literal["open", "closed", "hidden"]
-
-
-class ModeratedThread(msgspec.Struct, frozen=True):
-    """A thread as its operator sees it, whatever its status."""
-
-    id: str
-    status: str
-    title: str
-    author: str | None
-    source: str
-    is_signed: bool
-    reply_count: int
-    created_at: str
-    last_reply_at: str | None
 
 
 class Moderation:

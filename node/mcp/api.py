@@ -51,6 +51,7 @@ class McpApi:
             Route(
                 method="POST",
                 path=PATH,
+                hot=True,
                 handler=self.post,
                 summary="MCP over Streamable HTTP: one JSON-RPC message or a batch, answered with JSON",
                 tag="mcp",
@@ -62,6 +63,7 @@ class McpApi:
             Route(
                 method="OPTIONS",
                 path=PATH,
+                hot=True,
                 handler=self.preflight,
                 summary="Which pages may call",
                 tag="mcp",

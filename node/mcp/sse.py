@@ -148,6 +148,7 @@ class SseApi:
             Route(
                 method="GET",
                 path=PATH,
+                hot=True,
                 handler=self.open,
                 summary="MCP over server-sent events (2024-11-05): opens a stream that names its message endpoint",
                 tag="mcp",
@@ -157,6 +158,7 @@ class SseApi:
             Route(
                 method="POST",
                 path=MESSAGES,
+                hot=True,
                 handler=self.post,
                 summary="A JSON-RPC message of the MCP client whose stream is session_id; the reply goes to the stream",
                 tag="mcp",

@@ -1,4 +1,4 @@
-"""How far each consumer group is behind the event outboxes: all partitions together."""
+"""How far each consumer group is behind the outboxes of events: all partitions together."""
 
 from asyncio import gather
 from typing import cast
@@ -18,9 +18,9 @@ class GroupLag(msgspec.Struct):
     unacknowledged: int = 0
     """Events that a reader has, or had when it died."""
     oldest_seconds: float = 0.0
-    """Age of the oldest event that is not done with."""
+    """Age of the oldest event that is unread or unacknowledged."""
     consumers: int = 0
-    """Readers of the partition with the most; those of a stopped worker stay on the list."""
+    """Readers of the partition that has most; Redis goes on listing those of a stopped worker."""
 
 
 async def lags(store: Store) -> list[GroupLag]:
@@ -28,11 +28,11 @@ async def lags(store: Store) -> list[GroupLag]:
     groups: dict[str, GroupLag] = {}
     for found in await gather(*(_partition(store, partition) for partition in range(ids.PARTITIONS))):
         for lag in found:
-            sum_ = groups.setdefault(lag.group, GroupLag(lag.group))
-            sum_.waiting += lag.waiting
-            sum_.unacknowledged += lag.unacknowledged
-            sum_.oldest_seconds = max(sum_.oldest_seconds, lag.oldest_seconds)
-            sum_.consumers = max(sum_.consumers, lag.consumers)
+            total = groups.setdefault(lag.group, GroupLag(lag.group))
+            total.waiting += lag.waiting
+            total.unacknowledged += lag.unacknowledged
+            total.oldest_seconds = max(total.oldest_seconds, lag.oldest_seconds)
+            total.consumers = max(total.consumers, lag.consumers)
     return [groups[name] for name in sorted(groups)]
 
 
@@ -40,7 +40,7 @@ async def _partition(store: Store, partition: int) -> list[GroupLag]:
     stream = keys.events(partition)
     try:
         groups = cast("list[object]", await store.command("XINFO", "GROUPS", stream, key=stream))
-    except CommandFailed:  # nothing has happened there yet
+    except CommandFailed:  # the stream does not exist: no event has happened there yet
         return []
     return [await _group(store, stream, fields_of(group)) for group in groups]
 

@@ -1,6 +1,6 @@
 """GET /health: whether the node serves, and what it can do (SPEC 2.8). GET /ready: whether to send it requests.
 
-No counters.
+Both are public, so neither shows a counter.
 """
 
 from time import monotonic
@@ -18,8 +18,8 @@ from node.store.durability import Kept, read
 from node.web.http import Request, Response, json_response
 from node.web.route import Also, Route
 
-FRESH = 0.1
-"""Seconds for which what the store has just answered is told to others too: asking for health is no load on it."""
+HEALTH_SECONDS = 0.1
+"""For so long an answer is given again, so that many who ask for health are no load on the store."""
 
 NO_STORE = (b"cache-control", b"no-store")
 
@@ -50,14 +50,14 @@ class Ready(msgspec.Struct):
 class Readiness:
     """Whether a load balancer should send requests to this process.
 
-    Not the health of the store: while one primary of a cluster fails over, the rest is served, and every
-    node sees the same. A process that reaches none of them leaves its requests to those that may.
+    This is not the health of the store: while one primary of a cluster fails over, the rest is served, and another
+    process could do no better. Only a process that reaches no primary at all leaves requests to others.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.draining = False
-        """Set when the process is going to stop; it serves on, but its load balancer should turn away."""
+        """Set when the process is going to stop: it still serves, but load balancers should turn elsewhere."""
 
     def now(self) -> Ready:
         if self.draining:
@@ -76,24 +76,24 @@ class HealthApi:
         self._settings = settings
         self._capabilities = capabilities
         self._readiness = readiness
-        self._well: Response | None = None
+        self._healthy: Response | None = None
         """The last answer with 200."""
-        self._well_until = 0.0
+        self._healthy_until = 0.0
 
     async def get_health(self, request: Request) -> Response:
         """200 while the store answers, else 503."""
-        if self._well and monotonic() < self._well_until and self._store.connected:
-            return self._well
+        if self._healthy and monotonic() < self._healthy_until and self._store.connected:
+            return self._healthy
         try:
             durability = await read(self._store)
         except StoreUnavailable:
             return json_response(self._health("unavailable", "unknown"), 503, ((b"retry-after", b"1"),))
-        self._well = json_response(self._health("ok", durability), headers=(NO_STORE,))
-        self._well_until = monotonic() + FRESH
-        return self._well
+        self._healthy = json_response(self._health("ok", durability), headers=(NO_STORE,))
+        self._healthy_until = monotonic() + HEALTH_SECONDS
+        return self._healthy
 
     async def get_ready(self, request: Request) -> Response:
-        """200 if load balancers may send requests here, else 503. Asks nobody, so it may be asked often."""
+        """200 if load balancers may send requests here, else 503. Costs no call to the store."""
         ready = self._readiness.now()
         return json_response(ready, 200 if ready.status == "ready" else 503, (NO_STORE,))
 

@@ -1,8 +1,8 @@
 """How a process of the node logs: one JSON object a line on stderr, ours and the libraries' alike.
 
-A line says what happened to which id, never what somebody wrote: no payload, title, body or token
-is a field of a log line, tracebacks come without the values of variables and without what an
-exception quotes, and long text is cut. Whoever handles a request sets `REQUEST`; its lines then have its id.
+A line says what happened to which id, never what somebody wrote: no payload, title, body or token is a field of a
+line, tracebacks come without the values of variables and without what an exception quotes, and long text is cut.
+Lines that belong to a request have its id, from `REQUEST`.
 """
 
 import logging
@@ -19,14 +19,15 @@ from structlog.typing import EventDict, Processor
 
 from node.common.request_id import REQUEST
 
-LONGEST_TEXT = 500  # characters: a library's message may quote its input
+MAX_TEXT = 500
+"""Characters: a library's message may quote its input."""
 
 QUOTED = re.compile(r"""(?<!\w)(['"]).+?\1(?!\w)""", re.DOTALL)
-"""What Python and its libraries quote in messages is what they were given: a payload, perhaps."""
+"""A quotation in a message of Python or its libraries: of what they were given, perhaps a payload."""
 
 
 def add_request(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """A processor that says which request a line belongs to."""
+    """A processor that adds the id of the request that a line belongs to."""
     request_id = REQUEST.get()
     if request_id:
         event.setdefault("request_id", request_id)
@@ -41,7 +42,7 @@ CONTEXT: list[Processor] = [
 ]
 
 PROCESSORS: list[Processor] = [*CONTEXT, ProcessorFormatter.wrap_for_formatter]
-"""One list for all configurations: loggers that were used already go on with the list that they found."""
+"""One list for all configurations: a logger keeps the list that it found when it was first used."""
 
 
 def configure(level: str) -> None:
@@ -60,7 +61,7 @@ def configure(level: str) -> None:
 def standard_library(level: str) -> dict[str, Any]:
     """The `logging` configuration that `configure` applies, for Granian, which applies one itself.
 
-    Other libraries speak from warning up only: at info, HTTP clients log the addresses they call.
+    Other libraries log from warning up only: at info, HTTP clients log the addresses they call.
     """
     own: dict[str, Any] = {"level": level.upper(), "handlers": [], "propagate": True}
     others = max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()])
@@ -89,7 +90,7 @@ def formatter() -> logging.Formatter:
 
 
 def hide_quoted(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """A processor that leaves out what exceptions, and messages of libraries, have between quotes."""
+    """A processor that leaves out what exceptions, and messages of libraries, quote."""
     if "exception" in event:
         event["exception"] = _unquoted(event["exception"])
     if not event.get("logger", "node").startswith(("node", "_granian", "py.warnings")):
@@ -101,22 +102,22 @@ def _unquoted(raised: Any) -> Any:
     match raised:
         case list():
             return [_unquoted(inner) for inner in raised]  # pyright: ignore[reportUnknownVariableType]
-        case {"exc_value": str(said), **rest}:
+        case {"exc_value": str(message), **rest}:
             kept = {name: _unquoted(inner) if name == "exceptions" else inner for name, inner in rest.items()}
-            return {**kept, "exc_value": QUOTED.sub("'…'", said)}
+            return {**kept, "exc_value": QUOTED.sub("'…'", message)}
         case _:
             return raised
 
 
 def cut(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """A processor that shortens every text of an event to LONGEST_TEXT characters."""
+    """A processor that shortens every text of an event to MAX_TEXT characters."""
     return {name: _cut(value) for name, value in event.items()}
 
 
 def _cut(value: Any) -> Any:
     match value:
-        case str() if len(value) > LONGEST_TEXT:
-            return value[:LONGEST_TEXT] + "…"
+        case str() if len(value) > MAX_TEXT:
+            return value[:MAX_TEXT] + "…"
         case dict():
             return {name: _cut(inner) for name, inner in value.items()}  # pyright: ignore[reportUnknownVariableType]
         case list():

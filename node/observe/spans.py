@@ -1,12 +1,12 @@
-"""The spans themselves. Names and attributes are OpenTelemetry's semantic conventions for HTTP and databases.
+"""The spans of traces. Names and attributes are OpenTelemetry's semantic conventions for HTTP and databases.
 
-No span has a path, an address, an id of an entity or anything that a client wrote: the operation is
-named by its route, the request by its X-Request-Id.
+No span has a path, an address, an id of an entity or anything that a client wrote: an operation is named by its
+route, a request by its X-Request-Id.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import httpcore2
 import msgspec
@@ -31,9 +31,11 @@ from node.web.http import ASGIMessage, Receive, Request, Response, Scope, Send
 from node.web.route import Route
 
 EXPORT_TIMEOUT = 2.0
-"""Seconds that the collector has for a batch: a stopping node must be gone in time."""
+"""Seconds that the collector has for a batch: a stopping node must end in time."""
 
 CONTEXT_HEADERS = (b"traceparent", b"tracestate")
+
+T = TypeVar("T")
 
 _propagator = TraceContextTextMapPropagator()
 
@@ -44,7 +46,7 @@ def exporter_to(url: str) -> SpanExporter:
 
 
 class Tracing:
-    """What wraps the parts of one process so that they make spans. OTEL_* variables say which are sampled."""
+    """Wraps what a process is composed of, so that it makes spans. OTEL_* variables say which are sampled."""
 
     def __init__(self, settings: Settings, role: str, exporter: SpanExporter) -> None:
         ours = {"service.name": "relay-node", "service.version": VERSION, "relay.node_id": settings.node_id}
@@ -65,7 +67,7 @@ class Tracing:
 
             async def send_on(message: ASGIMessage) -> None:
                 if message["type"] == "http.response.start":
-                    _answered(span, message)
+                    _set_response(span, message)
                 await send(message)
 
             with trace.use_span(span, end_on_exit=True, record_exception=False):
@@ -76,13 +78,13 @@ class Tracing:
 
     def route(self, route: Route) -> Route:
         """The operation; the span of its request is named after it."""
-        inner, name = route.handler, f"{route.method} {route.path}"
+        handle, name = route.handler, f"{route.method} {route.path}"
 
         async def handler(request: Request) -> Response:
             span = trace.get_current_span()
             span.update_name(name)
             span.set_attribute("http.route", route.path)
-            return await inner(request)
+            return await handle(request)
 
         return msgspec.structs.replace(route, handler=handler)
 
@@ -91,16 +93,16 @@ class Tracing:
         return TracedStore(store, self.tracer)
 
     def sender(self, *given: Any, **named: Any) -> Sender:
-        """A sender, with a span for each attempt; the receiver is told of the trace."""
+        """A sender, with a span for each attempt; the receiver gets the trace's context."""
         return TracedSender(self.tracer, *given, **named)
 
     async def close(self) -> None:
-        """Send what is left."""
+        """Export the spans that are left."""
         await asyncio.to_thread(self._provider.shutdown)
 
 
 class TracedStore(Store):
-    """Another store, seen. What the workers' loops ask by themselves, hundreds of times a second, makes no span."""
+    """A store whose calls are spans. Calls outside of any span make none: workers poll hundreds of times a second."""
 
     def __init__(self, store: Store, tracer: Tracer) -> None:
         super().__init__(store.timeout, store.max_in_flight)
@@ -110,35 +112,21 @@ class TracedStore(Store):
         self._tracer = tracer
 
     async def run(self, script: Script | Step, keys: Sequence[str] = (), args: Sequence[Arg] = ()) -> RedisReply:
-        if not trace.get_current_span().is_recording():
-            return await self._store.run(script, keys, args)
-        with self._span(script.script.name if isinstance(script, Step) else script.name):
-            return await self._store.run(script, keys, args)
+        name = script.script.name if isinstance(script, Step) else script.name
+        return await self._in_span(name, self._store.run(script, keys, args))
 
     async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
         steps = list(steps)
-        if not steps or not trace.get_current_span().is_recording():
-            return await self._store.run_all(steps)
-        with self._span(steps[0].script.name):
-            return await self._store.run_all(steps)
+        return await self._in_span(steps[0].script.name, self._store.run_all(steps)) if steps else []
 
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
-        if not trace.get_current_span().is_recording():
-            return await self._store.command(*args, key=key)
-        with self._span(str(args[0])):
-            return await self._store.command(*args, key=key)
+        return await self._in_span(str(args[0]), self._store.command(*args, key=key))
 
     async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
-        if not trace.get_current_span().is_recording():
-            return await self._store.commands(many)
-        with self._span("PIPELINE"):
-            return await self._store.commands(many)
+        return await self._in_span("PIPELINE", self._store.commands(many))
 
     async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[RedisReply]:
-        if not trace.get_current_span().is_recording():
-            return await self._store.runs(script, many)
-        with self._span(script.name):
-            return await self._store.runs(script, many)
+        return await self._in_span(script.name, self._store.runs(script, many))
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         return await self._store.everywhere(*args)
@@ -159,12 +147,15 @@ class TracedStore(Store):
     async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         return await self._store._again(call, outcome, connection)
 
-    def _span(self, name: str) -> Any:
+    async def _in_span(self, name: str, call: Awaitable[T]) -> T:
+        if not trace.get_current_span().is_recording():
+            return await call
         known = {"db.system.name": "redis", "db.operation.name": name}
         # An exception's text may quote what it was given: its type is all that a span says.
-        return self._tracer.start_as_current_span(
+        with self._tracer.start_as_current_span(
             name, kind=SpanKind.CLIENT, attributes=known, record_exception=False, set_status_on_exception=False
-        )
+        ):
+            return await call
 
 
 class TracedSender(Sender):
@@ -197,7 +188,7 @@ def _context_of(scope: Scope) -> Any:
     return _propagator.extract(carrier)
 
 
-def _answered(span: Span, message: ASGIMessage) -> None:
+def _set_response(span: Span, message: ASGIMessage) -> None:
     status: int = message["status"]
     span.set_attribute("http.response.status_code", status)
     for name, value in message["headers"]:

@@ -76,6 +76,7 @@ class RelayApi:
             Route(
                 method="POST",
                 path="/api/v1/relay",
+                hot=True,
                 handler=self.post_message,
                 summary="Relay a message: a JSON object or plain English text",
                 tag="relay",

@@ -1,4 +1,7 @@
-"""What a node keeps, and for how long: the settings as rules of retention."""
+"""What a node keeps, and for how long: the settings as rules of retention.
+
+It composes the rules of the rooms, and so knows their stores.
+"""
 
 from node.board.retention import ThreadRetention, least
 from node.board.store import LISTS, BoardStore
@@ -9,7 +12,7 @@ from node.tasks.retention import TaskRetention
 from node.tasks.store import TaskStore
 
 OVER = ("completed", "canceled")
-UNHELD = ("offered", *OVER)
+UNCLAIMED_OR_OVER = ("offered", *OVER)
 
 
 def retention_of(settings: Settings, store: Store) -> Retention:
@@ -19,7 +22,7 @@ def retention_of(settings: Settings, store: Store) -> Retention:
         BoardStore(store, settings.idempotency_ttl), round(board_days * DAY_MS), round(relay_days * DAY_MS)
     )
     hot_days = settings.task_hot_days and max(
-        # Who repeats a step with its Idempotency-Key is answered from the hash.
+        # Until then a repeated Idempotency-Key is answered from the uncompressed record.
         settings.task_hot_days,
         settings.idempotency_ttl * 1000 / DAY_MS,
     )
@@ -30,7 +33,7 @@ def retention_of(settings: Settings, store: Store) -> Retention:
     rules = [
         *(Rule("threads", listed, least(board_days, relay_days), threads.handle) for listed in LISTS.values()),
         *(Rule("compaction", keys.tasks_with(status), hot_days, tasks.compact) for status in OVER),
-        *(Rule("tasks", keys.tasks_with(status), kept_days, tasks.forget) for status in UNHELD),
+        *(Rule("tasks", keys.tasks_with(status), kept_days, tasks.forget) for status in UNCLAIMED_OR_OVER),
     ]
     partitions = range(ids.PARTITIONS)
     trims = [

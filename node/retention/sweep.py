@@ -1,8 +1,8 @@
-"""What grows and nobody needs any more is made smaller or removed, by the worker (README, "What is kept").
+"""Entities that are old enough are compressed or removed, by the worker (README, "What is kept").
 
-One mechanism for all of it: a rule goes through a list by time, from the oldest, and handles what is old
-enough; the room knows how. It takes a part of the worker's time at most, so a long backlog delays nothing
-else. Any number of workers may do it: each step changes what is still as it was seen, or nothing.
+One mechanism for all kinds: a rule goes through a list that is sorted by time, from the oldest member on, and has the
+room handle those that are old enough. It takes a bounded share of the worker's time, so that a long backlog delays
+nothing else. Any number of workers may do it: a step changes nothing if another one has been faster.
 """
 
 import asyncio
@@ -21,20 +21,23 @@ log = structlog.get_logger()
 
 DAY_MS = 86_400_000
 
-TICK = 2.0
-"""Seconds between looks."""
+LOOK_SECONDS = 2.0
+"""Between two looks at the lists."""
 
-SHARE = 0.5
-"""Seconds of work in one look, about: a fifth of the worker's time when there is much to do."""
+WORK_SECONDS = 0.5
+"""Of work in one look, about: a fifth of the worker's time when there is much to do."""
 
-BATCH = 100
+BATCH_SIZE = 100
 """Members handled together."""
 
-ANEW = 86_400.0
-"""Seconds after which a walk begins again, for what was not old enough when it was passed."""
+RESTART_SECONDS = 86_400.0
+"""After which every list is read from its beginning again, for members that were not old enough when passed."""
+
+TRIM_SECONDS = 3600.0
+"""From one trim of the streams to the next."""
 
 Handler = Callable[[Sequence[str], int], Awaitable[int]]
-"""Handles members at a time (ms, by Redis' clock); how many it changed. Raises StoreUnavailable."""
+"""Handles members, at a time in ms by Redis' clock. Returns how many it changed. Raises StoreUnavailable."""
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -48,7 +51,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Trim(msgspec.Struct, frozen=True):
-    """A stream whose entries have an end."""
+    """A stream of which old entries are removed."""
 
     stream: str
     days: float
@@ -59,48 +62,48 @@ class Retention:
 
     def __init__(self, store: Store, rules: Sequence[Rule], trims: Sequence[Trim]) -> None:
         self._store = store
-        self._walks = [(rule, TimeCursor(store, rule.listed)) for rule in rules if rule.days]
+        self._cursors = [(rule, TimeCursor(store, rule.listed)) for rule in rules if rule.days]
         self._trims = [trim for trim in trims if trim.days]
-        self._begun = time.monotonic()
+        self._restarted = time.monotonic()
         self._trimmed = float("-inf")
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look now and then until `stop` is set."""
+        """Look every LOOK_SECONDS until `stop` is set."""
         while not stop.is_set():
-            with suppress(StoreUnavailable):  # the wire tells of it
-                await self.look(SHARE)
+            with suppress(StoreUnavailable):  # `node.store` logs it
+                await self.look(WORK_SECONDS)
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), TICK)
+                await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
 
     async def look(self, seconds: float) -> int:
-        """Handle what is old enough, for about that long; how much was changed. Raises StoreUnavailable."""
+        """Handle what is old enough, for about so many seconds. Returns how much changed. Raises StoreUnavailable."""
         began = time.monotonic()
-        if began - self._begun >= ANEW:
-            self._begun = began
-            for _, walk in self._walks:
-                walk.begin_anew()
+        if began - self._restarted >= RESTART_SECONDS:
+            self._restarted = began
+            for _, cursor in self._cursors:
+                cursor.begin_anew()
         now = await self._now()
-        if began - self._trimmed >= ANEW / 24:
+        if began - self._trimmed >= TRIM_SECONDS:
             for trim in self._trims:
                 await self._store.command("XTRIM", trim.stream, "MINID", now - round(trim.days * DAY_MS))
             self._trimmed = began
-        changed, left = 0, list(self._walks)
+        changed, left = 0, list(self._cursors)
         while left and time.monotonic() - began < seconds:
             # In turn, so that a long list does not hold up the others.
-            rule, walk = left.pop(0)
-            if members := await walk.next(now - round(rule.days * DAY_MS), BATCH):
-                done = await self._handled(rule, walk, members, now)
-                changed += done
-                left.append((rule, walk))
-                if done:
-                    log.debug("retention", rule=rule.name, changed=done)
+            rule, cursor = left.pop(0)
+            if members := await cursor.next(now - round(rule.days * DAY_MS), BATCH_SIZE):
+                handled = await self._handle(rule, cursor, members, now)
+                changed += handled
+                left.append((rule, cursor))
+                if handled:
+                    log.debug("retention", rule=rule.name, changed=handled)
         return changed
 
-    async def _handled(self, rule: Rule, walk: TimeCursor, members: Sequence[str], now: int) -> int:
+    async def _handle(self, rule: Rule, cursor: TimeCursor, members: Sequence[str], now: int) -> int:
         try:
             return await rule.handle(members, now)
         except StoreUnavailable:
-            walk.begin_anew()  # what was passed is not done
+            cursor.begin_anew()  # members that were passed have not been handled
             raise
 
     async def _now(self) -> int:

@@ -1,4 +1,4 @@
-"""Work that goes on beside the requests of a process: what fails is logged, counted and begun again."""
+"""Tasks that run beside the requests of a process. One that fails is logged, counted and begun again."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ FIRST_PAUSE = 0.1
 """Seconds before a task that failed is begun again; doubled with each failure in a row."""
 
 LONGEST_PAUSE = 30.0
-"""Seconds, at most."""
+"""Seconds."""
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
@@ -55,7 +55,7 @@ class Background:
                 return
             counters.RESTARTS[name] += 1
             log.error("background task failed", task=name, exc_info=failure)
-            if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:  # it had been well meanwhile
+            if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:  # it ran well meanwhile
                 pause = FIRST_PAUSE
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,8 +1,7 @@
 """The Redis that `relay-node serve` brings along: which server, with what settings, on which socket.
 
-One data directory has at most one server; a lock file that the server itself inherits holds that,
-so the lock is free exactly when nothing writes there any more. Restarting a server that died is
-the supervisor's job (`serve.py`); talking to one is `wire.py`'s.
+One data directory has at most one server. A lock on a file in it sees to that; the server inherits the lock, so it
+is free exactly when nothing writes there any more. `serve.py` restarts a server that died.
 """
 
 import fcntl
@@ -26,14 +25,26 @@ from urllib.parse import quote
 from node.common import process
 from node.config import ConfigError
 
-OLDEST_SERVER = 7  # sharded publish/subscribe and `#!lua` scripts begin there
-LONGEST_SOCKET_PATH = 103  # bytes in sun_path without its NUL: 103 on macOS, 107 on Linux
-LOCK_PATIENCE = 3.0  # seconds: a server whose supervisor was killed needs a moment to flush and go
-POLL = 0.02  # seconds between two looks at a server that is starting
-PING_TIMEOUT = 1.0  # seconds
-LARGEST_LOG = 1024 * 1024  # bytes: warnings only, so this is years, or a crash loop
+OLDEST_SERVER = 7
+"""Major version: sharded publish/subscribe and `#!lua` scripts begin there."""
 
-APPENDFSYNC = {"always": "always", "everysec": "everysec"}
+MAX_SOCKET_PATH = 103
+"""Bytes of sun_path without its NUL: 103 on macOS, 107 on Linux."""
+
+LOCK_TIMEOUT = 3.0
+"""Seconds: a server whose supervisor was killed needs a moment to flush its log and end."""
+
+POLL_SECONDS = 0.02
+"""Between two looks at a server that is starting."""
+
+PING_TIMEOUT = 1.0
+"""Seconds."""
+
+MAX_LOG_BYTES = 1024 * 1024
+"""The server logs warnings only, so this is the log of years, or of a crash loop."""
+
+APPENDFSYNC = ("always", "everysec")
+"""The values of RELAY_DURABILITY that are settings of Redis."""
 
 NO_SERVER = (
     "no Redis server found: pip install 'relay-node[embedded]', or install redis-server >= 7, "
@@ -59,7 +70,7 @@ class Embedded:
                 f"RELAY_DURABILITY={durability} needs a Redis with a replica: set RELAY_REDIS_URL, "
                 "or choose always or everysec"
             )
-        self._appendfsync = APPENDFSYNC[durability]
+        self._appendfsync = durability
         self._maxmemory = maxmemory
         self._server = find_server()
         self._search = find_search()
@@ -94,19 +105,19 @@ class Embedded:
         server = self.spawn()
         while not cancelled() and not answers(self.socket):
             if server.poll() is not None:
-                words = self._last_words()
-                if self._search and "can't load module" in words.lower():
+                message = self._last_words()
+                if self._search and "can't load module" in message.lower():
                     self._search = None
                     server = self.spawn()
                     continue
-                raise EmbeddedError(f"the embedded Redis does not start in {self.directory}: {words}")
-            time.sleep(POLL)
+                raise EmbeddedError(f"the embedded Redis does not start in {self.directory}: {message}")
+            time.sleep(POLL_SECONDS)
         return server
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the server without waiting for it."""
         log = self.directory / "server.log"
-        if log.exists() and log.stat().st_size > LARGEST_LOG:
+        if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
             log.unlink()
         parent = os.getpid()
         self._log_start = log.stat().st_size if log.exists() else 0
@@ -137,7 +148,7 @@ class Embedded:
                 self._process.wait()
 
     def close(self) -> None:
-        """Stop the server and give the directory back."""
+        """Stop the server and release the directory."""
         self.stop()
         if self.socket.parent != self.directory:
             with suppress(OSError):  # a killed server leaves its socket; the next one on this data uses it
@@ -152,7 +163,7 @@ class Embedded:
 
     def _command(self) -> list[str]:
         settings = {
-            "port": "0",  # nobody but this user on this machine
+            "port": "0",  # no TCP: only this user of this machine can connect
             "unixsocket": str(self.socket),
             "unixsocketperm": "700",
             "dir": str(self.directory),
@@ -161,11 +172,10 @@ class Embedded:
             "appendfsync": self._appendfsync,
             "no-appendfsync-on-rewrite": "no",  # `always` holds during a rewrite too
             "aof-use-rdb-preamble": "yes",
-            "repl-diskless-sync-delay": "0",  # a backup is all there is to wait for
-            "save": "",  # the log is the record; a second copy costs a fork
-            "maxmemory": str(
-                self._maxmemory or _memory() // 2
-            ),  # the other half is for the fork of a log rewrite, and the node
+            "repl-diskless-sync-delay": "0",  # only a backup replicates, so no second replica is to be waited for
+            "save": "",  # the log keeps everything; snapshots would cost a fork each
+            # The other half is for the fork of a log rewrite, and the node.
+            "maxmemory": str(self._maxmemory or _memory_bytes() // 2),
             "maxmemory-policy": "noeviction",
             # A stream with one short line takes 4.4 kB with the default of 4096, 0.8 kB with this;
             # a line in a long stream grows by less than a sixth (247 to 284 B for 200 characters).
@@ -176,18 +186,17 @@ class Embedded:
             "lazyfree-lazy-user-del": "yes",
             "lazyfree-lazy-user-flush": "yes",
         }
-        words = [str(self._server)]
-        for name, value in settings.items():
-            words += [f"--{name}", value]
-        return [*words, "--loadmodule", str(self._search)] if self._search else words
+        options = [word for name, value in settings.items() for word in (f"--{name}", value)]
+        module = ["--loadmodule", str(self._search)] if self._search else []
+        return [str(self._server), *options, *module]
 
     def _last_words(self) -> str:
-        """What the server that ended wrote, in one line without its time stamps."""
+        """The last messages of the server that ended, in one line without their time stamps."""
         with (self.directory / "server.log").open("rb") as log:
             log.seek(self._log_start)
             lines = log.read().decode(errors="replace").splitlines()
-        said = [line.partition(" # ")[2] or line for line in lines if line.strip() and "WARNING" not in line]
-        return "; ".join(said[-3:]) or "it ended without a word"
+        messages = [line.partition(" # ")[2] or line for line in lines if line.strip() and "WARNING" not in line]
+        return "; ".join(messages[-3:]) or "it ended without a word"
 
 
 def find_server() -> Path:
@@ -214,11 +223,11 @@ def socket_path(data_dir: Path) -> Path:
     temporary one, named after the data directory. Raises EmbeddedError if that is too long as well.
     """
     beside = (data_dir / "redis" / "redis.sock").resolve()
-    if len(os.fsencode(beside)) <= LONGEST_SOCKET_PATH:
+    if len(os.fsencode(beside)) <= MAX_SOCKET_PATH:
         return beside
     name = hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]
     short = Path(tempfile.gettempdir()) / f"relay-node-{name}" / "redis.sock"
-    if len(os.fsencode(short)) > LONGEST_SOCKET_PATH:
+    if len(os.fsencode(short)) > MAX_SOCKET_PATH:
         raise EmbeddedError(f"{short} is too long for a socket: shorten RELAY_DATA_DIR or TMPDIR")
     return short
 
@@ -260,7 +269,7 @@ def _refuse_shared(directory: Path) -> None:
 def _lock(directory: Path) -> IO[str]:
     """Take the directory's lock, which every server in it inherits. Raises EmbeddedError."""
     lock = (directory / "lock").open("a+")
-    deadline = time.monotonic() + LOCK_PATIENCE
+    deadline = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -270,7 +279,7 @@ def _lock(directory: Path) -> IO[str]:
                 holder = lock.read().strip()
                 lock.close()
                 raise EmbeddedError(f"{directory} is in use by the node of process {holder}: stop it first") from None
-            time.sleep(POLL)
+            time.sleep(POLL_SECONDS)
         else:
             lock.truncate(0)
             lock.write(str(os.getpid()))
@@ -288,14 +297,14 @@ def _bundled(package: str, pattern: str) -> Path | None:
 def _version(server: Path) -> int:
     """The major version, 0 if the binary does not run here."""
     try:
-        words = [server, "--version"]
-        said = subprocess.run(words, capture_output=True, text=True, timeout=5, check=True).stdout  # noqa: S603 - as above
-        return int(said.partition("v=")[2].partition(".")[0])
+        command = [server, "--version"]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)  # noqa: S603 - as above
+        return int(ran.stdout.partition("v=")[2].partition(".")[0])
     except (OSError, ValueError, subprocess.SubprocessError):
         return 0
 
 
-def _memory() -> int:
+def _memory_bytes() -> int:
     """Bytes of memory this machine or container may use."""
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")

@@ -1,4 +1,4 @@
-"""The two keys of a node that no operator has to write: made once, kept in the data directory.
+"""The two keys of a node, RELAY_SECRET and RELAY_SIGNING_KEY: made once unless given, kept in the data directory.
 
 Every web and worker process of a node, on every host, must have the same two.
 """
@@ -6,6 +6,7 @@ Every web and worker process of a node, on every host, must have the same two.
 import base64
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from node.config import ConfigError, Settings
@@ -16,11 +17,11 @@ SECRET, SIGNING_KEY = "secret", "signing-key"
 KEY_BYTES = 32  # HMAC-SHA256 takes it whole; an ed25519 seed is that long (RFC 8032 §5.1.5)
 SEED_PREFIX = "whsk_"  # as in Standard Webhooks' secret keys
 
-SECRET_LENGTH = 32
-"""Characters: 128 random bits in hexadecimal are as many, and no computer tries all of those."""
+MIN_SECRET_LENGTH = 32
+"""Characters: as many as 128 random bits have in hexadecimal, which no computer can try out."""
 
-SECRET_VARIETY = 8
-"""Different characters: of a random value of that length in hexadecimal, one in 25 million has fewer."""
+MIN_DIFFERENT = 8
+"""Different characters: of random values of that length in hexadecimal, one in 25 million has fewer."""
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -37,7 +38,7 @@ def environment(settings: Settings) -> dict[str, str]:
 
 
 def check_secret(settings: Settings) -> None:
-    """Raise ConfigError if the secret, given or kept, could be guessed from one token; there need be none yet."""
+    """Raise ConfigError if the secret, given or kept, could be guessed from one token. There may be none yet."""
     kept = settings.data_dir / SECRET
     if settings.secret:
         source, secret = "RELAY_SECRET", settings.secret
@@ -45,22 +46,22 @@ def check_secret(settings: Settings) -> None:
         source, secret = str(kept), _read(kept)
     else:
         return
-    if len(secret) < SECRET_LENGTH or len(set(secret)) < SECRET_VARIETY or _repeats(secret):
+    if len(secret) < MIN_SECRET_LENGTH or len(set(secret)) < MIN_DIFFERENT or _repeats(secret):
         raise ConfigError(
-            f"{source} can be guessed: it takes {SECRET_LENGTH} random characters or more, "
+            f"{source} can be guessed: it takes {MIN_SECRET_LENGTH} random characters or more, "
             "such as `openssl rand -base64 32` prints"
         )
 
 
 def _repeats(secret: str) -> bool:
-    """Whether it is a shorter piece over and over."""
+    """Whether it is a shorter text, repeated."""
     return any(secret[length:] == secret[:-length] for length in range(1, len(secret) // 2 + 1))
 
 
 def _kept(path: Path, prefix: str = "") -> str:
-    """What the file holds; `prefix` and 32 random bytes in base64 if it is not there yet.
+    """The content of the file; it is made of `prefix` and random bytes in base64 if it is not there yet.
 
-    The file appears whole or not at all, and whoever starts at the same moment reads the same one.
+    The file appears whole or not at all, and processes that start at the same moment read the same one.
     """
     try:
         if not path.exists():
@@ -69,7 +70,8 @@ def _kept(path: Path, prefix: str = "") -> str:
                 new.write(prefix + base64.b64encode(os.urandom(KEY_BYTES)).decode())
                 new.flush()
                 os.fsync(new.fileno())
-                _link(Path(new.name), path)
+                with suppress(FileExistsError):  # another process was faster
+                    path.hardlink_to(new.name)
     except OSError as error:
         raise ConfigError(f"{path} cannot be kept: {error.strerror}; make RELAY_DATA_DIR writable") from error
     return _read(path)
@@ -82,10 +84,3 @@ def _read(path: Path) -> str:
         raise ConfigError(
             f"{path} cannot be read: {error.strerror}; run as the user who owns RELAY_DATA_DIR"
         ) from error
-
-
-def _link(new: Path, path: Path) -> None:
-    try:
-        path.hardlink_to(new)
-    except FileExistsError:
-        return

@@ -1,6 +1,6 @@
-"""The two parts of a node that run by themselves in production: the web processes and the worker.
+"""How the web processes and the worker are started and stopped, which in production run by themselves.
 
-This is how they are run; what they do is in `web.py` and `worker.py`. `serve.py` runs both.
+What they do is in `web.py` and `worker.py`. `serve.py` runs both roles on one machine.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -29,28 +29,37 @@ from node.common import process
 from node.common.signals import DRAIN, RELEASE_WAITERS
 from node.config import ConfigError, Settings
 from node.observe import log, tracing
-from node.observe.metrics.server import beside
 from node.observe.metrics.snapshots import drain
 from node.run import keychain
+from node.run.metrics import reporting
 
-# A silent or idle connection is closed after this. Only `http1` does that: Granian's `auto` never
-# closes a socket that has sent nothing.
 HEADER_TIMEOUT_MS = 5000
-HEADER_BYTES = 32768  # request line and headers; beyond it 431
-# Connections waiting to be accepted, and connections open, in each web process. Granian's default
-# for the second is a share of 1024, and 2,000 idle sockets stop such a server.
-BACKLOG = 4096
-BACKPRESSURE = 4096
-RESPAWN_PAUSE = 0.2  # seconds until the place of a web process that died is taken
-# Seconds a stopping web process has to finish what is in flight. A body that does not arrive is
-# given up after 5 s; 10 s is when the whole node must be gone.
-KILL_TIMEOUT = 7
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# Seconds after its application has started at which a web process heeds them: Granian's event loop stands
-# still for a moment in between, and what comes then is lost.
-DEAF = 0.25
+"""After which a silent or idle connection is closed. Only `http1` does that: Granian's `auto` never closes a socket
+that has sent nothing.
+"""
 
-ADMIN_SETTINGS = "RELAY_ADMIN_HOST and RELAY_ADMIN_PORT"
+MAX_HEADER_BYTES = 32768
+"""Request line and headers; beyond it 431."""
+
+BACKLOG, BACKPRESSURE = 4096, 4096
+"""Connections that wait to be accepted, and open ones, in each web process. Granian's default for open ones is a share
+of 1024: 2,000 idle sockets stop such a server.
+"""
+
+RESPAWN_SECONDS = 0.2
+"""Until a web process that died is replaced."""
+
+KILL_SECONDS = 7
+"""A stopping web process has these to finish what is in flight. A body that does not arrive is given up after 5 s; 10 s
+is when the whole node must be gone.
+"""
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+DEAF_SECONDS = 0.25
+"""After its application has started, a web process heeds STOP_SIGNALS: Granian's event loop stands still for a moment
+in between, and what comes then is lost.
+"""
 
 GC_THRESHOLDS = (50_000, 20, 50)
 """When the cyclic collector looks: imports and requests make many objects and next to no cycles."""
@@ -72,10 +81,10 @@ def web(settings: Settings, app: str = APP) -> None:
     """
     _prepare(settings)
     address = listening_address(settings.host, settings.port)
-    # All processes forked from here on keep a signal to stop until they can heed it; a thread takes ours.
+    # Every process forked from here on blocks signals to stop until it can heed them; a thread of ours takes ours.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    for told in (DRAIN, RELEASE_WAITERS):  # either would end a process that has no handler yet
-        signal.signal(told, signal.SIG_IGN)
+    for signum in (DRAIN, RELEASE_WAITERS):  # either would end a process that has no handler yet
+        signal.signal(signum, signal.SIG_IGN)
     server = MPServer(
         app,
         address=address,
@@ -84,18 +93,18 @@ def web(settings: Settings, app: str = APP) -> None:
         workers=settings.workers or _cores(),
         loop=Loops.uvloop,
         http=HTTPModes.http1,
-        http1_settings=HTTP1Settings(header_read_timeout=HEADER_TIMEOUT_MS, max_buffer_size=HEADER_BYTES),
+        http1_settings=HTTP1Settings(header_read_timeout=HEADER_TIMEOUT_MS, max_buffer_size=MAX_HEADER_BYTES),
         websockets=False,
         backlog=BACKLOG,
         backpressure=BACKPRESSURE,
         log_level=LogLevels(settings.log),
         log_dictconfig=log.standard_library(settings.log),
         respawn_failed_workers=True,
-        respawn_interval=RESPAWN_PAUSE,
-        workers_kill_timeout=KILL_TIMEOUT,
+        respawn_interval=RESPAWN_SECONDS,
+        workers_kill_timeout=KILL_SECONDS,
     )
     with reporting(settings, "web") as folder:
-        threading.Thread(target=_stop_when_told, args=(server, settings.drain_seconds, folder), daemon=True).start()
+        threading.Thread(target=_stop_on_signal, args=(server, settings.drain_seconds, folder), daemon=True).start()
         server.serve(target_loader=partial(_load, app, settings.log, os.getpid()), wrap_loader=False)
 
 
@@ -108,7 +117,7 @@ def worker(settings: Settings, main: str = WORKER) -> None:
     process.give_way()
     gc.set_threshold(*GC_THRESHOLDS)
     with reporting(settings, "worker") as folder:
-        uvloop.run(_until_told(_resolve(main), msgspec.structs.replace(settings, metrics_dir=folder)))
+        uvloop.run(_run_until_signal(_resolve(main), msgspec.structs.replace(settings, metrics_dir=folder)))
     process.leave()
 
 
@@ -129,36 +138,34 @@ def listening_address(host: str, port: int, names: str = "RELAY_HOST and RELAY_P
     return str(address[0])
 
 
-@contextmanager
-def reporting(settings: Settings, *roles: str) -> Generator[str]:
-    """Serve metrics of this process and its children meanwhile, if RELAY_ADMIN_PORT asks for it.
+def prepare(settings: Settings) -> dict[str, str]:
+    """What is done before a process of any role starts. Returns the keys of the node, as variables for its children.
 
-    Gives the folder where they count, for this process; its environment has it too. Raises ConfigError.
+    Raises ConfigError.
     """
+    tracing.check(settings)
     if settings.admin_port:
-        listening_address(settings.admin_host, settings.admin_port, ADMIN_SETTINGS)
-    with beside(settings, roles) as folder:
-        yield folder
+        listening_address(settings.admin_host, settings.admin_port, "RELAY_ADMIN_HOST and RELAY_ADMIN_PORT")
+    process.raise_descriptor_limit()
+    return keychain.environment(settings)
 
 
 def _prepare(settings: Settings) -> Settings:
-    """The settings with the keys of the node, which the environment of all that is started from here has too."""
+    """As `prepare`, for a process without the supervisor: the keys are put into its settings and its environment."""
     if not settings.redis_url:
         raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
-    tracing.check(settings)
-    process.raise_descriptor_limit()
-    keys = keychain.environment(settings)
+    keys = prepare(settings)
     os.environ.update(keys)
     return msgspec.structs.replace(settings, secret=keys["RELAY_SECRET"], signing_key=keys["RELAY_SIGNING_KEY"])
 
 
-def _stop_when_told(server: MPServer, drain_seconds: int, folder: str) -> None:
+def _stop_on_signal(server: MPServer, drain_seconds: int, folder: str) -> None:
     """Wait for a signal to stop, drain for so long or until a second signal, and end Granian."""
     signal.sigwait(STOP_SIGNALS)
     drain(folder)
     if drain_seconds:
         _logger.info("draining", seconds=drain_seconds)
-        _tell_web_processes(DRAIN)
+        _signal_web_processes(DRAIN)
         drained = threading.Timer(drain_seconds, _stop, (server,))
         drained.daemon = True
         drained.start()
@@ -168,12 +175,12 @@ def _stop_when_told(server: MPServer, drain_seconds: int, folder: str) -> None:
 
 
 def _stop(server: MPServer) -> None:
-    """Have the held requests answered, and end Granian."""
-    _tell_web_processes(RELEASE_WAITERS)
+    """Have the requests that wait answered, and end Granian."""
+    _signal_web_processes(RELEASE_WAITERS)
     server.signal_handler_interrupt()  # pyright: ignore[reportUnknownMemberType]
 
 
-def _tell_web_processes(signum: signal.Signals) -> None:
+def _signal_web_processes(signum: signal.Signals) -> None:
     for child in multiprocessing.active_children():
         if child.pid:
             with suppress(ProcessLookupError):  # it died just now
@@ -185,25 +192,25 @@ def _load(app: str, level: str, parent: int) -> ASGIApp:
     process.die_with_parent(parent, signal.SIGKILL)
     gc.set_threshold(*GC_THRESHOLDS)
     log.configure(level)
-    return _hearing_signals(_resolve(app)())
+    return _unblocking_signals(_resolve(app)())
 
 
-def _hearing_signals(app: ASGIApp) -> ASGIApp:
-    """The same application; once it has started, the process heeds the signals to stop."""
+def _unblocking_signals(app: ASGIApp) -> ASGIApp:
+    """The same application; soon after it has started, the process heeds the signals to stop."""
 
     def wrapped(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
-        async def tell(message: Any) -> None:
+        async def send_on(message: Any) -> None:
             await send(message)
             if message["type"] == "lifespan.startup.complete":
-                hear = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, STOP_SIGNALS)
-                asyncio.get_running_loop().call_later(DEAF, hear)
+                unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, STOP_SIGNALS)
+                asyncio.get_running_loop().call_later(DEAF_SECONDS, unblock)
 
-        return app(scope, receive, tell if scope["type"] == "lifespan" else send)
+        return app(scope, receive, send_on if scope["type"] == "lifespan" else send)
 
     return wrapped
 
 
-async def _until_told(main: WorkerMain, settings: Settings) -> None:
+async def _run_until_signal(main: WorkerMain, settings: Settings) -> None:
     stop = asyncio.Event()
     for signum in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)

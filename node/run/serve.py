@@ -1,4 +1,4 @@
-"""`relay-node serve`: starts all processes of a node on one machine, and keeps them.
+"""`relay-node serve`: starts all processes of a node on one machine, and keeps them running.
 
     serve ─┬─ redis    embedded; only without RELAY_REDIS_URL
            ├─ web      Granian, which keeps its own worker processes
@@ -24,27 +24,34 @@ import structlog
 
 from node.common import process
 from node.config import Settings
-from node.observe import tracing
 from node.observe.metrics import snapshots
-from node.observe.metrics.server import command
-from node.run import keychain
 from node.run.embedded_redis import Embedded
-from node.run.launch import ADMIN_SETTINGS, listening_address
+from node.run.launch import listening_address, prepare
+from node.run.metrics import command
 
 log = structlog.stdlib.get_logger("node.run.serve")
 
-# -P: a directory called `node` where the operator happens to stand is not this program.
+# -P: Python does not import a directory called `node` that is in the operator's current directory.
 WEB = (sys.executable, "-P", "-m", "node", "web")
 WORKER = (sys.executable, "-P", "-m", "node", "worker")
 
-TICK = 0.1  # seconds between two looks at the children
-STEADY = 30.0  # seconds a child must live for its next death to count as its first
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds before a child is started again: doubled each time
-PROBE_TIMEOUT = 1.0  # seconds /health may take to say that the node is ready
+LOOK_SECONDS = 0.1
+"""Between two looks at the children."""
 
-# Seconds after SIGTERM (and RELAY_DRAIN_SECONDS) at which a child that is still there is killed; all within 10 s.
-# They stop in this order. Granian kills a stalled web process at launch.KILL_TIMEOUT, before the first.
+STEADY_SECONDS = 30.0
+"""A child must live so long for its next death to count as its first."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+"""Seconds before a child is started again: doubled each time."""
+
+PROBE_TIMEOUT = 1.0
+"""Seconds /health may take to say that the node is ready."""
+
 WEB_GONE, WORKER_GONE, METRICS_GONE, REDIS_GONE = 7.8, 8.6, 9.0, 9.4
+"""Seconds after SIGTERM (and RELAY_DRAIN_SECONDS) at which a child that is still there is killed; all within 10 s.
+
+They stop in this order. Granian kills a stalled web process at launch.KILL_SECONDS, before the first.
+"""
 
 Spawn = Callable[[], subprocess.Popen[bytes]]
 
@@ -72,13 +79,13 @@ class Child:
             if now >= self._restart_at:
                 self._run(self._spawn)
         elif (status := self._process.poll()) is not None:
-            steady = now - self._started >= STEADY
+            steady = now - self._started >= STEADY_SECONDS
             self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
             self._restart_at = now + self._pause
             log.error("child ended", child=self.name, pid=self._process.pid, status=status, restart_in=self._pause)
 
     def stop(self, deadline: float) -> None:
-        """Ask the process to end, and kill it at `deadline` (monotonic seconds)."""
+        """Ask the process to end, and kill it at `deadline`, in seconds of the monotonic clock."""
         if self._process.poll() is None:
             self._process.terminate()
         try:
@@ -92,28 +99,24 @@ class Child:
 def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str] = WORKER) -> None:
     """Run a whole node until SIGTERM, SIGINT or SIGHUP, then end it in order within 10 s.
 
-    `web` and `worker` are the commands of those two. Logs one line `ready` with the node's URL once that
+    `web` and `worker` are the commands that start these two. Logs one line `ready` with the node's URL once that
     answers. Raises ConfigError if a setting keeps the node from starting.
     """
     stop = threading.Event()
-
-    def told(_signum: int, _frame: object) -> None:
-        stop.set()
-
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(signum, told)
+        signal.signal(signum, lambda _signum, _frame: stop.set())
     listening_address(settings.host, settings.port)
-    if settings.admin_port:
-        listening_address(settings.admin_host, settings.admin_port, ADMIN_SETTINGS)
-    tracing.check(settings)
-    process.raise_descriptor_limit()
-    environment = {**os.environ, **process.import_path(), **keychain.environment(settings)}
+    environment = {**os.environ, **process.import_path(), **prepare(settings)}
     children: list[Child] = []
     drain = settings.drain_seconds
     with ExitStack() as stack:
-        redis = None if settings.redis_url else stack.enter_context(_embedded(settings))
+        redis = None
+        if not settings.redis_url:
+            embedded = Embedded(settings.data_dir, settings.durability, settings.redis_maxmemory)
+            redis = stack.enter_context(embedded)
         if settings.admin_port:
             environment["RELAY_METRICS_DIR"] = str(stack.enter_context(snapshots.folder_of(settings.metrics_dir)))
+        # Run in reverse: first the instance is said to stop, then it is stopped.
         stack.callback(_stop, children)
         stack.callback(snapshots.drain, environment.get("RELAY_METRICS_DIR", ""))
         if redis:
@@ -121,21 +124,17 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
             first = partial(redis.start, stop.is_set)
             children.append(Child("redis", redis.spawn, gone=drain + REDIS_GONE, first=first))
         if settings.admin_port:
-            reporter = partial(_spawn, command(("web", "worker")), dict(environment))
+            reporter = partial(_spawn, command("web", "worker"), dict(environment))
             children.append(Child("metrics", reporter, gone=drain + METRICS_GONE))
-            environment["RELAY_ADMIN_PORT"] = "0"  # one reports on all
+            environment["RELAY_ADMIN_PORT"] = "0"  # web and worker start no metrics process of their own
         children.append(Child("web", partial(_spawn, web, environment), gone=drain + WEB_GONE))
         children.append(Child("worker", partial(_spawn, worker, environment), gone=drain + WORKER_GONE))
         _tend(children, settings, stop)
 
 
-def _embedded(settings: Settings) -> Embedded:
-    return Embedded(settings.data_dir, settings.durability, settings.redis_maxmemory)
-
-
 def _tend(children: list[Child], settings: Settings, stop: threading.Event) -> None:
     ready = False
-    while not stop.wait(TICK):
+    while not stop.wait(LOOK_SECONDS):
         for child in children:
             child.tend()
         if not ready and (ready := _answers(settings.host, settings.port)):
@@ -164,7 +163,7 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> subprocess
 
 
 def _answers(host: str, port: int) -> bool:
-    """Whether the node says that it is healthy."""
+    """Whether the node answers that it is healthy."""
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     client = http.client.HTTPConnection(here, port, timeout=PROBE_TIMEOUT)
     try:

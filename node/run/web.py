@@ -1,7 +1,7 @@
-"""The composition root: the only file that knows every room.
+"""What a web process is composed of: the services on its store, their operations, and all that is beside them.
 
-Granian calls `create` in each web process. The rooms are put together once the process runs, so
-that the store's connections belong to its event loop.
+Granian calls `create` in each web process. All is put together once the process runs, so that the store's
+connections belong to its event loop.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from node.mcp.routes import McpRoutes
 from node.observe.health import HealthApi, Readiness
 from node.observe.log import configure
 from node.observe.memory import MemoryAlarm
-from node.observe.metrics.meter import Meter, of_artifacts, of_operations, of_store
+from node.observe.metrics.meter import Meter, of_web
 from node.observe.tracing import tracing_of
 from node.overload import intake
 from node.overload.admission import Admission
@@ -61,21 +61,6 @@ from node.web.work import WorkLimit
 if TYPE_CHECKING:
     from node.observe.spans import Tracing
 
-HOT = {
-    ("POST", "/api/v1/relay"),
-    ("POST", "/api/v1/sessions/{id}/messages"),
-    ("GET", "/api/v1/sessions/{id}/messages"),
-    ("GET", "/api/v1/board"),
-    ("GET", "/api/v1/tasks"),
-    ("POST", "/api/v1/tasks/{id}/claim"),
-    ("POST", "/api/v1/message:send"),
-    ("POST", "/api/v1/mcp"),
-    ("OPTIONS", "/api/v1/mcp"),
-    ("GET", "/mcp/sse"),
-    ("POST", "/mcp/messages"),
-}
-"""Operations that agents call all the time: the front takes them past the router."""
-
 
 def create() -> ASGIApp:
     """The ASGI application, from the settings in the environment."""
@@ -99,7 +84,7 @@ class WebNode:
         store, stats = stores.main, stores.main.stats
         self._stores = stores
         self._tracing = tracing
-        self._rooms = Services(settings, stores)
+        self._services = Services(settings, stores)
         capacity = Capacity(settings.client_bytes)
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
         self._blocked = Blocked(store)
@@ -111,24 +96,22 @@ class WebNode:
         health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
         characters = settings.limits.search_characters
         self._search_work = WorkLimit("search_characters", characters, "characters searched", WorkStore(store))
-        search = LimitedSearch(self._rooms.search, self._limiter, self._search_work)
-        operations = operations_of(settings, store, self._rooms, self._limiter, health, search)
-        # MCP's tools are these operations; the documents are of all of them.
+        search = LimitedSearch(self._services.search, self._limiter, self._search_work)
+        operations = operations_of(settings, store, self._services, self._limiter, health, search)
         self.origins = Origins(settings)
         self.throughput = Throughput(settings.client_throughput)
+        # MCP's tools call these operations. The documents describe them and MCP's own routes.
         self._mcp = McpRoutes(operations, handle, self._limiter, store, self.origins, settings.public_url)
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, settings)]
-        self.mounted = mounted_of(self._rooms.blobs)
+        self.mounted = mounted_of(self._services.blobs)
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes
-        self.hot = [route for route in served if (route.method, route.path) in HOT]
+        self.hot = [route for route in served if route.hot]
         self.paths = Paths(self.routes)
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
         self._router = router(routed, counted, self.paths, Pages(settings, ASSETS).missing)
-        sources = (of_operations(self.routes), of_artifacts, of_store(store, "web"))
-        if settings.metrics_dir:
-            self._background.start("metrics", Meter(settings, "web", sources).run)
+        self._background.start("metrics", Meter(settings, "web", store, of_web(self.routes, store)).run)
         self.intake = intake.Intake(
             Admission(),
             store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight),
@@ -138,18 +121,18 @@ class WebNode:
 
     @classmethod
     async def start(cls, settings: Settings, tracing: "Tracing | None" = None) -> "WebNode":
-        """Connect and put the rooms together. Does not wait for Redis: until it answers, requests get 503."""
+        """Connect and put all together. Does not wait for Redis: until it answers, requests get 503."""
         english.preload(settings.secret)
         stores = await Stores.open(settings)
         if tracing:
-            stores = stores.seen_by(tracing.store)
+            stores = stores.wrapped_by(tracing.store)
         long_poll.limit_waiting(stores.main.wakeups, settings.max_waiting)
         node = cls(settings, stores, tracing)
-        process.freeze()  # p99 40 ms if it is not
+        process.freeze()  # without it the 99th percentile of acknowledgements is 40 ms
         return node
 
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Litestar, for all that is not hot."""
+        """Litestar, for all operations that are not hot."""
         await self._router(scope, receive, send)  # type: ignore[arg-type]
 
     def refuses(self, client: str) -> bool:
@@ -157,31 +140,31 @@ class WebNode:
         return client in self._blocked
 
     def drain(self) -> None:
-        """Tell load balancers to turn away."""
+        """Tell load balancers to send requests elsewhere."""
         self._readiness.draining = True
 
     def release(self) -> None:
-        """Answer what is held, so that the process can stop."""
+        """Answer the requests that wait, so that the process can stop."""
         long_poll.release_waiting(self._stores.main.wakeups)
         self._mcp.end_streams()
 
     async def close(self) -> None:
-        """Let go of the stores."""
+        """End the background tasks, and close all connections."""
         await self._background.close()
         await self._search_work.settled()
-        await self._rooms.close()
+        await self._services.close()
         await self._stores.close()
         if self._tracing:
             await self._tracing.close()
 
 
 def mounted_of(blobs: BlobStore) -> Mapping[str, ASGIApp]:
-    """Apps that answer for all below a path: the embedded blob store's, if it is in use."""
+    """Applications that answer all requests below a path: the embedded blob store's, if it is in use."""
     return {PREFIX: DiskApp(blobs)} if isinstance(blobs, DiskStore) else {}
 
 
 def refusals_of(routes: list[Route]) -> dict[str, Response]:
-    """What overload says on the paths of the protocols that have errors of their own."""
+    """The refusals for overload on the paths of protocols that have a form of their own for errors."""
 
     async def no_body() -> ASGIMessage:
         return {"type": "http.disconnect"}
@@ -213,32 +196,32 @@ def capabilities_of() -> Capabilities:
 
 
 def operations_of(
-    settings: Settings, store: Store, rooms: Services, limiter: Limiter, health: HealthApi, search: LimitedSearch
+    settings: Settings, store: Store, services: Services, limiter: Limiter, health: HealthApi, search: LimitedSearch
 ) -> list[Route]:
-    """Every operation of the rooms, and the pages."""
-    messages = messages_of(settings, store, rooms)
+    """Every operation of the services, and the pages."""
+    messages = messages_of(settings, store, services)
     signatures = Signatures(settings.public_url)
-    contracts = TasksApi(rooms.tasks, limiter, signatures)
+    contracts = TasksApi(services.tasks, limiter, signatures)
     return [
-        *RelayApi(rooms.relay, limiter).routes(),
-        *BoardApi(rooms.board, limiter, signatures).routes(),
+        *RelayApi(services.relay, limiter).routes(),
+        *BoardApi(services.board, limiter, signatures).routes(),
         *SearchApi(search, limiter).routes(),
-        *SharedTasksApi(messages, rooms.tasks, contracts, limiter).routes(),
+        *SharedTasksApi(messages, services.tasks, contracts, limiter).routes(),
         *A2AApi(messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
         *IdentityApi(settings, capabilities_of()).routes(),
-        *SessionsApi(rooms.sessions, limiter).routes(),
-        *ArtifactsApi(rooms.artifacts, limiter).routes(),
-        *FeedbackApi(rooms.feedback, limiter).routes(),
+        *SessionsApi(services.sessions, limiter).routes(),
+        *ArtifactsApi(services.artifacts, limiter).routes(),
+        *FeedbackApi(services.feedback, limiter).routes(),
         *health.routes(),
-        *SiteApi(settings, rooms.board, rooms.tasks, limiter, search).routes(),
+        *SiteApi(settings, services.board, services.tasks, limiter, search).routes(),
     ]
 
 
-def messages_of(settings: Settings, store: Store, rooms: Services) -> Messages:
+def messages_of(settings: Settings, store: Store, services: Services) -> Messages:
     """The A2A service, with the hooks of the protocol's test kit where they were asked for."""
     if not settings.conformance:
-        return rooms.messages
+        return services.messages
     from node.a2a.conformance import HookedMessages  # noqa: PLC0415 - production never loads it
 
     return HookedMessages(settings, store)

@@ -20,7 +20,7 @@ from node.callbacks.sender import Sender
 from node.callbacks.service import Callbacks, Deliverer
 from node.config import Settings
 from node.observe.memory import MemoryAlarm
-from node.observe.metrics.meter import metered, of_artifacts, of_callbacks, of_store
+from node.observe.metrics.meter import Meter, of_worker
 from node.observe.tracing import tracing_of
 from node.retention.rules import retention_of
 from node.run.services import Services, Stores
@@ -30,38 +30,36 @@ from node.sign.node_key import webhook_key
 from node.store import Store, StoreUnavailable, durability
 from node.store.heartbeats import Heartbeat, new_name
 from node.store.outbox import Consumer, Event, Handler, OutboxTrimmer
-from node.tasks.compaction import unpack
 
 log = structlog.get_logger()
 
-SWEEP = 1.0
-"""Seconds between looks for claims whose lease has ended."""
+SWEEP_SECONDS = 1.0
+"""Between two looks for claims whose lease has ended."""
 
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
     """Run until `stop` is set."""
     opened = await Stores.open(settings)
     tracing = tracing_of(settings, "worker")
-    stores = opened.seen_by(tracing.store) if tracing else opened
+    stores = opened.wrapped_by(tracing.store) if tracing else opened
     store = stores.main
     async with AsyncExitStack() as stack:
         if tracing:
             stack.push_async_callback(tracing.close)
         stack.push_async_callback(stores.close)
-        rooms = Services(settings, stores)
+        services = Services(settings, stores)
         search = SearchWorker(store, stores.documents, settings)
-        stack.push_async_callback(rooms.close)
-        queue = CallbackQueue(store, unpack)
-        # The attempt is a span, what it asks Redis on its way is none.
-        deliverer = deliverer_of(settings, opened.main, queue, tracing.sender if tracing else Sender)
+        stack.push_async_callback(services.close)
+        # On the store that is not traced: an attempt is one span, its calls to Redis are none.
+        deliverer = deliverer_of(settings, opened.main, services.callbacks, tracing.sender if tracing else Sender)
         handlers: dict[str, Handler] = {
-            "lists": Projections(rooms).handle,
+            "lists": Projections(services).handle,
             "index": search.handle,
-            "hooks": Callbacks(queue, settings.public_url).handle,
-            "artifacts": rooms.verifier.handle,
+            "hooks": Callbacks(services.callbacks, settings.public_url).handle,
+            "artifacts": services.verifier.handle,
         }
         name = new_name()
-        at_once = {"artifacts": AT_ONCE}  # whose batches read whole artifacts; the others' only talk to Redis
+        at_once = {"artifacts": AT_ONCE}  # its batches read whole artifacts; those of the others only call Redis
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         async with asyncio.TaskGroup() as work:
             work.create_task(Heartbeat(store, name, [consumer.inherit for consumer in consumers]).run(stop))
@@ -71,12 +69,11 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             work.create_task(OutboxTrimmer(store, handlers).run(stop))
             work.create_task(search.run(stop))
             work.create_task(deliverer.run(stop))
-            work.create_task(ArtifactExpiry(rooms.artifacts, rooms.blobs).run(stop))
-            work.create_task(sweep_leases(rooms, stop))
-            work.create_task(MemoryAlarm(store, settings, Capacity(), loud=True).run(stop))
+            work.create_task(ArtifactExpiry(services.artifacts, services.blobs).run(stop))
+            work.create_task(sweep_leases(services, stop))
+            work.create_task(MemoryAlarm(store, settings, Capacity(), logs=True).run(stop))
             work.create_task(retention_of(settings, store).run(stop))
-            sources = (of_artifacts, of_callbacks(deliverer.outcomes), of_store(store, "worker"))
-            work.create_task(metered(settings, "worker", sources, stop))
+            work.create_task(Meter(settings, "worker", store, of_worker(deliverer.outcomes)).run(stop))
 
 
 def deliverer_of(
@@ -93,22 +90,22 @@ def deliverer_of(
 class Projections:
     """Keeps the lists that span partitions true to the entities."""
 
-    def __init__(self, rooms: Services) -> None:
-        self._rooms = rooms
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Re-derive the place of every entity that changed; again changes nothing."""
+        """Derive anew the place of every entity that changed; doing so twice changes nothing more."""
         threads = {event.entity for event in events if event.kind.startswith(("thread.", "reply."))}
         tasks = {event.entity for event in events if event.kind.startswith("task.")}
-        await self._rooms.board.project(*threads)
-        await self._rooms.tasks.project(*tasks)
+        await self._services.board.project(*threads)
+        await self._services.tasks.project(*tasks)
 
 
-async def sweep_leases(rooms: Services, stop: asyncio.Event) -> None:
-    """Tell of claims whose lease has ended, until `stop` is set."""
+async def sweep_leases(services: Services, stop: asyncio.Event) -> None:
+    """End claims whose lease is over, every SWEEP_SECONDS until `stop` is set."""
     while not stop.is_set():
         with suppress(StoreUnavailable):
-            while await rooms.tasks.sweep():
+            while await services.tasks.sweep():
                 pass
         with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), SWEEP)
+            await asyncio.wait_for(stop.wait(), SWEEP_SECONDS)

@@ -6,13 +6,16 @@ each says in the end how much that was, and none holds up the event loop.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import msgspec
 import structlog
 
 from node.common.refusal import Invalid, Refused
 from node.config import Settings
 from node.search.effort import READERS, Effort
 from node.search.engines.choice import EngineChoice
+from node.search.generations import IndexVersion, IndexVersions, reindex
 from node.search.indexing.documents import Documents
+from node.search.indexing.queue import Queue
 from node.search.model import Hit, Hits, SearchQuery
 from node.search.passages import each_piece, place_of
 from node.search.ranking import RankedThread, RankedThreads, SearchRequest
@@ -21,7 +24,7 @@ from node.search.rpc.client import MOST_WAITING, WorkerClient
 from node.search.snippets import Excerpt
 from node.search.threads import Head, Place, read_heads, read_replies
 from node.share.turns import Crowded, Turns
-from node.store import CommandFailed, Store
+from node.store import CommandFailed, Store, keys
 from node.text.terms import QueryTerms
 
 log = structlog.get_logger()
@@ -46,6 +49,20 @@ UNDER_WAY = MOST_WAITING
 
 WAITING = 60
 """Searches of one client that may wait for its others: as many as it may begin in a minute, by default."""
+
+
+class SearchState(msgspec.Struct, frozen=True):
+    """What the index is like, for operators."""
+
+    live: IndexVersion | None
+    """The version that queries use."""
+    target: IndexVersion | None
+    """The one that is built to take its place."""
+    pending: int
+    backlog: int
+    meaning: bool
+    """Whether a worker embeds queries now."""
+
 
 Charge = Callable[[int], None]
 """Takes the characters that a search has looked at, once it is over, whatever became of it."""
@@ -153,6 +170,17 @@ class Search:
             url=self._base + match.thread_id,
             mode=match.mode,
         )
+
+    async def state(self) -> SearchState:
+        """What the index is like. Raises StoreUnavailable."""
+        versions = IndexVersions(self._store)
+        pending, backlog = await Queue(self._store).waiting()
+        embeds = await self._store.command("EXISTS", keys.search_alive("vectors"))
+        return SearchState(await versions.live(), await versions.target(), pending, backlog, embeds == 1)
+
+    async def reindex(self) -> None:
+        """Have the workers index every open thread anew. Returns at once. Raises StoreUnavailable."""
+        await reindex(self._store)
 
 
 def _replies_of(match: RankedThread) -> set[Place]:

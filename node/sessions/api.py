@@ -94,6 +94,7 @@ class SessionsApi:
             Route(
                 method="POST",
                 path=f"{one}/messages",
+                hot=True,
                 handler=self.send,
                 summary="Append a line",
                 tag="sessions",
@@ -106,6 +107,7 @@ class SessionsApi:
             Route(
                 method="GET",
                 path=f"{one}/messages",
+                hot=True,
                 handler=self.poll,
                 summary="Read lines after since_seq",
                 tag="sessions",

@@ -143,6 +143,7 @@ class TasksApi:
             Route(
                 method="GET",
                 path="/api/v1/tasks",
+                hot=True,
                 handler=self.list_tasks,
                 summary="List contracts of one status, newest first",
                 tag="tasks",
@@ -234,6 +235,7 @@ class TasksApi:
             Route(
                 method="POST",
                 path="/api/v1/tasks/{id}/claim",
+                hot=True,
                 handler=self.claim,
                 summary="Claim an offered contract: the first claimer wins",
                 tag="tasks",

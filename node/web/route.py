@@ -73,6 +73,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """A request body that works as it stands (JSON value), for OpenAPI and llms-full.txt."""
     fault: Fault | None = None
     """How failures are shown, where the protocol has a form of its own."""
+    hot: bool = False
+    """The front answers it without the router: agents call it all the time, or the answer is a stream."""
     hidden: bool = False
     """Left out of the documents (assets, aliases)."""
     calls: Calls = msgspec.field(default_factory=Calls)

@@ -30,7 +30,7 @@ async def test_the_audit_has_who_what_and_how_it_ended(node: NodeUnderTest, admi
 
 
 async def test_the_audit_is_trimmed(node: NodeUnderTest, admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.admin.audit.KEPT", 2)
+    monkeypatch.setattr("node.admin.audit.MAX_ENTRIES", 2)
     for _ in range(3):
         await admin("feedback", "list")
     assert await node.store.command("XLEN", keys.AUDIT) == 2

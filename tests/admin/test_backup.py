@@ -301,3 +301,15 @@ async def test_a_backup_goes_into_a_directory_of_its_own(tmp_path: Path, whole: 
         with pytest.raises(BackupError, match="not empty"):
             await back_up(Settings(redis_url=server.url, data_dir=tmp_path), store, whole)
         await store.close()
+
+
+def test_artifacts_of_a_directory_are_not_restored_to_a_node_that_keeps_them_in_s3(tmp_path: Path, whole: Path) -> None:
+    artifact = whole / "blobs" / "ab" / "an-artifact"
+    artifact.parent.mkdir(parents=True)
+    artifact.write_bytes(BYTES)
+    manifest = json.loads((whole / "backup.json").read_text())
+    (whole / "backup.json").write_text(json.dumps(manifest | {"blobs": 1, "blob_bytes": len(BYTES)}))
+    settings = Settings(data_dir=tmp_path / "new", blob_url="s3://bucket")
+    with pytest.raises(BackupError, match="RELAY_BLOB_URL"):
+        restore(settings, whole)
+    assert not settings.data_dir.exists()

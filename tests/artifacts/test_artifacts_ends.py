@@ -12,7 +12,7 @@ from node.artifacts.service import Artifacts
 from node.artifacts.store import ArtifactStore
 from node.artifacts.verify import Verifier
 from node.common.refusal import Refused
-from node.run.services import blobs_of
+from node.run.blobs import blobs_of
 from node.store import ids, keys
 from node.store.outbox import Event
 from tests.artifacts.blobs import DATA, holds_open

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 import httpx2
 import pytest
 
-from node.run.services import blobs_of
+from node.run.blobs import blobs_of
 from node.store import ids, keys
 from tests.artifacts.blobs import DATA
 from tests.artifacts.calls import ARTIFACTS, complete, node_on, read, refused, registered, verified

@@ -4,8 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
 
-from node.board.model import NewReply, NewThread, ThreadPageQuery, ThreadQuery
-from node.board.moderation import ThreadStatus
+from node.board.model import NewReply, NewThread, ThreadPageQuery, ThreadQuery, ThreadStatus
 from node.board.service import Board
 from node.board.store import BoardStore
 from node.callbacks.policy import TargetPolicy

@@ -13,7 +13,7 @@ import yaml
 
 from node.artifacts.blobs.s3 import S3Store
 from node.config import Settings, load
-from node.run.services import blobs_of
+from node.run.blobs import blobs_of
 from node.store.address import locate
 from node.web.address import ClientAddress
 from tests.deploy.composition import FILE, composition, environment, redis_servers, required, services

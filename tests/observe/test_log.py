@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from node.observe.log import LONGEST_TEXT, formatter
+from node.observe.log import MAX_TEXT, formatter
 from node.web.http import Request, Response
 from node.web.route import Route
 from tests.support.nodes import ROOT
@@ -83,7 +83,7 @@ def test_a_long_text_is_cut_wherever_it_is() -> None:
         "try:\n    raise ValueError('z' * 1000)\nexcept ValueError:\n    log.exception('bug')"
     )
     for text in (plain["event"], plain["nested"]["list"][0], raised["exception"][0]["exc_value"]):
-        assert len(text) == LONGEST_TEXT + 1
+        assert len(text) == MAX_TEXT + 1
 
 
 def test_any_value_can_be_logged() -> None:

@@ -36,9 +36,9 @@ def call(node: NodeProcess, method: str, path: str, body: object = None) -> tupl
         return error.code, None
 
 
-def started(folder: Path, part: str = "serve", **settings: str) -> tuple[NodeProcess, AdminPort]:
+def started(folder: Path, role: str = "serve", **settings: str) -> tuple[NodeProcess, AdminPort]:
     port = free_port()
-    node = NodeProcess(folder, (sys.executable, "-m", "node", part))
+    node = NodeProcess(folder, (sys.executable, "-m", "node", role))
     return node.start(RELAY_ADMIN_PORT=str(port), **settings), AdminPort(port)
 
 

@@ -6,8 +6,21 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from node.observe.metrics import snapshots
-from node.observe.metrics.snapshots import Reading, Snapshot, add, alive, drain, fold, folder_of, read, write
+from node.observe.metrics.snapshots import (
+    Reading,
+    Snapshot,
+    add,
+    alive,
+    drain,
+    folder_of,
+    new_path,
+    read,
+    take_over,
+    write,
+)
 
 REQUESTS = ("GET", "/health", "2xx")
 
@@ -50,45 +63,84 @@ def test_the_slowest_event_loop_speaks_for_all(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_stuck_does_not_count_as_alive(tmp_path: Path) -> None:
-    write(tmp_path / "a.counts", snapshot(os.getpid(), 1, in_flight=1, age=snapshots.HEARD + 1))
-    assert alive(read(tmp_path)) == {"web": 0}
+    write(tmp_path / "a.counts", snapshot(os.getpid(), 1, in_flight=1, age=snapshots.ALIVE_SECONDS + 1))
+    assert alive(read(tmp_path)) == {}
     write(tmp_path / "b.counts", snapshot(os.getpid(), 1))
     assert alive(read(tmp_path)) == {"web": 1}
 
 
-def test_files_of_the_dead_are_folded_and_the_sum_stays(tmp_path: Path) -> None:
-    gone = dead_pid()
-    write(tmp_path / "living.counts", snapshot(os.getpid(), 1, in_flight=1))
-    for number in range(snapshots.MOST_DEAD + 1):
-        write(tmp_path / f"{number}.counts", snapshot(gone, 2))
+def test_a_process_that_starts_counts_on_from_one_that_died(tmp_path: Path) -> None:
+    living, dead = new_path(tmp_path, "web", os.getppid()), new_path(tmp_path, "web", dead_pid())
+    write(living, snapshot(os.getppid(), 1, in_flight=1))
+    write(dead, snapshot(dead_pid(), 2, in_flight=4))
     before = sums(tmp_path)
-    fold(tmp_path)
-    assert [path.name for path in tmp_path.glob("*.counts")] == ["living.counts"]
+    started = new_path(tmp_path, "web", os.getpid())
+    inherited = take_over(started)
+    assert sums(tmp_path) == before  # until it has written for the first time, too
+    own = snapshot(os.getpid(), 0)
+    own.inherited = inherited
+    write(started, own)
     assert sums(tmp_path) == before
-    for number in range(100, 100 + snapshots.MOST_DEAD + 1):
-        write(tmp_path / f"{number}.counts", snapshot(gone, 2))
-    fold(tmp_path)
-    assert sums(tmp_path)["relay_requests_total"] == before["relay_requests_total"] + 2 * (snapshots.MOST_DEAD + 1)
+    assert sorted(tmp_path.iterdir()) == sorted([living, started])
+    own.readings = snapshot(os.getpid(), 5).readings
+    write(started, own)
+    assert sums(tmp_path)["relay_requests_total"] == before["relay_requests_total"] + 5
 
 
-def test_a_fold_that_was_cut_off_counts_nothing_twice(tmp_path: Path) -> None:
-    gone = dead_pid()
-    left = [snapshot(gone, 2) for _ in range(snapshots.MOST_DEAD + 1)]
-    for number, each in enumerate(left):
-        write(tmp_path / f"{number}.counts", each)
-    before = sums(tmp_path)
-    fold(tmp_path)
-    write(tmp_path / "0.counts", left[0])  # what a fold that died had not removed yet
-    assert sums(tmp_path) == before
-    fold(tmp_path)
-    assert sums(tmp_path) == before
-    assert not (tmp_path / "0.counts").exists()
+def test_however_often_a_process_dies_it_leaves_one_file_and_loses_nothing(tmp_path: Path) -> None:
+    for _ in range(20):
+        path, pid = new_path(tmp_path, "worker", os.getpid()), dead_pid()
+        inherited = take_over(path)
+        own = snapshot(pid, 3)
+        own.inherited = inherited
+        write(path, own)
+    assert len(list(tmp_path.iterdir())) == 1
+    (found,) = add(read(tmp_path), only=["histogram"])
+    assert (found.value, found.buckets) == (30.0, [60, 0])
+    assert sums(tmp_path)["relay_requests_total"] == 60
 
 
-def test_few_files_are_left_alone(tmp_path: Path) -> None:
-    write(tmp_path / "a.counts", snapshot(dead_pid(), 2))
-    fold(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["a.counts"]
+def test_of_two_that_start_at_a_time_one_takes_over_what_the_dead_counted(tmp_path: Path) -> None:
+    write(new_path(tmp_path, "web", dead_pid()), snapshot(dead_pid(), 2))
+    first, second = new_path(tmp_path, "web", os.getppid()), new_path(tmp_path, "web", os.getpid())
+    taken = take_over(first)
+    assert take_over(second) == []  # the first has not written yet: its file still tells of the dead process
+    for path, pid, inherited in ((first, os.getppid(), taken), (second, os.getpid(), [])):
+        own = snapshot(pid, 1)
+        own.inherited = inherited
+        write(path, own)
+    assert sums(tmp_path)["relay_requests_total"] == 2 + 1 + 1
+
+
+def test_a_file_of_an_earlier_process_of_the_same_pid_is_taken_over(tmp_path: Path) -> None:
+    """In a container that is started again, each process has the pid that it had before."""
+    write(new_path(tmp_path, "web", os.getpid()), snapshot(os.getpid(), 2))
+    assert [each.value for each in take_over(new_path(tmp_path, "web", os.getpid()))] == [1.0, 2.0]
+
+
+def test_a_file_that_a_power_cut_has_left_empty_keeps_nobody_from_counting(tmp_path: Path) -> None:
+    new_path(tmp_path, "worker", dead_pid()).touch()
+    write(new_path(tmp_path, "web", os.getpid()), snapshot(os.getpid(), 3))
+    assert sums(tmp_path)["relay_requests_total"] == 3
+    for path in tmp_path.glob("web-*"):
+        path.unlink()
+    assert take_over(new_path(tmp_path, "worker", os.getpid())) == []
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_reader_finds_a_file_that_is_taken_over_while_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(new_path(tmp_path, "web", dead_pid()), snapshot(dead_pid(), 2))
+    read_bytes, taken = Path.read_bytes, new_path(tmp_path, "web", os.getpid())
+
+    def renamed_before(path: Path) -> bytes:
+        if not taken.exists():
+            path.rename(taken)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", renamed_before)
+    assert sums(tmp_path)["relay_requests_total"] == 2
 
 
 def test_a_folder_made_for_a_run_goes_with_it_and_a_given_one_stays(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ FLOORS = [set(line.split()) for line in re.findall(r"^│ ((?:[a-z_]\w* *)+)│$
 
 ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "feedback"}
 
+COMPOSITION = {"run", "retention"}
+"""Folders that put others together, and so know what is inside a room: its stores, its rules of retention."""
+
 OF_THE_STORE = {"errors", "idempotency", "ids", "long_poll"}
 """What those who know no Redis may have of node.store."""
 
@@ -89,6 +92,8 @@ def breaches(path: Path) -> Iterator[str]:
             yield f"{here} imports {name}: the store of a room knows Redis and its room"
         if room in ROOMS and steps[0] in ROOMS - {room} and steps[1] not in {"service", "model"}:
             yield f"{here} imports {name}: a room goes through another room's service"
+        if room not in ROOMS | COMPOSITION and steps[0] in ROOMS and steps[1] not in {"service", "model", "api"}:
+            yield f"{here} imports {name}: of a room others know its service, its model and its routes"
     for package in {name.partition(".")[0] for name in imports(path)} & OUTSIDE.keys():
         if not OUTSIDE[package] & {room, here}:
             yield f"{here} imports {package}: that belongs to {' and '.join(OUTSIDE[package])}"

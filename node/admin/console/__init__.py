@@ -1,1 +1,1 @@
-"""`relay-node admin`: a group of commands for each room."""
+"""`relay-node admin`: a module for each group of commands."""

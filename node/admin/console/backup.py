@@ -14,9 +14,9 @@ def register(commands: Commands) -> None:
     parser.add_argument("directory", type=Path, help="a new directory")
 
 
-async def _backup(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
+async def _backup(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     try:
-        backup = await back_up(desk.settings, desk.store, given.directory)
+        backup = await back_up(context.settings, context.store, given.directory)
     except BackupError as error:
         return CommandResult(data={"error": str(error)}, lines=[f"no backup: {error}"], outcome="failed", ok=False)
     redis = sum(file.byte_size for file in backup.redis)

@@ -8,13 +8,22 @@ from typing import cast
 import msgspec
 
 from node.admin.commands import Commands
-from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
 from node.callbacks.backlog import pending_count
 from node.callbacks.queue import CallbackQueue, DeadLetter
 from node.common.timestamps import timestamp
 from node.store import ids, keys
+from node.store.bulk import bulk
 from node.store.decoding import fields_of
-from node.tasks.compaction import unpack
+
+COLUMNS = {
+    "ID": "id",
+    "TYPE": "type",
+    "DUE": "due_at",
+    "ATTEMPTS": "attempts",
+    "URL": "url",
+    "LAST FAILURE": "reason",
+}
 
 Change = Callable[[DeadLetter], Awaitable[None]]
 
@@ -46,38 +55,31 @@ def register(commands: Commands) -> None:
         add_dry_run(parser)
 
 
-async def _pending(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
+async def _pending(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    store, last = context.store, given.limit - 1
+    queues = [("ZRANGE", keys.callbacks_due(each), 0, last, "WITHSCORES") for each in range(ids.PARTITIONS)]
     due: list[tuple[int, int, str]] = []
-    for partition in range(ids.PARTITIONS):
-        flat = cast(
-            "list[bytes]",
-            await desk.store.command("ZRANGE", keys.callbacks_due(partition), 0, given.limit - 1, "WITHSCORES"),
-        )
+    for partition, flat in enumerate(cast("list[list[bytes]]", await bulk(store, queues))):
         due += [(int(float(when)), partition, name.decode()) for name, when in zip(flat[::2], flat[1::2], strict=True)]
+    due = sorted(due)[: given.limit]
+    records = await bulk(store, [("HGETALL", keys.callback(partition, name)) for _, partition, name in due])
     found: list[Pending] = []
-    for when, partition, name in sorted(due)[: given.limit]:
-        fields = fields_of(await desk.store.command("HGETALL", keys.callback(partition, name)))
-        if b"url" in fields:
-            found.append(_shown(when, {field.decode(): value.decode() for field, value in fields.items()}))
-    rows = [(each.id, each.type, each.due_at, each.attempts, each.url, each.reason) for each in found]
-    total = await pending_count(desk.store)
+    for (when, _, _), record in zip(due, records, strict=True):
+        fields = {name.decode(): value.decode() for name, value in fields_of(record).items()}
+        if "url" in fields:  # else it was delivered just now
+            attempts = int(fields.get("attempt", 0))
+            which = fields["id"], fields["type"], fields["url"]
+            found.append(Pending(*which, attempts, timestamp(when), fields.get("reason")))
+    total = await pending_count(store)
     return CommandResult(
         data={"callbacks": found, "total": total},
-        lines=[
-            *table(("ID", "TYPE", "DUE", "ATTEMPTS", "URL", "LAST FAILURE"), rows),
-            f"{len(found)} of {total} under way",
-        ],
+        lines=[*table_of(COLUMNS, found), f"{len(found)} of {total} under way"],
         outcome=f"{len(found)} read",
     )
 
 
-def _shown(when: int, fields: dict[str, str]) -> Pending:
-    attempts = int(fields.get("attempt", 0))
-    return Pending(fields["id"], fields["type"], fields["url"], attempts, timestamp(when), fields.get("reason"))
-
-
-async def _dead(desk: CommandContext, _given: argparse.Namespace) -> CommandResult:
-    found = await _letters(CallbackQueue(desk.store, unpack))
+async def _dead(context: CommandContext, _given: argparse.Namespace) -> CommandResult:
+    found = await _letters(context.services.callbacks)
     rows = [(each.id, each.type, timestamp(each.at), each.attempts, each.url, each.reason) for each in found]
     return CommandResult(
         data=found,
@@ -86,8 +88,8 @@ async def _dead(desk: CommandContext, _given: argparse.Namespace) -> CommandResu
     )
 
 
-async def _redrive(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    queue = CallbackQueue(desk.store, unpack)
+async def _redrive(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    queue = context.services.callbacks
 
     async def again(letter: DeadLetter) -> None:
         # Under a name of its own: a newer message about the same entity may be under way.
@@ -96,8 +98,8 @@ async def _redrive(desk: CommandContext, given: argparse.Namespace) -> CommandRe
     return await _each(queue, given, "redriven", again)
 
 
-async def _drop(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    queue = CallbackQueue(desk.store, unpack)
+async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    queue = context.services.callbacks
     return await _each(queue, given, "dropped", queue.bury)
 
 

@@ -8,8 +8,8 @@ from node.admin.console.context import CommandContext, CommandResult, add, add_d
 from node.common.timestamps import timestamp
 from node.web.blocklist import Block, Blocklist, Network, network_of
 
-LONGEST_BLOCK = 10 * 365 * 86400
-"""Seconds; what is to last longer needs no end."""
+MAX_BLOCK_SECONDS = 10 * 365 * 86400
+"""A block that is to last longer needs no end."""
 
 
 def register(commands: Commands) -> None:
@@ -25,8 +25,8 @@ def register(commands: Commands) -> None:
     add(group, "clients list", _list, "what is blocked")
 
 
-async def _block(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    blocklist = Blocklist(desk.store)
+async def _block(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    blocklist = Blocklist(context.store)
     if given.dry_run:
         return _changed(given, "dry run", given.targets)
     await blocklist.forget_expired()
@@ -35,8 +35,8 @@ async def _block(desk: CommandContext, given: argparse.Namespace) -> CommandResu
     return _changed(given, "blocked", given.targets)
 
 
-async def _unblock(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    blocklist = Blocklist(desk.store)
+async def _unblock(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    blocklist = Blocklist(context.store)
     listed, _ = await blocklist.read()
     found = [network for network in given.targets if network in listed]
     if not given.dry_run:
@@ -52,8 +52,8 @@ async def _unblock(desk: CommandContext, given: argparse.Namespace) -> CommandRe
     return CommandResult(data=answer.data, lines=[*answer.lines, *wider], outcome=answer.outcome, ok=answer.ok)
 
 
-async def _list(desk: CommandContext, _given: argparse.Namespace) -> CommandResult:
-    blocked, _ = await Blocklist(desk.store).read()
+async def _list(context: CommandContext, _given: argparse.Namespace) -> CommandResult:
+    blocked, _ = await Blocklist(context.store).read()
     ordered = sorted(blocked.items(), key=lambda item: (item[0].version, item[0].network_address, item[0].prefixlen))
     rows = [_row(network, block) for network, block in ordered]
     names = ("network", "since", "until", "who", "reason")
@@ -88,6 +88,6 @@ def _network(text: str) -> Network:
 
 def _seconds(text: str) -> int:
     seconds = positive(text)
-    if seconds > LONGEST_BLOCK:
+    if seconds > MAX_BLOCK_SECONDS:
         raise argparse.ArgumentTypeError("that is more than ten years: leave --for out")
     return seconds

@@ -1,21 +1,21 @@
-"""What every `relay-node admin` command has: the node's rooms on its Redis, --json, an audit entry, an exit status.
+"""What every `relay-node admin` command has: the node's services on its Redis, --json, an audit entry, an exit status.
 
-A command is a coroutine from a `CommandContext` and its arguments to a `CommandResult`; it prints nothing itself. It
-works on Redis alone: no web process takes part, so it works on a node that does not serve, too.
+A command is a coroutine from a `CommandContext` and its arguments to a `CommandResult`. It works on Redis alone: no
+web process takes part, so it works on a node that does not serve, too.
 """
 
 import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from node.admin import audit
-from node.admin.commands import Commands
+from node.admin.commands import NO_SECRET, Commands
 from node.common.refusal import Refused
 from node.config import ConfigError, Settings
 from node.run.embedded_redis import running
@@ -26,16 +26,15 @@ from node.web.errors import sentence
 if TYPE_CHECKING:
     from node.run.services import Services
 
-PATIENCE = 10.0
+STORE_TIMEOUT = 10.0
 """Seconds a Redis call of the operator may take at least; nobody waits for an acknowledgement here."""
 
-NO_SECRET = "none"  # noqa: S105 - it protects nothing
-"""In place of the node's secret, which may be on another host: no command issues a token or a URL."""
-
-WIDEST = 60
-"""Characters of a column; the rest is in --json."""
+MAX_COLUMN = 60
+"""Characters of a table's column; the rest is in --json."""
 
 TableRow = Sequence[object]
+Columns = Mapping[str, str]
+"""The heads of a table, and the attributes of the records that are shown below them."""
 
 
 class CommandContext(NamedTuple):
@@ -43,7 +42,7 @@ class CommandContext(NamedTuple):
 
     settings: Settings
     store: Store
-    rooms: "Services"
+    services: "Services"
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +53,7 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     lines: Sequence[str]
     """For people."""
     outcome: str = "done"
-    """For the audit."""
+    """For the audit log."""
     ok: bool = True
     """Whether all that was asked for was done: the exit status."""
 
@@ -94,27 +93,61 @@ def table(head: TableRow, rows: Iterable[TableRow]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
 
 
+def table_of(columns: Columns, records: Iterable[object]) -> list[str]:
+    """A table of records."""
+    return table(list(columns), [_cells(columns, record) for record in records])
+
+
+async def for_each_target(
+    given: argparse.Namespace, done: str, noun: str, columns: Columns, act: Callable[[str], Awaitable[object]]
+) -> CommandResult:
+    """Have `act` change each target, or in a dry run look at it, and say which of them there are not.
+
+    `done` says what was done to one. `noun` is the name in --json of what `act` returns, and `columns` what is shown
+    of it.
+    """
+    word = "dry run" if given.dry_run else done
+    results: list[tuple[str, str, object]] = []
+    for target in dict.fromkeys(given.targets):
+        try:
+            results.append((target, word, await act(target)))
+        except Refused as refused:
+            results.append((target, refused.code, None))
+    changed = sum(found is not None for _, _, found in results)
+    rows = [(target, outcome, *_cells(columns, found)) for target, outcome, found in results]
+    return CommandResult(
+        data=[{"id": target, "outcome": outcome, noun: found} for target, outcome, found in results],
+        lines=table(("ID", "OUTCOME", *columns), rows),
+        outcome=f"{word}: {changed} of {len(results)}",
+        ok=changed == len(results),
+    )
+
+
+def _cells(columns: Columns, record: object) -> TableRow:
+    return [record and getattr(record, attribute) for attribute in columns.values()]
+
+
 def _cell(value: object) -> str:
     text = " ".join(readable(str(value)).split()) if value not in (None, "") else "-"
-    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+    return text if len(text) <= MAX_COLUMN else text[: MAX_COLUMN - 1] + "…"
 
 
 def _run(title: str, action: Action, audited: bool, settings: Settings, given: argparse.Namespace) -> int:
     try:
-        answer = asyncio.run(_answer(title, action, audited, settings, given))
+        result = asyncio.run(_result(title, action, audited, settings, given))
     except StoreUnavailable as unavailable:
         return _say(f"Redis is out of reach, or did not answer in time: {unavailable}")
     except Refused as refused:
         return _say(sentence(refused))
     except BrokenPipeError:  # `| head` has seen enough
         return _leave()
-    return _show(answer, as_json=given.json)
+    return _show(result, as_json=given.json)
 
 
-async def _answer(
+async def _result(
     title: str, action: Action, audited: bool, settings: Settings, given: argparse.Namespace
 ) -> CommandResult:
-    # These know every room; the supervisor, which is this command too, has no use for them.
+    # These load every service; the supervisor, which is this command too, has no use for them.
     from node.run.services import Services, Stores  # noqa: PLC0415
 
     settings = _located(settings)
@@ -125,37 +158,37 @@ async def _answer(
     try:
         if not await stores.main.ready():
             raise StoreUnavailable("no connection")
-        rooms = Services(settings, stores)
+        services = Services(settings, stores)
         outcome = "failed"
         try:
-            answer = await action(CommandContext(settings, stores.main, rooms), given)
-            outcome = answer.outcome
+            result = await action(CommandContext(settings, stores.main, services), given)
+            outcome = result.outcome
         except Refused as refused:
             outcome = f"refused: {refused.code}"
             raise
         finally:
-            await rooms.close()
+            await services.close()
             if audited:
                 await audit.record(stores.main, title, _target(given), outcome)
-        return answer
+        return result
     finally:
         await stores.close()
 
 
-def _show(answer: CommandResult, *, as_json: bool) -> int:
+def _show(result: CommandResult, *, as_json: bool) -> int:
     try:
-        if as_json and answer.data is not None:
-            sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer.data)).decode() + "\n")
+        if as_json and result.data is not None:
+            sys.stdout.write(msgspec.json.format(msgspec.json.encode(result.data)).decode() + "\n")
         elif not as_json:
-            sys.stdout.writelines(f"{line}\n" for line in answer.lines)
+            sys.stdout.writelines(f"{line}\n" for line in result.lines)
         sys.stdout.flush()
     except BrokenPipeError:
         return _leave()
-    return 0 if answer.ok else 1
+    return 0 if result.ok else 1
 
 
 def _leave() -> int:
-    """Have the interpreter flush what nobody reads to nowhere."""
+    """Have the interpreter flush to nowhere what nobody reads."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
 
@@ -169,7 +202,7 @@ def _located(settings: Settings) -> Settings:
     return msgspec.structs.replace(
         settings,
         redis_url=url,
-        store_timeout=max(PATIENCE, settings.store_timeout),
+        store_timeout=max(STORE_TIMEOUT, settings.store_timeout),
         secret=settings.secret or NO_SECRET,
     )
 

@@ -6,8 +6,10 @@ import sys
 import msgspec
 
 from node.admin.commands import Commands
-from node.admin.console.context import CommandContext, CommandResult, add, positive, table
+from node.admin.console.context import CommandContext, CommandResult, add, positive, table_of
 from node.feedback.model import Report
+
+COLUMNS = {"RECEIVED": "received_at", "CATEGORY": "category", "CONTACT": "contact_channel", "TEXT": "text"}
 
 
 def register(commands: Commands) -> None:
@@ -20,22 +22,19 @@ def register(commands: Commands) -> None:
     export.add_argument("--category", help="only of this category")
 
 
-async def _list(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
+async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     found: list[Report] = []
-    async for report in desk.rooms.feedback.reports():
+    async for report in context.services.feedback.reports():
         if given.category in (None, report.category):
             found.append(report)
         if len(found) == given.limit:
             break
-    rows = [(each.received_at, each.category, each.contact_channel, each.text) for each in found]
-    return CommandResult(
-        data=found, lines=table(("RECEIVED", "CATEGORY", "CONTACT", "TEXT"), rows), outcome=f"{len(found)} read"
-    )
+    return CommandResult(data=found, lines=table_of(COLUMNS, found), outcome=f"{len(found)} read")
 
 
-async def _export(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
+async def _export(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     count = 0
-    async for report in desk.rooms.feedback.reports():
+    async for report in context.services.feedback.reports():
         if given.category in (None, report.category):
             # As they come: there may be a hundred thousand.
             sys.stdout.write(msgspec.json.encode(report).decode() + "\n")

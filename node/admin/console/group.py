@@ -1,21 +1,14 @@
-"""`relay-node admin`: what the operator does to a node, a group of commands for each room."""
+"""`relay-node admin`: what the operator does to a node, the commands of all modules here."""
 
 from node.admin.commands import Commands
 from node.admin.console import artifacts, backup, callbacks, clients, feedback, status, threads
 
-ROOMS = (
-    status,
-    backup,
-    threads,
-    feedback,
-    callbacks,
-    artifacts,
-    clients,
-)
+GROUPS = (status, backup, threads, feedback, callbacks, artifacts, clients)
+"""In the order that --help shows them."""
 
 
 def register(commands: Commands) -> None:
     """All of it."""
     admin = commands.group("admin", "look after a node: what is on it, who may use it, what the operators did")
-    for room in ROOMS:
-        room.register(admin)
+    for group in GROUPS:
+        group.register(admin)

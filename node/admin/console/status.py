@@ -10,28 +10,25 @@ import msgspec
 
 from node.admin import audit
 from node.admin.commands import Commands
-from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table_of
 from node.callbacks.backlog import dead_count, pending_count
 from node.observe.consumer_lag import GroupLag, lags
-from node.observe.memory import memory
-from node.search.generations import IndexVersion, IndexVersions, left, reindex
-from node.search.indexing.queue import Queue
-from node.store import Store, keys
+from node.observe.memory import redis_memory
+from node.observe.totals import threads_by_status
+from node.search.service import SearchState
+from node.store import Store
+
+EVENT_COLUMNS = {
+    "EVENTS FOR": "group",
+    "WAITING": "waiting",
+    "UNACKNOWLEDGED": "unacknowledged",
+    "OLDEST (S)": "oldest_seconds",
+    "READERS": "consumers",
+}
+AUDIT_COLUMNS = {"AT": "at", "WHO": "who", "COMMAND": "command", "OUTCOME": "outcome", "TARGET": "target"}
 
 SAMPLES = 1000
 """Keys drawn to estimate how many there are of each kind: within 3 % of all keys, mostly."""
-
-
-class SearchState(msgspec.Struct, frozen=True):
-    """The index of the board."""
-
-    live: IndexVersion | None
-    target: IndexVersion | None
-    """The one that is built to take its place."""
-    pending: int
-    backlog: int
-    meaning: bool
-    """Whether a worker embeds queries now."""
 
 
 class StatusReport(msgspec.Struct, frozen=True):
@@ -63,28 +60,26 @@ def register(commands: Commands) -> None:
     add_dry_run(add(commands, "reindex", _reindex, meaning))
 
 
-async def _status(desk: CommandContext, _given: argparse.Namespace) -> CommandResult:
-    store = desk.store
+async def _status(context: CommandContext, _given: argparse.Namespace) -> CommandResult:
+    store = context.store
     began = time.perf_counter()
     pongs = await store.everywhere("PING")
     took = time.perf_counter() - began
     total, kinds = await _kinds(store)
-    lists = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS, "hidden": keys.HIDDEN_THREADS}
-    counts = await gather(*(store.command("ZCARD", listed) for listed in lists.values()))
-    filled = await memory(store, desk.settings.redis_maxmemory)
-    limited = [primary.share for primary in filled if primary.limit]
+    memory = await redis_memory(store, context.settings.redis_maxmemory)
+    shares = [primary.share for primary in memory if primary.limit]
     status = StatusReport(
-        memory_percent=round(max(limited) * 100, 1) if limited else None,
-        memory_mib=sum(primary.used for primary in filled) // 2**20,
+        memory_percent=round(max(shares) * 100, 1) if shares else None,
+        memory_mib=sum(primary.used for primary in memory) // 2**20,
         redis_ms=round(took * 1000, 2),
         primaries=len(pongs),
         keys=total,
         kinds=kinds,
-        threads=dict(zip(lists, cast("list[int]", counts), strict=True)),
+        threads=await threads_by_status(store),
         events=await lags(store),
         callbacks_pending=await pending_count(store),
         callbacks_dead=await dead_count(store),
-        search=await _search(store),
+        search=await context.services.search.state(),
     )
     return CommandResult(data=status, lines=_screen(status))
 
@@ -101,14 +96,6 @@ async def _kinds(store: Store) -> tuple[int, dict[str, int]]:
     return sum(sizes), dict(kinds.most_common())
 
 
-async def _search(store: Store) -> SearchState:
-    generations = IndexVersions(store)
-    live, target = await gather(generations.live(), generations.target())
-    pending, backlog = await Queue(store).waiting()
-    meaning = await store.command("EXISTS", keys.search_alive("vectors"))
-    return SearchState(live, target, pending, backlog, meaning == 1)
-
-
 def _screen(status: StatusReport) -> list[str]:
     search = status.search
     index = f"{search.live.algorithm}, {search.live.model}" if search.live else "no vectors yet"
@@ -123,33 +110,29 @@ def _screen(status: StatusReport) -> list[str]:
     ]
     if search.target:
         facts.append(("", f"being built anew: {search.target.algorithm}, {search.target.model}"))
-    rows = [(lag.group, lag.waiting, lag.unacknowledged, lag.oldest_seconds, lag.consumers) for lag in status.events]
-    heads = ("EVENTS FOR", "WAITING", "UNACKNOWLEDGED", "OLDEST (S)", "READERS")
-    return [*(f"{name:11}{fact}" for name, fact in facts), "", *table(heads, rows)]
+    return [*(f"{name:11}{fact}" for name, fact in facts), "", *table_of(EVENT_COLUMNS, status.events)]
 
 
 def _fullest(percent: float | None) -> str:
     return "no limit known" if percent is None else f"{percent:g} % of the limit on the fullest"
 
 
-async def _audit(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    found = await audit.entries(desk.store, given.limit)
-    rows = [(each.at, each.who, each.command, each.outcome, each.target) for each in found]
-    return CommandResult(data=found, lines=table(("AT", "WHO", "COMMAND", "OUTCOME", "TARGET"), rows))
+async def _audit(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    found = await audit.entries(context.store, given.limit)
+    return CommandResult(data=found, lines=table_of(AUDIT_COLUMNS, found))
 
 
-async def _reindex(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    threads = await desk.store.command("ZCARD", keys.OPEN_THREADS)
+async def _reindex(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    search = context.services.search
+    threads = (await threads_by_status(context.store))["open"]
     if given.dry_run:
-        return CommandResult(
-            data={"asked": False, "threads": threads, "left": await left(desk.store)},
-            lines=[f"the workers would index {threads} threads anew; queries use the present index meanwhile"],
-            outcome=f"dry run: {threads}",
-        )
-    await reindex(desk.store)
-    remaining = await left(desk.store)
+        line = f"the workers would index {threads} threads anew; queries use the present index meanwhile"
+    else:
+        await search.reindex()
+        line = f"the workers index {threads} threads anew; `relay-node admin status` shows how far they are"
+    state = await search.state()
     return CommandResult(
-        data={"asked": True, "threads": threads, "left": remaining},
-        lines=[f"the workers index {threads} threads anew; `relay-node admin status` shows how far they are"],
-        outcome=f"asked for {threads}",
+        data={"asked": not given.dry_run, "threads": threads, "left": state.backlog if state.target else None},
+        lines=[line],
+        outcome=f"{'dry run:' if given.dry_run else 'asked for'} {threads}",
     )

@@ -4,23 +4,26 @@ import argparse
 from collections.abc import Awaitable, Callable
 from typing import Literal, get_args
 
-import msgspec
-
 from node.admin.commands import Commands
-from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
-from node.board.moderation import ModeratedThread, ThreadStatus
-from node.common.refusal import Refused
+from node.admin.console.context import (
+    CommandContext,
+    CommandResult,
+    add,
+    add_dry_run,
+    for_each_target,
+    positive,
+    table_of,
+)
+from node.board.model import ModeratedThread, ThreadStatus
 
-HEAD = ("ID", "STATUS", "REPLIES", "CREATED", "AUTHOR", "TITLE")
-
-
-class Moderated(msgspec.Struct, frozen=True):
-    """What became of one thread."""
-
-    id: str
-    outcome: str
-    thread: ModeratedThread | None = None
-    """As it was before."""
+COLUMNS = {
+    "ID": "id",
+    "STATUS": "status",
+    "REPLIES": "reply_count",
+    "CREATED": "created_at",
+    "AUTHOR": "author",
+    "TITLE": "title",
+}
 
 
 def register(commands: Commands) -> None:
@@ -41,55 +44,41 @@ def _changing(group: Commands, name: str, action: Callable[..., Awaitable[Comman
     add_dry_run(parser)
 
 
-async def _list(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    found, total = await desk.rooms.board.moderation.list(given.status, given.limit, max(0, given.offset))
-    rows = [(each.id, each.status, each.reply_count, each.created_at, each.author, each.title) for each in found]
+async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    found, total = await context.services.board.moderation.list(given.status, given.limit, max(0, given.offset))
     return CommandResult(
         data={"threads": found, "total": total},
-        lines=[*table(HEAD, rows), f"{len(found)} of {total} {given.status} threads"],
+        lines=[*table_of(COLUMNS, found), f"{len(found)} of {total} {given.status} threads"],
     )
 
 
-async def _close(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    return await _status(desk, given, "closed")
+async def _close(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    return await _set_status(context, given, "closed")
 
 
-async def _hide(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    return await _status(desk, given, "hidden")
+async def _hide(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    return await _set_status(context, given, "hidden")
 
 
-async def _status(
-    desk: CommandContext, given: argparse.Namespace, status: Literal["closed", "hidden"]
+async def _set_status(
+    context: CommandContext, given: argparse.Namespace, status: Literal["closed", "hidden"]
 ) -> CommandResult:
-    return await _each(desk, given, status, lambda each: desk.rooms.board.moderation.set_status(each, status))
+    set_status = context.services.board.moderation.set_status
+    return await _change(context, given, status, lambda thread_id: set_status(thread_id, status))
 
 
-async def _purge(desk: CommandContext, given: argparse.Namespace) -> CommandResult:
-    return await _each(desk, given, "purged", desk.rooms.board.moderation.purge)
+async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    return await _change(context, given, "purged", context.services.board.moderation.purge)
 
 
-async def _each(
-    desk: CommandContext, given: argparse.Namespace, done: str, change: Callable[[str], Awaitable[None]]
+async def _change(
+    context: CommandContext, given: argparse.Namespace, done: str, change: Callable[[str], Awaitable[None]]
 ) -> CommandResult:
-    """Change every thread that there is, and say which there are not."""
-    results: list[Moderated] = []
-    for thread_id in dict.fromkeys(given.targets):
-        try:
-            thread = await desk.rooms.board.moderation.find(thread_id)
-            if not given.dry_run:
-                await change(thread_id)
-        except Refused as refused:
-            results.append(Moderated(thread_id, refused.code))
-        else:
-            results.append(Moderated(thread_id, "dry run" if given.dry_run else done, thread))
-    changed = sum(result.thread is not None for result in results)
-    rows = [
-        (result.id, result.outcome, result.thread and result.thread.reply_count, result.thread and result.thread.title)
-        for result in results
-    ]
-    return CommandResult(
-        data=results,
-        lines=table(("ID", "OUTCOME", "REPLIES", "TITLE"), rows),
-        outcome=f"{'dry run' if given.dry_run else done}: {changed} of {len(results)}",
-        ok=changed == len(results),
-    )
+    async def act(thread_id: str) -> ModeratedThread:
+        """Gives the thread as it was before."""
+        thread = await context.services.board.moderation.find(thread_id)
+        if not given.dry_run:
+            await change(thread_id)
+        return thread
+
+    return await for_each_target(given, done, "thread", {"REPLIES": "reply_count", "TITLE": "title"}, act)

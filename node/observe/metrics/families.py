@@ -8,6 +8,8 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["counter", "gauge", "histogram"]
+Role = Literal["web", "worker"]
+"""Of a process that counts."""
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -21,7 +23,8 @@ class Family(msgspec.Struct, frozen=True):
     """How the figures of several processes become one."""
 
 
-_COUNTED = (
+_TABLE = (
+    # Counted where requests are answered, artifacts move on and callbacks are sent.
     Family("relay_requests_total", "counter", "Answers, by operation", ("method", "route", "status")),
     Family(
         "relay_ack_seconds",
@@ -34,9 +37,7 @@ _COUNTED = (
     Family("relay_limits_total", "counter", "Places in limits that were taken or refused", ("limit", "outcome")),
     Family("relay_artifact_states_total", "counter", "Artifacts that came into a state", ("state",)),
     Family("relay_callbacks_total", "counter", "Attempts to deliver a callback, by how they ended", ("outcome",)),
-)
-
-_PROCESS = (
+    # Of each process.
     Family("relay_background_failures_total", "counter", "Failures of tasks beside the requests", ("task",)),
     Family("relay_store_calls_total", "counter", "Calls to Redis", ("role",)),
     Family("relay_store_batches_total", "counter", "Scripts that carried more than one call to Redis", ("role",)),
@@ -50,9 +51,7 @@ _PROCESS = (
     Family("relay_process_starts_total", "counter", "Processes that were started", ("role",)),
     Family("relay_processes", "gauge", "Processes that are alive: heard of within 10 s", ("role",)),
     Family("relay_build_info", "gauge", "1; the labels say what runs", ("version", "node_id", "durability"), "max"),
-)
-
-_NODE = (
+    # Of the whole node, from Redis: every instance shows the same.
     Family("relay_store_up", "gauge", "Whether Redis answered this scrape; without it the metrics below are missing"),
     Family("relay_events_waiting", "gauge", "Events that a group has not read yet", ("group",)),
     Family("relay_events_unacknowledged", "gauge", "Events that a reader has, or had when it died", ("group",)),
@@ -69,10 +68,4 @@ _NODE = (
     Family("relay_redis_memory_limit_bytes", "gauge", "Redis' maxmemory; 0 = none", ("primary",)),
 )
 
-LOCAL = {family.name: family for family in (*_COUNTED, *_PROCESS)}
-"""What the processes of this instance have counted."""
-
-SHARED = {family.name: family for family in _NODE}
-"""What is in Redis: every instance of a node shows the same."""
-
-FAMILIES = LOCAL | SHARED
+FAMILIES = {family.name: family for family in _TABLE}

@@ -1,6 +1,6 @@
-"""What a process counts, made known to the others of its instance: once a second, off the acknowledgement path.
+"""What a process counts, written for the others of its instance once a second, off the acknowledgement path.
 
-The metrics process (`server`) adds the files up and answers Prometheus.
+The metrics process adds the files up and answers Prometheus (`server`).
 """
 
 import asyncio
@@ -18,14 +18,15 @@ from node import VERSION
 from node.common import counters
 from node.common.counters import Calls
 from node.config import Settings
-from node.observe.metrics.snapshots import Reading, Snapshot, write
+from node.observe.metrics.families import Role
+from node.observe.metrics.snapshots import Reading, Snapshot, new_path, take_over, write
 from node.store import Store, long_poll
 from node.web.route import Route
 
 log = structlog.get_logger()
 
-PERIOD = 1.0
-"""Seconds between two writes: what a process that is killed has counted since the last one is lost."""
+WRITE_SECONDS = 1.0
+"""From one write to the next: what a process that is killed has counted since the last one is lost."""
 
 Source = Callable[[], Iterable[Reading]]
 
@@ -36,32 +37,43 @@ ACKNOWLEDGING = {"POST", "PUT", "DELETE"}
 
 
 class Meter:
-    """Writes the figures of this process for as long as it runs."""
+    """Writes the figures of one process for as long as it runs, if anybody asks for them (RELAY_ADMIN_PORT).
 
-    def __init__(self, settings: Settings, role: str, sources: Sequence[Source]) -> None:
+    `particular` are those that only its role has.
+    """
+
+    def __init__(self, settings: Settings, role: Role, store: Store, particular: Source) -> None:
+        self._settings = settings
         self._role = role
-        self._sources = [of_process(role, settings), *sources]
-        self._path = Path(settings.metrics_dir) / f"{role}-{os.getpid()}-{time.time_ns()}.counts"
+        self._store = store
+        self._particular = particular
+        self._inherited: list[Reading] = []
         self._lag = 0.0
+        if settings.metrics_dir:
+            self._path = new_path(Path(settings.metrics_dir), role, os.getpid())
+            with suppress(OSError):
+                self._inherited = take_over(self._path)
 
-    async def run(self) -> None:
-        """Write until cancelled, and once more then."""
+    async def run(self, stop: asyncio.Event | None = None) -> None:
+        """Write until cancelled or `stop` is set, and once more then."""
+        if not self._settings.metrics_dir:
+            return
+        stop = stop or asyncio.Event()
         loop = asyncio.get_running_loop()
         try:
-            while True:
+            while not stop.is_set():
                 # The disk is waited for in a thread: a slow one must not hold up requests.
-                await asyncio.to_thread(self._write, self.snapshot())
-                due = loop.time() + PERIOD
-                await asyncio.sleep(PERIOD)
+                await asyncio.to_thread(self._write, self._snapshot())
+                due = loop.time() + WRITE_SECONDS
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), WRITE_SECONDS)
                 self._lag = max(0.0, loop.time() - due)
         finally:
-            self._write(self.snapshot())
+            self._write(self._snapshot())
 
-    def snapshot(self) -> Snapshot:
-        """What there is to say now."""
-        readings = [reading for source in self._sources for reading in source()]
-        readings.append(Reading("relay_event_loop_lag_seconds", (self._role,), self._lag))
-        return Snapshot(self._role, os.getpid(), time.monotonic(), readings)
+    def _snapshot(self) -> Snapshot:
+        readings = [*self._particular(), *self._common()]
+        return Snapshot(self._role, os.getpid(), time.monotonic(), readings, self._inherited)
 
     def _write(self, snapshot: Snapshot) -> None:
         try:
@@ -69,20 +81,26 @@ class Meter:
         except OSError as error:  # a full disk costs figures, not requests
             log.warning("metrics not written", reason=str(error))
 
+    def _common(self) -> Iterator[Reading]:
+        """What a process of any role counts."""
+        role, settings = (self._role,), self._settings
+        used, stats = resource.getrusage(resource.RUSAGE_SELF), self._store.stats
+        yield Reading("relay_process_cpu_seconds_total", role, used.ru_utime + used.ru_stime)
+        yield Reading("relay_process_memory_bytes", role, _resident_bytes())
+        yield Reading("relay_process_starts_total", role, 1)
+        yield Reading("relay_build_info", (VERSION, settings.node_id, settings.durability), 1)
+        yield Reading("relay_event_loop_lag_seconds", role, self._lag)
+        yield Reading("relay_store_calls_total", role, stats.calls)
+        yield Reading("relay_store_batches_total", role, stats.batches)
+        yield Reading("relay_store_reconnects_total", role, stats.reconnects)
+        yield Reading("relay_store_in_flight", role, stats.in_flight)
+        yield Reading("relay_store_in_flight_limit", role, self._store.max_in_flight)
+        yield from _counts("relay_background_failures_total", counters.RESTARTS)
+        yield from _counts("relay_artifact_states_total", counters.ARTIFACTS)
 
-async def metered(settings: Settings, role: str, sources: Sequence[Source], stop: asyncio.Event) -> None:
-    """Write figures until `stop` is set; none where nobody asks for them (RELAY_ADMIN_PORT)."""
-    if not settings.metrics_dir:
-        return
-    writing = asyncio.ensure_future(Meter(settings, role, sources).run())
-    await stop.wait()
-    writing.cancel()
-    with suppress(asyncio.CancelledError):
-        await writing
 
-
-def of_operations(routes: Sequence[Route]) -> Source:
-    """What is counted where requests are answered."""
+def of_web(routes: Sequence[Route], store: Store) -> Source:
+    """What only web processes count, which answer requests."""
 
     def readings() -> Iterator[Reading]:
         for route in routes:
@@ -90,54 +108,20 @@ def of_operations(routes: Sequence[Route]) -> Source:
         yield from _answers("(any)", "(none)", counters.UNROUTED)
         yield from _answers("(any)", "(blobs)", counters.MOUNTED)
         yield from _counts("relay_refusals_total", counters.REFUSALS)
-        refused, passed = counters.VERDICTS
-        yield Reading("relay_gate_verdicts_total", ("passed",), passed)
-        yield Reading("relay_gate_verdicts_total", ("refused",), refused)
+        yield from _counts(
+            "relay_gate_verdicts_total", dict(zip(("refused", "passed"), counters.VERDICTS, strict=True))
+        )
         for outcome, counted in (("taken", counters.TAKEN), ("refused", counters.OVER)):
             for limit, count in counted.items():
                 yield Reading("relay_limits_total", (limit, outcome), count)
+        yield Reading("relay_held_requests", (), long_poll.waiting_count(store.wakeups))
 
     return readings
 
 
-def of_artifacts() -> Iterator[Reading]:
-    """Web processes and workers both move artifacts on."""
-    yield from _counts("relay_artifact_states_total", counters.ARTIFACTS)
-
-
-def of_callbacks(outcomes: Mapping[str, int]) -> Source:
-    """Attempts by how they ended, counted by whoever makes them."""
+def of_worker(outcomes: Mapping[str, int]) -> Source:
+    """What only workers count, which deliver callbacks: attempts by how they ended."""
     return lambda: _counts("relay_callbacks_total", dict.fromkeys(OUTCOMES, 0) | dict(outcomes))
-
-
-def of_store(store: Store, role: str) -> Source:
-    """The wire to Redis, and the requests that are held for its news."""
-
-    def readings() -> Iterator[Reading]:
-        stats = store.stats
-        yield Reading("relay_store_calls_total", (role,), stats.calls)
-        yield Reading("relay_store_batches_total", (role,), stats.batches)
-        yield Reading("relay_store_reconnects_total", (role,), stats.reconnects)
-        yield Reading("relay_store_in_flight", (role,), stats.in_flight)
-        yield Reading("relay_store_in_flight_limit", (role,), store.max_in_flight)
-        if role == "web":
-            yield Reading("relay_held_requests", (), long_poll.waiting_count(store.wakeups))
-
-    return readings
-
-
-def of_process(role: str, settings: Settings) -> Source:
-    """What the operating system knows of this process."""
-
-    def readings() -> Iterator[Reading]:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        yield Reading("relay_process_cpu_seconds_total", (role,), used.ru_utime + used.ru_stime)
-        yield Reading("relay_process_memory_bytes", (role,), _resident())
-        yield Reading("relay_process_starts_total", (role,), 1)
-        yield from _counts("relay_background_failures_total", counters.RESTARTS)
-        yield Reading("relay_build_info", (VERSION, settings.node_id, settings.durability), 1)
-
-    return readings
 
 
 def _answers(method: str, route: str, calls: Calls) -> Iterator[Reading]:
@@ -153,7 +137,7 @@ def _counts(family: str, counted: Mapping[str, int]) -> Iterator[Reading]:
         yield Reading(family, (label,), count)
 
 
-def _resident() -> int:
+def _resident_bytes() -> int:
     """Bytes of memory; where there is no /proc, the most there ever were."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * resource.getpagesize()

@@ -1,32 +1,30 @@
 """The folder in which the processes of one instance leave what they have counted, a file each.
 
-A process writes its whole state again and again, so a reader adds up files. The file of a process
-that has died stays: what it counted is part of the sum, which therefore never falls. Many of those
-are folded into one, in such an order that a reader that dies half-way counts nothing twice.
+Every process writes its whole state again and again, so a reader adds the files up. A process that starts takes
+over the file of one that has died, and counts on from there: no sum ever falls, and files do not pile up. This is
+not done with `prometheus_client`'s multiprocess files: they are mapped into memory, and a process that writes to
+one on a full disk is killed (SIGBUS), where a write to a file of ours merely fails.
 """
 
 import os
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
-from node.observe.metrics.families import LOCAL
+from node.observe.metrics.families import FAMILIES, Kind
 
-HEARD = 10.0
-"""Seconds without a word after which a process does not count as alive: its event loop may stand still."""
-
-MOST_DEAD = 32
-"""Files of dead processes that are left before they are folded into one."""
+ALIVE_SECONDS = 10.0
+"""Without a write for so long a process does not count as alive: its event loop may stand still."""
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the parent of a private directory; writing there waits for no disk
 
-PAST = "past"
 DRAINING = "draining"
+"""A file of this name says that the instance is about to stop."""
 
 
 class Reading(msgspec.Struct, array_like=True):
@@ -43,16 +41,16 @@ class Snapshot(msgspec.Struct):
 
     role: str
     pid: int
-    beat: float
-    """When it was written, in seconds of the system's monotonic clock, which all processes share."""
+    written_at: float = msgspec.field(name="beat")
+    """In seconds of the system's monotonic clock, which all processes share."""
     readings: list[Reading]
-    folded: list[str] = []
-    """Files whose figures are in this one."""
+    inherited: list[Reading] = []
+    """Counters and histograms of processes that died earlier."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process is there, and its event loop turns."""
-        return 0 <= time.monotonic() - self.beat <= HEARD and _exists(self.pid)
+        """Whether the process exists, and its event loop turns."""
+        return 0 <= time.monotonic() - self.written_at <= ALIVE_SECONDS and _exists(self.pid)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -79,80 +77,74 @@ def drain(given: str) -> None:
         (Path(given) / DRAINING).touch()
 
 
+def new_path(folder: Path, role: str, pid: int) -> Path:
+    """Where a process that starts now writes: the operating system may give its pid to a later one."""
+    return folder / f"{role}-{pid}-{time.time_ns()}.counts"
+
+
 def write(path: Path, snapshot: Snapshot) -> None:
     """Replace the file at `path`; a reader sees the old state or the new one. Raises OSError."""
-    beside = path.with_suffix(".new")
-    beside.write_bytes(_encode(snapshot))
-    beside.replace(path)
+    new = path.with_suffix(".new")
+    new.write_bytes(_encode(snapshot))
+    new.replace(path)
 
 
 def read(folder: Path) -> list[Snapshot]:
-    """All that was ever left there, each process once."""
-    found: dict[str, Snapshot] = {}
-    for path in folder.glob("*.counts"):
-        with suppress(FileNotFoundError):  # folded meanwhile; the fold is read below
-            found[path.stem] = _decode(path.read_bytes())
-    with suppress(FileNotFoundError):
-        past = _decode((folder / PAST).read_bytes())
-        return [past, *(snapshot for name, snapshot in found.items() if name not in past.folded)]
-    return list(found.values())
+    """All that was ever written there."""
+    while True:
+        with suppress(FileNotFoundError):  # one was taken over meanwhile: look again, under which name
+            return [snapshot for path in folder.glob("*.counts") if (snapshot := _load(path))]
 
 
-def fold(folder: Path) -> None:
-    """Make one file of those that dead processes have left, if they are many. For one caller at a time."""
-    dead: dict[str, Snapshot] = {}
-    for path in folder.glob("*.counts"):
-        snapshot = _decode(path.read_bytes())
-        if not _exists(snapshot.pid):
-            dead[path.stem] = snapshot
-    past = Snapshot("", 0, 0.0, [])
-    with suppress(FileNotFoundError):
-        past = _decode((folder / PAST).read_bytes())
-    for name in past.folded:  # a fold that was cut off before it had removed them
-        (folder / f"{name}.counts").unlink(missing_ok=True)
-        dead.pop(name, None)
-    if len(dead) <= MOST_DEAD:
-        return
-    merged = Snapshot("", 0, 0.0, add([past, *dead.values()], only=("counter", "histogram")), list(dead))
-    write(folder / PAST, merged)
-    for name in dead:
-        (folder / f"{name}.counts").unlink(missing_ok=True)
+def take_over(path: Path) -> list[Reading]:
+    """Give the file of a process that has died the name `path`; its counters and histograms, none without such a file.
+
+    Whoever renames the file first has it. The pid in its name, and not the one in it, is its owner's: the new owner
+    has not written yet. A file with this process' own pid is of an earlier process, in a container for instance.
+    Raises OSError.
+    """
+    for left in path.parent.glob("*.counts"):
+        owner = int(left.name.split("-")[1])
+        if owner == os.getpid() or not _exists(owner):
+            with suppress(FileNotFoundError):
+                left.rename(path)
+                snapshot = _load(path)
+                return add([snapshot] if snapshot else [], only=("counter", "histogram"))
+    return []
 
 
-def add(snapshots: Iterable[Snapshot], only: Iterable[str] = ("counter", "gauge", "histogram")) -> list[Reading]:
+def _load(path: Path) -> Snapshot | None:
+    """The content of a file; None if it is damaged, as after a power cut. Raises OSError."""
+    try:
+        return _decode(path.read_bytes())
+    except msgspec.DecodeError:
+        return None
+
+
+def add(snapshots: Iterable[Snapshot], only: Iterable[Kind] = ("counter", "gauge", "histogram")) -> list[Reading]:
     """One reading for each metric and its labels: counters of all processes, gauges of those that are alive."""
     sums: dict[tuple[str, tuple[str, ...]], Reading] = {}
     for snapshot in snapshots:
-        alive = snapshot.is_alive
-        for reading in snapshot.readings:
-            family = LOCAL.get(reading.family)
-            if family is None or family.kind not in only or (family.kind == "gauge" and not alive):
+        kinds = set(only) if snapshot.is_alive else set(only) - {"gauge"}
+        for reading in (*snapshot.inherited, *snapshot.readings):
+            family = FAMILIES.get(reading.family)  # an older version may have counted what this one does not know
+            if family is None or family.kind not in kinds:
                 continue
-            sum_ = sums.setdefault((reading.family, reading.labels), Reading(reading.family, reading.labels, 0.0))
-            merge = max if family.merge == "max" else float.__add__
-            sum_.value = merge(float(sum_.value), float(reading.value))
-            sum_.buckets = _added(sum_.buckets, reading.buckets)
+            total = sums.setdefault((reading.family, reading.labels), Reading(reading.family, reading.labels, 0.0))
+            total.value = max(total.value, reading.value) if family.merge == "max" else total.value + reading.value
+            sums_so_far = total.buckets or [0] * len(reading.buckets)
+            total.buckets = [a + b for a, b in zip(sums_so_far, reading.buckets, strict=True)]
     return [sums[key] for key in sorted(sums)]
 
 
-def alive(snapshots: Iterable[Snapshot]) -> dict[str, int]:
+def alive(snapshots: Iterable[Snapshot]) -> Counter[str]:
     """How many processes of each role are alive."""
-    counts: defaultdict[str, int] = defaultdict(int)
-    for snapshot in snapshots:
-        counts[snapshot.role] += snapshot.is_alive
-    counts.pop("", None)
-    return dict(counts)
-
-
-def _added(one: list[int], other: list[int]) -> list[int]:
-    return [a + b for a, b in zip(one, other, strict=True)] if one and other else list(one or other)
+    return Counter(snapshot.role for snapshot in snapshots if snapshot.is_alive)
 
 
 def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)  # it is another user's
     return True

@@ -1,0 +1,102 @@
+"""The metrics process: it reports on the other processes of its instance, and is started where RELAY_ADMIN_PORT is set.
+
+A process of its own, so that it stops none of them if it fails, and answers while one of them is stuck. It adds up
+what they have left in their folder, and asks Redis for the rest.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from node.artifacts.store import ArtifactStore
+from node.common import process
+from node.config import Settings, load
+from node.observe import log
+from node.observe.metrics.families import Role
+from node.observe.metrics.gauges import readings_of
+from node.observe.metrics.server import Instance, MetricsServer
+from node.observe.metrics.snapshots import folder_of
+from node.search.indexing.queue import Queue
+from node.store import connect
+
+logger = structlog.get_logger()
+
+MAX_IN_FLIGHT = 4096
+"""Calls to Redis under way: more than a scrape makes."""
+
+
+def command(*roles: Role) -> list[str]:
+    """What starts the process that reports on its parent's, which have these roles."""
+    return [sys.executable, "-P", "-m", __name__, "--parent", str(os.getpid()), *roles]
+
+
+@contextmanager
+def reporting(settings: Settings, role: Role) -> Generator[str]:
+    """Report on this process and its children for as long as the context lasts, if RELAY_ADMIN_PORT asks for it.
+
+    Gives the folder where they count, which the environment has too. It is empty where nobody counts.
+    """
+    if not settings.admin_port:
+        yield settings.metrics_dir
+        return
+    with folder_of(settings.metrics_dir) as folder:
+        os.environ["RELAY_METRICS_DIR"] = str(folder)
+        reporter = subprocess.Popen(  # noqa: S603 - the command is ours and no shell reads it
+            command(role),
+            env={**os.environ, **process.import_path()},
+            stdin=subprocess.DEVNULL,
+            process_group=0,
+        )
+        try:
+            yield str(folder)
+        finally:
+            reporter.terminate()
+            reporter.wait()
+
+
+async def report(settings: Settings, roles: list[str]) -> None:
+    """Serve until SIGTERM or SIGINT. Raises OSError if the port is taken."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stop.set)
+    # A parent that blocks these signals for itself has passed that on.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
+    store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
+    gauges = partial(readings_of, store, Queue(store).waiting, ArtifactStore(store, 0, 0).total)
+    names = f"{settings.admin_names},{settings.admin_host}"
+    instance = Instance(Path(settings.metrics_dir), store, gauges, roles, names)
+    try:
+        with MetricsServer((settings.admin_host, settings.admin_port), instance, loop) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            logger.info("metrics served", host=settings.admin_host, port=settings.admin_port)
+            await stop.wait()
+            await asyncio.to_thread(server.shutdown)
+    finally:
+        await store.close()
+
+
+def main() -> None:
+    """The process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("roles", nargs="+")
+    given = parser.parse_args()
+    process.die_with_parent(given.parent, signal.SIGKILL)
+    settings = load()
+    log.configure(settings.log)
+    asyncio.run(report(settings, given.roles))
+
+
+if __name__ == "__main__":
+    main()
