@@ -11,7 +11,7 @@ import msgspec
 from node.config import Limit, Limits, Settings
 from node.describe.examples import answer_text, curl
 from node.describe.openapi import SIGNATURE, entry_of, limit_text, limit_within, own_codes, takes_key, types_of
-from node.web.json_schema import Schemas
+from node.web.json_schema import MAX_SAFE_INTEGER, Schemas
 from node.web.route import Route
 
 TITLES = {
@@ -30,8 +30,6 @@ TITLES = {
 """What the groups of operations are called, in the order in which they are told."""
 
 ANY = "any JSON"
-UNBOUNDED = 2**53
-"""The most that an integer of JSON can be trusted with: as an upper bound it says nothing."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -169,7 +167,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
 def _bounds(schema: Mapping[str, Any], unit: str) -> str:
     low = schema.get("minLength", schema.get("minimum"))
     high = schema.get("maxLength", schema.get("maximum"))
-    high = None if high == UNBOUNDED else high
+    high = None if high == MAX_SAFE_INTEGER else high
     if low is None and high is None:
         return ""
     return f", {'0' if low is None else low}..{'' if high is None else high}{unit}"

@@ -33,9 +33,9 @@ class McpApi:
         as_events = _wants_events(headers.get(b"accept", b""))
         body = await request.body()
         if headers.get(b"mcp-protocol-version", b"") in _WITH_HANDSHAKE:
-            reply = await self._server.legacy(body, request)
+            reply = await self._server.answer_with_handshake(body, request)
         else:
-            reply = await self._server.modern(body, request, headers)
+            reply = await self._server.answer_stateless(body, request, headers)
         return _response(reply, as_events, cors)
 
     async def preflight(self, request: Request) -> Response:

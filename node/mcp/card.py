@@ -13,7 +13,7 @@ from node import VERSION
 from node.mcp import api, sse
 from node.mcp.prompts import Prompts
 from node.mcp.resources import TEMPLATES, Resources
-from node.mcp.tools import Tool
+from node.mcp.tool_calls import ToolCalls
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, NAME, PREFERRED, SERVER_INFO, STATELESS, TITLE, WITH_HANDSHAKE
 from node.web.document import Document
 from node.web.http import Header, Request, Response
@@ -33,7 +33,7 @@ CORS: tuple[Header, ...] = (
 )
 
 
-def card_routes(tools: list[Tool], prompts: Prompts, resources: Resources, base_url: str) -> tuple[Route, ...]:
+def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> tuple[Route, ...]:
     """The card at its three addresses, and the catalogue that points to it."""
     card = msgspec.json.encode(_card(tools, prompts, resources, base_url))
     catalog = msgspec.json.encode(_catalog(base_url))
@@ -60,7 +60,7 @@ async def _send(document: Document, request: Request) -> Response:
     return document.answer(request)
 
 
-def _card(tools: list[Tool], prompts: Prompts, resources: Resources, base_url: str) -> dict[str, object]:
+def _card(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> dict[str, object]:
     open_to_all: dict[str, object] = {"required": False, "schemes": []}
     remotes = [
         ("streamable-http", api.PATH, [*WITH_HANDSHAKE, STATELESS]),
@@ -88,7 +88,7 @@ def _card(tools: list[Tool], prompts: Prompts, resources: Resources, base_url: s
         "authentication": open_to_all,
         "capabilities": CAPABILITIES,
         "instructions": INSTRUCTIONS,
-        "tools": [tool.listed() for tool in tools],
+        "tools": tools.listed(),
         "prompts": prompts.listed(),
         "resources": resources.listed(),
         "resourceTemplates": TEMPLATES,

@@ -41,7 +41,7 @@ class McpRoutes:
         self.routes: tuple[Route, ...] = (
             *McpApi(server, origins).routes(),
             *self._streams.routes(),
-            *card_routes(tools.tools, prompts, resources, public_url),
+            *card_routes(tools, prompts, resources, public_url),
         )
 
     def end_streams(self) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from node.common.refusal import Refused
-from node.mcp import answer_budget
+from node.mcp.answer_budget import STREAM_BYTES
 from node.mcp.api import EVENT_STREAM, event
 from node.mcp.origin import cors_of
 from node.mcp.server import McpServer
@@ -80,7 +80,7 @@ class SseApi:
             raise Rejected(400, "Name the stream in session_id, as its endpoint event said.")
         if not await self._streams.is_open(stream_id):
             raise Rejected(404, "No open stream has this session_id; connect to /mcp/sse again.")
-        reply = await self._server.legacy(await request.body(), request, answer_budget.STREAM)
+        reply = await self._server.answer_with_handshake(await request.body(), request, STREAM_BYTES)
         if reply.status >= 400:
             return Response(reply.status, reply.body, ((b"content-type", b"application/json"), *cors))
         if reply.body and not await self._streams.deliver(stream_id, reply.body):

@@ -8,6 +8,9 @@ import msgspec
 Schema = dict[str, Any]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+MAX_SAFE_INTEGER = 2**53
+"""The largest integer that every JSON reader keeps exactly (RFC 8259 §6); as a maximum it is no limit of ours."""
+
 _NAMED = ("properties", "$defs")
 """Members whose own members are names of ours, not words of JSON Schema."""
 

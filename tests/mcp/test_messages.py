@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from node.config import Limit, Limits
-from node.mcp import answer_budget
+from node.mcp import server
 from tests.mcp.calls import error, modern, post, request, result
 from tests.support.node_under_test import NodeUnderTest
 
@@ -163,7 +163,7 @@ async def test_of_a_batch_whose_answers_grow_too_long_the_rest_is_not_run(
 ) -> None:
     (listed,) = (await post(node, [request("tools/list")])).json()
     one = len((await post(node, [request("tools/list")])).content)
-    monkeypatch.setattr(answer_budget, "BATCH", 3 * one)
+    monkeypatch.setattr(server, "BATCH_BYTES", 3 * one)
     session = {"name": "create_session"}
     batch = [*(request("tools/list", request_id=1) for _ in range(2)), request("tools/call", session, "late")]
     response = await post(node, [*batch, request("no/such", request_id=2), {"jsonrpc": "2.0", "method": "note"}])
@@ -177,7 +177,7 @@ async def test_of_a_batch_whose_answers_grow_too_long_the_rest_is_not_run(
 async def test_an_answer_that_does_not_fit_into_a_batch_is_told(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer_budget, "BATCH", 1000)
+    monkeypatch.setattr(server, "BATCH_BYTES", 1000)
     large, small = (await post(node, [request("tools/list"), request("ping", request_id=2)])).json()
     assert (large["id"], large["error"]["code"]) == (1, -32006)
     assert large["error"]["message"].startswith("Carried out")

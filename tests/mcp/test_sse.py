@@ -9,7 +9,7 @@ import pytest
 
 from node.config import Limit, Limits
 from node.mcp import sse
-from node.mcp.answer_budget import STREAM
+from node.mcp.answer_budget import STREAM_BYTES
 from node.mcp.api import event
 from node.mcp.store import StreamStore
 from node.store import Listener
@@ -132,9 +132,9 @@ async def test_an_answer_that_is_too_large_for_a_stream_is_told_there(node: Node
         await stream.post([request("resources/read", read, number) for number in range(50)])
         _, data = await stream.event()
         assert [reply["id"] for reply in json.loads(data)] == list(range(50))
-        assert len(data) < STREAM
+        assert len(data) < STREAM_BYTES
         assert json.loads(await stream.ask("ping", request_id="next"))["id"] == "next"
-    assert len((await result(node, "resources/read", read))["contents"][0]["text"]) > STREAM
+    assert len((await result(node, "resources/read", read))["contents"][0]["text"]) > STREAM_BYTES
 
 
 async def test_a_client_that_does_not_read_costs_little_memory(node: NodeUnderTest) -> None:

@@ -1,0 +1,46 @@
+"""The inputSchema of a tool, made from the body or query of the operation that it calls.
+
+It keeps to plain types: some clients refuse `format`, `anyOf` and type unions.
+"""
+
+from typing import Any, cast
+
+from node.mcp.tools import Tool
+from node.web.json_schema import MAX_SAFE_INTEGER, Schema, Schemas
+from node.web.route import Route
+
+BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "default")
+
+
+def input_schema(tool: Tool, route: Route) -> Schema:
+    """The JSON Schema object of the tool's arguments. An argument that the operation lacks stands in its path."""
+    kind = route.body or route.query
+    schemas = Schemas([kind] if kind else [])
+    whole = schemas.whole(schemas.use(kind)) if kind else {}
+    members: dict[str, Schema] = whole.get("properties", {})
+    required: list[str] = [name for name in tool.inputs if name not in members or name in whole.get("required", [])]
+    return {
+        "type": "object",
+        "properties": {
+            name: _plain(members.get(name, {"type": "string"}), meaning) for name, meaning in tool.inputs.items()
+        },
+        **({"required": required} if required else {}),
+        "additionalProperties": tool.open_inputs,
+    }
+
+
+def _plain(schema: Schema, meaning: str) -> Schema:
+    """`schema` without null, which an argument that is left out stands for."""
+    variants = [schema, *cast("list[Schema]", schema.get("anyOf", []))]
+    told: Schema = {name: value for one in variants if one != {"type": "null"} for name, value in one.items()}
+    values: list[Any] = [value for value in told.get("enum", []) if value is not None]
+    return {
+        **({"type": "string" if values else told["type"]} if values or "type" in told else {}),
+        "description": meaning,
+        **({"enum": values} if values else {}),
+        **{
+            name: told[name]
+            for name in BOUNDS
+            if told.get(name) is not None and (name, told[name]) != ("maximum", MAX_SAFE_INTEGER)
+        },
+    }
