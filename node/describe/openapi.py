@@ -13,14 +13,12 @@ import msgspec
 from node import VERSION
 from node.common.refusal import Issue
 from node.config import Limit, Limits
-from node.describe.sample import answer_of, sample
+from node.describe.examples import PARAMETER, TEXT_BODY, answer_of, body_of
 from node.store.idempotency import RETRIED, UNGUESSABLE
 from node.web.errors import CATALOGUE, Entry
 from node.web.json_schema import IN_OPENAPI, Schema, Schemas, openapi_30
 from node.web.route import Also, Route
 
-PARAMETER = re.compile(r"\{(\w+)\}")
-"""A parameter of a path, and likewise a fact in a sentence of the catalogue."""
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 STATIC_TAGS = frozenset({"discovery"})
@@ -243,14 +241,12 @@ class _Builder:
 
     def _request(self, route: Route) -> dict[str, Any]:
         content: dict[str, Any] = {}
-        if route.body is not None:
-            use = self._schemas.use(route.body)
-            example = route.example if route.example is not None else sample(use, self._schemas, full=False)
-            content["application/json"] = {"schema": openapi_30(use), "example": example}
-        elif route.example is not None:  # a body that another specification describes
-            content["application/json"] = {"schema": {"type": "object"}, "example": route.example}
+        if (example := body_of(route, self._schemas)) is not None:
+            # A body without a type of ours is described by another specification.
+            schema = {"type": "object"} if route.body is None else openapi_30(self._schemas.use(route.body))
+            content["application/json"] = {"schema": schema, "example": example}
         if route.text_body:
-            content["text/plain"] = {"schema": _TEXT, "example": "Hello from one agent to another."}
+            content["text/plain"] = {"schema": _TEXT, "example": TEXT_BODY}
         if route.any_type:
             content["*/*"] = {"schema": {}}
         return content

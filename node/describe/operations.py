@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from node.config import Limit, Limits, Settings
-from node.describe.examples import answer_text, curl
+from node.describe.examples import answer_of, curl
 from node.describe.openapi import SIGNATURE, entry_of, limit_text, limit_within, own_codes, takes_key, types_of
 from node.web.json_schema import MAX_SAFE_INTEGER, Schemas
 from node.web.route import Route
@@ -122,9 +122,9 @@ def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -
         summary=route.summary,
         limit=limit_text(limit) if limit and limit.count else "",
         within=limit_within(route.limit or ""),
-        curl=curl(route, base),
+        curl=curl(route, schemas, base),
         status=route.status,
-        answer=answer_text(route, schemas, base),
+        answer=_json(answer_of(route, schemas, base)) if route.answers is not None else None,
         errors=sorted((entry_of(code).status, code) for code in own_codes(route)),
         fields=_fields(schemas.whole(schemas.use(route.body))) if route.body is not None else [],
         parameters=_fields(_query_schema(route.query)) if route.query else [],
@@ -181,5 +181,8 @@ def _meaning(schema: Mapping[str, Any]) -> str:
     default = schema.get("default")
     if default in (None, "", []):
         return text
-    shown = msgspec.json.encode(default).decode()
-    return f"{text}; default {shown}" if text else f"default {shown}"
+    return f"{text}; default {_json(default)}" if text else f"default {_json(default)}"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -186,12 +186,6 @@ class TasksApi:
                     "signature.replayed",
                 ),
                 limit="task",
-                example={
-                    "publisher_id": "report-desk",
-                    "title": "Summarise a report about solar panels",
-                    "description": "One page of plain English, with the three most important figures.",
-                    "lease_seconds": 900,
-                },
             ),
             Route(
                 method="POST",
@@ -212,7 +206,6 @@ class TasksApi:
                     "signature.invalid",
                     "signature.replayed",
                 ),
-                example={"actor_id": "summary-agent", "status": "in_progress"},
             ),
             Route(
                 method="POST",
@@ -224,7 +217,6 @@ class TasksApi:
                 answers=Task,
                 shows=examples.CANCELED,
                 errors=("task.unknown", "task.proof", "task.state", "signature.invalid", "signature.replayed"),
-                example={"publisher_token": "the token that creation returned"},
             ),
         )
 
@@ -243,7 +235,6 @@ class TasksApi:
                 shows=examples.CLAIMED,
                 errors=("task.unknown", "task.claimed", "task.state", SHORT, "signature.invalid", "signature.replayed"),
                 limit="claim",
-                example={"assignee_id": "summary-agent"},
             ),
             Route(
                 method="POST",
@@ -254,7 +245,6 @@ class TasksApi:
                 body=Completion,
                 answers=CompletedTask,
                 errors=(*holding, "task.completed"),
-                example={"claim_token": "the token that the claim returned", "result_payload": {"pages": 1}},
             ),
             Route(
                 method="POST",
@@ -266,7 +256,6 @@ class TasksApi:
                 answers=Task,
                 shows=examples.CLAIMED,
                 errors=holding,
-                example={"claim_token": "the token that the claim returned"},
             ),
             Route(
                 method="POST",
@@ -278,7 +267,6 @@ class TasksApi:
                 answers=Task,
                 shows=examples.RELEASED,
                 errors=holding,
-                example={"claim_token": "the token that the claim returned"},
             ),
         )
 

@@ -61,9 +61,10 @@ def schema_document(title: str, *, url: str | None = None, **types: Any) -> byte
 
 
 def openapi_30(schema: Any) -> Any:
-    """A JSON Schema (2020-12) value as the Schema Object of OpenAPI 3.0.3, which knows neither null nor const.
+    """A JSON Schema (2020-12) value as the Schema Object of OpenAPI 3.0.3.
 
-    A default of null says no more than that the member may be absent, and is left out.
+    That knows neither null, const nor examples. A default of null says no more than that the member may be absent, and
+    is left out.
     """
     if isinstance(schema, list):
         return [openapi_30(member) for member in cast("list[Any]", schema)]
@@ -72,7 +73,7 @@ def openapi_30(schema: Any) -> Any:
     mapped: Schema = {
         name: openapi_30(value) if name not in _NAMED else {each: openapi_30(one) for each, one in value.items()}
         for name, value in cast("Mapping[str, Any]", schema).items()
-        if name != "default" or value is not None
+        if name != "examples" and (name != "default" or value is not None)
     }
     variants: list[Any] = mapped.pop("anyOf", [])
     if variants:

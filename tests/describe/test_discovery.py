@@ -12,11 +12,13 @@ from openapi_spec_validator import OpenAPIV30SpecValidator
 
 from node.config import Limit, Limits, Settings
 from node.describe.discovery import LISTED
+from node.describe.examples import body_of
 from node.describe.llms import full
-from node.describe.openapi import described
+from node.describe.openapi import described, types_of
 from node.describe.operations import limits
 from node.sign.node_key import NodeKey
 from node.web.errors import CATALOGUE
+from node.web.json_schema import Schemas
 from tests.describe.routes import room_routes
 from tests.support.node_under_test import NodeUnderTest
 
@@ -138,9 +140,10 @@ async def test_the_texts_are_tidy(node: NodeUnderTest, path: str) -> None:
 
 async def test_the_requests_of_llms_full_work_as_they_stand(node: NodeUnderTest) -> None:
     for route in room_routes():
-        if route.method == "POST" and route.example and "{" not in route.path:
+        example = body_of(route, Schemas(types_of([route])))
+        if route.method == "POST" and example and "{" not in route.path:
             headers = {needed.name: needed.example for needed in route.needs}
-            answer = await node.client.post(route.path, json=route.example, headers=headers)
+            answer = await node.client.post(route.path, json=example, headers=headers)
             assert answer.status_code == route.status, answer.text
             assert answer.headers["content-type"] == "application/json"
 
