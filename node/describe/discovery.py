@@ -13,9 +13,8 @@ from node.config import Settings
 from node.describe import llms
 from node.describe.openapi import Error, ValidationError, described, document, types_of
 from node.describe.reference import reference_routes
-from node.site.assets import ASSETS
+from node.site.assets import STATIC
 from node.site.page import Pages
-from node.site.template import STATIC
 from node.web.document import Document
 from node.web.http import Request, Response
 from node.web.json_schema import DRAFT, Schemas
@@ -59,7 +58,7 @@ def discovery_routes(routes: Sequence[Route], settings: Settings) -> list[Route]
         )
         for path, media_type, summary in LISTED
     ]
-    return [*own, *reference_routes(described([*routes, *own]), settings, Pages(settings, ASSETS))]
+    return [*own, *reference_routes(described([*routes, *own]), settings, Pages(settings))]
 
 
 def _bodies(routes: Sequence[Route], settings: Settings) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""The texts for agents: llms.txt (llmstxt.org), llms-full.txt, and robots.txt for crawlers."""
+"""The plain texts: llms.txt (llmstxt.org) and llms-full.txt for agents, robots.txt for crawlers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,23 +7,21 @@ from node import VERSION
 from node.config import Settings
 from node.describe.openapi import entry_of
 from node.describe.operations import groups, limits
-from node.site.template import Templates
+from node.site.template import render
 from node.web.errors import CATALOGUE
 from node.web.origin import Origins
 from node.web.route import Route
 
-_templates = Templates()
-
 
 def short(routes: Sequence[Route], settings: Settings) -> str:
     """llms.txt: what the node is, and where to read on."""
-    return _templates.render("llms.txt", **_common(routes, settings))
+    return render("llms.txt", **_common(routes, settings))
 
 
 def full(routes: Sequence[Route], settings: Settings) -> str:
     """llms-full.txt: every rule and every operation."""
     errors = [(code, entry_of(code)) for code in ("request.invalid", *CATALOGUE)]
-    return _templates.render(
+    return render(
         "llms-full.txt",
         **_common(routes, settings),
         groups=groups(routes, settings),
@@ -34,8 +32,8 @@ def full(routes: Sequence[Route], settings: Settings) -> str:
 
 
 def robots(base: str) -> str:
-    """robots.txt: read all but the endless."""
-    return _templates.render("robots.txt", base=base)
+    """robots.txt: all may be crawled but searches, which are endless, and sessions."""
+    return render("robots.txt", base=base)
 
 
 def _common(routes: Sequence[Route], settings: Settings) -> dict[str, Any]:

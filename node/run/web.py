@@ -36,7 +36,6 @@ from node.run.services import Services, Stores
 from node.search.api import LimitedSearch, SearchApi
 from node.sessions.api import SessionsApi
 from node.share.capacity import Capacity
-from node.site.assets import ASSETS
 from node.site.page import Pages
 from node.site.pages import SiteApi
 from node.store import Store, long_poll
@@ -125,7 +124,7 @@ class WebNode:
         self.paths = Paths(self.routes)
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
-        self._router = router(routed, counted, self.paths, Pages(settings, ASSETS).missing)
+        self._router = router(routed, counted, self.paths, Pages(settings).missing)
         sources = (of_operations(self.routes), of_artifacts, of_store(store, "web"))
         if settings.metrics_dir:
             self._background.start("metrics", Meter(settings, "web", sources).run)
@@ -231,7 +230,7 @@ def operations_of(
         *ArtifactsApi(rooms.artifacts, limiter).routes(),
         *FeedbackApi(rooms.feedback, limiter).routes(),
         *health.routes(),
-        *SiteApi(settings, rooms.board, rooms.tasks, limiter, search).routes(),
+        *SiteApi(settings, rooms.board, rooms.tasks, search).routes(),
     ]
 
 

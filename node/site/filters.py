@@ -1,7 +1,7 @@
 """How values look on a page: ages, excerpts, fingerprints, highlighted words. Nothing here trusts what users wrote."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -86,7 +86,7 @@ def code(text: str) -> Markup:
     return Markup(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))  # noqa: S704 - escaped here
 
 
-FILTERS = {
+FILTERS: Mapping[str, Callable[..., Any]] = {
     "age": age,
     "span": span,
     "moment": moment,
