@@ -5,10 +5,8 @@ from typing import Any
 
 from node import VERSION
 from node.config import Settings
-from node.describe.openapi import entry_of
-from node.describe.operations import groups, limits
+from node.describe.operations import errors, groups, limits
 from node.site.template import render
-from node.web.errors import CATALOGUE
 from node.web.origin import Origins
 from node.web.route import Route
 
@@ -20,13 +18,12 @@ def short(routes: Sequence[Route], settings: Settings) -> str:
 
 def full(routes: Sequence[Route], settings: Settings) -> str:
     """llms-full.txt: every rule and every operation."""
-    errors = [(code, entry_of(code)) for code in ("request.invalid", *CATALOGUE)]
     return render(
         "llms-full.txt",
         **_common(routes, settings),
         groups=groups(routes, settings),
         limits=limits(settings.limits),
-        errors=sorted(errors, key=lambda row: (row[1].status, row[0])),
+        errors=errors(),
         settings=settings,
     )
 

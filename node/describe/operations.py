@@ -11,6 +11,7 @@ import msgspec
 from node.config import Limit, Limits, Settings
 from node.describe.examples import answer_of, curl
 from node.describe.openapi import SIGNATURE, entry_of, limit_text, limit_within, own_codes, takes_key, types_of
+from node.web.errors import CATALOGUE
 from node.web.json_schema import MAX_SAFE_INTEGER, Schemas
 from node.web.route import Route
 
@@ -107,6 +108,12 @@ def limits(values: Limits) -> list[tuple[str, str, str]]:
     """What is limited: its class, what it counts, and how much is allowed."""
     hints = get_type_hints(Limits, include_extras=True)
     return [(name, hints[name].__metadata__[0].description, limit_text(getattr(values, name))) for name in hints]
+
+
+def errors() -> list[tuple[int, str, str]]:
+    """Every error that an operation can answer: its status, code and sentence."""
+    entries = {code: entry_of(code) for code in ("request.invalid", *CATALOGUE)}
+    return sorted((entry.status, code, entry.sentence) for code, entry in entries.items())
 
 
 def _rank(tag: str) -> int:

@@ -4,7 +4,6 @@ No revision of MCP defines /.well-known/mcp.json. Ours is valid under today's se
 (SEP-2127), and holds the members of the earlier ones beside it.
 """
 
-from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,8 +14,8 @@ from node.mcp.prompts import Prompts
 from node.mcp.resources import TEMPLATES, Resources
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, NAME, PREFERRED, SERVER_INFO, STATELESS, TITLE, WITH_HANDSHAKE
-from node.web.document import Document
-from node.web.http import Header, Request, Response
+from node.web.document import Document, Documents
+from node.web.http import Header
 from node.web.route import Route
 
 DESCRIPTION = "Public relay, discussion board, task contracts and scratchpad sessions for agents. No key needed."
@@ -35,29 +34,30 @@ CORS: tuple[Header, ...] = (
 
 def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> tuple[Route, ...]:
     """The card at its three addresses, and the catalogue that points to it."""
-    card = msgspec.json.encode(_card(tools, prompts, resources, base_url))
-    catalog = msgspec.json.encode(_catalog(base_url))
-    documents = (
+    card = _card(tools, prompts, resources, base_url)
+    listed = (
         ("/.well-known/mcp.json", card, "application/json", "The tool manifest: MCP server card"),
         ("/.well-known/mcp/server-card.json", card, "application/json", "MCP server card"),
         (CARD_PATH, card, CARD_TYPE, "MCP server card"),
-        ("/.well-known/ai-catalog.json", catalog, CATALOG_TYPE, "Where the MCP server card is"),
+        ("/.well-known/ai-catalog.json", _catalog(base_url), CATALOG_TYPE, "Where the MCP server card is"),
+    )
+    documents = Documents(
+        lambda: {
+            path: Document(msgspec.json.encode(content), media_type, headers=CORS)
+            for path, content, media_type, _ in listed
+        }
     )
     return tuple(
         Route(
             method="GET",
             path=path,
-            handler=partial(_send, Document(body, media_type, headers=CORS)),
+            handler=documents.at(path),
             summary=summary,
             tag="mcp",
             media_type=media_type,
         )
-        for path, body, media_type, summary in documents
+        for path, _, media_type, summary in listed
     )
-
-
-async def _send(document: Document, request: Request) -> Response:
-    return document.answer(request)
 
 
 def _card(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> dict[str, object]:

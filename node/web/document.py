@@ -6,8 +6,10 @@ each request.
 
 import gzip
 import hashlib
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 
-from node.web.http import Header, Request, Response
+from node.web.http import Handler, Header, Request, Response
 
 HOUR = b"public, max-age=3600"
 
@@ -34,6 +36,20 @@ class Document:
             headers: tuple[Header, ...] = (*self._headers, (b"content-encoding", b"gzip"))
             return _conditional(request, self._compressed, headers, f'{self._tag[:-1]}-gzip"')
         return _conditional(request, self.body, self._headers, self._tag)
+
+
+class Documents:
+    """Documents by path, all made when the first is asked for: most processes never need them."""
+
+    def __init__(self, make: Callable[[], Mapping[str, Document]]) -> None:
+        self._made = cache(make)
+
+    def at(self, path: str) -> Handler:
+        """The handler that answers with the document of that path."""
+        return partial(self._send, path)
+
+    async def _send(self, path: str, request: Request) -> Response:
+        return self._made()[path].answer(request)
 
 
 def revalidated(
