@@ -54,7 +54,7 @@ def _documents(routes: Sequence[Route], settings: Settings) -> dict[str, Documen
     bodies = {
         **dict.fromkeys(OPENAPI, msgspec.json.encode(document(routes, settings.limits, base))),
         "/schema.json": _schema(routes, base),
-        "/llms.txt": llms.short(routes, settings).encode(),
+        "/llms.txt": llms.short(settings).encode(),
         "/llms-full.txt": llms.full(routes, settings).encode(),
         "/robots.txt": llms.robots(base).encode(),
         "/favicon.svg": (STATIC / "mark.svg").read_bytes(),

@@ -1,7 +1,7 @@
-"""How others find this server: the card, with its tools (SPEC 4.8, "tool manifest").
+"""How clients find this server: its card, which lists its tools (SPEC 4.8, "tool manifest"), and a catalogue.
 
-No revision of MCP defines /.well-known/mcp.json. Ours is valid under today's server card draft
-(SEP-2127), and holds the members of the earlier ones beside it.
+No revision of MCP defines /.well-known/mcp.json. The card is valid under the server card draft SEP-2127, and has the
+members of earlier drafts as well.
 """
 
 from urllib.parse import urlsplit
@@ -33,7 +33,7 @@ CORS: tuple[Header, ...] = (
 
 
 def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> tuple[Route, ...]:
-    """The card at its three addresses, and the catalogue that points to it."""
+    """The card at its three addresses, and the catalogue that leads to it."""
     card = _card(tools, prompts, resources, base_url)
     listed = (
         ("/.well-known/mcp.json", card, "application/json", "The tool manifest: MCP server card"),
@@ -61,7 +61,7 @@ def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_u
 
 
 def _card(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> dict[str, object]:
-    open_to_all: dict[str, object] = {"required": False, "schemes": []}
+    no_authentication: dict[str, object] = {"required": False, "schemes": []}
     remotes = [
         ("streamable-http", api.PATH, [*WITH_HANDSHAKE, STATELESS]),
         ("sse", sse.PATH, list(WITH_HANDSHAKE)),
@@ -78,14 +78,14 @@ def _card(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: st
                 "type": kind,
                 "url": base_url + path,
                 "supportedProtocolVersions": versions,
-                "authentication": open_to_all,
+                "authentication": no_authentication,
             }
             for kind, path, versions in remotes
         ],
         "protocolVersion": PREFERRED,
         "serverInfo": SERVER_INFO,
         "transport": {"type": "streamable-http", "endpoint": api.PATH},
-        "authentication": open_to_all,
+        "authentication": no_authentication,
         "capabilities": CAPABILITIES,
         "instructions": INSTRUCTIONS,
         "tools": tools.listed(),
@@ -101,7 +101,7 @@ def _catalog(base_url: str) -> dict[str, object]:
 
 
 def _host(base_url: str) -> str:
-    """The host as a name; `localhost` for an address, which is nobody's name."""
+    """The host's name; `localhost` if it is an IP address, since identifiers must have a name."""
     host = urlsplit(base_url).hostname or ""
     return host if host.rpartition(".")[2].isalpha() else "localhost"
 

@@ -50,9 +50,9 @@ class Operations:
         self._routes = {f"{route.method} {route.path}": route for route in routes}
         self._handle = handle
 
-    def find(self, operation: str) -> Route | None:
-        """The route of `<method> <path>`, if this node has it."""
-        return self._routes.get(operation)
+    def __getitem__(self, operation: str) -> Route:
+        """The route of `<method> <path>`. Raises KeyError."""
+        return self._routes[operation]
 
     async def call(
         self,

@@ -76,7 +76,7 @@ class Resources:
         self._recipes: dict[str, MarkdownFile] = {
             RECIPE_URI.format(name=name): load("recipes", name, base_url) for name in RECIPES
         }
-        self._live = {view.uri: view for view in LIVE_VIEWS}
+        self._live: dict[str, LiveView] = {view.uri: view for view in LIVE_VIEWS}
 
     def listed(self) -> list[dict[str, object]]:
         """As resources/list shows them."""
@@ -91,11 +91,9 @@ class Resources:
         uri = read_params(_params, params).uri
         if (recipe := self._recipes.get(uri)) is not None:
             return _contents(uri, MARKDOWN, recipe.body), CONSTANT_TTL_MS
-        view = self._live.get(uri)
-        route = self._operations.find(view.operation) if view else None
-        if view is None or route is None:
+        if (view := self._live.get(uri)) is None:
             raise RpcError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
-        response = await self._operations.call(request, route, query=view.query)
+        response = await self._operations.call(request, self._operations[view.operation], query=view.query)
         if response.status >= 400:
             raise RpcError(INTERNAL_ERROR, sentence(response.body))
         return _contents(uri, JSON, response.body.decode()), 0

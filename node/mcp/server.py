@@ -31,7 +31,7 @@ from node.mcp.json_rpc import (
 )
 from node.mcp.prompts import Prompts
 from node.mcp.resources import CONSTANT_TTL_MS, TEMPLATES, Resources
-from node.mcp.stateless import ResultFrame, check
+from node.mcp.stateless import check, framed
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.tool_result import Failure, failure, failure_of
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, PREFERRED, SERVER_INFO, STATELESS, WITH_HANDSHAKE
@@ -113,7 +113,6 @@ class McpServer:
         }
         self._with_handshake: Methods = {**shared, "initialize": self._initialize, "ping": Result(b"")}
         self._stateless: Methods = {**shared, "server/discover": DISCOVERY}
-        self._frame = ResultFrame()
 
     async def answer_with_handshake(self, body: bytes, request: Request, max_bytes: int = sys.maxsize) -> RpcReply:
         """Answer a message or a batch of a revision with a handshake; the answers have `max_bytes`, errors on top."""
@@ -148,7 +147,7 @@ class McpServer:
             if isinstance(error.data, Failure) and error.data.retry_after:
                 request.notes.append((b"retry-after", b"%d" % error.data.retry_after))
             return RpcReply(STATELESS_STATUS.get(error.code, 400), error_reply(message_id, error))
-        return RpcReply(200, reply(message_id, self._frame.of(result.members, result.ttl_ms)))
+        return RpcReply(200, reply(message_id, framed(result.members, result.ttl_ms)))
 
     async def _answer_member(self, raw: Raw, request: Request, budget: AnswerBudget) -> bytes | None:
         try:

@@ -83,12 +83,8 @@ class ToolCalls:
     """Calls tools. Each call counts against the limit of its operation as well as against that of MCP."""
 
     def __init__(self, tools: Sequence[Tool], operations: Operations) -> None:
-        """Tools whose operation this node does not have are left out."""
         self._operations = operations
-        self._tools: dict[str, BoundTool] = {}
-        for tool in tools:
-            if (route := operations.find(tool.operation)) is not None:
-                self._tools[tool.name] = BoundTool(tool, route)
+        self._tools = {tool.name: BoundTool(tool, operations[tool.operation]) for tool in tools}
 
     def listed(self) -> list[Schema]:
         """As tools/list shows them."""

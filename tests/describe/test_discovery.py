@@ -125,11 +125,6 @@ def test_llms_full_tells_the_limits_that_are_set() -> None:
     assert [row[0] for row in limits(Limits())] == list(Limits.__struct_fields__)
 
 
-def test_protocols_are_told_of_only_where_they_are_served() -> None:
-    assert "MCP clients" not in full_text()
-    assert "A2A clients" not in full_text()
-
-
 @pytest.mark.parametrize("path", ["/llms.txt", "/llms-full.txt", "/robots.txt"])
 async def test_the_texts_are_tidy(node: NodeUnderTest, path: str) -> None:
     text = await text_of(node, path)
