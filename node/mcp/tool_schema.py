@@ -6,7 +6,7 @@ It keeps to plain types: some clients refuse `format`, `anyOf` and type unions.
 from typing import Any, cast
 
 from node.mcp.tools import Tool
-from node.web.json_schema import MAX_SAFE_INTEGER, Schema, Schemas
+from node.web.json_schema import MAX_SAFE_INTEGER, Schema, schema_of
 from node.web.route import Route
 
 BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "default")
@@ -15,10 +15,9 @@ BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "default")
 def input_schema(tool: Tool, route: Route) -> Schema:
     """The JSON Schema object of the tool's arguments. An argument that the operation lacks stands in its path."""
     kind = route.body or route.query
-    schemas = Schemas([kind] if kind else [])
-    whole = schemas.whole(schemas.use(kind)) if kind else {}
-    members: dict[str, Schema] = whole.get("properties", {})
-    required: list[str] = [name for name in tool.inputs if name not in members or name in whole.get("required", [])]
+    schema = schema_of(kind) if kind else {}
+    members: dict[str, Schema] = schema.get("properties", {})
+    required = [name for name in tool.inputs if name not in members or name in schema.get("required", [])]
     return {
         "type": "object",
         "properties": {

@@ -40,6 +40,12 @@ class Schemas:
         return self.definitions[ref.removeprefix(self.root)] if ref else schema
 
 
+def schema_of(kind: Any) -> Schema:
+    """The schema of one struct."""
+    schemas = Schemas([kind])
+    return schemas.whole(schemas.use(kind))
+
+
 def _anything(kind: type) -> Schema:
     if kind is object:
         return {"description": "Any JSON"}
