@@ -17,7 +17,7 @@ NOBODY = cast("Any", None)
 
 
 def room_routes() -> list[Route]:
-    """The operations of the rooms."""
+    """The operations of the capabilities."""
     return [
         *RelayApi(NOBODY, NOBODY).routes(),
         *BoardApi(NOBODY, NOBODY, NOBODY).routes(),

@@ -17,8 +17,8 @@ def shape(value: Any) -> Any:
     if isinstance(value, list):
         return [shape(one) for one in cast("list[Any]", value)]
     if isinstance(value, str):
-        told = value.isidentifier() and (value.islower() or value.startswith(("TASK_", "ROLE_")))
-        return value if told else "text"
+        is_word = value.isidentifier() and (value.islower() or value.startswith(("TASK_", "ROLE_")))
+        return value if is_word else "text"
     return value if value is None else type(value).__name__
 
 
@@ -51,12 +51,12 @@ async def test_contracts_are_shown_as_they_are_answered(node: NodeUnderTest) -> 
     path = f"/api/v1/tasks/{task['id']}"
     claim = await post(f"{path}/claim", {"assignee_id": "summary-agent"})
     same("POST /api/v1/tasks/{id}/claim", claim)
-    held = {"claim_token": claim["claim_token"]}
-    same("POST /api/v1/tasks/{id}/extend", await post(f"{path}/extend", held))
-    same("POST /api/v1/tasks/{id}/release", await post(f"{path}/release", held))
-    held = {"claim_token": (await post(f"{path}/claim", {"assignee_id": "summary-agent"}))["claim_token"]}
+    proof = {"claim_token": claim["claim_token"]}
+    same("POST /api/v1/tasks/{id}/extend", await post(f"{path}/extend", proof))
+    same("POST /api/v1/tasks/{id}/release", await post(f"{path}/release", proof))
+    proof = {"claim_token": (await post(f"{path}/claim", {"assignee_id": "summary-agent"}))["claim_token"]}
     same("POST /api/v1/tasks/{id}/transition", await post(f"{path}/transition", {"actor_id": "summary-agent"}))
-    same("POST /api/v1/tasks/{id}/complete", await post(f"{path}/complete", held))
+    same("POST /api/v1/tasks/{id}/complete", await post(f"{path}/complete", proof))
     same("GET /api/v1/tasks/{id}", (await node.client.get(path)).json())
     other = await post("/api/v1/tasks", OFFER)
     canceled = await post(f"/api/v1/tasks/{other['id']}/cancel", {"publisher_token": other["publisher_token"]})

@@ -6,10 +6,10 @@ import pytest
 
 from node.config import Limit, Limits
 from node.mcp import server
-from tests.mcp.calls import error, modern, post, request, result
+from tests.mcp.calls import error, post, request, result, stateless
 from tests.support.node_under_test import NodeUnderTest
 
-LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+WITH_HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 
 def handshake(version: str) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def handshake(version: str) -> dict[str, Any]:
     return request("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": client}, 0)
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@pytest.mark.parametrize("version", WITH_HANDSHAKE)
 async def test_a_revision_that_is_spoken_is_agreed_to(node: NodeUnderTest, version: str) -> None:
     answered = (await post(node, handshake(version))).json()
     assert answered["id"] == 0
@@ -208,10 +208,10 @@ async def test_every_request_counts_but_the_first_words_and_signs_of_life(node: 
     assert "result" in read
     assert refused["error"]["code"] == -32005
     assert 0 < refused["error"]["data"]["retry_after"] <= 60
-    response = await modern(node, "tools/list")
+    response = await stateless(node, "tools/list")
     assert (response.status_code, response.json()["error"]["code"]) == (429, -32005)
     assert 0 < int(response.headers["retry-after"]) <= 60
-    assert (await modern(node, "server/discover")).status_code == 200
+    assert (await stateless(node, "server/discover")).status_code == 200
 
 
 @pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(2, 60))}])

@@ -1,4 +1,4 @@
-"""What people put into fields in the hope that a page runs it. Each is wrapped in English, which the gate demands."""
+"""What people put into fields in the hope that a page runs it. Each is wrapped in English, which the node demands."""
 
 MARKUP = (
     "<script>window.hurt=1</script>",
