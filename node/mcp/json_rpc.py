@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class RpcError(Exception):
-    """A request that ends in a JSON-RPC error."""
+    """The JSON-RPC error that a request ends in."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)

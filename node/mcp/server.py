@@ -95,7 +95,7 @@ ACCEPTED = RpcReply(202)
 
 
 class McpServer:
-    """Answers messages."""
+    """Answers the messages of a POST, in the form of either kind of revision."""
 
     def __init__(self, tools: ToolCalls, prompts: Prompts, resources: Resources, limiter: Limiter) -> None:
         self._limiter = limiter
@@ -115,7 +115,10 @@ class McpServer:
         self._stateless: Methods = {**shared, "server/discover": DISCOVERY}
 
     async def answer_with_handshake(self, body: bytes, request: Request, max_bytes: int = sys.maxsize) -> RpcReply:
-        """Answer a message or a batch of a revision with a handshake; the answers have `max_bytes`, errors on top."""
+        """Answer a message or a batch of a revision with a handshake.
+
+        `max_bytes` bounds the answers; an error in place of one that does not fit is never left out.
+        """
         try:
             messages = split(body)
             if not isinstance(messages, list):
@@ -192,15 +195,15 @@ class McpServer:
         request.notes.clear()
         try:
             await self._limiter.take(request, LIMIT)
-        except StoreUnavailable as away:
+        except StoreUnavailable as error:
             # Methods that call no operation need no store, so they are answered uncounted.
-            return Result(failure(response_to(request, away))) if method == CALL else None
+            return Result(failure(response_to(request, error))) if method == CALL else None
         except Refused as refused:
             response = response_to(request, refused)
             if method == CALL:
                 return Result(failure(response))
-            over = failure_of(response)
-            raise RpcError(LIMIT_EXCEEDED, over.error, over) from None
+            over_limit = failure_of(response)
+            raise RpcError(LIMIT_EXCEEDED, over_limit.error, over_limit) from None
         return None
 
     async def _initialize(self, params: Raw, request: Request) -> Result:

@@ -5,7 +5,6 @@ parameters that are missing.
 """
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
@@ -34,7 +33,7 @@ class CallParams(msgspec.Struct, gc=False):
 
 
 class BadArguments(Exception):
-    """Arguments that cannot become a request; the message names them."""
+    """Arguments of which no request can be made; the message names them."""
 
 
 Arguments = dict[str, Raw]
@@ -124,9 +123,10 @@ def _request(bound: BoundTool, raw: Raw) -> tuple[dict[str, str], str, bytes, Se
 
 
 def _known(bound: BoundTool, raw: Raw) -> Arguments:
-    """The arguments by name, as the operation takes them.
+    """The arguments by name, in the form that the operation takes.
 
-    Frameworks send null for what is optional, and some 5.0 for 5, which JSON Schema calls an integer.
+    Frameworks send null for an optional argument that is not given, and some send 5.0 for an integer, which JSON
+    Schema allows.
     """
     arguments = _arguments.decode(raw)
     unknown = [name[:QUOTED_CHARACTERS] for name in arguments if name not in bound.tool.inputs]
@@ -153,7 +153,7 @@ def _path_parameter(name: str, arguments: Arguments) -> str:
 
 
 def _query(fixed: Sequence[str], arguments: Mapping[str, Raw]) -> str:
-    """Values that are no strings are sent as their JSON; the operation says what it thinks of them."""
+    """The query string. Values that are not strings are sent as JSON, which the operation takes or refuses."""
     given = [
         f"{name}={quote(_string.decode(raw) if bytes(raw).startswith(QUOTE) else bytes(raw))}"
         for name, raw in arguments.items()
@@ -162,22 +162,12 @@ def _query(fixed: Sequence[str], arguments: Mapping[str, Raw]) -> str:
 
 
 def _content_digest(arguments: Mapping[str, Raw]) -> Header:
-    """The header that the registration of an artifact needs beside its body (RFC 9530)."""
-    raw = arguments.get("digest_sha256", Raw(b'""'))
+    """The header that the registration of an artifact needs in addition to its body (RFC 9530)."""
     try:
-        digest = _sha256(_string.decode(raw))
-    except ValueError:  # not a string, or not a digest
-        raise BadArguments(
-            "digest_sha256: must be the SHA-256 of the bytes as 64 hexadecimal digits, or base64"
-        ) from None
-    return (b"content-digest", b"sha-256=:%b:" % base64.b64encode(digest))
-
-
-def _sha256(text: str) -> bytes:
-    try:
+        text = _string.decode(arguments.get("digest_sha256", Raw(b'""')))
         digest = bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(text) from error
+    except ValueError:  # not a string, or neither hexadecimal nor base64
+        digest = b""
     if len(digest) != 32:
-        raise ValueError(text)
-    return digest
+        raise BadArguments("digest_sha256: must be the SHA-256 of the bytes as 64 hexadecimal digits, or base64")
+    return (b"content-digest", b"sha-256=:%b:" % base64.b64encode(digest))
