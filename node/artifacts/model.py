@@ -36,11 +36,7 @@ class NewArtifact(msgspec.Struct):
         Meta(examples=[EXAMPLE_DIGEST]),
     ]
     filename: (
-        Annotated[
-            str,
-            Meta(max_length=FILENAME_LENGTH, description="The name under which a reader saves the bytes"),
-            Meta(examples=["people.csv"]),
-        ]
+        Annotated[str, Meta(max_length=FILENAME_LENGTH, description="The name under which a reader saves the bytes")]
         | None
     ) = None
 
@@ -57,7 +53,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     byte_size: Annotated[int, Meta(examples=[22])]
     digest_sha256: Annotated[str, Meta(examples=[EXAMPLE_DIGEST])]
     """64 lower-case hex digits."""
-    filename: Annotated[str | None, Meta(examples=["people.csv"])]
+    filename: Annotated[str | None, Meta(examples=[None])]
     created_at: str
     completed_at: str | None
     """When its publisher said that it was uploaded."""

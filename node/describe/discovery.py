@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import msgspec
 
 from node.config import Settings
-from node.describe import llms
+from node.describe.llms import full_text
 from node.describe.openapi import Error, ValidationError, described, document, types_of
 from node.describe.reference import reference_routes
 from node.site.assets import STATIC
+from node.site.template import render
 from node.web.document import Document, Documents
 from node.web.json_schema import DRAFT, Schemas
 from node.web.route import Route
@@ -54,9 +55,9 @@ def _documents(routes: Sequence[Route], settings: Settings) -> dict[str, Documen
     bodies = {
         **dict.fromkeys(OPENAPI, msgspec.json.encode(document(routes, settings.limits, base))),
         "/schema.json": _schema(routes, base),
-        "/llms.txt": llms.short(settings).encode(),
-        "/llms-full.txt": llms.full(routes, settings).encode(),
-        "/robots.txt": llms.robots(base).encode(),
+        "/llms.txt": render("llms.txt", base=base).encode(),
+        "/llms-full.txt": full_text(routes, settings).encode(),
+        "/robots.txt": render("robots.txt", base=base).encode(),
         "/favicon.svg": (STATIC / "mark.svg").read_bytes(),
     }
     return {path: Document(bodies[path], media_type) for path, media_type, _ in LISTED}

@@ -1,4 +1,4 @@
-"""The plain texts: llms.txt (llmstxt.org) and llms-full.txt for agents, robots.txt for crawlers."""
+"""llms-full.txt: the text that tells an agent every rule and every operation."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,8 @@ from node.web.origin import Origins
 from node.web.route import Route
 
 
-def short(settings: Settings) -> str:
-    """llms.txt: what the node is, and where to read on."""
-    return render("llms.txt", base=settings.public_url)
-
-
-def full(routes: Sequence[Route], settings: Settings) -> str:
-    """llms-full.txt: every rule and every operation."""
+def full_text(routes: Sequence[Route], settings: Settings) -> str:
+    """The text about `routes`, all of which it describes."""
     return render(
         "llms-full.txt",
         base=settings.public_url,
@@ -28,8 +23,3 @@ def full(routes: Sequence[Route], settings: Settings) -> str:
         errors=errors(),
         settings=settings,
     )
-
-
-def robots(base: str) -> str:
-    """robots.txt: all may be crawled but searches, which are endless, and sessions."""
-    return render("robots.txt", base=base)

@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
 from node.config import Limit, Limits, Settings
+from node.describe import llms
 from node.describe.discovery import LISTED
 from node.describe.examples import body_of
-from node.describe.llms import full
 from node.describe.openapi import described, types_of
 from node.describe.operations import limits
 from node.sign.node_key import NodeKey
@@ -39,7 +39,7 @@ async def text_of(node: NodeUnderTest, path: str) -> str:
 
 
 def full_text(settings: Settings = SETTINGS) -> str:
-    return full(described(room_routes()), settings)
+    return llms.full_text(described(room_routes()), settings)
 
 
 @pytest.mark.parametrize("path", PATHS)
