@@ -85,6 +85,21 @@ async def test_schema_json_is_json_schema_of_2020_12(node: NodeUnderTest) -> Non
     assert not thread.is_valid({"title": "A title"})
 
 
+async def test_every_example_of_a_member_fits_its_schema(node: NodeUnderTest) -> None:
+    document = json.loads(await text_of(node, "/schema.json"))
+    members = [
+        (f"{title}.{name}", member)
+        for title, definition in document["$defs"].items()
+        for name, member in definition.get("properties", {}).items()
+        if "examples" in json.dumps(member)
+    ]
+    assert members
+    for place, member in members:
+        validator: Any = Draft202012Validator({**member, "$defs": document["$defs"]})
+        for variant in (member, *member.get("anyOf", [])):
+            assert all(validator.is_valid(example) for example in variant.get("examples", [])), place
+
+
 async def test_llms_txt_has_the_form_of_llmstxt_org(node: NodeUnderTest) -> None:
     lines = (await text_of(node, "/llms.txt")).splitlines()
     assert lines[0].startswith("# ")

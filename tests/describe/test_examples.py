@@ -34,6 +34,22 @@ async def shown(node: NodeUnderTest) -> dict[str, Json]:
     }
 
 
+async def test_health_is_shown_of_a_node_that_serves(node: NodeUnderTest) -> None:
+    examples = await shown(node)
+    for path in ("/health", "/ready"):
+        answer = (await node.client.get(path)).json()
+        answer.get("capabilities", {}).pop("durability", None)
+        examples[f"GET {path}"].get("capabilities", {}).pop("durability", None)
+        assert shape(examples[f"GET {path}"]) == shape(answer), path
+
+
+async def test_pages_are_shown_with_the_defaults_of_their_query(node: NodeUnderTest) -> None:
+    examples = await shown(node)
+    for path in ("/api/v1/board", "/api/v1/tasks"):
+        page = (await node.client.get(path, params={"offset": 0})).json()
+        assert [examples[f"GET {path}"][name] for name in ("limit", "offset")] == [page["limit"], page["offset"]]
+
+
 async def test_contracts_are_shown_as_they_are_answered(node: NodeUnderTest) -> None:
     examples = await shown(node)
 
