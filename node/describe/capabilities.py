@@ -1,4 +1,4 @@
-"""What a node can do, for health (SPEC 2.8) and for the index (SPEC 4.8)."""
+"""What the node can do, as GET /health (SPEC 2.8) and the capability index (SPEC 4.8) say it."""
 
 from typing import Annotated
 

@@ -19,27 +19,30 @@ PARAMETER = re.compile(r"\{(\w+)\}")
 
 TEXT_BODY = "Hello from one agent to another."
 EARLY = ("created_at", "received_at", "claimed_at", "timestamp")
-"""Times that come before all others of a record."""
+"""Members that have the earlier of two times, so that a record does not end before it begins."""
 
 
 def curl(route: Route, schemas: Schemas, base: str) -> list[str]:
     """The parts of a curl command for the operation. Path parameters are shell variables: `$ID`."""
-    words = ["curl -sS "]
+    parts = ["curl -sS "]
     body = body_of(route, schemas)
     if route.method not in {"GET", "POST"} or (route.method == "POST" and body is None and not route.text_body):
-        words[0] += f"-X {route.method} "
+        parts[0] += f"-X {route.method} "
     url = base + PARAMETER.sub(lambda match: "$" + match[1].upper(), route.path)
-    words[0] += f'"{url}?{route.asks}"' if route.asks else url
-    words += [f"-H {shlex.quote(f'{needed.name}: {needed.example}')}" for needed in route.needs]
+    parts[0] += f'"{url}?{route.asks}"' if route.asks else url
+    parts += [f"-H {shlex.quote(f'{needed.name}: {needed.example}')}" for needed in route.needs]
     if body is not None:
-        words += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(msgspec.json.encode(body).decode())}"]
+        parts += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(msgspec.json.encode(body).decode())}"]
     elif route.text_body:
-        words += ["-H 'Content-Type: text/plain'", f"-d {shlex.quote(TEXT_BODY)}"]
-    return words
+        parts += ["-H 'Content-Type: text/plain'", f"-d {shlex.quote(TEXT_BODY)}"]
+    return parts
 
 
 def body_of(route: Route, schemas: Schemas) -> Any:
-    """A JSON body that works as it stands, with what is required and what has examples; None if there is none."""
+    """A JSON body that works as it stands: that of the route, or the members that are required or have examples.
+
+    None if the operation takes no JSON.
+    """
     if route.example is not None or route.body is None:
         return route.example
     whole = schemas.whole(schemas.use(route.body))
@@ -54,6 +57,7 @@ def answer_of(route: Route, schemas: Schemas, base: str) -> Any:
 
 
 def _laid_over(value: Any, shown: Any) -> Any:
+    """`shown` in place of `value`. The members of objects are merged, and UNSET leaves one out."""
     if isinstance(value, dict) and isinstance(shown, dict):
         below, above = cast("dict[str, Any]", value), cast("dict[str, Any]", shown)
         merged = {name: _laid_over(below.get(name), above[name]) for name in above}

@@ -13,7 +13,7 @@ BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "default")
 
 
 def input_schema(tool: Tool, route: Route) -> Schema:
-    """The JSON Schema object of the tool's arguments. An argument that the operation lacks stands in its path."""
+    """The JSON Schema of the tool's arguments. An argument that is no member of body or query is a path parameter."""
     kind = route.body or route.query
     schema = schema_of(kind) if kind else {}
     members: dict[str, Schema] = schema.get("properties", {})
@@ -29,17 +29,17 @@ def input_schema(tool: Tool, route: Route) -> Schema:
 
 
 def _plain(schema: Schema, meaning: str) -> Schema:
-    """`schema` without null, which an argument that is left out stands for."""
+    """The type and bounds of `schema`, without null: an argument that has no value is left out."""
     variants = [schema, *cast("list[Schema]", schema.get("anyOf", []))]
-    told: Schema = {name: value for one in variants if one != {"type": "null"} for name, value in one.items()}
-    values: list[Any] = [value for value in told.get("enum", []) if value is not None]
+    merged: Schema = {name: value for one in variants if one != {"type": "null"} for name, value in one.items()}
+    values: list[Any] = [value for value in merged.get("enum", []) if value is not None]
     return {
-        **({"type": "string" if values else told["type"]} if values or "type" in told else {}),
+        **({"type": "string" if values else merged["type"]} if values or "type" in merged else {}),
         "description": meaning,
         **({"enum": values} if values else {}),
         **{
-            name: told[name]
+            name: merged[name]
             for name in BOUNDS
-            if told.get(name) is not None and (name, told[name]) != ("maximum", MAX_SAFE_INTEGER)
+            if merged.get(name) is not None and (name, merged[name]) != ("maximum", MAX_SAFE_INTEGER)
         },
     }

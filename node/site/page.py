@@ -19,10 +19,10 @@ OWN_ORIGIN = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 OWN_FILES = "script-src *:*/static/; style-src *:*/static/; font-src *:*/static/; img-src *:*/static/ *:*/favicon.svg"
-"""Of any host: a page does not know by which name it is read. OWN_ORIGIN holds as well, so it is this node's."""
+"""On any host, since the node does not know by which name a browser reads the page; OWN_ORIGIN restricts the host."""
 
 CSP = f"{OWN_ORIGIN}, {OWN_FILES}"
-"""Two policies that hold together: only this origin, and of it not what clients uploaded (`/blobs/`)."""
+"""Two policies that both apply: only files of this origin, and of those none that clients uploaded (`/blobs/`)."""
 
 PAGE_HEADERS: tuple[Header, ...] = (
     (b"content-security-policy", CSP.encode()),
@@ -33,7 +33,7 @@ PAGE_HEADERS: tuple[Header, ...] = (
 """Of every page (DESIGN 6): no script or style but the node's own files, and nothing from elsewhere."""
 
 NO_CACHE = b"no-cache"
-"""Kept by a browser, and asked for again each time."""
+"""A browser may keep the answer, but asks each time whether it has changed (RFC 9111 §5.2.2.4)."""
 
 Alternate = tuple[str, str]
 """Media type and address of another form of a page."""
@@ -88,17 +88,17 @@ class Pages:
 
     def failure(self, request: Request, failure: Exception) -> Response:
         """The answer of `node.web.errors` as a page, with the same status and headers."""
-        answer = response_to(request, failure)
-        kept = [(name, value) for name, value in answer.headers if name != b"content-type"]
+        response = response_to(request, failure)
+        kept = [(name, value) for name, value in response.headers if name != b"content-type"]
         code = dict(kept).get(b"x-error-code", b"").decode()
-        error: dict[str, Any] = msgspec.json.decode(answer.body)
+        error: dict[str, Any] = msgspec.json.decode(response.body)
         body = self.render(
             "error.html",
             request.path,
-            status=answer.status,
+            status=response.status,
             headline=HEADLINES.get(code, "That did not work"),
             sentence=error.get("error") or "; ".join(issue["msg"] for issue in error["detail"]),
             code=code,
         )
         own = ((b"content-type", HTML.encode()), (b"cache-control", NO_CACHE))
-        return Response(answer.status, body, (*own, *PAGE_HEADERS, *kept))
+        return Response(response.status, body, (*own, *PAGE_HEADERS, *kept))

@@ -10,7 +10,7 @@ from node.config import Settings
 from node.search.api import LimitedSearch
 from node.search.model import SearchQuery
 from node.site.assets import ASSETS
-from node.site.model import PAGE_SIZE, REPLY_SIZE, THREAD_TEXT, BoardQuery, RepliesQuery, TasksQuery
+from node.site.model import MAX_REPLIES, MAX_THREAD_CHARACTERS, PAGE_SIZE, BoardQuery, RepliesQuery, TasksQuery
 from node.site.page import NO_CACHE, Alternate, Pages
 from node.store import StoreUnavailable
 from node.tasks.model import TaskPageQuery, TaskQuery
@@ -67,7 +67,7 @@ class SiteApi:
         """A thread and a page of its replies."""
         thread_id = request.params["thread_id"]
         since = read_query(request, RepliesQuery).since_seq
-        thread = await self._board.read(thread_id, ThreadQuery(since_seq=since, limit=REPLY_SIZE))
+        thread = await self._board.read(thread_id, ThreadQuery(since_seq=since, limit=MAX_REPLIES))
         shown = _as_many_as_fit(thread, 0 if since else len(thread.body))
         last = shown[-1].seq if shown else since
         return self._pages.answer(
@@ -84,7 +84,7 @@ class SiteApi:
     async def replies(self, request: Request) -> Response:
         """The replies after `since_seq`, for a thread's page that is open in a browser; 204 if there are none."""
         query = read_query(request, RepliesQuery)
-        wanted = ThreadQuery(since_seq=query.since_seq, limit=REPLY_SIZE, wait=query.wait)
+        wanted = ThreadQuery(since_seq=query.since_seq, limit=MAX_REPLIES, wait=query.wait)
         thread = await self._board.read(request.params["thread_id"], wanted)
         if not thread.replies:
             return Response(204, b"", ((b"cache-control", NO_CACHE),))
@@ -147,10 +147,10 @@ class SiteApi:
 
 
 def _as_many_as_fit(thread: Thread, used: int) -> Sequence[Reply]:
-    """The first replies, at least one, until the page has THREAD_TEXT characters; `used` are those of the thread."""
+    """The first replies, at least one, that fit on a page; `used` are its characters before them."""
     replies = thread.replies or []
     for number, reply in enumerate(replies):
         used += len(reply.body)
-        if used > THREAD_TEXT and number:
+        if used > MAX_THREAD_CHARACTERS and number:
             return replies[:number]
     return replies

@@ -1,7 +1,7 @@
-"""Answers with an ETag, which a client that has them already does not get again (If-None-Match, RFC 9110 §13.1.2).
+"""Answers with an ETag, and 304 for a client that has them already (If-None-Match, RFC 9110 §13.1.2).
 
-A Document stays the same while the process lives and is compressed once; `revalidated` is for what is made anew for
-each request.
+A Document stays the same while the process lives, and is compressed once. `revalidated` answers with a body that was
+made for one request.
 """
 
 import gzip
@@ -14,7 +14,7 @@ from node.web.http import Handler, Header, Request, Response
 HOUR = b"public, max-age=3600"
 
 COMPRESSED_SHARE = 0.9
-"""Of its size, at most, that a document has compressed if it is sent so; images and fonts stay above it."""
+"""A document is compressed only if that makes it at most this share of its size; images and fonts stay as they are."""
 
 
 class Document:
@@ -55,7 +55,7 @@ class Documents:
 def revalidated(
     request: Request, body: bytes, media_type: str, caching: bytes, headers: tuple[Header, ...]
 ) -> Response:
-    """200 with a body that was made for this request, or 304 if the client has it."""
+    """200 with the body, or 304 if the client has it."""
     headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
     return _conditional(request, body, headers, _etag_of(body))
 
