@@ -28,7 +28,7 @@ SETTINGS = Settings(base_url="http://node.example")
 
 @pytest.fixture
 def overrides(tmp_path: Path) -> dict[str, Any]:
-    """Bytes of artifacts go where no other test's do."""
+    """A data directory of its own for the bytes of artifacts."""
     return {"data_dir": tmp_path, "blob_reserve": 0}
 
 

@@ -10,7 +10,7 @@ OFFER = {"publisher_id": "report-desk", "title": "Summarise a report about solar
 
 
 def shape(value: Any) -> Any:
-    """What an answer says about its form: members, what is null, states, and who is who."""
+    """The form of an answer: its members, which of them are null, and words such as states as they are."""
     if isinstance(value, dict):
         members = cast("Json", value).items()
         return {name: shape(member) for name, member in members if name not in {"description", "result_payload"}}
