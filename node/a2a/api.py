@@ -1,7 +1,7 @@
 """A2A operations on messages, and those the node does not support (SPEC 4.2)."""
 
 from node.a2a.errors import A2AError, fault
-from node.a2a.examples import ACKNOWLEDGED
+from node.a2a.examples import ACKNOWLEDGED, MESSAGE
 from node.a2a.model import SendMessageResponse
 from node.a2a.request import check_version, read_message
 from node.a2a.service import Messages
@@ -96,13 +96,7 @@ class A2AApi:
                 shows=ACKNOWLEDGED,
                 errors=("language.not_english", "body.media_type", "body.too_large", "idempotency.conflict"),
                 limit="message",
-                example={
-                    "message": {
-                        "messageId": "6dbc13b5-bd57-4c2b-b503-24e381b6c8d6",
-                        "role": "ROLE_USER",
-                        "parts": [{"text": "Hello from agent A."}],
-                    }
-                },
+                example={"message": MESSAGE},
                 fault=fault,
             ),
             Route(

@@ -1,8 +1,14 @@
-"""A2A answers as the documents show them: what the node says, laid over the sample of their type."""
+"""Examples of A2A messages and tasks for the documents; an answer's is laid over one made from its type."""
 
 from msgspec import UNSET
 
 from node.web.example_values import ID, PEER_ID, TOKEN
+
+MESSAGE: dict[str, object] = {
+    "messageId": "6dbc13b5-bd57-4c2b-b503-24e381b6c8d6",
+    "role": "ROLE_USER",
+    "parts": [{"text": "Hello from agent A."}],
+}
 
 ACKNOWLEDGED: dict[str, object] = {
     "task": {
@@ -13,15 +19,7 @@ ACKNOWLEDGED: dict[str, object] = {
                 "name": "acknowledgement",
             }
         ],
-        "history": [
-            {
-                "messageId": "6dbc13b5-bd57-4c2b-b503-24e381b6c8d6",
-                "role": "ROLE_USER",
-                "parts": [{"text": "Hello from agent A."}],
-                "contextId": PEER_ID,
-                "taskId": ID,
-            }
-        ],
+        "history": [{**MESSAGE, "contextId": PEER_ID, "taskId": ID}],
         "metadata": {"referenceId": ID, "nodeId": "relay-node"},
     },
     "message": UNSET,

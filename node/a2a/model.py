@@ -4,9 +4,10 @@ Answers hold these fields and no others: some clients refuse a key that the prot
 What the node adds is in `metadata`, in camelCase.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 State = Literal[
     "TASK_STATE_SUBMITTED",
@@ -52,7 +53,7 @@ class Message(Wire):
 class Status(Wire):
     """Where a task stands, and since when."""
 
-    state: State
+    state: Annotated[State, Meta(examples=["TASK_STATE_COMPLETED"])]
     timestamp: str
 
 

@@ -1,9 +1,7 @@
 """/api/v1/artifacts (SPEC 4.6). The bytes themselves go to and from the blob store."""
 
-from typing import Any
-
 from node.artifacts.blobs.interface import attachment, digest_base64
-from node.artifacts.model import ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
+from node.artifacts.model import EXAMPLE_DIGEST, ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
 from node.artifacts.service import Artifacts
 from node.common.refusal import Refused
 from node.web.http import NO_STORE, Request, Response, created, json_response
@@ -11,15 +9,6 @@ from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import read_json, read_query
 from node.web.limits import Limiter
 from node.web.route import Needed, Route
-
-EXAMPLE: dict[str, Any] = {
-    "publisher_id": "report-desk",
-    "media_type": "text/csv",
-    "byte_size": 22,
-    "digest_sha256": "9141c69637e955662df54df4b8aa9b41149de2fd7b19b532ec142ef114049619",
-    "filename": "people.csv",
-}
-"""The manifest of the bytes that llms-full.txt uploads."""
 
 REFUSALS = {
     "conflict": "idempotency.conflict",
@@ -97,20 +86,14 @@ class ArtifactsApi:
                     Needed(
                         "Content-Digest",
                         "RFC 9530: sha-256=:<base64>:, the digest of the bytes, the same as digest_sha256",
-                        f"sha-256=:{digest_base64(EXAMPLE['digest_sha256'])}:",
+                        f"sha-256=:{digest_base64(EXAMPLE_DIGEST)}:",
                     ),
                 ),
                 answers=RegisteredArtifact,
-                shows=EXAMPLE
-                | {
-                    "completed_at": None,
-                    "available_at": None,
-                    "upload_headers": {"Content-Type": EXAMPLE["media_type"]},
-                },
+                shows={"completed_at": None, "available_at": None},
                 status=201,
                 errors=(*REFUSALS.values(), "blob.unavailable", "idempotency.short"),
                 limit="artifact",
-                example=EXAMPLE,
             ),
             Route(
                 method="POST",
@@ -119,7 +102,7 @@ class ArtifactsApi:
                 summary="Say that the bytes were uploaded: they are verified soon",
                 tag="artifacts",
                 answers=Manifest,
-                shows=EXAMPLE | {"status": "verifying", "available_at": None},
+                shows={"status": "verifying", "available_at": None},
                 status=202,
                 errors=("artifact.unknown", "artifact.state"),
             ),
@@ -131,7 +114,7 @@ class ArtifactsApi:
                 tag="artifacts",
                 query=ArtifactQuery,
                 answers=Manifest,
-                shows=EXAMPLE | {"status": "available"},
+                shows={"status": "available"},
                 errors=("artifact.unknown",),
             ),
             Route(

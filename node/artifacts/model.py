@@ -12,18 +12,29 @@ NAME_LENGTH = 200
 MEDIA_TYPE_LENGTH = 255
 FILENAME_LENGTH = 255
 
+EXAMPLE_DIGEST = "9141c69637e955662df54df4b8aa9b41149de2fd7b19b532ec142ef114049619"
+"""Of the bytes that llms-full.txt uploads."""
+
 
 class NewArtifact(msgspec.Struct):
     """The body of POST /api/v1/artifacts."""
 
     publisher_id: Annotated[
-        str, Meta(min_length=1, max_length=NAME_LENGTH, description="A public name of your choice, one line")
+        str,
+        Meta(min_length=1, max_length=NAME_LENGTH, description="A public name of your choice, one line"),
+        Meta(examples=["report-desk"]),
     ]
     media_type: Annotated[
-        str, Meta(min_length=3, max_length=MEDIA_TYPE_LENGTH, description="IANA media type, such as text/csv")
+        str,
+        Meta(min_length=3, max_length=MEDIA_TYPE_LENGTH, description="IANA media type, such as text/csv"),
+        Meta(examples=["text/csv"]),
     ]
-    byte_size: Annotated[int, Meta(ge=1, description="How many bytes will be uploaded")]
-    digest_sha256: Annotated[str, Meta(max_length=64, description="SHA-256 of the bytes, 64 hex digits or base64")]
+    byte_size: Annotated[int, Meta(ge=1, description="How many bytes will be uploaded", examples=[22])]
+    digest_sha256: Annotated[
+        str,
+        Meta(max_length=64, description="SHA-256 of the bytes, 64 hex digits or base64"),
+        Meta(examples=[EXAMPLE_DIGEST]),
+    ]
     filename: (
         Annotated[str, Meta(max_length=FILENAME_LENGTH, description="The name under which a reader saves the bytes")]
         | None
@@ -34,15 +45,15 @@ class Manifest(msgspec.Struct, kw_only=True):
     """An artifact as everybody sees it; receivers verify digest_sha256 before they use the bytes."""
 
     id: str
-    status: ArtifactStatus
-    reason: str | None
+    status: Annotated[ArtifactStatus, Meta(examples=["registered"])]
+    reason: Annotated[str | None, Meta(examples=[None])]
     """Why it is rejected or expired, or why it is registered again after it was completed."""
-    publisher_id: str
-    media_type: str
-    byte_size: int
-    digest_sha256: str
+    publisher_id: Annotated[str, Meta(examples=["report-desk"])]
+    media_type: Annotated[str, Meta(examples=["text/csv"])]
+    byte_size: Annotated[int, Meta(examples=[22])]
+    digest_sha256: Annotated[str, Meta(examples=[EXAMPLE_DIGEST])]
     """64 lower-case hex digits."""
-    filename: str | None
+    filename: Annotated[str | None, Meta(examples=[None])]
     created_at: str
     completed_at: str | None
     """When its publisher said that it was uploaded."""
@@ -59,7 +70,7 @@ class RegisteredArtifact(Manifest, kw_only=True):
 
     upload_url: str | None
     """Takes one PUT of exactly these bytes; null when a repeated request comes too late for it."""
-    upload_headers: dict[str, str]
+    upload_headers: Annotated[dict[str, str], Meta(examples=[{"Content-Type": "text/csv"}])]
     """What the PUT has to carry besides Content-Length."""
     upload_expires_at: str
 

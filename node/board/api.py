@@ -120,7 +120,6 @@ class BoardApi:
                 status=201,
                 errors=written,
                 limit="board",
-                example={"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"},
             ),
             Route(
                 method="GET",
@@ -154,7 +153,6 @@ class BoardApi:
                 status=201,
                 errors=(*unknown, "thread.closed", *written),
                 limit="reply",
-                example={"body": "I can. Send the artifact id.", "author": "csv-agent"},
             ),
             Route(
                 method="POST",

@@ -17,8 +17,8 @@ Author = Annotated[str, Meta(max_length=AUTHOR_LENGTH, description="A name of yo
 class NewThread(msgspec.Struct):
     """The body of POST /api/v1/board."""
 
-    title: Title
-    body: Body
+    title: Annotated[Title, Meta(examples=["Looking for a CSV parser"])]
+    body: Annotated[Body, Meta(examples=["Who can parse 40 MB of CSV in a sandbox?"])]
     author: Author | None = None
     callback_url: Annotated[str, Meta(description="Pinged when a peer replies; must be public")] | None = None
 
@@ -26,8 +26,8 @@ class NewThread(msgspec.Struct):
 class NewReply(msgspec.Struct):
     """The body of POST /api/v1/board/{id}/replies."""
 
-    body: Body
-    author: Author | None = None
+    body: Annotated[Body, Meta(examples=["I can. Send the artifact id."])]
+    author: Annotated[Author, Meta(examples=["csv-agent"])] | None = None
 
 
 class Reply(msgspec.Struct):
@@ -36,10 +36,10 @@ class Reply(msgspec.Struct):
     id: str
     seq: int
     thread_id: str
-    body: str
-    author: str | None
-    is_signed: bool
-    signature: dict[str, Any] | None
+    body: Annotated[str, Meta(examples=["I can. Send the artifact id."])]
+    author: Annotated[str | None, Meta(examples=["csv-agent"])]
+    is_signed: Annotated[bool, Meta(examples=[False])]
+    signature: Annotated[dict[str, Any] | None, Meta(examples=[None])]
     created_at: str
 
 
@@ -47,12 +47,12 @@ class Thread(msgspec.Struct, omit_defaults=True):
     """A discussion. `signature` holds what a peer needs to verify the post by itself."""
 
     id: str
-    title: str
-    body: str
-    author: str | None
-    status: Literal["open", "closed"]
-    is_signed: bool
-    signature: dict[str, Any] | None
+    title: Annotated[str, Meta(examples=["Looking for a CSV parser"])]
+    body: Annotated[str, Meta(examples=["Who can parse 40 MB of CSV in a sandbox?"])]
+    author: Annotated[str | None, Meta(examples=["data-agent"])]
+    status: Annotated[Literal["open", "closed"], Meta(examples=["open"])]
+    is_signed: Annotated[bool, Meta(examples=[False])]
+    signature: Annotated[dict[str, Any] | None, Meta(examples=[None])]
     created_at: str
     last_reply_at: str | None
     reply_count: int
@@ -67,8 +67,8 @@ class ThreadPage(msgspec.Struct):
 
     threads: list[Thread]
     total: int
-    limit: int
-    offset: int
+    limit: Annotated[int, Meta(examples=[20])]
+    offset: Annotated[int, Meta(examples=[0])]
 
 
 class ThreadPageQuery(msgspec.Struct):

@@ -1,6 +1,9 @@
-"""What a node can do, for health (SPEC 2.8) and for the index (SPEC 4.8)."""
+"""What the node can do, as GET /health (SPEC 2.8) and the capability index (SPEC 4.8) say it."""
+
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 
 class Capabilities(msgspec.Struct):
@@ -16,5 +19,5 @@ class Capabilities(msgspec.Struct):
     signatures: bool
     a2a: bool
     mcp: bool
-    streaming: bool
-    push_notifications: bool
+    streaming: Annotated[bool, Meta(examples=[False])]
+    push_notifications: Annotated[bool, Meta(examples=[False])]

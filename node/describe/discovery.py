@@ -1,23 +1,20 @@
-"""The documents that describe the node to programs: OpenAPI, JSON Schema, llms.txt, robots.txt, the mark.
+"""The documents that describe the node to programs: OpenAPI, JSON Schema, llms.txt, robots.txt, the icon.
 
-All are made from the route tables, the catalogue of errors and the settings, once, when the first is
-asked for: what they say is what the code does. Nothing that users wrote is in them.
+All are made from the route tables, the catalogue of errors and the settings, so they say what the code does. Nothing
+that users wrote is in them.
 """
 
 from collections.abc import Sequence
-from functools import cache, partial
 
 import msgspec
 
 from node.config import Settings
-from node.describe import llms
+from node.describe.llms import full_text
 from node.describe.openapi import Error, ValidationError, described, document, types_of
 from node.describe.reference import reference_routes
-from node.site.assets import ASSETS
-from node.site.page import Pages
-from node.site.template import STATIC
-from node.web.document import Document
-from node.web.http import Request, Response
+from node.site.assets import STATIC
+from node.site.template import render
+from node.web.document import Document, Documents
 from node.web.json_schema import DRAFT, Schemas
 from node.web.route import Route
 
@@ -37,43 +34,33 @@ LISTED = (
 
 
 def discovery_routes(routes: Sequence[Route], settings: Settings) -> list[Route]:
-    """The routes of the documents about `routes`, and about themselves (SPEC 4.8)."""
-
-    @cache
-    def documents() -> dict[str, Document]:
-        # A process that starts is wanted for other things first, and most never need these.
-        bodies = _bodies([*routes, *own], settings)
-        return {path: Document(bodies[path], media_type) for path, media_type, _ in LISTED}
-
-    async def send(path: str, request: Request) -> Response:
-        return documents()[path].answer(request)
-
+    """The routes of the documents, which describe `routes` and themselves (SPEC 4.8)."""
+    documents = Documents(lambda: _documents(described([*routes, *own]), settings))
     own = [
         Route(
             method="GET",
             path=path,
-            handler=partial(send, path),
+            handler=documents.at(path),
             summary=summary,
             tag="discovery",
             media_type=media_type.partition(";")[0],
         )
         for path, media_type, summary in LISTED
     ]
-    return [*own, *reference_routes(described([*routes, *own]), settings, Pages(settings, ASSETS))]
+    return [*own, *reference_routes(described([*routes, *own]), settings)]
 
 
-def _bodies(routes: Sequence[Route], settings: Settings) -> dict[str, bytes]:
+def _documents(routes: Sequence[Route], settings: Settings) -> dict[str, Document]:
     base = settings.public_url
-    shown = described(routes)
-    openapi = document(shown, settings.limits, base)
-    return {
-        **dict.fromkeys(OPENAPI, msgspec.json.encode(openapi)),
-        "/schema.json": _schema(shown, base),
-        "/llms.txt": llms.short(shown, settings).encode(),
-        "/llms-full.txt": llms.full(shown, settings).encode(),
-        "/robots.txt": llms.robots(base).encode(),
+    bodies = {
+        **dict.fromkeys(OPENAPI, msgspec.json.encode(document(routes, settings.limits, base))),
+        "/schema.json": _schema(routes, base),
+        "/llms.txt": render("llms.txt", base=base).encode(),
+        "/llms-full.txt": full_text(routes, settings).encode(),
+        "/robots.txt": render("robots.txt", base=base).encode(),
         "/favicon.svg": (STATIC / "mark.svg").read_bytes(),
     }
+    return {path: Document(bodies[path], media_type) for path, media_type, _ in LISTED}
 
 
 def _schema(routes: Sequence[Route], base: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Who the node is: its key, and the index of what it can do (SPEC 4.8)."""
+"""Two documents about the node: its identity with its public key, and the index of what it can do (SPEC 4.8)."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ CACHE = (b"cache-control", b"public, max-age=300")
 
 
 class IdentityApi:
-    """Two documents, built once."""
+    """The two documents, encoded at start."""
 
     def __init__(self, settings: Settings, capabilities: Capabilities) -> None:
         """Raises ConfigError if the signing key cannot be read."""
@@ -28,11 +28,11 @@ class IdentityApi:
         return Response(200, self._node, (JSON_TYPE, CACHE))
 
     async def get_index(self, request: Request) -> Response:
-        """What the node can do, and where each thing is described."""
+        """What the node can do, and where it is described."""
         return Response(200, self._index, (JSON_TYPE, CACHE))
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.8, and the key of DESIGN 8."""
+        """SPEC 4.8; the key is that of callbacks (DESIGN 8)."""
         return (
             Route(
                 method="GET",
@@ -52,7 +52,7 @@ class IdentityApi:
 
 
 def card_extensions(settings: Settings) -> list[dict[str, object]]:
-    """What the agent card says of the node beyond A2A."""
+    """The extensions of the A2A agent card: the key that signs callbacks."""
     public = webhook_key(settings).public
     return [
         {

@@ -1,55 +1,25 @@
-"""The texts for agents: llms.txt (llmstxt.org), llms-full.txt, and robots.txt for crawlers."""
+"""llms-full.txt: the text that tells an agent every rule and every operation."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from node import VERSION
 from node.config import Settings
-from node.describe.openapi import entry_of
-from node.describe.operations import groups, limits
-from node.site.template import Templates
-from node.web.errors import CATALOGUE
+from node.describe.operations import errors, groups, limits
+from node.site.template import render
 from node.web.origin import Origins
 from node.web.route import Route
 
-_templates = Templates()
 
-
-def short(routes: Sequence[Route], settings: Settings) -> str:
-    """llms.txt: what the node is, and where to read on."""
-    return _templates.render("llms.txt", **_common(routes, settings))
-
-
-def full(routes: Sequence[Route], settings: Settings) -> str:
-    """llms-full.txt: every rule and every operation."""
-    errors = [(code, entry_of(code)) for code in ("request.invalid", *CATALOGUE)]
-    return _templates.render(
+def full_text(routes: Sequence[Route], settings: Settings) -> str:
+    """The text about `routes`, all of which it describes."""
+    return render(
         "llms-full.txt",
-        **_common(routes, settings),
+        base=settings.public_url,
+        version=VERSION,
+        node_id=settings.node_id,
+        is_open=Origins(settings).is_open,
         groups=groups(routes, settings),
         limits=limits(settings.limits),
-        errors=sorted(errors, key=lambda row: (row[1].status, row[0])),
+        errors=errors(),
         settings=settings,
     )
-
-
-def robots(base: str) -> str:
-    """robots.txt: read all but the endless."""
-    return _templates.render("robots.txt", base=base)
-
-
-def _common(routes: Sequence[Route], settings: Settings) -> dict[str, Any]:
-    paths = {route.path for route in routes}
-    return {
-        "base": settings.public_url,
-        "version": VERSION,
-        "node_id": settings.node_id,
-        "is_open": Origins(settings).is_open,
-        "has_a2a": "/api/v1/message:send" in paths,
-        "has_mcp": "/api/v1/mcp" in paths,
-        "has_sse": "/mcp/sse" in paths,
-        "has_search": "/api/v1/board/search" in paths,
-        "has_key": "/.well-known/relay-node.json" in paths,
-        "has_tasks": "/api/v1/tasks" in paths,
-        "has_artifacts": "/api/v1/artifacts" in paths,
-    }

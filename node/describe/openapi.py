@@ -1,7 +1,7 @@
-"""The OpenAPI document (3.0.3, SPEC 9.5), made from the same route tables as the router.
+"""The OpenAPI document (3.0.3, SPEC 9.5), made from the route tables that the router uses.
 
-What every operation shares is told here once: the errors of DESIGN 6, the headers of limits,
-idempotency and signatures. What is particular comes from its `Route`.
+A `Route` says what is particular to its operation. What many operations share is here: the errors that follow from
+taking a body or asking the store, and the headers of limits, idempotency and signatures.
 """
 
 import re
@@ -13,22 +13,20 @@ import msgspec
 from node import VERSION
 from node.common.refusal import Issue
 from node.config import Limit, Limits
-from node.describe.sample import answer_of, sample
+from node.describe.examples import PARAMETER, TEXT_BODY, answer_of, body_of
 from node.store.idempotency import RETRIED, UNGUESSABLE
 from node.web.errors import CATALOGUE, Entry
-from node.web.json_schema import IN_OPENAPI, Schema, Schemas, openapi_30
+from node.web.json_schema import IN_OPENAPI, Schema, Schemas, openapi_30, schema_of
 from node.web.route import Also, Route
 
-PARAMETER = re.compile(r"\{(\w+)\}")
-"""A parameter of a path, and likewise a fact in a sentence of the catalogue."""
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 STATIC_TAGS = frozenset({"discovery"})
-"""Operations that ask neither the store nor anything else that can fail."""
+"""Operations that need no store and cannot fail."""
 
 IDEMPOTENCY = "idempotency.conflict"
 SIGNATURE = "signature.invalid"
-"""An operation that can answer one of these codes takes the headers that lead to it."""
+"""An operation that lists one of these codes takes the headers that the error is about."""
 
 BODY_CODES = (
     "body.incomplete",
@@ -92,7 +90,7 @@ class ValidationError(msgspec.Struct):
 
 
 def described(routes: Iterable[Route]) -> list[Route]:
-    """The operations that the documents show."""
+    """The routes that the documents describe."""
     return [route for route in routes if not route.hidden]
 
 
@@ -102,7 +100,7 @@ def document(routes: Iterable[Route], limits: Limits, base_url: str) -> dict[str
 
 
 def types_of(routes: Iterable[Route]) -> list[Any]:
-    """Every type that a body or an answer has, in the order of the routes."""
+    """The types of all bodies and answers, in the order of the routes."""
     named = (
         kind
         for route in routes
@@ -113,7 +111,7 @@ def types_of(routes: Iterable[Route]) -> list[Any]:
 
 
 def takes_json(route: Route) -> bool:
-    """Whether the operation has a JSON body, ours or one that another specification describes."""
+    """Whether the operation takes a JSON body, of a type of ours or as another specification describes it."""
     return route.body is not None or route.example is not None
 
 
@@ -123,12 +121,12 @@ def takes_key(route: Route) -> bool:
 
 
 def own_codes(route: Route) -> list[str]:
-    """The error codes that tell an operation apart from others, and that of its limit."""
+    """The error codes that are particular to the operation, and that of its limit."""
     return [*route.errors, *(["limit.exceeded"] if route.limit else [])]
 
 
 def codes_of(route: Route) -> list[str]:
-    """Every error code an operation can answer, its own and those of all its kind."""
+    """Every error code that the operation can answer: its own, and those of any that takes a body, asks the store, …"""
     codes = own_codes(route)
     if takes_json(route) or route.text_body:
         codes += BODY_CODES
@@ -137,18 +135,18 @@ def codes_of(route: Route) -> list[str]:
     if route.tag not in STATIC_TAGS:
         codes += [*STORE_CODES, "server.bug"]
     codes.append(OVERLOADED)
-    told_otherwise = {other.status for other in route.also}
-    return [code for code in dict.fromkeys(codes) if entry_of(code).status not in told_otherwise]
+    not_errors = {other.status for other in route.also}
+    return [code for code in dict.fromkeys(codes) if entry_of(code).status not in not_errors]
 
 
 def entry_of(code: str) -> Entry:
-    """The catalogue's entry, with the facts of a case left as `<name>`."""
+    """The catalogue's entry; the places that a case fills in are written `<name>`."""
     entry = INVALID if code == "request.invalid" else CATALOGUE[code]
     return Entry(entry.status, PARAMETER.sub(r"<\1>", entry.sentence))
 
 
 def limit_within(kind: str) -> str:
-    """What else a limit is counted by than the client address: some hold in each thread or session (DESIGN 4)."""
+    """What a limit counts by in addition to the client address: some count for each thread or session (DESIGN 4)."""
     return {"reply": " and thread", "line": " and session"}.get(kind, "")
 
 
@@ -208,7 +206,7 @@ class _Builder:
 
     def _id_of(self, route: Route) -> str:
         name = f"{route.tag}_{getattr(route.handler, '__name__', '')}"
-        if name in self._ids or name.endswith("_"):  # the same handler at a second path, or none of its own
+        if name in self._ids or name.endswith("_"):  # the same handler at a second path, or a partial
             name = _NOT_WORD.sub("_", f"{route.method} {route.path}".lower()).strip("_")
         self._ids.add(name)
         return name
@@ -243,14 +241,12 @@ class _Builder:
 
     def _request(self, route: Route) -> dict[str, Any]:
         content: dict[str, Any] = {}
-        if route.body is not None:
-            use = self._schemas.use(route.body)
-            example = route.example if route.example is not None else sample(use, self._schemas, full=False)
-            content["application/json"] = {"schema": openapi_30(use), "example": example}
-        elif route.example is not None:  # a body that another specification describes
-            content["application/json"] = {"schema": {"type": "object"}, "example": route.example}
+        if (example := body_of(route, self._schemas)) is not None:
+            # A body without a type of ours is described by another specification.
+            schema = {"type": "object"} if route.body is None else openapi_30(self._schemas.use(route.body))
+            content["application/json"] = {"schema": schema, "example": example}
         if route.text_body:
-            content["text/plain"] = {"schema": _TEXT, "example": "Hello from one agent to another."}
+            content["text/plain"] = {"schema": _TEXT, "example": TEXT_BODY}
         if route.any_type:
             content["*/*"] = {"schema": {}}
         return content
@@ -278,7 +274,7 @@ class _Builder:
         return response
 
     def _add(self, content: dict[str, Any], other: Also) -> None:
-        """Tell of another answer beside those of the same status."""
+        """Add another answer to those of the same status."""
         schema = _EMPTY if other.answers is None else openapi_30(self._schemas.use(other.answers))
         first = content.get(other.media_type)
         if first is None:
@@ -301,7 +297,7 @@ class _Builder:
         return failures
 
     def _failure(self, status: int, codes: list[str]) -> Schema:
-        """A reference to the response of that status with those codes, which operations share."""
+        """A reference to the response with that status and those codes, which operations share."""
         name = f"{status}-" + "-".join(sorted(codes))
         if name not in self._responses:
             headers = ["X-Request-Id", "X-Error-Code"]
@@ -326,26 +322,18 @@ def _headers(names: Iterable[str]) -> dict[str, Schema]:
 
 
 def _header_schema(name: str) -> Schema:
-    """That of a header which other operations take as well, where this one means something of its own."""
+    """The schema of a header; a shared one may have a meaning of its own in an operation, but not another schema."""
     return PARAMETERS[name]["schema"] if name in PARAMETERS else {"type": "string"}
 
 
 def _query_parameters(query: type[msgspec.Struct]) -> list[Schema]:
-    schemas = Schemas([query])
-    whole = schemas.whole(schemas.use(query))
+    whole = schema_of(query)
     found: list[Schema] = []
     for name, member in whole["properties"].items():
         schema = openapi_30(member)
-        text = schema.pop("description", None)
-        if schema.pop("nullable", False) and "enum" in schema:  # an absent parameter is absent, not null
+        described = {"description": schema.pop("description")} if "description" in schema else {}
+        if schema.pop("nullable", False) and "enum" in schema:  # a parameter may be absent, but not null
             schema["enum"] = [value for value in schema["enum"] if value is not None]
-        found.append(
-            {
-                "name": name,
-                "in": "query",
-                **({"description": text} if text else {}),
-                "required": name in whole.get("required", []),
-                "schema": schema,
-            }
-        )
+        required = name in whole.get("required", [])
+        found.append({"name": name, "in": "query", **described, "required": required, "schema": schema})
     return found

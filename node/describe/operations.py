@@ -1,6 +1,6 @@
-"""The operations as texts and pages tell them: what the route tables hold, in words.
+"""The operations as llms-full.txt and the reference pages describe them, made from the route tables.
 
-OpenAPI is made from the same tables in `node.describe.openapi`.
+`node.describe.openapi` makes the OpenAPI document from the same tables.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,10 @@ from typing import Any, get_type_hints
 import msgspec
 
 from node.config import Limit, Limits, Settings
-from node.describe.examples import answer_text, curl
+from node.describe.examples import answer_of, curl
 from node.describe.openapi import SIGNATURE, entry_of, limit_text, limit_within, own_codes, takes_key, types_of
-from node.web.json_schema import Schemas
+from node.web.errors import CATALOGUE
+from node.web.json_schema import MAX_SAFE_INTEGER, Schemas, schema_of
 from node.web.route import Route
 
 TITLES = {
@@ -27,11 +28,9 @@ TITLES = {
     "discovery": "Descriptions",
     "pages": "Pages",
 }
-"""What the groups of operations are called, in the order in which they are told."""
+"""The groups of operations by tag, in the order in which they are shown."""
 
 ANY = "any JSON"
-UNBOUNDED = 2**53
-"""The most that an integer of JSON can be trusted with: as an upper bound it says nothing."""
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -44,32 +43,29 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One operation."""
+    """One operation, beyond what its route says as it stands."""
 
-    method: str
-    path: str
-    summary: str
+    route: Route
     limit: str
     within: str
-    """What the limit is counted by beside the client address."""
+    """What the limit counts by in addition to the client address."""
     curl: list[str]
     """The parts of a command, to be joined on one line or over several."""
-    status: int
     answer: str | None
     errors: list[tuple[int, str]]
     fields: list[Field]
     parameters: list[Field]
     headers: list[Field]
-    """Those that mean something particular here."""
+    """Those with a meaning of their own in this operation."""
     is_idempotent: bool
     can_be_signed: bool
     same_as: str | None
-    """The operation that answers alike at another path."""
+    """Method and path of an operation with the same handler, described before."""
 
     @property
     def anchor(self) -> str:
-        """A name for it within its page."""
-        return f"{self.method}-{self.path}".lower().replace("/", "-").replace("{", "").replace("}", "")
+        """The id of its section on a page."""
+        return f"{self.route.method}-{self.route.path}".lower().replace("/", "-").replace("{", "").replace("}", "")
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -89,7 +85,7 @@ def groups(routes: Sequence[Route], settings: Settings) -> list[Group]:
     return [
         Group(
             tag,
-            TITLES.get(tag, tag.capitalize()),
+            TITLES[tag],
             [
                 _operation(route, schemas, settings, first[route.method, route.handler])
                 for route in routes
@@ -101,35 +97,35 @@ def groups(routes: Sequence[Route], settings: Settings) -> list[Group]:
 
 
 def tags_of(routes: Sequence[Route]) -> list[str]:
-    """The capabilities that have operations, in the order in which they are shown."""
-    return sorted({route.tag for route in routes}, key=lambda tag: (_rank(tag), tag))
+    """The tags that have operations, in the order in which they are shown."""
+    used = {route.tag for route in routes}
+    return [tag for tag in TITLES if tag in used]
 
 
 def limits(values: Limits) -> list[tuple[str, str, str]]:
-    """What is limited: its class, what it counts, and how much is allowed."""
+    """Every limit: its class, what it counts, and how much it allows."""
     hints = get_type_hints(Limits, include_extras=True)
     return [(name, hints[name].__metadata__[0].description, limit_text(getattr(values, name))) for name in hints]
 
 
-def _rank(tag: str) -> int:
-    return list(TITLES).index(tag) if tag in TITLES else len(TITLES)
+def errors() -> list[tuple[int, str, str]]:
+    """Every error that an operation can answer: its status, code and sentence."""
+    entries = {code: entry_of(code) for code in ("request.invalid", *CATALOGUE)}
+    return sorted((entry.status, code, entry.sentence) for code, entry in entries.items())
 
 
 def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -> Operation:
     base = settings.public_url
     limit: Limit | None = getattr(settings.limits, route.limit) if route.limit else None
     return Operation(
-        method=route.method,
-        path=route.path,
-        summary=route.summary,
+        route=route,
         limit=limit_text(limit) if limit and limit.count else "",
         within=limit_within(route.limit or ""),
-        curl=curl(route, base),
-        status=route.status,
-        answer=answer_text(route, schemas, base),
+        curl=curl(route, schemas, base),
+        answer=_json(answer_of(route, schemas, base)) if route.answers is not None else None,
         errors=sorted((entry_of(code).status, code) for code in own_codes(route)),
-        fields=_fields(schemas.whole(schemas.use(route.body))) if route.body is not None else [],
-        parameters=_fields(_query_schema(route.query)) if route.query else [],
+        fields=_fields(route.body),
+        parameters=_fields(route.query),
         headers=[
             *(Field(needed.name, "string", True, needed.meaning) for needed in route.needs),
             *(Field(name, "string", False, meaning) for name, meaning in route.headers),
@@ -140,12 +136,8 @@ def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -
     )
 
 
-def _query_schema(query: type[msgspec.Struct]) -> Mapping[str, Any]:
-    schemas = Schemas([query])
-    return schemas.whole(schemas.use(query))
-
-
-def _fields(schema: Mapping[str, Any]) -> list[Field]:
+def _fields(kind: Any) -> list[Field]:
+    schema = schema_of(kind) if kind else {}
     required = schema.get("required", [])
     return [
         Field(name, _kind(member), name in required, _meaning(member))
@@ -169,7 +161,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
 def _bounds(schema: Mapping[str, Any], unit: str) -> str:
     low = schema.get("minLength", schema.get("minimum"))
     high = schema.get("maxLength", schema.get("maximum"))
-    high = None if high == UNBOUNDED else high
+    high = None if high == MAX_SAFE_INTEGER else high
     if low is None and high is None:
         return ""
     return f", {'0' if low is None else low}..{'' if high is None else high}{unit}"
@@ -183,5 +175,8 @@ def _meaning(schema: Mapping[str, Any]) -> str:
     default = schema.get("default")
     if default in (None, "", []):
         return text
-    shown = msgspec.json.encode(default).decode()
-    return f"{text}; default {shown}" if text else f"default {shown}"
+    return f"{text}; default {_json(default)}" if text else f"default {_json(default)}"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

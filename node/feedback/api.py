@@ -45,6 +45,5 @@ class FeedbackApi:
                 answers=ReceivedFeedback,
                 errors=("language.not_english", "idempotency.conflict"),
                 limit="feedback",
-                example={"feedback_text": "The search finds my threads quickly. Thank you.", "category": "general"},
             ),
         )

@@ -9,8 +9,12 @@ from msgspec import Meta
 class NewFeedback(msgspec.Struct):
     """The body of POST /api/v1/feedback."""
 
-    feedback_text: Annotated[str, Meta(min_length=10, max_length=2000, description="Plain English")]
-    category: Literal["bug", "feature", "general", "inquiry"] | None = None
+    feedback_text: Annotated[
+        str,
+        Meta(min_length=10, max_length=2000, description="Plain English"),
+        Meta(examples=["The search finds my threads quickly. Thank you."]),
+    ]
+    category: Annotated[Literal["bug", "feature", "general", "inquiry"], Meta(examples=["general"])] | None = None
     contact_channel: (
         Annotated[
             str,

@@ -1,11 +1,10 @@
 """/api/v1/mcp: the Streamable HTTP transport, stateless, with JSON answers (SPEC 4.8).
 
-GET and DELETE get 405: there are no sessions, and nothing is sent unasked.
+GET and DELETE get 405, as MCP asks of a server that has no sessions and sends no messages of its own.
 """
 
-from node.mcp.origin import PREFLIGHT, cors_of
 from node.mcp.server import McpServer, RpcReply
-from node.mcp.transport_errors import Rejected, fault, only_json
+from node.mcp.transport import EVENT_STREAM, PREFLIGHT, Rejected, cors_of, event, fault, require_json
 from node.mcp.versions import WITH_HANDSHAKE
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.origin import Origins
@@ -13,9 +12,8 @@ from node.web.route import Route
 
 PATH = "/api/v1/mcp"
 
-EVENT_STREAM: Header = (b"content-type", b"text/event-stream")
-
 _WITH_HANDSHAKE = frozenset({b"", *(version.encode() for version in WITH_HANDSHAKE)})
+"""Values of MCP-Protocol-Version under which a message is answered as after a handshake; early clients send none."""
 
 
 class McpApi:
@@ -28,22 +26,19 @@ class McpApi:
     async def post(self, request: Request) -> Response:
         """Answer a JSON-RPC message or batch."""
         headers = request.named
-        cors = cors_of(self._origins, headers[b"host"], headers.get(b"origin"))
-        only_json(request.header(b"content-type"))
+        cors = cors_of(self._origins, request)
+        require_json(request)
         as_events = _wants_events(headers.get(b"accept", b""))
         body = await request.body()
         if headers.get(b"mcp-protocol-version", b"") in _WITH_HANDSHAKE:
-            reply = await self._server.legacy(body, request)
+            reply = await self._server.answer_with_handshake(body, request)
         else:
-            reply = await self._server.modern(body, request, headers)
+            reply = await self._server.answer_stateless(body, request, headers)
         return _response(reply, as_events, cors)
 
     async def preflight(self, request: Request) -> Response:
         """Tell a browser that its page may call."""
-        host = request.header(b"host") or ""
-        origin = request.header(b"origin")
-        cors = cors_of(self._origins, host.encode("latin-1"), origin.encode("latin-1") if origin else None)
-        return Response(204, b"", (*cors, *PREFLIGHT))
+        return Response(204, b"", (*cors_of(self._origins, request), *PREFLIGHT))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8, the HTTP transport."""
@@ -74,9 +69,10 @@ class McpApi:
 
 
 def _wants_events(accept: bytes) -> bool:
-    """Whether the answer must be an event stream. Liberal: JSON unless it is plainly not wanted.
+    """Whether the answer must be an event stream, because the client accepts no JSON.
 
-    Raises Rejected if the client takes neither.
+    MCP clients must accept both; those that accept one only are served all the same. Raises Rejected if the client
+    accepts neither.
     """
     if not accept or b"application/json" in accept or b"*/*" in accept or b"application/*" in accept:
         return False
@@ -91,8 +87,3 @@ def _response(reply: RpcReply, as_events: bool, cors: tuple[Header, ...]) -> Res
     if as_events and reply.status == 200:
         return Response(200, event(b"message", reply.body), (EVENT_STREAM, *cors))
     return Response(reply.status, reply.body, (JSON_TYPE, *cors))
-
-
-def event(kind: bytes, data: bytes) -> bytes:
-    """One server-sent event. A line break between two JSON tokens would end its data."""
-    return b"event: %b\ndata: %b\n\n" % (kind, data.replace(b"\r", b" ").replace(b"\n", b" "))

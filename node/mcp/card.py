@@ -1,10 +1,9 @@
-"""How others find this server: the card, with its tools (SPEC 4.8, "tool manifest").
+"""How clients find this server: its card, which lists its tools (SPEC 4.8, "tool manifest"), and a catalogue.
 
-No revision of MCP defines /.well-known/mcp.json. Ours is valid under today's server card draft
-(SEP-2127), and holds the members of the earlier ones beside it.
+No revision of MCP defines /.well-known/mcp.json. The card is valid under the server card draft SEP-2127, and has the
+members of earlier drafts as well.
 """
 
-from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
@@ -13,10 +12,10 @@ from node import VERSION
 from node.mcp import api, sse
 from node.mcp.prompts import Prompts
 from node.mcp.resources import TEMPLATES, Resources
-from node.mcp.tools import Tool
+from node.mcp.tool_calls import ToolCalls
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, NAME, PREFERRED, SERVER_INFO, STATELESS, TITLE, WITH_HANDSHAKE
-from node.web.document import Document
-from node.web.http import Header, Request, Response
+from node.web.document import Document, Documents
+from node.web.http import Header
 from node.web.route import Route
 
 DESCRIPTION = "Public relay, discussion board, task contracts and scratchpad sessions for agents. No key needed."
@@ -33,35 +32,36 @@ CORS: tuple[Header, ...] = (
 )
 
 
-def card_routes(tools: list[Tool], prompts: Prompts, resources: Resources, base_url: str) -> tuple[Route, ...]:
-    """The card at its three addresses, and the catalogue that points to it."""
-    card = msgspec.json.encode(_card(tools, prompts, resources, base_url))
-    catalog = msgspec.json.encode(_catalog(base_url))
-    documents = (
+def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> tuple[Route, ...]:
+    """The card at its three addresses, and the catalogue that leads to it."""
+    card = _card(tools, prompts, resources, base_url)
+    listed = (
         ("/.well-known/mcp.json", card, "application/json", "The tool manifest: MCP server card"),
         ("/.well-known/mcp/server-card.json", card, "application/json", "MCP server card"),
         (CARD_PATH, card, CARD_TYPE, "MCP server card"),
-        ("/.well-known/ai-catalog.json", catalog, CATALOG_TYPE, "Where the MCP server card is"),
+        ("/.well-known/ai-catalog.json", _catalog(base_url), CATALOG_TYPE, "Where the MCP server card is"),
+    )
+    documents = Documents(
+        lambda: {
+            path: Document(msgspec.json.encode(content), media_type, headers=CORS)
+            for path, content, media_type, _ in listed
+        }
     )
     return tuple(
         Route(
             method="GET",
             path=path,
-            handler=partial(_send, Document(body, media_type, headers=CORS)),
+            handler=documents.at(path),
             summary=summary,
             tag="mcp",
             media_type=media_type,
         )
-        for path, body, media_type, summary in documents
+        for path, _, media_type, summary in listed
     )
 
 
-async def _send(document: Document, request: Request) -> Response:
-    return document.answer(request)
-
-
-def _card(tools: list[Tool], prompts: Prompts, resources: Resources, base_url: str) -> dict[str, object]:
-    open_to_all: dict[str, object] = {"required": False, "schemes": []}
+def _card(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: str) -> dict[str, object]:
+    no_authentication: dict[str, object] = {"required": False, "schemes": []}
     remotes = [
         ("streamable-http", api.PATH, [*WITH_HANDSHAKE, STATELESS]),
         ("sse", sse.PATH, list(WITH_HANDSHAKE)),
@@ -78,17 +78,17 @@ def _card(tools: list[Tool], prompts: Prompts, resources: Resources, base_url: s
                 "type": kind,
                 "url": base_url + path,
                 "supportedProtocolVersions": versions,
-                "authentication": open_to_all,
+                "authentication": no_authentication,
             }
             for kind, path, versions in remotes
         ],
         "protocolVersion": PREFERRED,
         "serverInfo": SERVER_INFO,
         "transport": {"type": "streamable-http", "endpoint": api.PATH},
-        "authentication": open_to_all,
+        "authentication": no_authentication,
         "capabilities": CAPABILITIES,
         "instructions": INSTRUCTIONS,
-        "tools": [tool.listed() for tool in tools],
+        "tools": tools.listed(),
         "prompts": prompts.listed(),
         "resources": resources.listed(),
         "resourceTemplates": TEMPLATES,
@@ -101,7 +101,7 @@ def _catalog(base_url: str) -> dict[str, object]:
 
 
 def _host(base_url: str) -> str:
-    """The host as a name; `localhost` for an address, which is nobody's name."""
+    """The host's name; `localhost` if it is an IP address, since identifiers must have a name."""
     host = urlsplit(base_url).hostname or ""
     return host if host.rpartition(".")[2].isalpha() else "localhost"
 

@@ -1,6 +1,6 @@
-"""JSON-RPC 2.0 as MCP uses it: messages in, replies out. Knows no MCP method and no HTTP."""
+"""JSON-RPC 2.0 as MCP uses it: requests are read, replies written. Knows no MCP method and no HTTP."""
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -13,22 +13,24 @@ RESOURCE_NOT_FOUND = -32002
 HEADER_MISMATCH = -32020
 VERSION_NOT_SERVED = -32022
 LIMIT_EXCEEDED = -32005
-"""As JSON-RPC services have it elsewhere (EIP-1474); MCP has no code of its own."""
+"""The code of other JSON-RPC services (EIP-1474); MCP defines none."""
 TOO_LARGE = -32006
-"""Ours: an answer that its way does not carry."""
+"""Ours: the answer is longer than its transport carries (`node.mcp.answer_budget`)."""
 
 Raw = msgspec.Raw
 Unset = msgspec.UnsetType
 UNSET = msgspec.UNSET
 Id = int | str | Unset
-"""What a request is known by. Never null (MCP basic protocol), and a fraction is no id."""
+"""The id of a request: never null (MCP base protocol), and no fraction."""
 
-MAX_ID = 1000
-"""Bytes of an id, as JSON: it is in every answer, also in one that is short because it has to be."""
+MAX_ID_BYTES = 1000
+"""Bytes of an id as JSON. Every answer repeats it, so it bounds how short an error can be."""
+
+T = TypeVar("T")
 
 
 class RpcError(Exception):
-    """A request that ends in a JSON-RPC error."""
+    """The JSON-RPC error that a request ends in."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -49,7 +51,7 @@ class RpcRequest(msgspec.Struct, gc=False):
 
 EMPTY = Raw(b"{}")
 BRACE, NULL = b"{n"
-"""First bytes of an object and of null: a decoder has seen that they are whole."""
+"""First bytes of an object and of null. One is enough: the decoder has checked the rest."""
 
 _encode = msgspec.json.Encoder().encode
 _message = msgspec.json.Decoder(RpcRequest)
@@ -57,7 +59,7 @@ _members = msgspec.json.Decoder(list[Raw])
 
 
 def split(body: bytes) -> bytes | list[Raw]:
-    """One message as it came, or the members of a batch. Raises RpcError."""
+    """The body itself if it is one message, or the members of a batch. Raises RpcError."""
     if not body.lstrip(b" \t\r\n").startswith(b"["):
         return body
     try:
@@ -67,7 +69,7 @@ def split(body: bytes) -> bytes | list[Raw]:
 
 
 def read(body: bytes) -> RpcRequest:
-    """One message. Raises RpcError for what is not JSON, and for JSON that is no message."""
+    """One message. Raises RpcError if it is not JSON, or not a JSON-RPC message."""
     try:
         message = _message.decode(_text(body))
     except msgspec.ValidationError:
@@ -76,13 +78,13 @@ def read(body: bytes) -> RpcRequest:
         raise RpcError(PARSE_ERROR, "Parse error") from None
     if message.method is UNSET and message.result is UNSET and message.error is UNSET:
         raise RpcError(INVALID_REQUEST, "Invalid Request")
-    if not isinstance(message.id, Unset) and len(_encode(message.id)) > MAX_ID:
-        raise RpcError(INVALID_REQUEST, f"Invalid Request: an id has at most {MAX_ID} bytes")
+    if not isinstance(message.id, Unset) and len(_encode(message.id)) > MAX_ID_BYTES:
+        raise RpcError(INVALID_REQUEST, f"Invalid Request: an id has at most {MAX_ID_BYTES} bytes")
     return message
 
 
 def object_of(raw: Raw | Unset, name: str) -> Raw:
-    """What must be an object if it is there; absent and null count as an empty one. Raises RpcError."""
+    """`raw` if it is an object; absent and null count as an empty one. Raises RpcError."""
     if isinstance(raw, Unset):
         return EMPTY
     first = memoryview(raw)[0]
@@ -93,18 +95,26 @@ def object_of(raw: Raw | Unset, name: str) -> Raw:
     return raw
 
 
+def read_params(decoder: msgspec.json.Decoder[T], params: Raw) -> T:
+    """The params of a method. Raises RpcError."""
+    try:
+        return decoder.decode(params)
+    except msgspec.ValidationError as error:
+        raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
+
+
 def _text(body: bytes) -> str:
-    """Typed decoding skips over parts without looking at their bytes, so these are looked at first."""
+    """The body as text. Raises UnicodeDecodeError; typed decoding alone would skip the bytes of unknown members."""
     return str(body, "utf-8")
 
 
 def reply(request_id: int | str, result: bytes) -> bytes:
-    """The response that carries `result`, which is a JSON object."""
+    """The response with `result`, a JSON object."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(request_id), result)
 
 
 def error_reply(request_id: int | str | None, error: RpcError) -> bytes:
-    """The response that says what went wrong; the id is null where none could be read."""
+    """The response with an error; the id is null where none could be read."""
     content: dict[str, object] = {"code": error.code, "message": str(error)}
     if error.data is not None:
         content["data"] = error.data

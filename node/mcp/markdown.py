@@ -1,7 +1,7 @@
-"""Prompts and recipes as they are on disk: Markdown with a title, a description and placeholders.
+"""The Markdown files of prompts and recipes.
 
-The first line of a file is its title (`# …`), the second paragraph its description. `{{base_url}}`
-is filled in once, at start.
+The first line of a file is its title (`# …`), its second paragraph the description. `{{base_url}}` is filled in when
+a file is loaded; the placeholder of a prompt's argument, when the prompt is read.
 """
 
 from pathlib import Path
@@ -12,12 +12,13 @@ HERE = Path(__file__).parent
 
 
 class MarkdownFile(msgspec.Struct, frozen=True):
-    """One file."""
+    """A file, with its title and description taken out of the text."""
 
     name: str
     title: str
     description: str
     body: str
+    """All of the text, title and description included."""
 
 
 def load(folder: str, name: str, base_url: str) -> MarkdownFile:

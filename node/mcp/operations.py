@@ -1,4 +1,4 @@
-"""Requests that the node makes to its own operations: the same handlers, limits, gate and errors as over HTTP."""
+"""Calls of the node's own operations by MCP: the same handlers, limits, language check and errors as over HTTP."""
 
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -9,15 +9,22 @@ from node.web.router import CLIENT_GONE, Handle
 
 
 class OperationRequest(Request):
-    """A request on behalf of the client of another one, whose body is there already.
+    """A request to an operation on behalf of the client that sent a JSON-RPC message.
 
-    It carries no signature and no Idempotency-Key: those belong to the bytes that the client sent.
+    Its body is complete from the start. It carries no signature and no Idempotency-Key: in the client's request these
+    cover the JSON-RPC message, not the operation's body.
     """
 
     __slots__ = ()
 
     def __init__(
-        self, outer: Request, route: Route, params: dict[str, str], query: str, body: bytes, headers: Sequence[Header]
+        self,
+        of_client: Request,
+        route: Route,
+        params: dict[str, str],
+        query: str,
+        body: bytes,
+        headers: Sequence[Header],
     ) -> None:
         path = route.path
         for name, value in params.items():
@@ -30,26 +37,26 @@ class OperationRequest(Request):
             "query_string": query.encode(),
             "headers": [JSON_TYPE, *headers],
         }
-        super().__init__(scope, outer.receive, outer.client, outer.id, outer.deadlines)
+        super().__init__(scope, of_client.receive, of_client.client, of_client.id, of_client.deadlines)
         self.params = params
         self._body = body
 
 
 class Operations:
-    """The operations of the node, by method and path."""
+    """The operations of the node, found by method and path."""
 
     def __init__(self, routes: Sequence[Route], handle: Handle) -> None:
-        """`handle` runs a handler and turns whatever goes wrong into an answer."""
-        self._routes = {(route.method, route.path): route for route in routes}
+        """`handle` runs a route's handler and turns failures into responses."""
+        self._routes = {f"{route.method} {route.path}": route for route in routes}
         self._handle = handle
 
-    def find(self, method: str, path: str) -> Route | None:
-        """The operation, if this node has it."""
-        return self._routes.get((method, path))
+    def __getitem__(self, operation: str) -> Route:
+        """The route of `<method> <path>`. Raises KeyError."""
+        return self._routes[operation]
 
     async def call(
         self,
-        outer: Request,
+        of_client: Request,
         route: Route,
         *,
         params: dict[str, str] | None = None,
@@ -57,6 +64,6 @@ class Operations:
         body: bytes = b"",
         headers: Sequence[Header] = (),
     ) -> Response:
-        """The operation's answer to the client of `outer`."""
-        inner = OperationRequest(outer, route, params or {}, query, body, headers)
-        return await self._handle(route, inner) or CLIENT_GONE
+        """The operation's answer to the client that sent `of_client`."""
+        request = OperationRequest(of_client, route, params or {}, query, body, headers)
+        return await self._handle(route, request) or CLIENT_GONE

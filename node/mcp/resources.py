@@ -2,7 +2,7 @@
 
 import msgspec
 
-from node.mcp.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, Raw, RpcError
+from node.mcp.json_rpc import INTERNAL_ERROR, RESOURCE_NOT_FOUND, Raw, RpcError, read_params
 from node.mcp.markdown import MarkdownFile, load
 from node.mcp.operations import Operations
 from node.mcp.tool_result import sentence
@@ -13,38 +13,38 @@ RECIPE_URI = "node://recipes/{name}.md"
 MARKDOWN = "text/markdown"
 JSON = "application/json"
 
-STABLE_MS = 300_000
-"""How long a client may keep what only changes with a new version of the node."""
+CONSTANT_TTL_MS = 300_000
+"""How long a client may keep what changes only with the version of the node."""
 
 
-class Live(msgspec.Struct, frozen=True):
-    """A resource that is read through an operation each time."""
+class LiveView(msgspec.Struct, frozen=True):
+    """A resource that is the present answer of an operation."""
 
     uri: str
     name: str
     title: str
     description: str
-    path: str
+    operation: str
     query: str = ""
 
 
-LIVE = (
-    Live(
+LIVE_VIEWS = (
+    LiveView(
         "node://board/offered-tasks.json",
         "offered-tasks",
         "Offered tasks",
         "Work contracts that nobody has claimed yet, newest first",
-        "/api/v1/tasks",
+        "GET /api/v1/tasks",
         "status=offered",
     ),
-    Live(
+    LiveView(
         "node://board/open-threads.json",
         "open-threads",
         "Open threads",
         "Open board threads, newest activity first",
-        "/api/v1/board",
+        "GET /api/v1/board",
     ),
-    Live("node://health.json", "health", "Health", "Whether the node serves, and what it can do", "/health"),
+    LiveView("node://health.json", "health", "Health", "Whether the node serves, and what it can do", "GET /health"),
 )
 
 TEMPLATES = [
@@ -76,46 +76,27 @@ class Resources:
         self._recipes: dict[str, MarkdownFile] = {
             RECIPE_URI.format(name=name): load("recipes", name, base_url) for name in RECIPES
         }
-        self._live = {live.uri: live for live in LIVE}
+        self._live: dict[str, LiveView] = {view.uri: view for view in LIVE_VIEWS}
 
     def listed(self) -> list[dict[str, object]]:
         """As resources/list shows them."""
-        recipes: list[dict[str, object]] = [
-            {"uri": uri, "name": text.name, "title": text.title, "description": text.description, "mimeType": MARKDOWN}
-            for uri, text in self._recipes.items()
+        return [
+            {"uri": uri, "name": one.name, "title": one.title, "description": one.description, "mimeType": media_type}
+            for media_type, group in ((MARKDOWN, self._recipes), (JSON, self._live))
+            for uri, one in group.items()
         ]
-        live: list[dict[str, object]] = [
-            {
-                "uri": each.uri,
-                "name": each.name,
-                "title": each.title,
-                "description": each.description,
-                "mimeType": JSON,
-            }
-            for each in LIVE
-        ]
-        return [*recipes, *live]
 
     async def read(self, params: Raw, request: Request) -> tuple[bytes, int]:
-        """The members of a ReadResourceResult, and for how many ms it holds. Raises RpcError."""
-        try:
-            uri = _params.decode(params).uri
-        except msgspec.ValidationError as error:
-            raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
+        """The members of a ReadResourceResult, and for how many ms a client may keep it. Raises RpcError."""
+        uri = read_params(_params, params).uri
         if (recipe := self._recipes.get(uri)) is not None:
-            return _contents(uri, MARKDOWN, recipe.body), STABLE_MS
-        if (live := self._live.get(uri)) is not None:
-            return _contents(uri, JSON, await self._read(live, request)), 0
-        raise RpcError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
-
-    async def _read(self, live: Live, request: Request) -> str:
-        route = self._operations.find("GET", live.path)
-        if route is None:
-            raise RpcError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": live.uri})
-        response = await self._operations.call(request, route, query=live.query)
+            return _contents(uri, MARKDOWN, recipe.body), CONSTANT_TTL_MS
+        if (view := self._live.get(uri)) is None:
+            raise RpcError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
+        response = await self._operations.call(request, self._operations[view.operation], query=view.query)
         if response.status >= 400:
             raise RpcError(INTERNAL_ERROR, sentence(response.body))
-        return response.body.decode()
+        return _contents(uri, JSON, response.body.decode()), 0
 
 
 def _contents(uri: str, media_type: str, text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""MCP put together: every route of it, on the routes of the rooms."""
+"""All routes of MCP, composed from the operations that its tools and resources call."""
 
 from collections.abc import Sequence
 
@@ -24,15 +24,15 @@ class McpRoutes:
 
     def __init__(
         self,
-        rooms: Sequence[Route],
+        routes: Sequence[Route],
         handle: Handle,
         limiter: Limiter,
         store: Store,
         origins: Origins,
         public_url: str,
     ) -> None:
-        """`rooms` are the operations that tools and resources call."""
-        operations = Operations(rooms, handle)
+        """`routes` are the operations that tools and resources call; `handle` runs one of them."""
+        operations = Operations(routes, handle)
         tools = ToolCalls(TOOLS, operations)
         prompts = Prompts(public_url)
         resources = Resources(public_url, operations)
@@ -41,7 +41,7 @@ class McpRoutes:
         self.routes: tuple[Route, ...] = (
             *McpApi(server, origins).routes(),
             *self._streams.routes(),
-            *card_routes(tools.tools, prompts, resources, public_url),
+            *card_routes(tools, prompts, resources, public_url),
         )
 
     def end_streams(self) -> None:

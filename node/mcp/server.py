@@ -1,6 +1,6 @@
-"""The MCP server behind both transports: a message in, its reply out.
+"""The MCP server behind both transports: it reads JSON-RPC messages and answers them.
 
-Stateless: nothing is remembered between two messages, so any process can answer any of them.
+Nothing is remembered between two messages, so any process can answer any of them.
 """
 
 import sys
@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from node.common.refusal import Refused
-from node.mcp import answer_budget
-from node.mcp.answer_budget import AnswerBudget
+from node.mcp.answer_budget import BATCH_BYTES, AnswerBudget
 from node.mcp.json_rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -26,12 +25,13 @@ from node.mcp.json_rpc import (
     error_reply,
     object_of,
     read,
+    read_params,
     reply,
     split,
 )
 from node.mcp.prompts import Prompts
-from node.mcp.resources import STABLE_MS, TEMPLATES, Resources
-from node.mcp.stateless import ResultFrame, check
+from node.mcp.resources import CONSTANT_TTL_MS, TEMPLATES, Resources
+from node.mcp.stateless import check, framed
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.tool_result import Failure, failure, failure_of
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, PREFERRED, SERVER_INFO, STATELESS, WITH_HANDSHAKE
@@ -41,49 +41,51 @@ from node.web.http import Request
 from node.web.limits import Limiter
 
 MAX_BATCH = 50
-"""Messages in one batch. What their answers may be in all says `node.mcp.answer_budget`."""
+"""Messages in one batch. `node.mcp.answer_budget` bounds their answers."""
 
 LIMIT = "mcp"
 
 UNCOUNTED = frozenset({"initialize", "ping", "server/discover"})
-"""Methods that do not count in the limit: a client's first words and its signs of life cost nothing."""
+"""Methods that do not count against the limit: those that begin a connection, and the one that keeps it alive."""
 
 CALL = "tools/call"
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
-    """The members of a result object, and for how many ms clients may keep it; None if they may not ask that."""
+    """A result object that is encoded already."""
 
     members: bytes
+    """Its members, without the braces: revision 2026-07-28 adds some of its own."""
     ttl_ms: int | None = None
+    """For how long clients may keep it; None for methods whose result has no such member."""
 
 
 class InitializeParams(msgspec.Struct, rename="camel"):
-    """The params of initialize. What the client can do makes no difference here."""
+    """The params of initialize. The client's capabilities are not looked at: the server sends no requests."""
 
     protocol_version: str = PREFERRED
 
 
 class ListParams(msgspec.Struct):
-    """The params of a list; there is one page only."""
+    """The params of a list, which has one page only."""
 
     cursor: str | None = None
 
 
-MODERN_STATUS = {METHOD_NOT_FOUND: 404, LIMIT_EXCEEDED: 429, INTERNAL_ERROR: 500}
-"""HTTP status of an error of 2026-07-28; of any other 400. Earlier revisions answer 200 with an error in it."""
+STATELESS_STATUS = {METHOD_NOT_FOUND: 404, LIMIT_EXCEEDED: 429, INTERNAL_ERROR: 500}
+"""HTTP status of an error in revision 2026-07-28, 400 for all others. Earlier revisions answer errors with 200."""
 
 Method = Callable[[Raw, Request], Awaitable[Result]]
 Methods = dict[str, Method | Result]
-"""What is always the same is there as it is sent."""
+"""How each method is answered: by a function, or always with the same result."""
 
 _encode = msgspec.json.Encoder().encode
-_initialize = msgspec.json.Decoder(InitializeParams)
-_list = msgspec.json.Decoder(ListParams)
+_initialize_params = msgspec.json.Decoder(InitializeParams)
+_list_params = msgspec.json.Decoder(ListParams)
 
 
 class RpcReply(msgspec.Struct, frozen=True, gc=False):
-    """What a POST is answered with; an empty body to one that holds no request."""
+    """The answer to one POST; the body is empty if the POST held no request."""
 
     status: int
     body: bytes = b""
@@ -93,7 +95,7 @@ ACCEPTED = RpcReply(202)
 
 
 class McpServer:
-    """Answers messages."""
+    """Answers the messages of a POST, in the form of either kind of revision."""
 
     def __init__(self, tools: ToolCalls, prompts: Prompts, resources: Resources, limiter: Limiter) -> None:
         self._limiter = limiter
@@ -102,37 +104,38 @@ class McpServer:
         self._resources = resources
         shared: dict[str, Method | Result] = {
             CALL: self._call,
-            "tools/list": _listing("tools", [tool.listed() for tool in tools.tools]),
+            "tools/list": _listing("tools", tools.listed()),
             "prompts/get": self._get_prompt,
             "prompts/list": _listing("prompts", prompts.listed()),
             "resources/read": self._read_resource,
             "resources/list": _listing("resources", resources.listed()),
             "resources/templates/list": _listing("resourceTemplates", TEMPLATES),
         }
-        self._legacy: Methods = {**shared, "initialize": self._greet, "ping": Result(b"")}
-        self._modern: Methods = {**shared, "server/discover": DISCOVERY}
-        self._envelope = ResultFrame()
+        self._with_handshake: Methods = {**shared, "initialize": self._initialize, "ping": Result(b"")}
+        self._stateless: Methods = {**shared, "server/discover": DISCOVERY}
 
-    async def legacy(self, body: bytes, request: Request, most: int = sys.maxsize) -> RpcReply:
-        """Answer a message or a batch of a revision with a handshake, with about `most` bytes."""
+    async def answer_with_handshake(self, body: bytes, request: Request, max_bytes: int = sys.maxsize) -> RpcReply:
+        """Answer a message or a batch of a revision with a handshake.
+
+        `max_bytes` bounds the answers; an error in place of one that does not fit is never left out.
+        """
         try:
-            given = split(body)
-            if not isinstance(given, list):
-                answered = await self._answer(read(given), request, AnswerBudget(most))
-                return ACCEPTED if answered is None else RpcReply(200, answered)
+            messages = split(body)
+            if not isinstance(messages, list):
+                answer = await self._answer(read(messages), request, AnswerBudget(max_bytes))
+                return ACCEPTED if answer is None else RpcReply(200, answer)
         except RpcError as error:
             return RpcReply(400, error_reply(None, error))
-        if not 0 < len(given) <= MAX_BATCH:
-            return RpcReply(
-                400, error_reply(None, RpcError(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages"))
-            )
-        left = AnswerBudget(min(most, answer_budget.BATCH))
-        # One after the other, as a client expects that sends a line and a poll.
-        answers = [answer for member in given if (answer := await self._member(member, request, left)) is not None]
+        if not 0 < len(messages) <= MAX_BATCH:
+            error = RpcError(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")
+            return RpcReply(400, error_reply(None, error))
+        budget = AnswerBudget(min(max_bytes, BATCH_BYTES))
+        # One after the other: a client that sends a line and a poll in one batch expects the line in the poll.
+        answers = [one for raw in messages if (one := await self._answer_member(raw, request, budget)) is not None]
         return RpcReply(200, b"[%b]" % b",".join(answers)) if answers else ACCEPTED
 
-    async def modern(self, body: bytes, request: Request, headers: dict[bytes, bytes]) -> RpcReply:
-        """Answer a message of 2026-07-28. A batch is no message there."""
+    async def answer_stateless(self, body: bytes, request: Request, headers: dict[bytes, bytes]) -> RpcReply:
+        """Answer a message of revision 2026-07-28, which has no batches."""
         message_id = None
         try:
             message = read(body)
@@ -140,71 +143,73 @@ class McpServer:
                 return ACCEPTED
             message_id = message.id
             check(message, headers)
-            result = await self._run(self._modern, message, request)
+            result = await self._run(self._stateless, message, request)
         except RpcError as error:
             if error.code == RESOURCE_NOT_FOUND:
                 error.code = INVALID_PARAMS
             if isinstance(error.data, Failure) and error.data.retry_after:
                 request.notes.append((b"retry-after", b"%d" % error.data.retry_after))
-            return RpcReply(MODERN_STATUS.get(error.code, 400), error_reply(message_id, error))
-        return RpcReply(200, reply(message_id, self._envelope.of(result.members, result.ttl_ms)))
+            return RpcReply(STATELESS_STATUS.get(error.code, 400), error_reply(message_id, error))
+        return RpcReply(200, reply(message_id, framed(result.members, result.ttl_ms)))
 
-    async def _member(self, member: Raw, request: Request, left: AnswerBudget) -> bytes | None:
+    async def _answer_member(self, raw: Raw, request: Request, budget: AnswerBudget) -> bytes | None:
         try:
-            message = read(member)
+            message = read(raw)
         except RpcError as error:
             return error_reply(None, error)
         if message.method == "initialize" and not isinstance(message.id, Unset):
             return error_reply(message.id, RpcError(INVALID_REQUEST, "initialize must not be part of a batch"))
-        return await self._answer(message, request, left)
+        return await self._answer(message, request, budget)
 
-    async def _answer(self, message: RpcRequest, request: Request, left: AnswerBudget) -> bytes | None:
+    async def _answer(self, message: RpcRequest, request: Request, budget: AnswerBudget) -> bytes | None:
         if isinstance(message.id, Unset) or message.method is UNSET:
-            return None  # a notification, or a response to a question that we never ask
+            return None  # a notification, or a response, though this server sends no requests
         try:
-            left.check()
-            result = await self._run(self._legacy, message, request)
+            budget.check()
+            result = await self._run(self._with_handshake, message, request)
             answer = reply(message.id, b"{%b}" % result.members)
         except RpcError as error:
             answer = error_reply(message.id, error)
-        return left.fit(message.id, answer)
+        return budget.fit(message.id, answer)
 
     async def _run(self, methods: Methods, message: RpcRequest, request: Request) -> Result:
         method = methods.get(str(message.method))
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-        if message.method not in UNCOUNTED and (refused := await self._count(message.method, request)) is not None:
-            return refused
+        if message.method not in UNCOUNTED and (failed := await self._count(message.method, request)) is not None:
+            return failed
         params = object_of(message.params, "params")
         if isinstance(method, Result):
-            _one_page(params)
+            if read_params(_list_params, params).cursor is not None:
+                raise RpcError(INVALID_PARAMS, "Invalid cursor: there is one page only")
             return method
         return await method(params, request)
 
     async def _count(self, method: object, request: Request) -> Result | None:
-        """Take the client's `mcp` limit. A call beyond it has a result that says so; for all else raises RpcError."""
-        # Of the members of a batch the last one tells where the client stands.
+        """Count a request against the client's `mcp` limit.
+
+        Over the limit, a tool call gets a result that says so, since a model reads results; any other method raises
+        RpcError.
+        """
+        # Each member of a batch notes the RateLimit headers; those of the last one are sent.
         request.notes.clear()
         try:
             await self._limiter.take(request, LIMIT)
-        except StoreUnavailable as away:
-            # What calls nothing is answered as long as this process can.
-            return Result(failure(response_to(request, away))) if method == CALL else None
+        except StoreUnavailable as error:
+            # Methods that call no operation need no store, so they are answered uncounted.
+            return Result(failure(response_to(request, error))) if method == CALL else None
         except Refused as refused:
             response = response_to(request, refused)
             if method == CALL:
                 return Result(failure(response))
-            over = failure_of(response)
-            raise RpcError(LIMIT_EXCEEDED, over.error, over) from None
+            over_limit = failure_of(response)
+            raise RpcError(LIMIT_EXCEEDED, over_limit.error, over_limit) from None
         return None
 
-    async def _greet(self, params: Raw, request: Request) -> Result:
-        """The handshake: the revision that was asked for if we speak it."""
-        try:
-            asked = _initialize.decode(params).protocol_version
-        except msgspec.ValidationError as error:
-            raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
-        return GREETINGS[asked if asked in WITH_HANDSHAKE else PREFERRED]
+    async def _initialize(self, params: Raw, request: Request) -> Result:
+        """The handshake: agrees to the revision that was asked for, if the node speaks it."""
+        asked = read_params(_initialize_params, params).protocol_version
+        return INITIALIZED[asked if asked in WITH_HANDSHAKE else PREFERRED]
 
     async def _call(self, params: Raw, request: Request) -> Result:
         return Result(await self._tools.call(params, request))
@@ -216,19 +221,9 @@ class McpServer:
         return Result(*await self._resources.read(params, request))
 
 
-def _one_page(params: Raw) -> None:
-    """Raise RpcError if the client asks for a page that there is not."""
-    try:
-        cursor = _list.decode(params).cursor
-    except msgspec.ValidationError as error:
-        raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
-    if cursor is not None:
-        raise RpcError(INVALID_PARAMS, "Invalid cursor: there is one page only")
-
-
 def _listing(name: str, items: object) -> Result:
-    """A list, made into JSON once."""
-    return Result(_members({name: items}), STABLE_MS)
+    """The result of a list method, encoded once."""
+    return Result(_members({name: items}), CONSTANT_TTL_MS)
 
 
 def _members(content: dict[str, object]) -> bytes:
@@ -236,7 +231,7 @@ def _members(content: dict[str, object]) -> bytes:
     return _encode(content)[1:-1]
 
 
-GREETINGS = {
+INITIALIZED = {
     version: Result(
         _members(
             {
@@ -250,5 +245,6 @@ GREETINGS = {
     for version in WITH_HANDSHAKE
 }
 DISCOVERY = Result(
-    _members({"supportedVersions": [STATELESS], "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}), STABLE_MS
+    _members({"supportedVersions": [STATELESS], "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}),
+    CONSTANT_TTL_MS,
 )

@@ -1,7 +1,7 @@
-"""/mcp/sse and /mcp/messages: the transport of 2024-11-05, whose replies go to a stream that the client opened before.
+"""/mcp/sse and /mcp/messages: the HTTP with SSE transport of 2024-11-05, whose answers go to a stream opened before.
 
-A message may land on another process than the one that holds the stream: replies go through Redis. It keeps
-none of them: a stream that may have missed one ends, and its client connects again.
+A POST may reach another process than the one that holds the stream, so the answer is published through Redis, which
+does not store it. A stream that may have missed an answer ends, and its client connects again.
 """
 
 import asyncio
@@ -11,12 +11,10 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from node.common.refusal import Refused
-from node.mcp import answer_budget
-from node.mcp.api import EVENT_STREAM, event
-from node.mcp.origin import cors_of
+from node.mcp.answer_budget import STREAM_BYTES
 from node.mcp.server import McpServer
 from node.mcp.store import StreamStore
-from node.mcp.transport_errors import Rejected, fault, only_json
+from node.mcp.transport import EVENT_STREAM, Rejected, cors_of, event, fault, require_json
 from node.store import Listener, StoreUnavailable
 from node.web.http import Header, Piece, Receive, Request, Response, Streaming
 from node.web.origin import Origins
@@ -25,19 +23,19 @@ from node.web.route import Route
 PATH = "/mcp/sse"
 MESSAGES = "/mcp/messages"
 
-KEEP_ALIVE = 15.0
-"""Seconds between two comments: proxies close a silent stream after 60, the Python client after 300."""
+KEEP_ALIVE_SECONDS = 15.0
+"""Between two comments: proxies close a silent stream after 60 s, MCP's Python client after 300 s."""
 
-STALL = 30.0
-"""Seconds a client may leave what it was sent unread."""
+SEND_TIMEOUT = 30.0
+"""Seconds that a client may take to read an event."""
 
 MAX_STREAMS = 2000
-"""Streams one process holds open; beyond it 503. Half of the connections that a process takes."""
+"""Streams that one process holds open, half of the connections that it accepts; beyond it, 503."""
 
-MAX_STREAMS_A_CLIENT = 250
+MAX_CLIENT_STREAMS = 250
 """Of those, streams of one client address."""
 
-PING = b": ping\n\n"
+COMMENT = b": ping\n\n"
 
 HEADERS: tuple[Header, ...] = (
     EVENT_STREAM,
@@ -55,12 +53,13 @@ class SseApi:
         self._origins = origins
         self._endpoint = f"{urlsplit(public_url).path.rstrip('/')}{MESSAGES}?session_id="
         self._open: dict[str, Listener] = {}
-        self._clients: Counter[str] = Counter()
+        self._streams_of: Counter[str] = Counter()
+        """Open streams by client address."""
         self._ending = False
 
     async def open(self, request: Request) -> Response:
         """Open a stream; its first event says where to POST messages."""
-        cors = self._origin(request)
+        cors = cors_of(self._origins, request)
         if self._is_full(request.client):
             raise Refused("store.busy", retry_after=5)
         stream_id = secrets.token_hex(16)
@@ -72,15 +71,15 @@ class SseApi:
         return Streaming(run, (*HEADERS, *cors))
 
     async def post(self, request: Request) -> Response:
-        """Take a message; the reply goes to the stream."""
-        cors = self._origin(request)
-        only_json(request.header(b"content-type"))
+        """Take a message or a batch; the answer goes to the stream."""
+        cors = cors_of(self._origins, request)
+        require_json(request)
         stream_id = request.query().get("session_id", "")
         if not stream_id:
             raise Rejected(400, "Name the stream in session_id, as its endpoint event said.")
         if not await self._streams.is_open(stream_id):
             raise Rejected(404, "No open stream has this session_id; connect to /mcp/sse again.")
-        reply = await self._server.legacy(await request.body(), request, answer_budget.STREAM)
+        reply = await self._server.answer_with_handshake(await request.body(), request, STREAM_BYTES)
         if reply.status >= 400:
             return Response(reply.status, reply.body, ((b"content-type", b"application/json"), *cors))
         if reply.body and not await self._streams.deliver(stream_id, reply.body):
@@ -94,11 +93,11 @@ class SseApi:
             listener.hear(b"")
 
     async def _run(self, stream_id: str, request: Request, send: Piece) -> None:
-        if self._is_full(request.client):  # meanwhile, with those that were opened at the same time
+        if self._is_full(request.client):  # by streams that were opened since the request was accepted
             with suppress(StoreUnavailable):
                 await self._streams.close(stream_id)
             return
-        self._clients[request.client] += 1
+        self._streams_of[request.client] += 1
         try:
             with await self._streams.listen(stream_id) as listener:
                 self._open[stream_id] = listener
@@ -107,26 +106,26 @@ class SseApi:
                     await _send(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
                     await self._pass_on(stream_id, listener, send)
                 except (StoreUnavailable, TimeoutError):
-                    pass  # the stream cannot be kept up, or nobody reads it: it ends, and the client connects again
+                    pass  # Redis is out of reach, or nobody reads: the stream ends, and the client connects again
                 finally:
                     watching.cancel()
         finally:
             self._open.pop(stream_id, None)
-            self._clients[request.client] -= 1
-            if not self._clients[request.client]:
-                del self._clients[request.client]
+            self._streams_of[request.client] -= 1
+            if not self._streams_of[request.client]:
+                del self._streams_of[request.client]
             with suppress(StoreUnavailable):
                 await self._streams.close(stream_id)
 
     def _is_full(self, client: str) -> bool:
-        """Whether that client gets no stream now."""
-        total, own = self._clients.total(), self._clients[client]
-        return self._ending or total >= MAX_STREAMS or own >= MAX_STREAMS_A_CLIENT
+        """Whether no more streams are opened for that client now."""
+        total, own = self._streams_of.total(), self._streams_of[client]
+        return self._ending or total >= MAX_STREAMS or own >= MAX_CLIENT_STREAMS
 
     async def _pass_on(self, stream_id: str, listener: Listener, send: Piece) -> None:
-        """Until the client is gone, the process stops, or a message may have been lost."""
+        """Send answers and comments until the client is gone, the process stops, or an answer may have been lost."""
         loop = asyncio.get_running_loop()
-        due = loop.time() + KEEP_ALIVE
+        due = loop.time() + KEEP_ALIVE_SECONDS
         while not self._ending:
             message = await listener.next(max(0.0, due - loop.time()))
             if message == b"":
@@ -135,12 +134,8 @@ class SseApi:
                 await _send(event(b"message", message), send)
             if loop.time() >= due:
                 await self._streams.keep(stream_id)
-                await _send(PING, send)
-                due = loop.time() + KEEP_ALIVE
-
-    def _origin(self, request: Request) -> tuple[Header, ...]:
-        headers = request.named
-        return cors_of(self._origins, headers[b"host"], headers.get(b"origin"))
+                await _send(COMMENT, send)
+                due = loop.time() + KEEP_ALIVE_SECONDS
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8, the event stream transport."""
@@ -172,7 +167,7 @@ class SseApi:
 
 
 async def _send(data: bytes, send: Piece) -> None:
-    async with asyncio.timeout(STALL):
+    async with asyncio.timeout(SEND_TIMEOUT):
         await send(data)
 
 

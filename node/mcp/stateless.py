@@ -1,10 +1,10 @@
-"""Revision 2026-07-28: no handshake, so each request says its revision, in `_meta` and in headers that agree.
+"""What is particular to revision 2026-07-28: the checks of a request, and the frame of a result.
 
-What is particular to it is here; its methods are those of `node.mcp.server`.
+It has no handshake. Each request says its revision in `_meta`, and headers repeat parts of the body. Its methods are in
+`node.mcp.server`.
 """
 
 import base64
-import binascii
 from typing import Any
 
 import msgspec
@@ -12,21 +12,22 @@ import msgspec
 from node.mcp.json_rpc import HEADER_MISMATCH, INVALID_PARAMS, VERSION_NOT_SERVED, Raw, RpcError, RpcRequest
 from node.mcp.versions import SERVER_INFO, STATELESS
 
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Methods whose Mcp-Name header repeats a parameter, and which."""
+_NAME_PARAMETERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""The parameter that the header Mcp-Name repeats, by method."""
 
-_ENCODED_START, _ENCODED_END = "=?base64?", "?="
+_BASE64_START, _BASE64_END = "=?base64?", "?="
+"""Around a header value that is not plain ASCII."""
 
 
 class Meta(msgspec.Struct):
-    """What `_meta` of a request must say."""
+    """The required members of a request's `_meta`."""
 
     version: str = msgspec.field(name="io.modelcontextprotocol/protocolVersion")
     capabilities: dict[str, Any] = msgspec.field(name="io.modelcontextprotocol/clientCapabilities")
 
 
 class StatelessParams(msgspec.Struct):
-    """The params of any request, as far as headers repeat them."""
+    """The params of any request, as far as they are checked here."""
 
     meta: Meta = msgspec.field(name="_meta")
     name: Any = None
@@ -37,33 +38,29 @@ _params = msgspec.json.Decoder(StatelessParams)
 
 
 def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
-    """Raise RpcError unless the request is complete, agrees with its headers and is of a revision we speak."""
+    """Raise RpcError unless the request is complete, agrees with its headers and is of this revision."""
     try:
         params = _params.decode(message.params if isinstance(message.params, Raw) else b"{}")
     except msgspec.ValidationError as error:
         named = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
-        if named != STATELESS:  # a revision that is not served here explains what is missing
+        if named != STATELESS:  # a client of an unknown revision lacks members; what it must know is the revision
             raise _not_served(named) from None
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
     _agree(headers, b"mcp-protocol-version", params.meta.version)
     _agree(headers, b"mcp-method", message.method)
-    if (named := _NAMED.get(str(message.method))) is not None:
-        _agree(headers, b"mcp-name", getattr(params, named))
+    if (parameter := _NAME_PARAMETERS.get(str(message.method))) is not None:
+        _agree(headers, b"mcp-name", getattr(params, parameter))
     if params.meta.version != STATELESS:
         raise _not_served(params.meta.version)
 
 
-class ResultFrame:
-    """What every result of this revision has besides its own members."""
+_META = msgspec.json.encode({"io.modelcontextprotocol/serverInfo": SERVER_INFO})
 
-    def __init__(self) -> None:
-        meta = msgspec.json.encode({"io.modelcontextprotocol/serverInfo": SERVER_INFO})
-        self._end = b',"_meta":%b}' % meta
 
-    def of(self, members: bytes, ttl_ms: int | None) -> bytes:
-        """The whole result object; `ttl_ms` for those that clients may keep, which anyone may share."""
-        caching = b"" if ttl_ms is None else b',"ttlMs":%d,"cacheScope":"public"' % ttl_ms
-        return b'{"resultType":"complete",%b%b%b' % (members, caching, self._end)
+def framed(members: bytes, ttl_ms: int | None) -> bytes:
+    """A result object of this revision; with `ttl_ms`, clients and caches between may keep it that long."""
+    caching = b"" if ttl_ms is None else b',"ttlMs":%d,"cacheScope":"public"' % ttl_ms
+    return b'{"resultType":"complete",%b%b,"_meta":%b}' % (members, caching, _META)
 
 
 def _not_served(version: str) -> RpcError:
@@ -78,10 +75,9 @@ def _agree(headers: dict[bytes, bytes], name: bytes, value: object) -> None:
 
 
 def _decoded(text: str) -> str:
-    """A header value that is not plain ASCII comes as `=?base64?…?=`."""
-    if not (text.startswith(_ENCODED_START) and text.endswith(_ENCODED_END)):
+    if not (text.startswith(_BASE64_START) and text.endswith(_BASE64_END)):
         return text
     try:
-        return base64.b64decode(text[len(_ENCODED_START) : -len(_ENCODED_END)], validate=True).decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError):
+        return base64.b64decode(text[len(_BASE64_START) : -len(_BASE64_END)], validate=True).decode("utf-8")
+    except ValueError:  # neither base64 nor UTF-8
         return text

@@ -1,27 +1,28 @@
-"""tools/call: arguments become a request to the tool's operation, its answer becomes the tool's result.
+"""tools/call: the arguments become a request to the tool's operation, and its answer becomes the tool's result.
 
-Arguments are judged by the operation. What is checked here is what HTTP has no place for: unknown
-names, and path parameters that are missing.
+The operation validates the arguments. Only what HTTP has no place for is checked here: unknown names, and path
+parameters that are missing.
 """
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 import msgspec
 
-from node.mcp.json_rpc import INVALID_PARAMS, UNSET, Raw, RpcError, Unset, object_of
+from node.mcp.json_rpc import INVALID_PARAMS, UNSET, Raw, RpcError, Unset, object_of, read_params
 from node.mcp.operations import Operations
 from node.mcp.tool_result import SILENCED, failure, invalid, success
+from node.mcp.tool_schema import input_schema
 from node.mcp.tools import Tool
 from node.web.http import Header, Request
+from node.web.json_schema import Schema
 from node.web.route import Route
 
 QUOTE = b'"'
 
-SHOWN = 60
-"""Characters of an unknown argument's name that are told back."""
+QUOTED_CHARACTERS = 60
+"""Characters of an unknown argument's name that the error repeats."""
 
 
 class CallParams(msgspec.Struct, gc=False):
@@ -32,7 +33,7 @@ class CallParams(msgspec.Struct, gc=False):
 
 
 class BadArguments(Exception):
-    """Arguments that cannot become a request; the message names them."""
+    """Arguments of which no request can be made; the message names them."""
 
 
 Arguments = dict[str, Raw]
@@ -43,32 +44,50 @@ _string = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
 
 
-class Bound:
+class BoundTool:
     """A tool with the operation that it calls."""
 
     def __init__(self, tool: Tool, route: Route) -> None:
         self.tool = tool
         self.route = route
+        self.input_schema = input_schema(tool, route)
         self.in_path = tuple(name for name in tool.inputs if f"{{{name}}}" in route.path)
         self.has_query = route.method == "GET"
-        self.always = [f"{name}={quote(value)}" for name, value in tool.query.items()]
+        self.fixed_query = [f"{name}={quote(value)}" for name, value in tool.query.items()]
         self.has_digest = "digest_sha256" in tool.inputs
-        kinds = {name: schema.get("type") for name, schema in tool.inputs.items()}
-        self.optional = {name for name, kind in kinds.items() if kind and name not in tool.required}
-        self.whole = {name for name, kind in kinds.items() if kind == "integer"}
+        required = self.input_schema.get("required", ())
+        types = {name: member.get("type") for name, member in self.input_schema["properties"].items()}
+        self.optional = {name for name, kind in types.items() if kind and name not in required}
+        self.integers = {name for name, kind in types.items() if kind == "integer"}
+
+    def listed(self) -> Schema:
+        """The tool as tools/list shows it. Every hint is set: a missing destructiveHint counts as true."""
+        tool = self.tool
+        return {
+            "name": tool.name,
+            "title": tool.title,
+            "description": tool.description,
+            "inputSchema": self.input_schema,
+            "annotations": {
+                "title": tool.title,
+                "readOnlyHint": tool.reads,
+                "destructiveHint": tool.destroys,
+                "idempotentHint": tool.reads or tool.repeatable,
+                "openWorldHint": tool.meets_others,
+            },
+        }
 
 
 class ToolCalls:
-    """Calls tools; each call counts in the limit of its operation, too."""
+    """Calls tools. Each call counts against the limit of its operation as well as against that of MCP."""
 
     def __init__(self, tools: Sequence[Tool], operations: Operations) -> None:
-        """Tools whose operation this node does not have are left out."""
         self._operations = operations
-        self._bound: dict[str, Bound] = {}
-        for tool in tools:
-            if (route := operations.find(tool.method, tool.path)) is not None:
-                self._bound[tool.name] = Bound(tool, route)
-        self.tools: list[Tool] = [bound.tool for bound in self._bound.values()]
+        self._tools = {tool.name: BoundTool(tool, operations[tool.operation]) for tool in tools}
+
+    def listed(self) -> list[Schema]:
+        """As tools/list shows them."""
+        return [bound.listed() for bound in self._tools.values()]
 
     async def call(self, params: Raw, request: Request) -> bytes:
         """The members of a CallToolResult. Raises RpcError if there is no such tool, or no object of arguments."""
@@ -84,35 +103,33 @@ class ToolCalls:
             return failure(response)
         return success(response.body) if response.body else SILENCED
 
-    def _read(self, params: Raw) -> tuple[Bound, Raw]:
-        try:
-            call = _params.decode(params)
-        except msgspec.ValidationError as error:
-            raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
-        bound = self._bound.get(call.name)
+    def _read(self, params: Raw) -> tuple[BoundTool, Raw]:
+        call = read_params(_params, params)
+        bound = self._tools.get(call.name)
         if bound is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {call.name}")
         return bound, object_of(call.arguments, "arguments")
 
 
-def _request(bound: Bound, raw: Raw) -> tuple[dict[str, str], str, bytes, Sequence[Header]]:
+def _request(bound: BoundTool, raw: Raw) -> tuple[dict[str, str], str, bytes, Sequence[Header]]:
     """Path parameters, query string, body and headers of the request that the arguments ask for."""
     if bound.tool.open_inputs:
         return {}, "", bytes(raw), ()
     arguments = _known(bound, raw)
     path = {name: _path_parameter(name, arguments) for name in bound.in_path}
     if bound.has_query:
-        return path, _query(bound.always, arguments), b"", ()
+        return path, _query(bound.fixed_query, arguments), b"", ()
     return path, "", _encode(arguments), (_content_digest(arguments),) if bound.has_digest else ()
 
 
-def _known(bound: Bound, raw: Raw) -> Arguments:
-    """The arguments by name, as the operation takes them.
+def _known(bound: BoundTool, raw: Raw) -> Arguments:
+    """The arguments by name, in the form that the operation takes.
 
-    Frameworks send null for what is optional, and some 5.0 for 5, which JSON Schema calls an integer.
+    Frameworks send null for an optional argument that is not given, and some send 5.0 for an integer, which JSON
+    Schema allows.
     """
     arguments = _arguments.decode(raw)
-    unknown = [name[:SHOWN] for name in arguments if name not in bound.tool.inputs]
+    unknown = [name[:QUOTED_CHARACTERS] for name in arguments if name not in bound.tool.inputs]
     if unknown:
         takes = ", ".join(bound.tool.inputs) or "no arguments"
         raise BadArguments(f"{', '.join(unknown[:3])}: unknown; this tool takes {takes}")
@@ -120,7 +137,7 @@ def _known(bound: Bound, raw: Raw) -> Arguments:
         text = bytes(value)
         if text == b"null" and name in bound.optional:
             del arguments[name]
-        elif name in bound.whole and text.endswith(b".0"):
+        elif name in bound.integers and text.endswith(b".0"):
             arguments[name] = Raw(text[:-2])
     return arguments
 
@@ -135,32 +152,22 @@ def _path_parameter(name: str, arguments: Arguments) -> str:
         raise BadArguments(f"{name}: {error}") from None
 
 
-def _query(always: Sequence[str], arguments: Mapping[str, Raw]) -> str:
-    """Values that are no strings are sent as their JSON; the operation says what it thinks of them."""
+def _query(fixed: Sequence[str], arguments: Mapping[str, Raw]) -> str:
+    """The query string. Values that are not strings are sent as JSON, which the operation takes or refuses."""
     given = [
         f"{name}={quote(_string.decode(raw) if bytes(raw).startswith(QUOTE) else bytes(raw))}"
         for name, raw in arguments.items()
     ]
-    return "&".join([*always, *given])
+    return "&".join([*fixed, *given])
 
 
 def _content_digest(arguments: Mapping[str, Raw]) -> Header:
-    """The header that the registration of an artifact needs beside its body (RFC 9530)."""
-    raw = arguments.get("digest_sha256", Raw(b'""'))
+    """The header that the registration of an artifact needs in addition to its body (RFC 9530)."""
     try:
-        digest = _sha256(_string.decode(raw))
-    except ValueError:  # not a string, or not a digest
-        raise BadArguments(
-            "digest_sha256: must be the SHA-256 of the bytes as 64 hexadecimal digits, or base64"
-        ) from None
-    return (b"content-digest", b"sha-256=:%b:" % base64.b64encode(digest))
-
-
-def _sha256(text: str) -> bytes:
-    try:
+        text = _string.decode(arguments.get("digest_sha256", Raw(b'""')))
         digest = bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(text) from error
+    except ValueError:  # not a string, or neither hexadecimal nor base64
+        digest = b""
     if len(digest) != 32:
-        raise ValueError(text)
-    return digest
+        raise BadArguments("digest_sha256: must be the SHA-256 of the bytes as 64 hexadecimal digits, or base64")
+    return (b"content-digest", b"sha-256=:%b:" % base64.b64encode(digest))

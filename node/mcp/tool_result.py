@@ -1,6 +1,6 @@
-"""The result of a tool: the operation's answer as text and, being an object, as structuredContent.
+"""The result of a tool: the operation's answer as text, and as structuredContent, since it is a JSON object.
 
-A failure is a result too (SEP-1303): `isError`, and a text from which a model can see what to do.
+A failed call is a result too (SEP-1303): it has `isError`, and a text that tells a model what to do.
 """
 
 from typing import Any
@@ -13,19 +13,19 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Failure(msgspec.Struct, omit_defaults=True):
-    """What a model reads of a failed call."""
+    """The text of a failed call, as JSON."""
 
     status: int
-    """As over HTTP."""
+    """The HTTP status of the operation's answer."""
     error: str
     code: str = ""
-    """Of the catalogue in /llms-full.txt."""
+    """The error code, from the catalogue in /llms-full.txt."""
     retry_after: int = 0
     """Seconds after which the same call can succeed."""
 
 
 class Problem(msgspec.Struct):
-    """The body of an error: one of the two."""
+    """The body of an error, which has one of the two members."""
 
     error: str = ""
     detail: list[dict[str, Any]] = []
@@ -51,16 +51,16 @@ SILENCED = success(
         }
     )
 )
-"""SPEC 4.1 answers a duplicate loop with nothing; a model needs to be told."""
+"""SPEC 4.1 answers a duplicate loop with an empty body, which would tell a model nothing."""
 
 
 def failure(response: Response) -> bytes:
-    """The members of the result of a call that was answered with an error."""
+    """The members of the result of a call whose operation answered with an error."""
     return _failed(failure_of(response))
 
 
 def failure_of(response: Response) -> Failure:
-    """What an answer that is an error says."""
+    """What an error response says."""
     headers = dict(response.headers)
     return Failure(
         response.status,
@@ -80,7 +80,7 @@ def _failed(what: Failure) -> bytes:
 
 
 def sentence(body: bytes) -> str:
-    """What the body of an error says, in one line."""
+    """What the body of an error says, as one line."""
     try:
         problem = _problem.decode(body)
     except msgspec.DecodeError:
@@ -91,5 +91,5 @@ def sentence(body: bytes) -> str:
 
 
 def _issue(issue: dict[str, Any]) -> str:
-    """`body.title: what is wrong`; where the operation found it in its request is left out."""
+    """`title: what is wrong`: body or query, where the operation found the field, means nothing to a model."""
     return f"{'.'.join(str(step) for step in issue['loc'][1:]) or issue['loc'][0]}: {issue['msg']}"

@@ -1,14 +1,14 @@
 """The protocol revisions that the node speaks, and how it introduces itself. Data only.
 
-The four revisions with a handshake ("legacy") share one dispatcher; 2026-07-28 has no handshake and
-says its revision with every request.
+Four revisions begin with a handshake (`initialize`) and are answered alike. 2026-07-28 has none: each of its requests
+says its revision.
 """
 
 from node import VERSION
 
 WITH_HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 PREFERRED = "2025-03-26"
-"""Answered to a client that asks for a revision we do not know (SPEC 9.4)."""
+"""Agreed to with a client that asks for a revision which the node does not speak (SPEC 9.4)."""
 
 STATELESS = "2026-07-28"
 

@@ -4,9 +4,10 @@ Both are public, so neither shows a counter.
 """
 
 from time import monotonic
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import asdict
 
 from node import VERSION
@@ -34,9 +35,9 @@ class Health(msgspec.Struct):
     """`unavailable` comes with 503: reads and writes fail until the store is back."""
 
     status: Literal["ok", "unavailable"]
-    version: str
-    node_id: str
-    memory: Literal["ok", "low"]
+    version: Annotated[str, Meta(examples=[VERSION])]
+    node_id: Annotated[str, Meta(examples=["relay-node"])]
+    memory: Annotated[Literal["ok", "low"], Meta(examples=["ok"])]
     """`low`: new sessions and threads are refused for now."""
     capabilities: LiveCapabilities
 
@@ -44,7 +45,7 @@ class Health(msgspec.Struct):
 class Ready(msgspec.Struct):
     """Any status but `ready` comes with 503."""
 
-    status: Literal["ready", "draining", "unavailable"]
+    status: Annotated[Literal["ready", "draining", "unavailable"], Meta(examples=["ready"])]
 
 
 class Readiness:

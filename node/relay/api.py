@@ -87,7 +87,6 @@ class RelayApi:
                 success=ACKNOWLEDGED,
                 errors=("language.not_english", "body.too_large", "body.media_type", "idempotency.conflict"),
                 limit="relay",
-                example={"message": "Who can summarise a long report about solar panels?"},
             ),
             Route(
                 method="GET",

@@ -5,11 +5,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+EXAMPLE_MESSAGE = "Who can summarise a long report about solar panels?"
+
 
 class RelayMessage(msgspec.Struct, omit_defaults=True):
     """A relay payload for the documents: any JSON object is one; these fields have a meaning."""
 
-    message: Annotated[str, Meta(description="Plain English")] | None = None
+    message: Annotated[str, Meta(description="Plain English", examples=[EXAMPLE_MESSAGE])] | None = None
     hello: Annotated[str, Meta(description="Free field; shown if there is no message")] | None = None
     language: Annotated[Literal["en-US"], Meta(description="Any other gets 400")] | None = None
     public: Annotated[bool, Meta(description="false keeps the payload off the board")] | None = None
@@ -20,7 +22,7 @@ class Acknowledgement(msgspec.Struct, omit_defaults=True):
     """SPEC 2.2. `post_url` is where the reply to a public message can be polled."""
 
     status: Literal["acknowledged"]
-    node_id: str
+    node_id: Annotated[str, Meta(examples=["relay-node"])]
     reference_id: str
     post_url: str | msgspec.UnsetType = msgspec.UNSET
 
@@ -55,4 +57,4 @@ class Buffered(msgspec.Struct):
     id: str
     received_at: str
     expires_at: str | None
-    payload: msgspec.Raw | str
+    payload: Annotated[msgspec.Raw | str, Meta(examples=[{"message": EXAMPLE_MESSAGE}])]

@@ -36,7 +36,6 @@ from node.run.services import Services, Stores
 from node.search.api import LimitedSearch, SearchApi
 from node.sessions.api import SessionsApi
 from node.share.capacity import Capacity
-from node.site.assets import ASSETS
 from node.site.page import Pages
 from node.site.pages import SiteApi
 from node.store import Store, long_poll
@@ -110,7 +109,7 @@ class WebNode:
         self.paths = Paths(self.routes)
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
-        self._router = router(routed, counted, self.paths, Pages(settings, ASSETS).missing)
+        self._router = router(routed, counted, self.paths, Pages(settings).missing)
         self._background.start("metrics", Meter(settings, "web", store, of_web(self.routes, store)).run)
         self.intake = intake.Intake(
             Admission(),
@@ -214,7 +213,7 @@ def operations_of(
         *ArtifactsApi(services.artifacts, limiter).routes(),
         *FeedbackApi(services.feedback, limiter).routes(),
         *health.routes(),
-        *SiteApi(settings, services.board, services.tasks, limiter, search).routes(),
+        *SiteApi(settings, services.board, services.tasks, search).routes(),
     ]
 
 

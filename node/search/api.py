@@ -54,6 +54,5 @@ class SearchApi:
                 answers=Hits,
                 errors=REFUSALS,
                 limit="search",
-                example={"query": "who can read a large CSV file?", "limit": 5, "threshold": 0.7},
             ),
         )

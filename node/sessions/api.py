@@ -89,7 +89,6 @@ class SessionsApi:
                 status=201,
                 errors=("idempotency.conflict", "idempotency.short"),
                 limit="session",
-                example={"ttl_seconds": 900, "label": "planning"},
             ),
             Route(
                 method="POST",
@@ -102,7 +101,6 @@ class SessionsApi:
                 answers=SentLine,
                 errors=("session.gone", "session.full", "idempotency.conflict"),
                 limit="line",
-                example={"body": "Step 1 is done.", "author": "planner"},
             ),
             Route(
                 method="GET",
@@ -124,6 +122,5 @@ class SessionsApi:
                 body=DestroySession,
                 answers=DestroyedSession,
                 errors=("session.gone", "session.token"),
-                example={"destroy_token": "the token that creation returned"},
             ),
         )

@@ -26,7 +26,7 @@ class NewSession(msgspec.Struct, forbid_unknown_fields=False):
 
     ttl_seconds: Annotated[int, Meta(ge=60, le=86400, description="Life of the session in seconds")] = 900
     callback_url: str | None = None
-    label: Name | None = None
+    label: Annotated[Name, Meta(examples=["planning"])] | None = None
 
 
 class CreatedSession(msgspec.Struct):
@@ -35,16 +35,16 @@ class CreatedSession(msgspec.Struct):
     session_id: str
     destroy_token: str
     expires_at: str
-    ttl_seconds: int
-    label: str | None
+    ttl_seconds: Annotated[int, Meta(examples=[900])]
+    label: Annotated[str | None, Meta(examples=["planning"])]
     url: str
 
 
 class NewLine(msgspec.Struct):
     """The body of POST /api/v1/sessions/{id}/messages."""
 
-    body: Annotated[str, Meta(min_length=1, max_length=LINE_LENGTH)]
-    author: Name | None = None
+    body: Annotated[str, Meta(min_length=1, max_length=LINE_LENGTH, examples=["Step 1 is done."])]
+    author: Annotated[Name, Meta(examples=["planner"])] | None = None
 
 
 class SentLine(msgspec.Struct):
@@ -67,8 +67,8 @@ class Line(msgspec.Struct):
     """One line, in the order of its seq."""
 
     seq: int
-    body: str
-    author: str | None
+    body: Annotated[str, Meta(examples=["Step 1 is done."])]
+    author: Annotated[str | None, Meta(examples=["planner"])]
     created_at: str
 
 
@@ -78,14 +78,14 @@ class Lines(msgspec.Struct):
     lines: list[Line]
     next_since_seq: int
     expires_at: str
-    label: str | None
-    epoch: str
+    label: Annotated[str | None, Meta(examples=["planning"])]
+    epoch: Annotated[str, Meta(examples=["1"])]
 
 
 class DestroySession(msgspec.Struct):
     """The body of POST /api/v1/sessions/{id}/destroy."""
 
-    destroy_token: str
+    destroy_token: Annotated[str, Meta(examples=["the token that creation returned"])]
 
 
 class DestroyedSession(msgspec.Struct):

@@ -1,14 +1,15 @@
-"""Style, script, fonts and marks under names that hold their digest, so that they can be kept for ever."""
+"""The files of the static folder, under names that hold their digest, so that clients can keep them for ever."""
 
 import hashlib
 import re
 from pathlib import Path
 
 from node.common.refusal import Refused
-from node.site.template import STATIC
 from node.web.document import Document
 from node.web.http import Request, Response
 from node.web.route import Route
+
+STATIC = Path(__file__).parent / "static"
 
 TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -24,12 +25,12 @@ _URL = re.compile(rb'url\("([\w.-]+)"\)')
 
 
 class Assets:
-    """All files of the static folder."""
+    """The files of a folder, read once."""
 
     def __init__(self, folder: Path = STATIC) -> None:
         self._names: dict[str, str] = {}
         self._documents: dict[str, Document] = {}
-        # What style sheets refer to has its name before they are read.
+        # Style sheets come last: they name other files, whose digests must be known by then.
         for path in sorted(folder.iterdir(), key=lambda path: (path.suffix == ".css", path.name)):
             if path.suffix in TYPES:
                 self._add(path)
@@ -39,7 +40,7 @@ class Assets:
         return f"/static/{self._names[name]}"
 
     async def send(self, request: Request) -> Response:
-        """The file; under the digest of another version too, for pages of a node that is being replaced."""
+        """The file. Under another version's digest, the present file: pages made before an upgrade may ask for it."""
         wanted = request.params["name"]
         document = self._documents.get(wanted)
         if document is not None:
@@ -52,7 +53,7 @@ class Assets:
         return Document(document.body, TYPES[Path(current).suffix], BRIEFLY).answer(request)
 
     def routes(self) -> tuple[Route, ...]:
-        """/static/…"""
+        """The one route of all files."""
         return (
             Route(method="GET", path="/static/{name}", handler=self.send, summary="A file", tag="pages", hidden=True),
         )

@@ -1,7 +1,7 @@
-"""How values look on a page: ages, excerpts, fingerprints, highlighted words. Nothing here trusts what users wrote."""
+"""The filters of the templates: how times, texts and keys look on a page. None of them trusts what users wrote."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,7 +34,7 @@ def age(instant: str, now: datetime | None = None) -> str:
 
 
 def span(seconds: int) -> str:
-    """`45 s`, `15 min`, `2 h`: in the largest unit that comes out even."""
+    """`45 s`, `15 min`, `2 h`: a whole number of the largest unit that divides `seconds`."""
     for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
         if seconds >= size and seconds % size == 0:
             return f"{seconds // size} {unit}"
@@ -77,22 +77,16 @@ def fingerprint(signature: Mapping[str, Any]) -> str:
 
 
 def xml_text(text: str) -> str:
-    """The characters of `text` that XML 1.0 allows (§2.2); escaping is the template's part."""
+    """The characters of `text` that XML 1.0 allows (§2.2). The template escapes them."""
     return _NOT_XML.sub("", text)
 
 
 def code(text: str) -> Markup:
-    """Text of ours between tags: quotes need no escaping there, and pages of JSON stay half as long."""
+    """`text` escaped for use between tags, where quotes may stay: escaped ones double the length of JSON."""
     return Markup(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))  # noqa: S704 - escaped here
 
 
-FILTERS = {
-    "age": age,
-    "span": span,
-    "moment": moment,
-    "excerpt": excerpt,
-    "marked": marked,
-    "fingerprint": fingerprint,
-    "xml_text": xml_text,
-    "code": code,
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    filter_.__name__: filter_ for filter_ in (age, span, moment, excerpt, marked, fingerprint, xml_text, code)
 }
+"""By the names that templates call them by."""

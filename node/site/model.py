@@ -1,4 +1,4 @@
-"""What the pages take from their addresses."""
+"""The query parameters of the pages, and how much a page shows."""
 
 from typing import Annotated, Literal
 
@@ -8,11 +8,11 @@ from msgspec import Meta
 PAGE_SIZE = 20
 """Threads, tasks or hits on one page."""
 
-REPLY_SIZE = 50
-"""Replies on one page of a thread, at most."""
+MAX_REPLIES = 50
+"""Replies on one page of a thread."""
 
-THREAD_TEXT = 40_000
-"""Characters of one page of a thread, about: after so many the next page begins, so that pages stay small."""
+MAX_THREAD_CHARACTERS = 40_000
+"""Characters of texts on one page of a thread, after which the next page begins, so that pages stay small."""
 
 
 class BoardQuery(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""An HTML page as it leaves the node: its headers, its validator, and the page for a request that failed."""
+"""Pages as they leave the node: rendered, with their headers, and the page for a request that failed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,24 +7,22 @@ import msgspec
 
 from node import VERSION
 from node.config import Settings
-from node.site.assets import Assets
-from node.site.filters import FILTERS
-from node.site.template import Templates
-from node.web.document import conditional, etag_of
+from node.site.assets import ASSETS
+from node.site.template import render
+from node.web.document import revalidated
 from node.web.errors import response_to
 from node.web.http import Header, Request, Response
 
 HTML = "text/html; charset=utf-8"
-CONTENT_TYPE: Header = (b"content-type", HTML.encode())
 OWN_ORIGIN = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 OWN_FILES = "script-src *:*/static/; style-src *:*/static/; font-src *:*/static/; img-src *:*/static/ *:*/favicon.svg"
-"""Any host is meant: a page does not know by which name it is read, and the other policy says that it is this one."""
+"""On any host, since the node does not know by which name a browser reads the page; OWN_ORIGIN restricts the host."""
 
 CSP = f"{OWN_ORIGIN}, {OWN_FILES}"
-"""Two policies, both of which hold: from this origin, and of it nothing that clients uploaded (`/blobs/`)."""
+"""Two policies that both apply: only files of this origin, and of those none that clients uploaded (`/blobs/`)."""
 
 PAGE_HEADERS: tuple[Header, ...] = (
     (b"content-security-policy", CSP.encode()),
@@ -32,9 +30,10 @@ PAGE_HEADERS: tuple[Header, ...] = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
-"""Of every page (DESIGN 6): no script or style but the files of the node, nothing from elsewhere."""
+"""Of every page (DESIGN 6): no script or style but the node's own files, and nothing from elsewhere."""
 
-FRESH: Header = (b"cache-control", b"no-cache")
+NO_CACHE = b"no-cache"
+"""A browser may keep the answer, but asks each time whether it has changed (RFC 9111 §5.2.2.4)."""
 
 Alternate = tuple[str, str]
 """Media type and address of another form of a page."""
@@ -51,49 +50,55 @@ HEADLINES = {
     "store.busy": "Too much at once",
     "node.overloaded": "Too much at once",
 }
-"""What the page of a failure is called; others are called after nothing in particular."""
+"""The heading of a failure's page, by error code."""
 
 
 class Pages:
     """Makes the pages of one node."""
 
-    def __init__(self, settings: Settings, assets: Assets) -> None:
+    def __init__(self, settings: Settings) -> None:
         base = settings.public_url
-        self._templates = Templates(
-            FILTERS, asset=assets.url, base=base, host=base.partition("://")[2], version=VERSION
-        )
+        self._shared = {"asset": ASSETS.url, "base": base, "host": base.partition("://")[2], "version": VERSION}
 
     def render(self, template: str, path: str, alternates: Sequence[Alternate] = (), **values: Any) -> bytes:
         """The bytes of a page, feed or fragment."""
-        return self._templates.render(template, path=path, alternates=alternates, **values).encode()
+        return render(template, **self._shared, path=path, alternates=alternates, **values).encode()
 
-    def answer(self, request: Request, template: str, alternates: Sequence[Alternate] = (), **values: Any) -> Response:
+    def answer(
+        self,
+        request: Request,
+        template: str,
+        alternates: Sequence[Alternate] = (),
+        *,
+        media_type: str = HTML,
+        caching: bytes = NO_CACHE,
+        **values: Any,
+    ) -> Response:
         """A page made for this request."""
         body = self.render(template, request.path, alternates, **values)
-        tag = etag_of(body)
-        headers = (CONTENT_TYPE, FRESH, (b"etag", tag.encode()), *PAGE_HEADERS)
-        return conditional(request, body, headers, tag)
+        return revalidated(request, body, media_type, caching, PAGE_HEADERS)
 
     def missing(self, request: Request, failure: Exception) -> Response:
-        """What an unknown path is answered: a page to a browser, and to all others, and below /api/, the JSON."""
-        is_page = request.method == "GET" and "text/html" in (request.header(b"accept") or "")
-        shown = self.failure if is_page and not request.path.startswith("/api/") else response_to
-        response = shown(request, failure)
+        """The answer for an unknown path: a page for a browser, JSON for all others and below /api/."""
+        is_browser = request.method == "GET" and "text/html" in (request.header(b"accept") or "")
+        respond = self.failure if is_browser and not request.path.startswith("/api/") else response_to
+        response = respond(request, failure)
         response.headers = [*response.headers, (b"vary", b"Accept")]
         return response
 
     def failure(self, request: Request, failure: Exception) -> Response:
-        """The page for what `web.errors` would answer, with the same status and the same code."""
-        answer = response_to(request, failure)
-        kept = [(name, value) for name, value in answer.headers if name != b"content-type"]
+        """The answer of `node.web.errors` as a page, with the same status and headers."""
+        response = response_to(request, failure)
+        kept = [(name, value) for name, value in response.headers if name != b"content-type"]
         code = dict(kept).get(b"x-error-code", b"").decode()
-        said: dict[str, Any] = msgspec.json.decode(answer.body)
+        error: dict[str, Any] = msgspec.json.decode(response.body)
         body = self.render(
             "error.html",
             request.path,
-            status=answer.status,
+            status=response.status,
             headline=HEADLINES.get(code, "That did not work"),
-            sentence=said.get("error") or "; ".join(issue["msg"] for issue in said["detail"]),
+            sentence=error.get("error") or "; ".join(issue["msg"] for issue in error["detail"]),
             code=code,
         )
-        return Response(answer.status, body, (CONTENT_TYPE, FRESH, *PAGE_HEADERS, *kept))
+        own = ((b"content-type", HTML.encode()), (b"cache-control", NO_CACHE))
+        return Response(response.status, body, (*own, *PAGE_HEADERS, *kept))

@@ -1,24 +1,22 @@
-"""The pages that people see, and what feeds read. Handlers call services and render; they keep nothing."""
+"""The pages for people, the Atom feed and the sitemap: each handler asks a service and renders a template."""
 
 from asyncio import gather
 from collections.abc import Sequence
 from contextlib import suppress
 
-from node.board.model import Reply, Thread, ThreadPage, ThreadPageQuery, ThreadQuery
+from node.board.model import Reply, Thread, ThreadPageQuery, ThreadQuery
 from node.board.service import Board
 from node.config import Settings
 from node.search.api import LimitedSearch
 from node.search.model import SearchQuery
 from node.site.assets import ASSETS
-from node.site.model import PAGE_SIZE, REPLY_SIZE, THREAD_TEXT, BoardQuery, RepliesQuery, TasksQuery
-from node.site.page import FRESH, PAGE_HEADERS, Pages
+from node.site.model import MAX_REPLIES, MAX_THREAD_CHARACTERS, PAGE_SIZE, BoardQuery, RepliesQuery, TasksQuery
+from node.site.page import NO_CACHE, Alternate, Pages
 from node.store import StoreUnavailable
-from node.tasks.model import TaskPage, TaskPageQuery, TaskQuery
+from node.tasks.model import TaskPageQuery, TaskQuery
 from node.tasks.service import Tasks
-from node.web.document import conditional, etag_of
 from node.web.http import Handler, Request, Response
 from node.web.json import read_query
-from node.web.limits import Limiter
 from node.web.route import Route
 
 HOME_THREADS = 6
@@ -26,61 +24,50 @@ HOME_TASKS = 4
 FEED_THREADS = 30
 SITEMAP_THREADS = 100
 
+ATOM = "application/atom+xml"
+XML = "application/xml"
+MINUTE = b"public, max-age=60"
+
 
 class SiteApi:
     """Every page of the node."""
 
-    def __init__(
-        self, settings: Settings, board: Board, tasks: Tasks, limiter: Limiter, search: LimitedSearch | None = None
-    ) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, board: Board, tasks: Tasks, search: LimitedSearch) -> None:
+        self._limits = settings.limits
         self._board = board
         self._tasks = tasks
-        self._limiter = limiter
         self._search = search
-        self._pages = Pages(settings, ASSETS)
+        self._pages = Pages(settings)
 
     async def home(self, request: Request) -> Response:
-        """What the node is, how to begin, and what is going on. Without the store, all but the last."""
-        threads: ThreadPage | None = None
-        tasks: TaskPage | None = None
+        """What the node is, how to begin, and what is new; without the store, all but the last."""
+        threads = tasks = None
         with suppress(StoreUnavailable):
             threads, tasks = await gather(
                 self._board.page(ThreadPageQuery(limit=HOME_THREADS)), self._tasks.page(TaskPageQuery(limit=HOME_TASKS))
             )
         alternates = [("application/json", "/.well-known/agent.json")]
-        return self._pages.answer(
-            request, "home.html", alternates, threads=threads, tasks=tasks, limits=self._settings.limits
-        )
+        return self._pages.answer(request, "home.html", alternates, threads=threads, tasks=tasks, limits=self._limits)
 
     async def board(self, request: Request) -> Response:
         """A page of threads, or what a search found."""
         query = read_query(request, BoardQuery)
-        wanted = query.q.strip()
-        if self._search and wanted:
-            asked = SearchQuery(wanted, limit=PAGE_SIZE, threshold=query.threshold)
-            found = await self._search.search(request, asked)
-            return self._pages.answer(
-                request, "board.html", query=query, wanted=wanted, found=found, page=None, can_search=True
-            )
-        page = await self._board.page(ThreadPageQuery(limit=PAGE_SIZE, offset=query.offset), query.status)
-        alternates = [("application/json", f"/api/v1/board?limit={PAGE_SIZE}&offset={query.offset}")]
-        return self._pages.answer(
-            request,
-            "board.html",
-            alternates if query.status == "open" else [],
-            query=query,
-            wanted="",
-            found=None,
-            page=page,
-            can_search=self._search is not None,
-        )
+        found = page = None
+        alternates: list[Alternate] = []
+        if wanted := query.q.strip():
+            search = SearchQuery(wanted, limit=PAGE_SIZE, threshold=query.threshold)
+            found = await self._search.search(request, search)
+        else:
+            page = await self._board.page(ThreadPageQuery(limit=PAGE_SIZE, offset=query.offset), query.status)
+            if query.status == "open":  # the API lists no others
+                alternates = [("application/json", f"/api/v1/board?limit={PAGE_SIZE}&offset={query.offset}")]
+        return self._pages.answer(request, "board.html", alternates, query=query, wanted=wanted, found=found, page=page)
 
     async def thread(self, request: Request) -> Response:
         """A thread and a page of its replies."""
         thread_id = request.params["thread_id"]
         since = read_query(request, RepliesQuery).since_seq
-        thread = await self._board.read(thread_id, ThreadQuery(since_seq=since, limit=REPLY_SIZE))
+        thread = await self._board.read(thread_id, ThreadQuery(since_seq=since, limit=MAX_REPLIES))
         shown = _as_many_as_fit(thread, 0 if since else len(thread.body))
         last = shown[-1].seq if shown else since
         return self._pages.answer(
@@ -95,12 +82,12 @@ class SiteApi:
         )
 
     async def replies(self, request: Request) -> Response:
-        """Replies that came since, for a page that is open: a list of them, or 204."""
+        """The replies after `since_seq`, for a thread's page that is open in a browser; 204 if there are none."""
         query = read_query(request, RepliesQuery)
-        wanted = ThreadQuery(since_seq=query.since_seq, limit=REPLY_SIZE, wait=query.wait)
+        wanted = ThreadQuery(since_seq=query.since_seq, limit=MAX_REPLIES, wait=query.wait)
         thread = await self._board.read(request.params["thread_id"], wanted)
         if not thread.replies:
-            return Response(204, b"", (FRESH,))
+            return Response(204, b"", ((b"cache-control", NO_CACHE),))
         return self._pages.answer(request, "replies.html", replies=thread.replies)
 
     async def tasks(self, request: Request) -> Response:
@@ -111,7 +98,7 @@ class SiteApi:
         return self._pages.answer(request, "tasks.html", alternates, page=page)
 
     async def task(self, request: Request) -> Response:
-        """A work contract; its result is left to the JSON."""
+        """A work contract, without its result, which the linked JSON has."""
         task = await self._tasks.get(request.params["task_id"], TaskQuery())
         alternates = [("application/json", f"/api/v1/tasks/{task.id}")]
         return self._pages.answer(request, "task.html", alternates, task=task)
@@ -119,17 +106,19 @@ class SiteApi:
     async def feed(self, request: Request) -> Response:
         """The newest threads for feed readers (RFC 4287)."""
         page = await self._board.page(ThreadPageQuery(limit=FEED_THREADS))
-        body = self._pages.render("board.atom", request.path, threads=page.threads)
-        return _xml(request, body, b"application/atom+xml")
+        return self._pages.answer(
+            request, "board.atom", media_type=f"{ATOM}; charset=utf-8", caching=MINUTE, threads=page.threads
+        )
 
     async def sitemap(self, request: Request) -> Response:
         """The fixed pages and the newest open threads."""
         page = await self._board.page(ThreadPageQuery(limit=SITEMAP_THREADS))
-        body = self._pages.render("sitemap.xml", request.path, threads=page.threads)
-        return _xml(request, body, b"application/xml")
+        return self._pages.answer(
+            request, "sitemap.xml", media_type=f"{XML}; charset=utf-8", caching=MINUTE, threads=page.threads
+        )
 
     def routes(self) -> tuple[Route, ...]:
-        """The pages of SPEC 4.4 and 4.8, and ours beside them."""
+        """The pages of SPEC 4.4 and 4.8, and those that the node has besides."""
         return (
             self._page("/", self.home, "Home page"),
             self._page("/board", self.board, "The board: open threads, or a search for `q`"),
@@ -137,8 +126,8 @@ class SiteApi:
             self._page("/board/{thread_id}/replies", self.replies, "Replies for an open page", hidden=True),
             self._page("/tasks", self.tasks, "Work on offer"),
             self._page("/tasks/{task_id}", self.task, "A work contract"),
-            self._page("/board.atom", self.feed, "The newest threads as an Atom feed", "application/atom+xml"),
-            self._page("/sitemap.xml", self.sitemap, "The pages, and the newest open threads", "application/xml"),
+            self._page("/board.atom", self.feed, "The newest threads as an Atom feed", ATOM),
+            self._page("/sitemap.xml", self.sitemap, "The pages, and the newest open threads", XML),
             *ASSETS.routes(),
         )
 
@@ -158,21 +147,10 @@ class SiteApi:
 
 
 def _as_many_as_fit(thread: Thread, used: int) -> Sequence[Reply]:
-    """The first replies, one at least, until the page holds THREAD_TEXT characters."""
+    """The first replies, at least one, that fit on a page; `used` are its characters before them."""
     replies = thread.replies or []
     for number, reply in enumerate(replies):
         used += len(reply.body)
-        if used > THREAD_TEXT and number:
+        if used > MAX_THREAD_CHARACTERS and number:
             return replies[:number]
     return replies
-
-
-def _xml(request: Request, body: bytes, media_type: bytes) -> Response:
-    tag = etag_of(body)
-    headers = (
-        (b"content-type", media_type + b"; charset=utf-8"),
-        (b"cache-control", b"public, max-age=60"),
-        (b"etag", tag.encode()),
-        *PAGE_HEADERS,
-    )
-    return conditional(request, body, headers, tag)

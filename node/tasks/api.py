@@ -187,12 +187,6 @@ class TasksApi:
                     "signature.replayed",
                 ),
                 limit="task",
-                example={
-                    "publisher_id": "report-desk",
-                    "title": "Summarise a report about solar panels",
-                    "description": "One page of plain English, with the three most important figures.",
-                    "lease_seconds": 900,
-                },
             ),
             Route(
                 method="POST",
@@ -213,7 +207,6 @@ class TasksApi:
                     "signature.invalid",
                     "signature.replayed",
                 ),
-                example={"actor_id": "summary-agent", "status": "in_progress"},
             ),
             Route(
                 method="POST",
@@ -225,7 +218,6 @@ class TasksApi:
                 answers=Task,
                 shows=examples.CANCELED,
                 errors=("task.unknown", "task.proof", "task.state", "signature.invalid", "signature.replayed"),
-                example={"publisher_token": "the token that creation returned"},
             ),
         )
 
@@ -245,7 +237,6 @@ class TasksApi:
                 shows=examples.CLAIMED,
                 errors=("task.unknown", "task.claimed", "task.state", SHORT, "signature.invalid", "signature.replayed"),
                 limit="claim",
-                example={"assignee_id": "summary-agent"},
             ),
             Route(
                 method="POST",
@@ -256,7 +247,6 @@ class TasksApi:
                 body=Completion,
                 answers=CompletedTask,
                 errors=(*holding, "task.completed"),
-                example={"claim_token": "the token that the claim returned", "result_payload": {"pages": 1}},
             ),
             Route(
                 method="POST",
@@ -268,7 +258,6 @@ class TasksApi:
                 answers=Task,
                 shows=examples.CLAIMED,
                 errors=holding,
-                example={"claim_token": "the token that the claim returned"},
             ),
             Route(
                 method="POST",
@@ -280,7 +269,6 @@ class TasksApi:
                 answers=Task,
                 shows=examples.RELEASED,
                 errors=holding,
-                example={"claim_token": "the token that the claim returned"},
             ),
         )
 

@@ -1,25 +1,14 @@
-"""Contracts as the documents show them: the members that a status decides, laid over the sample of their type."""
+"""What the status of a contract decides in the examples of the documents."""
 
 from msgspec import UNSET
 
-_OPEN: dict[str, object] = {
-    "title": "Summarise a report about solar panels",
-    "input_artifact_ids": [],
-    "completed_at": None,
-    "elapsed_ms": None,
-    "result_payload": UNSET,
-}
+_OPEN: dict[str, object] = {"completed_at": None, "elapsed_ms": None, "result_payload": UNSET}
 _FREE: dict[str, object] = {**_OPEN, "assignee_id": None, "claimed_at": None, "lease_expires_at": None}
 
-OFFERED = {**_FREE, "status": "offered", "attempt": 0}
-CANCELED = {**_FREE, "status": "canceled", "attempt": 0}
-RELEASED = {**_FREE, "status": "offered"}
+OFFERED = {**_FREE, "attempt": 0}
+CANCELED = {**OFFERED, "status": "canceled"}
+RELEASED = _FREE
 CLAIMED = {**_OPEN, "status": "claimed"}
 IN_PROGRESS = {**_OPEN, "status": "in_progress"}
-COMPLETED: dict[str, object] = {
-    "title": "Summarise a report about solar panels",
-    "input_artifact_ids": [],
-    "status": "completed",
-    "lease_expires_at": None,
-}
-PAGE: dict[str, object] = {"tasks": [OFFERED], "total": 1, "limit": 20, "offset": 0}
+COMPLETED: dict[str, object] = {"status": "completed", "lease_expires_at": None}
+PAGE = {"tasks": [OFFERED]}

@@ -34,13 +34,13 @@ PageOffset = Annotated[int, Meta(ge=0, le=2**53)]
 class NewTask(msgspec.Struct):
     """The body of POST /api/v1/tasks."""
 
-    publisher_id: Party
-    title: Title
-    description: Description | None = None
+    publisher_id: Annotated[Party, Meta(examples=["report-desk"])]
+    title: Annotated[Title, Meta(examples=["Summarise a report about solar panels"])]
+    description: Annotated[Description, Meta(examples=["One page of plain English, with three figures."])] | None = None
     idempotency_key: Key | None = None
     callback_url: Annotated[str, Meta(description="Pinged on every change of status; must be public")] | None = None
     input_artifact_ids: Annotated[list[str], Meta(max_length=MAX_INPUTS)] = []
-    lease_seconds: Lease | None = None
+    lease_seconds: Annotated[Lease, Meta(examples=[900])] | None = None
     require_proof: Annotated[
         bool, Meta(description="A public id alone shall not do to act; so with a signed offer")
     ] = False
@@ -49,15 +49,20 @@ class NewTask(msgspec.Struct):
 class NewClaim(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/claim."""
 
-    assignee_id: Party
+    assignee_id: Annotated[Party, Meta(examples=["summary-agent"])]
     idempotency_key: Key | None = None
 
 
 class Transition(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/transition. One of publisher_id and assignee_id stands for actor_id."""
 
-    actor_id: Party | None = None
-    status: Annotated[TaskStatus, Meta(description="The status wanted, which must be the next one")] | None = None
+    actor_id: Annotated[Party, Meta(examples=["summary-agent"])] | None = None
+    status: (
+        Annotated[
+            TaskStatus, Meta(description="The status wanted, which must be the next one", examples=["in_progress"])
+        ]
+        | None
+    ) = None
     publisher_token: str | None = None
     claim_token: str | None = None
     publisher_id: Party | None = None
@@ -67,8 +72,8 @@ class Transition(msgspec.Struct):
 class Completion(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/complete."""
 
-    claim_token: str
-    result_payload: Annotated[msgspec.Raw, Meta(description="Any JSON")] = msgspec.field(
+    claim_token: Annotated[str, Meta(examples=["the token that the claim returned"])]
+    result_payload: Annotated[msgspec.Raw, Meta(description="Any JSON", examples=[{"pages": 1}])] = msgspec.field(
         default_factory=lambda: msgspec.Raw(b"null")
     )
 
@@ -76,40 +81,40 @@ class Completion(msgspec.Struct):
 class Holding(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/extend and /release."""
 
-    claim_token: str
+    claim_token: Annotated[str, Meta(examples=["the token that the claim returned"])]
 
 
 class Cancellation(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/cancel; a request signed with the key of the offer needs none."""
 
-    publisher_token: str | None = None
+    publisher_token: Annotated[str, Meta(examples=["the token that creation returned"])] | None = None
 
 
 class Task(msgspec.Struct, kw_only=True):
     """A work contract. `signature` holds what a peer needs to verify the offer by itself."""
 
     id: str
-    status: TaskStatus
-    publisher_id: str
-    title: str
-    description: str | None
-    input_artifact_ids: list[str]
-    is_signed: bool
-    signature: dict[str, Any] | None
-    require_proof: bool
+    status: Annotated[TaskStatus, Meta(examples=["offered"])]
+    publisher_id: Annotated[str, Meta(examples=["report-desk"])]
+    title: Annotated[str, Meta(examples=["Summarise a report about solar panels"])]
+    description: Annotated[str | None, Meta(examples=["One page of plain English, with three figures."])]
+    input_artifact_ids: Annotated[list[str], Meta(examples=[[]])]
+    is_signed: Annotated[bool, Meta(examples=[False])]
+    signature: Annotated[dict[str, Any] | None, Meta(examples=[None])]
+    require_proof: Annotated[bool, Meta(examples=[False])]
     """Whether acting on it takes a token or the signing key: asked for, or signed."""
-    assignee_id: str | None
+    assignee_id: Annotated[str | None, Meta(examples=["summary-agent"])]
     created_at: str
     claimed_at: str | None
     completed_at: str | None
-    elapsed_ms: int | None
+    elapsed_ms: Annotated[int | None, Meta(examples=[900_000])]
     """Milliseconds from claim to completion."""
-    lease_seconds: int | None
+    lease_seconds: Annotated[int | None, Meta(examples=[900])]
     lease_expires_at: str | None
     attempt: int
     """How often it was claimed."""
     url: str
-    result_payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    result_payload: Annotated[msgspec.Raw | msgspec.UnsetType, Meta(examples=[{"pages": 1}])] = msgspec.UNSET
     """Once completed; left out of lists."""
 
 
@@ -131,7 +136,7 @@ class CompletedTask(msgspec.Struct):
     valid: Literal[True]
     id: str
     status: Literal["completed"]
-    elapsed_ms: int
+    elapsed_ms: Annotated[int, Meta(examples=[900_000])]
     completed_at: str
 
 
@@ -140,8 +145,8 @@ class TaskPage(msgspec.Struct):
 
     tasks: list[Task]
     total: int
-    limit: int
-    offset: int
+    limit: Annotated[int, Meta(examples=[20])]
+    offset: Annotated[int, Meta(examples=[0])]
 
 
 class TaskPageQuery(msgspec.Struct):

@@ -1,14 +1,20 @@
-"""A document that stays the same while the process lives: packed once, sent with an ETag, and not sent twice."""
+"""Answers with an ETag, and 304 for a client that has them already (If-None-Match, RFC 9110 §13.1.2).
+
+A Document stays the same while the process lives, and is compressed once. `revalidated` answers with a body that was
+made for one request.
+"""
 
 import gzip
 import hashlib
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 
-from node.web.http import Header, Request, Response
+from node.web.http import Handler, Header, Request, Response
 
 HOUR = b"public, max-age=3600"
 
-WORTH_PACKING = 0.9
-"""Share of its size that a packed document may still have; pictures and fonts stay above it."""
+COMPRESSED_SHARE = 0.9
+"""A document is compressed only if that makes it at most this share of its size; images and fonts stay as they are."""
 
 
 class Document:
@@ -16,38 +22,61 @@ class Document:
 
     def __init__(self, body: bytes, media_type: str, caching: bytes = HOUR, headers: tuple[Header, ...] = ()) -> None:
         self.body = body
-        self._tag = etag_of(body)
-        common = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
-        packed = gzip.compress(body, mtime=0)
-        if len(packed) > WORTH_PACKING * len(body):
-            self._plain = (*common, (b"etag", self._tag.encode()))
-            self._packed = None
-            return
-        common = (*common, (b"vary", b"Accept-Encoding"))
-        self._plain = (*common, (b"etag", self._tag.encode()))
-        # A strong validator names the bytes that are sent, so the packed ones have their own (RFC 9110 §8.8.3.3).
-        self._packed_tag = f'{self._tag[:-1]}-gzip"'
-        self._packed_headers = (*common, (b"content-encoding", b"gzip"), (b"etag", self._packed_tag.encode()))
-        self._packed = packed
+        self._tag = _etag_of(body)
+        self._headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
+        compressed = gzip.compress(body, mtime=0)
+        self._compressed = compressed if len(compressed) <= COMPRESSED_SHARE * len(body) else None
+        if self._compressed is not None:
+            self._headers = (*self._headers, (b"vary", b"Accept-Encoding"))
 
     def answer(self, request: Request) -> Response:
         """200 with the document, or 304 if the client has it."""
-        if self._packed is not None and takes_gzip(request.header(b"accept-encoding") or ""):
-            return conditional(request, self._packed, self._packed_headers, self._packed_tag)
-        return conditional(request, self.body, self._plain, self._tag)
+        if self._compressed is not None and takes_gzip(request.header(b"accept-encoding") or ""):
+            # A strong validator names the bytes that are sent, so the compressed ones have their own (§8.8.3.3).
+            headers: tuple[Header, ...] = (*self._headers, (b"content-encoding", b"gzip"))
+            return _conditional(request, self._compressed, headers, f'{self._tag[:-1]}-gzip"')
+        return _conditional(request, self.body, self._headers, self._tag)
 
 
-def etag_of(body: bytes) -> str:
+class Documents:
+    """Documents by path, all made when the first is asked for: most processes never need them."""
+
+    def __init__(self, make: Callable[[], Mapping[str, Document]]) -> None:
+        self._made = cache(make)
+
+    def at(self, path: str) -> Handler:
+        """The handler that answers with the document of that path."""
+        return partial(self._send, path)
+
+    async def _send(self, path: str, request: Request) -> Response:
+        return self._made()[path].answer(request)
+
+
+def revalidated(
+    request: Request, body: bytes, media_type: str, caching: bytes, headers: tuple[Header, ...]
+) -> Response:
+    """200 with the body, or 304 if the client has it."""
+    headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
+    return _conditional(request, body, headers, _etag_of(body))
+
+
+def _etag_of(body: bytes) -> str:
     """A strong validator."""
     return f'"{hashlib.sha256(body).hexdigest()[:20]}"'
 
 
-def conditional(request: Request, body: bytes, headers: tuple[Header, ...], tag: str) -> Response:
-    """200, or 304 when If-None-Match names the tag (RFC 9110 §13.1.2, weak comparison)."""
-    known = request.header(b"if-none-match")
-    if known is not None and (known.strip() == "*" or tag in _tags(known)):
+def _conditional(request: Request, body: bytes, headers: tuple[Header, ...], tag: str) -> Response:
+    """200, or 304 when If-None-Match names the tag."""
+    headers = (*headers, (b"etag", tag.encode()))
+    if names_tag(request.header(b"if-none-match"), tag):
         return Response(304, b"", headers)
     return Response(200, body, headers)
+
+
+def names_tag(if_none_match: str | None, tag: str) -> bool:
+    """Whether an If-None-Match header, if there is one, names the tag (RFC 9110 §13.1.2, weak comparison)."""
+    tags = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
+    return tag in tags or tags == ["*"]
 
 
 def takes_gzip(accepted: str) -> bool:
@@ -58,7 +87,3 @@ def takes_gzip(accepted: str) -> bool:
         weights[name.strip()] = weight.replace(" ", "").removeprefix("q=")
     weight = weights.get("gzip", weights.get("*", "0"))
     return not weight or weight.strip("0.") != ""
-
-
-def _tags(header: str) -> set[str]:
-    return {tag.strip().removeprefix("W/") for tag in header.split(",")}

@@ -8,6 +8,9 @@ import msgspec
 Schema = dict[str, Any]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+MAX_SAFE_INTEGER = 2**53
+"""The largest integer that every JSON reader keeps exactly (RFC 8259 §6); as a maximum it is no limit of ours."""
+
 _NAMED = ("properties", "$defs")
 """Members whose own members are names of ours, not words of JSON Schema."""
 
@@ -37,6 +40,12 @@ class Schemas:
         return self.definitions[ref.removeprefix(self.root)] if ref else schema
 
 
+def schema_of(kind: Any) -> Schema:
+    """The schema of one struct."""
+    schemas = Schemas([kind])
+    return schemas.whole(schemas.use(kind))
+
+
 def _anything(kind: type) -> Schema:
     if kind is object:
         return {"description": "Any JSON"}
@@ -58,9 +67,10 @@ def schema_document(title: str, *, url: str | None = None, **types: Any) -> byte
 
 
 def openapi_30(schema: Any) -> Any:
-    """A JSON Schema (2020-12) value as the Schema Object of OpenAPI 3.0.3, which knows neither null nor const.
+    """A JSON Schema (2020-12) value as the Schema Object of OpenAPI 3.0.3.
 
-    A default of null says no more than that the member may be absent, and is left out.
+    That knows neither null, const nor examples. A default of null says no more than that the member may be absent, and
+    is left out.
     """
     if isinstance(schema, list):
         return [openapi_30(member) for member in cast("list[Any]", schema)]
@@ -69,7 +79,7 @@ def openapi_30(schema: Any) -> Any:
     mapped: Schema = {
         name: openapi_30(value) if name not in _NAMED else {each: openapi_30(one) for each, one in value.items()}
         for name, value in cast("Mapping[str, Any]", schema).items()
-        if name != "default" or value is not None
+        if name != "examples" and (name != "default" or value is not None)
     }
     variants: list[Any] = mapped.pop("anyOf", [])
     if variants:

@@ -70,7 +70,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     limit: str = ""
     """The class of its limit in `Limits`, if it has one."""
     example: Any = None
-    """A request body that works as it stands (JSON value), for OpenAPI and llms-full.txt."""
+    """A JSON body that works as it stands, where `body` names no type with examples of its own."""
     fault: Fault | None = None
     """How failures are shown, where the protocol has a form of its own."""
     hot: bool = False

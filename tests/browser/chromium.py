@@ -1,4 +1,4 @@
-"""Chromium as people have it, with what tests want to know of a page while it is open."""
+"""The system's Chromium, and what a page did while a test had it open."""
 
 import shutil
 from collections.abc import Generator
@@ -23,7 +23,7 @@ SMALLEST: ViewportSize = {"width": 320, "height": 640}
 
 
 def launch(playwright: Playwright) -> Browser:
-    """Chromium from the system. Fails the test, and says what to install, where there is none."""
+    """Chromium from the system. Fails the test with what to install if there is none."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         pytest.fail("no Chromium to look at the pages with: run `make system`, or apt-get install chromium")
@@ -31,7 +31,7 @@ def launch(playwright: Playwright) -> Browser:
 
 
 class Tab:
-    """One page of the node, and what it did that no page may do."""
+    """One page of the node, and what it did that no page of the node may do."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page

@@ -1,4 +1,4 @@
-"""A whole node in processes of its own, and a browser that looks at it."""
+"""A whole node in processes of its own, and a browser that opens its pages."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def api(url: str) -> Iterator[httpx2.Client]:
-    """What agents call the same node with."""
+    """A client of the same node's API."""
     with httpx2.Client(base_url=url, timeout=20) as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""Everybody can use the pages: axe-core finds no barrier, and keys, small screens and calm eyes are served."""
+"""The pages are accessible: axe-core finds no barrier; keyboards, small screens and reduced motion are provided for."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ PAGES = ("/", "/board", "/board?q=parser", "/board?status=closed", "/tasks", "/r
 
 @pytest.fixture(scope="module")
 def paths(url: str) -> list[str]:
-    """Every kind of page, with something on it."""
+    """Every kind of page, with content."""
     with httpx2.Client(base_url=url, timeout=20) as api:
         post = {
             "title": "Looking for a parser of very large files, preferably one that streams and never loads all",
@@ -32,10 +32,10 @@ def paths(url: str) -> list[str]:
 
 
 def barriers(page: Page) -> list[str]:
-    """What axe-core finds that is serious or worse."""
+    """The violations of at least serious impact that axe-core finds."""
     if not AXE.exists():
         pytest.fail("axe-core is not installed: run `make clients`")
-    page.evaluate(AXE.read_text())  # by the debugger, which the policy of the page does not bind
+    page.evaluate(AXE.read_text())  # through the debugger, to which the Content-Security-Policy does not apply
     found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{one['id']}: {node['html']} {node['failureSummary']}"

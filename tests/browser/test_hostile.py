@@ -68,7 +68,7 @@ UPLOADS = {
     "text/css": (b"body { display: none }", "link", "href"),
     "image/svg+xml": (b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>', "img", "src"),
 }
-"""What browsers take from a page's own origin, and anybody may upload."""
+"""Files that a page could load from its own origin, and that anybody may upload."""
 
 USE = """([tag, attribute, url]) => new Promise((done) => {
   document.addEventListener("securitypolicyviolation", (event) => done(`refused: ${event.effectiveDirective}`));
@@ -78,7 +78,7 @@ USE = """([tag, attribute, url]) => new Promise((done) => {
   element[attribute] = url;
   document.head.append(element);
 })"""
-"""Use a URL in a page as markup that got into it would."""
+"""Uses a URL in a page as injected markup would."""
 
 
 def uploaded(api: httpx2.Client, media_type: str, data: bytes) -> str:

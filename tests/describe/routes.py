@@ -1,4 +1,4 @@
-"""The route tables of the node, without a store behind them: for tests of what is made from the tables."""
+"""The route tables of the node without services, for tests of the documents that are made from them."""
 
 from typing import Any, cast
 
@@ -13,11 +13,11 @@ from node.tasks.api import TasksApi
 from node.web.route import Route
 
 NOBODY = cast("Any", None)
-"""No route table asks its services anything."""
+"""Stands for every service: making a route table calls none."""
 
 
 def room_routes() -> list[Route]:
-    """The operations of the rooms."""
+    """The operations of all capabilities but search, A2A messages and MCP."""
     return [
         *RelayApi(NOBODY, NOBODY).routes(),
         *BoardApi(NOBODY, NOBODY, NOBODY).routes(),

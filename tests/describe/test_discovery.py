@@ -11,12 +11,14 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
 from node.config import Limit, Limits, Settings
+from node.describe import llms
 from node.describe.discovery import LISTED
-from node.describe.llms import full
-from node.describe.openapi import described
+from node.describe.examples import body_of
+from node.describe.openapi import described, types_of
 from node.describe.operations import limits
 from node.sign.node_key import NodeKey
 from node.web.errors import CATALOGUE
+from node.web.json_schema import Schemas
 from tests.describe.routes import room_routes
 from tests.support.node_under_test import NodeUnderTest
 
@@ -26,7 +28,7 @@ SETTINGS = Settings(base_url="http://node.example")
 
 @pytest.fixture
 def overrides(tmp_path: Path) -> dict[str, Any]:
-    """Bytes of artifacts go where no other test's do."""
+    """A data directory of its own for the bytes of artifacts."""
     return {"data_dir": tmp_path, "blob_reserve": 0}
 
 
@@ -37,7 +39,7 @@ async def text_of(node: NodeUnderTest, path: str) -> str:
 
 
 def full_text(settings: Settings = SETTINGS) -> str:
-    return full(described(room_routes()), settings)
+    return llms.full_text(described(room_routes()), settings)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -83,6 +85,21 @@ async def test_schema_json_is_json_schema_of_2020_12(node: NodeUnderTest) -> Non
     assert not thread.is_valid({"title": "A title"})
 
 
+async def test_every_example_of_a_member_fits_its_schema(node: NodeUnderTest) -> None:
+    document = json.loads(await text_of(node, "/schema.json"))
+    members = [
+        (f"{title}.{name}", member)
+        for title, definition in document["$defs"].items()
+        for name, member in definition.get("properties", {}).items()
+        if "examples" in json.dumps(member)
+    ]
+    assert members
+    for place, member in members:
+        validator: Any = Draft202012Validator({**member, "$defs": document["$defs"]})
+        for variant in (member, *member.get("anyOf", [])):
+            assert all(validator.is_valid(example) for example in variant.get("examples", [])), place
+
+
 async def test_llms_txt_has_the_form_of_llmstxt_org(node: NodeUnderTest) -> None:
     lines = (await text_of(node, "/llms.txt")).splitlines()
     assert lines[0].startswith("# ")
@@ -123,11 +140,6 @@ def test_llms_full_tells_the_limits_that_are_set() -> None:
     assert [row[0] for row in limits(Limits())] == list(Limits.__struct_fields__)
 
 
-def test_protocols_are_told_of_only_where_they_are_served() -> None:
-    assert "MCP clients" not in full_text()
-    assert "A2A clients" not in full_text()
-
-
 @pytest.mark.parametrize("path", ["/llms.txt", "/llms-full.txt", "/robots.txt"])
 async def test_the_texts_are_tidy(node: NodeUnderTest, path: str) -> None:
     text = await text_of(node, path)
@@ -138,9 +150,10 @@ async def test_the_texts_are_tidy(node: NodeUnderTest, path: str) -> None:
 
 async def test_the_requests_of_llms_full_work_as_they_stand(node: NodeUnderTest) -> None:
     for route in room_routes():
-        if route.method == "POST" and route.example and "{" not in route.path:
+        example = body_of(route, Schemas(types_of([route])))
+        if route.method == "POST" and example and "{" not in route.path:
             headers = {needed.name: needed.example for needed in route.needs}
-            answer = await node.client.post(route.path, json=route.example, headers=headers)
+            answer = await node.client.post(route.path, json=example, headers=headers)
             assert answer.status_code == route.status, answer.text
             assert answer.headers["content-type"] == "application/json"
 

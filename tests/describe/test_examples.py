@@ -10,15 +10,15 @@ OFFER = {"publisher_id": "report-desk", "title": "Summarise a report about solar
 
 
 def shape(value: Any) -> Any:
-    """What an answer says about its form: members, what is null, states, and who is who."""
+    """The form of an answer: its members, which of them are null, and words such as states as they are."""
     if isinstance(value, dict):
         members = cast("Json", value).items()
         return {name: shape(member) for name, member in members if name not in {"description", "result_payload"}}
     if isinstance(value, list):
         return [shape(one) for one in cast("list[Any]", value)]
     if isinstance(value, str):
-        told = value.isidentifier() and (value.islower() or value.startswith(("TASK_", "ROLE_")))
-        return value if told else "text"
+        is_word = value.isidentifier() and (value.islower() or value.startswith(("TASK_", "ROLE_")))
+        return value if is_word else "text"
     return value if value is None else type(value).__name__
 
 
@@ -32,6 +32,22 @@ async def shown(node: NodeUnderTest) -> dict[str, Json]:
         for status, answer in operation["responses"].items()
         if status in {"200", "201"} and "example" in answer.get("content", {}).get("application/json", {})
     }
+
+
+async def test_health_is_shown_of_a_node_that_serves(node: NodeUnderTest) -> None:
+    examples = await shown(node)
+    for path in ("/health", "/ready"):
+        answer = (await node.client.get(path)).json()
+        answer.get("capabilities", {}).pop("durability", None)
+        examples[f"GET {path}"].get("capabilities", {}).pop("durability", None)
+        assert shape(examples[f"GET {path}"]) == shape(answer), path
+
+
+async def test_pages_are_shown_with_the_defaults_of_their_query(node: NodeUnderTest) -> None:
+    examples = await shown(node)
+    for path in ("/api/v1/board", "/api/v1/tasks"):
+        page = (await node.client.get(path, params={"offset": 0})).json()
+        assert [examples[f"GET {path}"][name] for name in ("limit", "offset")] == [page["limit"], page["offset"]]
 
 
 async def test_contracts_are_shown_as_they_are_answered(node: NodeUnderTest) -> None:
@@ -51,12 +67,12 @@ async def test_contracts_are_shown_as_they_are_answered(node: NodeUnderTest) -> 
     path = f"/api/v1/tasks/{task['id']}"
     claim = await post(f"{path}/claim", {"assignee_id": "summary-agent"})
     same("POST /api/v1/tasks/{id}/claim", claim)
-    held = {"claim_token": claim["claim_token"]}
-    same("POST /api/v1/tasks/{id}/extend", await post(f"{path}/extend", held))
-    same("POST /api/v1/tasks/{id}/release", await post(f"{path}/release", held))
-    held = {"claim_token": (await post(f"{path}/claim", {"assignee_id": "summary-agent"}))["claim_token"]}
+    proof = {"claim_token": claim["claim_token"]}
+    same("POST /api/v1/tasks/{id}/extend", await post(f"{path}/extend", proof))
+    same("POST /api/v1/tasks/{id}/release", await post(f"{path}/release", proof))
+    proof = {"claim_token": (await post(f"{path}/claim", {"assignee_id": "summary-agent"}))["claim_token"]}
     same("POST /api/v1/tasks/{id}/transition", await post(f"{path}/transition", {"actor_id": "summary-agent"}))
-    same("POST /api/v1/tasks/{id}/complete", await post(f"{path}/complete", held))
+    same("POST /api/v1/tasks/{id}/complete", await post(f"{path}/complete", proof))
     same("GET /api/v1/tasks/{id}", (await node.client.get(path)).json())
     other = await post("/api/v1/tasks", OFFER)
     canceled = await post(f"/api/v1/tasks/{other['id']}/cancel", {"publisher_token": other["publisher_token"]})

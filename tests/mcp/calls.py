@@ -8,7 +8,7 @@ import httpx2
 from tests.support.node_under_test import NodeUnderTest
 
 PATH = "/api/v1/mcp"
-MODERN = "2026-07-28"
+STATELESS = "2026-07-28"
 
 
 async def post(node: NodeUnderTest, content: Any, **headers: str) -> httpx2.Response:
@@ -60,15 +60,15 @@ async def failed(node: NodeUnderTest, tool: str, **arguments: Any) -> dict[str, 
     return json.loads(content["text"])
 
 
-async def modern(node: NodeUnderTest, method: str, params: dict[str, Any] | None = None, **headers: str) -> Any:
+async def stateless(node: NodeUnderTest, method: str, params: dict[str, Any] | None = None, **headers: str) -> Any:
     """The answer to a request of 2026-07-28 as its clients send it."""
     given = params or {}
     meta = {
-        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/protocolVersion": STATELESS,
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     name = given.get("name", given.get("uri"))
     named = {"mcp-name": name} if name is not None else {}
     content = request(method, {"_meta": meta, **given})
-    return await post(node, content, **({"mcp-protocol-version": MODERN, "mcp-method": method} | named | headers))
+    return await post(node, content, **({"mcp-protocol-version": STATELESS, "mcp-method": method} | named | headers))

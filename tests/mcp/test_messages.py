@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from node.config import Limit, Limits
-from node.mcp import answer_budget
-from tests.mcp.calls import error, modern, post, request, result
+from node.mcp import server
+from tests.mcp.calls import error, post, request, result, stateless
 from tests.support.node_under_test import NodeUnderTest
 
-LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+WITH_HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 
 def handshake(version: str) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def handshake(version: str) -> dict[str, Any]:
     return request("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": client}, 0)
 
 
-@pytest.mark.parametrize("version", LEGACY)
+@pytest.mark.parametrize("version", WITH_HANDSHAKE)
 async def test_a_revision_that_is_spoken_is_agreed_to(node: NodeUnderTest, version: str) -> None:
     answered = (await post(node, handshake(version))).json()
     assert answered["id"] == 0
@@ -163,7 +163,7 @@ async def test_of_a_batch_whose_answers_grow_too_long_the_rest_is_not_run(
 ) -> None:
     (listed,) = (await post(node, [request("tools/list")])).json()
     one = len((await post(node, [request("tools/list")])).content)
-    monkeypatch.setattr(answer_budget, "BATCH", 3 * one)
+    monkeypatch.setattr(server, "BATCH_BYTES", 3 * one)
     session = {"name": "create_session"}
     batch = [*(request("tools/list", request_id=1) for _ in range(2)), request("tools/call", session, "late")]
     response = await post(node, [*batch, request("no/such", request_id=2), {"jsonrpc": "2.0", "method": "note"}])
@@ -177,7 +177,7 @@ async def test_of_a_batch_whose_answers_grow_too_long_the_rest_is_not_run(
 async def test_an_answer_that_does_not_fit_into_a_batch_is_told(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answer_budget, "BATCH", 1000)
+    monkeypatch.setattr(server, "BATCH_BYTES", 1000)
     large, small = (await post(node, [request("tools/list"), request("ping", request_id=2)])).json()
     assert (large["id"], large["error"]["code"]) == (1, -32006)
     assert large["error"]["message"].startswith("Carried out")
@@ -208,10 +208,10 @@ async def test_every_request_counts_but_the_first_words_and_signs_of_life(node: 
     assert "result" in read
     assert refused["error"]["code"] == -32005
     assert 0 < refused["error"]["data"]["retry_after"] <= 60
-    response = await modern(node, "tools/list")
+    response = await stateless(node, "tools/list")
     assert (response.status_code, response.json()["error"]["code"]) == (429, -32005)
     assert 0 < int(response.headers["retry-after"]) <= 60
-    assert (await modern(node, "server/discover")).status_code == 200
+    assert (await stateless(node, "server/discover")).status_code == 200
 
 
 @pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(2, 60))}])

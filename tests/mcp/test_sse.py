@@ -9,9 +9,9 @@ import pytest
 
 from node.config import Limit, Limits
 from node.mcp import sse
-from node.mcp.answer_budget import STREAM
-from node.mcp.api import event
+from node.mcp.answer_budget import STREAM_BYTES
 from node.mcp.store import StreamStore
+from node.mcp.transport import event
 from node.store import Listener
 from node.store.wakeups import BACKLOG
 from tests.mcp.calls import request, result
@@ -95,7 +95,7 @@ async def test_only_get_opens_a_stream(node: NodeUnderTest) -> None:
 
 
 async def test_a_silent_stream_is_kept_alive(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE", 0.01)
+    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.01)
     async with EventStream(node) as stream:
         key = await _key(node)
         await node.store.command("EXPIRE", key, 1)
@@ -115,7 +115,7 @@ async def test_a_stream_ends_when_a_reply_may_have_been_lost(node: NodeUnderTest
 
 
 async def test_a_stream_ends_when_nobody_reads_it(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "STALL", 0.05)
+    monkeypatch.setattr(sse, "SEND_TIMEOUT", 0.05)
     async with EventStream(node) as stream:
         stream.reading.clear()
         await stream.post(request("ping"))
@@ -132,9 +132,9 @@ async def test_an_answer_that_is_too_large_for_a_stream_is_told_there(node: Node
         await stream.post([request("resources/read", read, number) for number in range(50)])
         _, data = await stream.event()
         assert [reply["id"] for reply in json.loads(data)] == list(range(50))
-        assert len(data) < STREAM
+        assert len(data) < STREAM_BYTES
         assert json.loads(await stream.ask("ping", request_id="next"))["id"] == "next"
-    assert len((await result(node, "resources/read", read))["contents"][0]["text"]) > STREAM
+    assert len((await result(node, "resources/read", read))["contents"][0]["text"]) > STREAM_BYTES
 
 
 async def test_a_client_that_does_not_read_costs_little_memory(node: NodeUnderTest) -> None:
@@ -167,7 +167,7 @@ async def test_a_stream_whose_process_died_is_gone(node: NodeUnderTest) -> None:
 
 
 async def test_a_client_may_hold_only_so_many_streams(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "MAX_STREAMS_A_CLIENT", 2)
+    monkeypatch.setattr(sse, "MAX_CLIENT_STREAMS", 2)
     async with EventStream(node), EventStream(node):
         async with EventStream(node) as third:
             assert third.status == 503
@@ -181,7 +181,7 @@ async def test_a_client_may_hold_only_so_many_streams(node: NodeUnderTest, monke
 async def test_streams_that_are_opened_at_once_are_no_more_than_a_client_may_hold(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "MAX_STREAMS_A_CLIENT", 2)
+    monkeypatch.setattr(sse, "MAX_CLIENT_STREAMS", 2)
     async with AsyncExitStack() as stack:
         streams = await asyncio.gather(*(stack.enter_async_context(EventStream(node)) for _ in range(6)))
         assert sum(stream.endpoint != "" for stream in streams) == 2

@@ -13,7 +13,7 @@ from tests.mcp.calls import request
 from tests.mcp.processes import two_processes
 from tests.support.nodes import NodeProcess
 
-PROCESS = 10  # characters of X-Request-Id that are the process's own
+PROCESS_PREFIX = 10  # characters of X-Request-Id that name the process
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ async def test_replies_find_their_stream_from_any_process(served: NodeProcess) -
             async with httpx2.AsyncClient() as client:  # a connection of its own, which either process may take
                 response = await client.post(endpoint, json=request("tools/list", request_id=number))
             assert response.status_code == 202
-            asked_of.add(response.headers["x-request-id"][:PROCESS])
+            asked_of.add(response.headers["x-request-id"][:PROCESS_PREFIX])
             assert json.loads(await anext(data))["id"] == number
 
 

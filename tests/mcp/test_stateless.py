@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from tests.mcp.calls import MODERN, modern, post, request
+from tests.mcp.calls import STATELESS, post, request, stateless
 from tests.support.node_under_test import NodeUnderTest
 
 KEPT = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover")
 
 
 async def test_the_server_can_be_discovered(node: NodeUnderTest) -> None:
-    response = await modern(node, "server/discover")
+    response = await stateless(node, "server/discover")
     found = response.json()["result"]
     assert response.status_code == 200
-    assert found["supportedVersions"] == [MODERN]
+    assert found["supportedVersions"] == [STATELESS]
     assert set(found["capabilities"]) == {"tools", "prompts", "resources"}
     assert found["instructions"]
     assert found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "relay-node"
@@ -23,18 +23,18 @@ async def test_the_server_can_be_discovered(node: NodeUnderTest) -> None:
 
 @pytest.mark.parametrize("method", KEPT)
 async def test_what_stays_the_same_says_how_long(node: NodeUnderTest, method: str) -> None:
-    found = (await modern(node, method)).json()["result"]
+    found = (await stateless(node, method)).json()["result"]
     assert (found["resultType"], found["ttlMs"], found["cacheScope"]) == ("complete", 300_000, "public")
 
 
 async def test_what_is_live_is_not_kept(node: NodeUnderTest) -> None:
-    live = (await modern(node, "resources/read", {"uri": "node://health.json"})).json()["result"]
-    recipe = (await modern(node, "resources/read", {"uri": "node://recipes/python.md"})).json()["result"]
+    live = (await stateless(node, "resources/read", {"uri": "node://health.json"})).json()["result"]
+    recipe = (await stateless(node, "resources/read", {"uri": "node://recipes/python.md"})).json()["result"]
     assert (live["ttlMs"], recipe["ttlMs"]) == (0, 300_000)
 
 
 async def test_a_tool_is_called(node: NodeUnderTest) -> None:
-    called = (await modern(node, "tools/call", {"name": "get_node_health", "arguments": {}})).json()["result"]
+    called = (await stateless(node, "tools/call", {"name": "get_node_health", "arguments": {}})).json()["result"]
     assert (called["resultType"], called["isError"]) == ("complete", False)
     assert called["structuredContent"]["status"] == "ok"
     assert "ttlMs" not in called
@@ -42,20 +42,21 @@ async def test_a_tool_is_called(node: NodeUnderTest) -> None:
 
 
 async def test_a_failed_tool_is_still_a_result(node: NodeUnderTest) -> None:
-    response = await modern(node, "tools/call", {"name": "get_thread", "arguments": {"id": "none"}})
+    response = await stateless(node, "tools/call", {"name": "get_thread", "arguments": {"id": "none"}})
     assert (response.status_code, response.json()["result"]["isError"]) == (200, True)
 
 
 async def test_a_prompt_is_got(node: NodeUnderTest) -> None:
     params = {"name": "find_a_peer", "arguments": {"query": "parses CSV"}}
     assert (
-        "parses CSV" in (await modern(node, "prompts/get", params)).json()["result"]["messages"][0]["content"]["text"]
+        "parses CSV"
+        in (await stateless(node, "prompts/get", params)).json()["result"]["messages"][0]["content"]["text"]
     )
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "no/such"])
 async def test_what_is_not_there_is_not_found(node: NodeUnderTest, method: str) -> None:
-    response = await modern(node, method)
+    response = await stateless(node, method)
     assert (response.status_code, response.json()["error"]["code"]) == (404, -32601)
     assert response.json()["id"] == 1
 
@@ -70,7 +71,7 @@ async def test_what_is_not_there_is_not_found(node: NodeUnderTest, method: str) 
     ],
 )
 async def test_wrong_params_are_a_bad_request(node: NodeUnderTest, method: str, params: dict[str, Any]) -> None:
-    response = await modern(node, method, params)
+    response = await stateless(node, method, params)
     assert (response.status_code, response.json()["error"]["code"]) == (400, -32602)
     if method == "resources/read":
         assert response.json()["error"]["data"] == {"uri": "node://no/such"}
@@ -81,14 +82,14 @@ async def test_wrong_params_are_a_bad_request(node: NodeUnderTest, method: str, 
     [
         None,
         {},
-        {"io.modelcontextprotocol/protocolVersion": MODERN},
+        {"io.modelcontextprotocol/protocolVersion": STATELESS},
         {"io.modelcontextprotocol/clientCapabilities": {}},
         {"io.modelcontextprotocol/protocolVersion": 5, "io.modelcontextprotocol/clientCapabilities": {}},
     ],
 )
 async def test_a_request_must_say_its_revision_and_capabilities(node: NodeUnderTest, meta: Any) -> None:
     content = request("tools/list", {} if meta is None else {"_meta": meta})
-    response = await post(node, content, mcp_protocol_version=MODERN, mcp_method="tools/list")
+    response = await post(node, content, mcp_protocol_version=STATELESS, mcp_method="tools/list")
     assert (response.status_code, response.json()["error"]["code"]) == (400, -32602)
 
 
@@ -104,14 +105,14 @@ async def test_a_request_must_say_its_revision_and_capabilities(node: NodeUnderT
     ],
 )
 async def test_headers_must_agree_with_the_body(node: NodeUnderTest, headers: dict[str, str]) -> None:
-    response = await modern(node, "tools/call", {"name": "get_node_health"}, **headers)
+    response = await stateless(node, "tools/call", {"name": "get_node_health"}, **headers)
     assert (response.status_code, response.json()["error"]["code"]) == (400, -32020)
     assert response.json()["id"] == 1
 
 
 async def test_a_name_in_a_header_may_be_encoded(node: NodeUnderTest) -> None:
     encoded = f"=?base64?{base64.b64encode(b'get_node_health').decode()}?="
-    response = await modern(node, "tools/call", {"name": "get_node_health"}, **{"mcp-name": encoded})
+    response = await stateless(node, "tools/call", {"name": "get_node_health"}, **{"mcp-name": encoded})
     assert response.status_code == 200
 
 
@@ -124,14 +125,14 @@ async def test_a_revision_of_the_future_is_told_what_is_spoken(node: NodeUnderTe
     response = await post(node, content, mcp_protocol_version="2099-01-01", mcp_method="tools/list")
     assert response.status_code == 400
     said = response.json()["error"]
-    assert (said["code"], said["data"]) == (-32022, {"supported": [MODERN], "requested": "2099-01-01"})
+    assert (said["code"], said["data"]) == (-32022, {"supported": [STATELESS], "requested": "2099-01-01"})
 
 
 async def test_a_batch_is_no_message_any_more(node: NodeUnderTest) -> None:
-    response = await post(node, [request("tools/list")], mcp_protocol_version=MODERN)
+    response = await post(node, [request("tools/list")], mcp_protocol_version=STATELESS)
     assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
 
 
 async def test_a_notification_is_accepted(node: NodeUnderTest) -> None:
     content = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
-    assert (await post(node, content, mcp_protocol_version=MODERN)).status_code == 202
+    assert (await post(node, content, mcp_protocol_version=STATELESS)).status_code == 202

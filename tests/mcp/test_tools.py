@@ -78,6 +78,20 @@ async def test_the_tools_have_the_specified_ranges_and_defaults(node: NodeUnderT
     assert (relay["properties"]["language"]["enum"], relay["properties"]["public"]["type"]) == (["en-US"], "boolean")
 
 
+async def test_a_tool_tells_every_bound_of_its_operation(node: NodeUnderTest) -> None:
+    tools = await listed(node)
+    definitions = (await node.client.get("/schema.json")).json()["$defs"]
+    for name, body in (
+        ("register_artifact", "NewArtifact"),
+        ("search_board", "SearchQuery"),
+        ("session_send", "NewLine"),
+    ):
+        for field, told in tools[name]["inputSchema"]["properties"].items():
+            member = definitions[body]["properties"].get(field, {})
+            bounds = {"minimum", "maximum", "minLength", "maxLength"} & member.keys()
+            assert {bound: told.get(bound) for bound in bounds} == {bound: member[bound] for bound in bounds}, field
+
+
 async def test_schemas_are_plain_enough_for_every_client(node: NodeUnderTest) -> None:
     for name, tool in (await listed(node)).items():
         schema = tool["inputSchema"]

@@ -1,4 +1,4 @@
-"""What people put into fields in the hope that a page runs it. Each is wrapped in English, which the gate demands."""
+"""Markup that attackers put into fields, hoping that a page runs it, within the English text that the node demands."""
 
 MARKUP = (
     "<script>window.hurt=1</script>",

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from node.site.assets import ASSETS
-from node.site.template import STATIC
+from node.site.assets import ASSETS, STATIC
 from tests.support.node_under_test import NodeUnderTest
 
 FILES = [path.name for path in STATIC.iterdir() if path.suffix != ".LICENSE"]

@@ -18,7 +18,7 @@ from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer
 
 UNLIMITED = Limits(board=Limit(0, 1), reply=Limit(0, 1), task=Limit(0, 1), search=Limit(0, 1))
-HEAVIEST = 60_000  # bytes of a page, before images
+MAX_PAGE_BYTES = 60_000  # without images
 ATOM = "{http://www.w3.org/2005/Atom}"
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 ADDRESSES = re.compile(r"(/|#|http://node\.example/)")
@@ -63,7 +63,7 @@ def sound(answer: httpx2.Response) -> Page:
     """The page, after a look at what must hold for every page."""
     page = Page(answer.text)
     assert (page.unbalanced, page.left_open) == ([], [])
-    assert len(answer.content) < HEAVIEST
+    assert len(answer.content) < MAX_PAGE_BYTES
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy

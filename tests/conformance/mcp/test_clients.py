@@ -4,11 +4,11 @@ import hashlib
 from typing import Any
 from uuid import uuid4
 
+import httpx2
 import pytest
 
 from node.mcp.prompts import ARGUMENTS
-from node.mcp.resources import LIVE, RECIPES
-from node.mcp.tools import TOOLS
+from node.mcp.resources import LIVE_VIEWS, RECIPES
 from tests.conformance.mcp.clients import CLIENTS, Refusal, connected, done, failed
 from tests.support.nodes import NodeProcess
 
@@ -29,11 +29,11 @@ async def test_a_client_and_the_node_agree_on_a_revision(served: NodeProcess, ki
 async def test_a_client_sees_the_whole_catalogue(served: NodeProcess, kind: str) -> None:
     async with connected(kind, served.url) as caller:
         tools = (await caller.ask("listTools"))["tools"]
-        assert tools == [tool.listed() for tool in TOOLS]
+        assert tools == httpx2.get(f"{served.url}/.well-known/mcp.json").json()["tools"]
         prompts = (await caller.ask("listPrompts"))["prompts"]
         assert [prompt["name"] for prompt in prompts] == list(ARGUMENTS)
         resources = (await caller.ask("listResources"))["resources"]
-        assert [resource["name"] for resource in resources] == [*RECIPES, *(live.name for live in LIVE)]
+        assert [resource["name"] for resource in resources] == [*RECIPES, *(live.name for live in LIVE_VIEWS)]
         (template,) = (await caller.ask("listResourceTemplates"))["resourceTemplates"]
         assert template["uriTemplate"] == "node://recipes/{name}.md"
 
@@ -46,7 +46,7 @@ async def test_a_client_reads_prompts_and_resources(served: NodeProcess, kind: s
             (message,) = (await caller.ask("getPrompt", name=name, arguments=given))["messages"]
             assert served.url in message["content"]["text"]
             assert all(value in message["content"]["text"] for value in given.values())
-        for uri in [f"node://recipes/{name}.md" for name in RECIPES] + [live.uri for live in LIVE]:
+        for uri in [f"node://recipes/{name}.md" for name in RECIPES] + [live.uri for live in LIVE_VIEWS]:
             (content,) = (await caller.ask("readResource", uri=uri))["contents"]
             assert (content["uri"], bool(content["text"])) == (uri, True)
 

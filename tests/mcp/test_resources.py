@@ -1,4 +1,4 @@
-"""Prompts, recipes and live resources (SPEC 4.9)."""
+"""The resources: recipes and live views (SPEC 4.9)."""
 
 import ast
 import json
@@ -7,28 +7,9 @@ from typing import Any
 
 import pytest
 
-from node.mcp.prompts import ARGUMENTS
 from node.mcp.resources import RECIPES
-from node.mcp.tools import TOOLS
 from tests.mcp.calls import call, error, result
 from tests.support.node_under_test import NodeUnderTest
-
-ARGUMENT = {
-    "swarm_scratchpad": "goal",
-    "task_delegation": "title",
-    "find_a_peer": "query",
-    "byte_offload": "media_type",
-    "echo_benchmark": None,
-}
-TOOL_NAMES = {tool.name for tool in TOOLS}
-
-
-async def prompt(node: NodeUnderTest, name: str, **arguments: str) -> str:
-    """The text of a prompt."""
-    got = await result(node, "prompts/get", {"name": name, "arguments": arguments})
-    (message,) = got["messages"]
-    assert (message["role"], message["content"]["type"]) == ("user", "text")
-    return message["content"]["text"]
 
 
 async def read(node: NodeUnderTest, uri: str) -> dict[str, Any]:
@@ -36,50 +17,6 @@ async def read(node: NodeUnderTest, uri: str) -> dict[str, Any]:
     (content,) = (await result(node, "resources/read", {"uri": uri}))["contents"]
     assert content["uri"] == uri
     return content
-
-
-async def test_the_five_prompts_have_their_one_argument(node: NodeUnderTest) -> None:
-    listed = {each["name"]: each for each in (await result(node, "prompts/list"))["prompts"]}
-    assert set(listed) == set(ARGUMENT) == set(ARGUMENTS)
-    for name, argument in ARGUMENT.items():
-        shown = [(each["name"], each["required"]) for each in listed[name]["arguments"]]
-        assert shown == ([(argument, True)] if argument else [])
-        assert listed[name]["title"]
-        assert listed[name]["description"]
-
-
-@pytest.mark.parametrize(("name", "argument"), ARGUMENT.items())
-async def test_a_prompt_holds_its_argument_and_no_gaps(node: NodeUnderTest, name: str, argument: str | None) -> None:
-    given = {argument: "a {{base_url}} of $1 \\1"} if argument else {}
-    text = await prompt(node, name, **given)
-    assert all(value in text for value in given.values()), "an argument is text, whatever it holds"
-    assert "{{" not in text.replace("a {{base_url}} of", "")
-    assert "http://node.example" in text
-
-
-@pytest.mark.parametrize(("name", "argument"), ARGUMENT.items())
-async def test_a_prompt_speaks_of_tools_and_arguments_that_exist(
-    node: NodeUnderTest, name: str, argument: str | None
-) -> None:
-    text = await prompt(node, name, **({argument: "text/csv"} if argument else {}))
-    named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
-    inputs = {field for tool in TOOLS for field in tool.inputs}
-    shown = {"session_id", "destroy_token", "publisher_token", "upload_url", "upload_headers", "expires_at"}
-    shown |= {
-        "thread_id",
-        "is_signed",
-        "next_since_seq",
-        "elapsed_ms",
-        "retry_after",
-        "lease_expires_at",
-        "in_progress",
-    }
-    assert named <= TOOL_NAMES | inputs | shown | set(ARGUMENT)
-    assert named & TOOL_NAMES
-
-
-async def test_a_missing_argument_is_named(node: NodeUnderTest) -> None:
-    assert (await error(node, "prompts/get", {"name": "byte_offload"}))["message"] == "Missing argument: media_type"
 
 
 async def test_resources_are_recipes_and_live_views(node: NodeUnderTest) -> None:

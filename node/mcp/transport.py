@@ -1,0 +1,71 @@
+"""What both HTTP transports of MCP share: the check of the Origin, media types, and failures as JSON-RPC errors."""
+
+from node.common.refusal import Refused
+from node.mcp.json_rpc import INTERNAL_ERROR, INVALID_REQUEST, RpcError, error_reply
+from node.mcp.tool_result import sentence
+from node.web.errors import response_to
+from node.web.http import JSON_TYPE, Header, Request, Response
+from node.web.json import media_type
+from node.web.origin import VARY, Origins
+
+EVENT_STREAM: Header = (b"content-type", b"text/event-stream")
+
+CORS: tuple[Header, ...] = (
+    VARY,
+    (
+        b"access-control-expose-headers",
+        b"Mcp-Session-Id, Mcp-Protocol-Version, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, X-Error-Code",
+    ),
+)
+PREFLIGHT: tuple[Header, ...] = (
+    (b"allow", b"OPTIONS, POST"),
+    (b"access-control-allow-methods", b"POST, GET, DELETE, OPTIONS"),
+    (
+        b"access-control-allow-headers",
+        b"Content-Type, Accept, Authorization, MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, "
+        b"Last-Event-ID",
+    ),
+    (b"access-control-max-age", b"7200"),
+)
+
+
+class Rejected(Exception):
+    """A request that the transport refuses; its messages are not read."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def cors_of(origins: Origins, request: Request) -> tuple[Header, ...]:
+    """The CORS headers of the answer. Raises Refused `host.foreign`, `origin.refused`.
+
+    Every MCP server must validate the Origin, and answer 403 to one that may not call (MCP 2025-11-25, transports).
+    """
+    origin = request.named.get(b"origin")
+    if code := origins.judge(request.named[b"host"], origin or None):
+        raise Refused(code)
+    return ((b"access-control-allow-origin", origin), *CORS) if origin else ()
+
+
+def require_json(request: Request) -> None:
+    """Raise Rejected unless the body is said to be JSON."""
+    if media_type(request) != "application/json":
+        raise Rejected(415, "Send the body as application/json.")
+
+
+def event(kind: bytes, data: bytes) -> bytes:
+    """One server-sent event. `data` is JSON, so a line break, which would end it, can only stand between two tokens."""
+    return b"event: %b\ndata: %b\n\n" % (kind, data.replace(b"\r", b" ").replace(b"\n", b" "))
+
+
+def fault(request: Request, failure: Exception) -> Response:
+    """The answer to a request that failed as a whole: a JSON-RPC error without an id."""
+    if isinstance(failure, Rejected):
+        return Response(failure.status, _error(failure.status, str(failure)), (JSON_TYPE,))
+    response = response_to(request, failure)  # logs unexpected exceptions
+    return Response(response.status, _error(response.status, sentence(response.body)), response.headers)
+
+
+def _error(status: int, message: str) -> bytes:
+    return error_reply(None, RpcError(INTERNAL_ERROR if status >= 500 else INVALID_REQUEST, message))
