@@ -25,7 +25,7 @@ from node.feedback.model import NewFeedback
 from node.observe.memory import memory
 from node.run.embedded_redis import Embedded
 from node.run.services import Services, Stores
-from node.sessions.model import NewLine, NewSession, Owner
+from node.sessions.model import NewLine, NewSession
 from node.store import ids, keys
 from node.tasks.model import Completion, NewClaim, NewTask
 
@@ -127,12 +127,12 @@ async def everything(scales: Scales, count: int) -> None:
         await rooms.tasks.complete(tasks[number], Completion(claim.claim_token, result))
 
     async def session(_number: int) -> None:
-        made, _ = await rooms.sessions.create(NewSession(ttl_seconds=86400), None, Owner(CLIENT, "0a1b2c3d"))
+        made, _ = await rooms.sessions.create(CLIENT, "0a1b2c3d", NewSession(ttl_seconds=86400), None)
         sessions.append(made.session_id)
 
     async def line(number: int) -> None:
         new = NewLine(body=sentence(number), author="agent-1")
-        await rooms.sessions.send(sessions[number % 20], CLIENT, NONE, new, None)
+        await rooms.sessions.send(FREE, sessions[number % 20], new, None)
 
     async def message(number: int) -> None:
         part = {"text": paragraph(number)}
