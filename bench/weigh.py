@@ -115,7 +115,7 @@ async def everything(scales: Scales, count: int) -> None:
 
     async def reply(number: int) -> None:
         new = NewReply(body=sentence(number), author="agent-2")
-        await rooms.board.reply(board[number % 100], CLIENT, NONE, new, None, None)
+        await rooms.board.reply(FREE, board[number % 100], new, None, None)
 
     async def offer(number: int) -> None:
         new = NewTask("publisher-1", sentence(number), description=paragraph(number))

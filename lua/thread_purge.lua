@@ -7,13 +7,13 @@
 -- KEYS[4] due       callbacks:{p}
 -- KEYS[5] events    events:{p}
 -- ARGV[1] id
--- ARGV[2] idle_since  time (ms) after which nothing may have happened in it; empty = whatever did
+-- ARGV[2] idle_since  time (ms) after which nothing may have happened in it; 0 = whatever did
 -- Returns {'purged'} | {'unknown'} | {'active'}
 -- Slot    partition of the id
 -- include announce
 local created, replied = unpack(redis.call('HMGET', thread, 'created_at', 'last_reply_at'))
 if not created then return {'unknown'} end
-if idle_since ~= '' and tonumber(replied or created) > tonumber(idle_since) then return {'active'} end
+if idle_since ~= '0' and tonumber(replied or created) > tonumber(idle_since) then return {'active'} end
 redis.call('UNLINK', thread, replies, callback)
 redis.call('ZREM', due, id)
 announce(events, 'thread.purged', id)

@@ -9,6 +9,9 @@ TITLE_LENGTH = 200
 BODY_LENGTH = 20_000
 AUTHOR_LENGTH = 200
 
+ThreadStatus = Literal["open", "closed", "hidden"]
+"""What a thread is to its operator; to others a hidden one is unknown."""
+
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line")]
 Body = Annotated[str, Meta(min_length=1, max_length=BODY_LENGTH, description="Plain English")]
 Author = Annotated[str, Meta(max_length=AUTHOR_LENGTH, description="A name of your choice; nobody checks it")]
@@ -84,3 +87,17 @@ class ThreadQuery(msgspec.Struct):
     since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Replies after this one")] = 0
     limit: Annotated[int, Meta(ge=1, le=100, description="Replies at most")] = 100
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a reply if there is none")] = 0
+
+
+class ModeratedThread(msgspec.Struct, frozen=True):
+    """A thread as its operator sees it, whatever its status."""
+
+    id: str
+    status: ThreadStatus
+    title: str
+    author: str | None
+    source: str
+    is_signed: bool
+    reply_count: int
+    created_at: str
+    last_reply_at: str | None
