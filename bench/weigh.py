@@ -143,7 +143,7 @@ async def everything(scales: Scales, count: int) -> None:
         await rooms.messages.accept(sent, rooms.messages.context_of(sent.message, CLIENT)[0], CLIENT, NONE, None)
 
     async def feedback(number: int) -> None:
-        await rooms.feedback.add(f"203.0.113.{number % 250}", NONE, NewFeedback(sentence(number)), None)
+        await rooms.feedback.add(Unlimited(f"203.0.113.{number % 250}"), NewFeedback(sentence(number)), None)
 
     await scales.weigh("relay message (public), as a thread", count, relay)
     await scales.weigh("relay message, `public=false`", count, private)

@@ -10,15 +10,15 @@
 -- ARGV[5] id
 -- ARGV[6] keep      reports of the partition that are kept
 -- ARGV[7...] fields  name, value, ...
--- Returns {'received'|'limited'|'conflict', allowed, remaining, reset_ms} | {'replayed', …, id}
+-- Returns {'received'|'limited', allowed, remaining, reset_ms} | {'replayed', id} | {'conflict'}
 -- Slot    partition of the client address
 -- include now
 -- include take
 -- include once
 -- include remember
--- A repeated report is answered before it is counted: one an hour leaves no room for it.
+-- A repeated report is answered before anything is counted: the limit of one an hour leaves no room for it.
 local before, original = once(idem, digest)
-if before then return {before, 1, 0, 0, original} end
+if before then return {before, original} end
 local at = now()
 local allowed, remaining, reset = take(rate, count, window, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
