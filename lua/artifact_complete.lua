@@ -4,7 +4,7 @@
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] events    events:{p}
 -- ARGV[1] id
--- ARGV[2] patience  milliseconds until an artifact that could not be verified is removed
+-- ARGV[2] life      milliseconds until an artifact that could not be verified is removed
 -- Returns {'verifying'|'unchanged', now, {name, value, ...}}; no fields for an unknown id
 -- Slot    partition of the id
 -- include now
@@ -13,9 +13,9 @@ local at = now()
 local status, ends = unpack(redis.call('HMGET', artifact, 'status', 'expires_at'))
 if status ~= 'registered' or tonumber(ends) <= at then return {'unchanged', at, redis.call('HGETALL', artifact)} end
 
-redis.call('HSET', artifact, 'status', 'verifying', 'completed_at', at, 'expires_at', at + patience)
+redis.call('HSET', artifact, 'status', 'verifying', 'completed_at', at, 'expires_at', at + life)
 redis.call('HDEL', artifact, 'reason')
-redis.call('ZADD', due, at + patience, id)
+redis.call('ZADD', due, at + life, id)
 announce(events, 'artifact.completed', id, 'attempt', redis.call('HINCRBY', artifact, 'attempt', 1))
 redis.call('SPUBLISH', artifact, 'verifying')
 return {'verifying', at, redis.call('HGETALL', artifact)}

@@ -5,7 +5,7 @@
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] sums      artifact-bytes:{p}
 -- ARGV[1] id
--- ARGV[2] memory    milliseconds the manifest is kept
+-- ARGV[2] life      milliseconds the manifest is kept
 -- Returns {'ended'} | {'unchanged'}: its time is not over, or it was ended before
 -- Slot    partition of the id
 -- include now
@@ -20,6 +20,6 @@ if not status then return {'unchanged'} end
 redis.call('HINCRBY', sums, 'all', -size)
 count_artifact(sums, client, site, -size, -1, -(reserved or 0))
 if status ~= 'rejected' then redis.call('HSET', artifact, 'status', 'expired') end
-redis.call('PEXPIRE', artifact, memory)
+redis.call('PEXPIRE', artifact, life)
 redis.call('SPUBLISH', artifact, 'expired')
 return {'ended'}

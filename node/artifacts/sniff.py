@@ -12,7 +12,7 @@ from typing import cast
 
 import puremagic
 
-HEAD = 64 * 1024
+HEAD_BYTES = 64 * 1024
 """Bytes from the start that are looked at; all signatures lie within the first 512."""
 
 _CONTROL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b"))
@@ -127,7 +127,7 @@ _XML = re.compile(rb"(\xef\xbb\xbf)?\s*(<|$)")
 
 
 def plainly_other(head: bytes, media_type: str) -> str | None:
-    """The type that content starting with `head` (up to HEAD bytes) has instead of `media_type`, or None.
+    """The type that content starting with `head` (up to HEAD_BYTES) has instead of `media_type`, or None.
 
     `text/plain` stands for any text, `application/octet-stream` for any other bytes.
     """

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, suppress
 import structlog
 
 from node.artifacts.expiry import ArtifactExpiry
-from node.artifacts.verify import AT_ONCE
+from node.artifacts.verify import CONCURRENT_VERIFICATIONS
 from node.callbacks.breaker import Breaker, Dials
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue
@@ -61,7 +61,9 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             "artifacts": rooms.verifier.handle,
         }
         name = new_name()
-        at_once = {"artifacts": AT_ONCE}  # whose batches read whole artifacts; the others' only talk to Redis
+        at_once = {
+            "artifacts": CONCURRENT_VERIFICATIONS
+        }  # whose batches read whole artifacts; the others' only talk to Redis
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         async with asyncio.TaskGroup() as work:
             work.create_task(Heartbeat(store, name, [consumer.inherit for consumer in consumers]).run(stop))

@@ -43,11 +43,16 @@ def etag_of(body: bytes) -> str:
 
 
 def conditional(request: Request, body: bytes, headers: tuple[Header, ...], tag: str) -> Response:
-    """200, or 304 when If-None-Match names the tag (RFC 9110 §13.1.2, weak comparison)."""
-    known = request.header(b"if-none-match")
-    if known is not None and (known.strip() == "*" or tag in _tags(known)):
+    """200, or 304 when If-None-Match names the tag."""
+    if names_tag(request.header(b"if-none-match"), tag):
         return Response(304, b"", headers)
     return Response(200, body, headers)
+
+
+def names_tag(if_none_match: str | None, tag: str) -> bool:
+    """Whether an If-None-Match header, if there is one, names the tag (RFC 9110 §13.1.2, weak comparison)."""
+    tags = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
+    return tag in tags or tags == ["*"]
 
 
 def takes_gzip(accepted: str) -> bool:
@@ -58,7 +63,3 @@ def takes_gzip(accepted: str) -> bool:
         weights[name.strip()] = weight.replace(" ", "").removeprefix("q=")
     weight = weights.get("gzip", weights.get("*", "0"))
     return not weight or weight.strip("0.") != ""
-
-
-def _tags(header: str) -> set[str]:
-    return {tag.strip().removeprefix("W/") for tag in header.split(",")}

@@ -13,16 +13,14 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import httpcore2
 import msgspec
 
+from node.artifacts.blobs.headers import attachment, digest_base64
 from node.artifacts.blobs.interface import (
     PROBE,
     PROBE_SECONDS,
     BlobMissing,
     BlobUnavailable,
     Grant,
-    Stat,
-    attachment,
     blob_id,
-    digest_base64,
     probe_grant,
 )
 from node.artifacts.blobs.sigv4 import Key, SignedRequest, authorize, presign
@@ -46,7 +44,7 @@ CONNECTIONS = 16
 """Per process. Requests beyond it wait for READ_SECONDS at most."""
 
 _TIMEOUT = {"connect": CONNECT_SECONDS, "read": READ_SECONDS, "write": READ_SECONDS, "pool": READ_SECONDS}
-_OPTIONS = [(style, idempotency) for style in ("path", "virtual") for idempotency in ("yes", "no")]
+_OPTIONS = [(style, once) for style in ("path", "virtual") for once in ("yes", "no")]
 _UNREACHABLE = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError)
 
 
@@ -56,8 +54,8 @@ class Bucket(msgspec.Struct, frozen=True):
     origin: str
     path: str
     prefix: str
-    idempotency: bool = True
-    """Whether uploads carry `If-None-Match: *`."""
+    once: bool = True
+    """Whether uploads carry `If-None-Match: *`, so that the service takes only the first."""
 
     @classmethod
     def parse(cls, blob_url: str, region: str, endpoint_url: str) -> "Bucket":
@@ -71,16 +69,16 @@ class Bucket(msgspec.Struct, frozen=True):
         options = {name: values[-1] for name, values in parse_qs(url.query).items()}
         style = options.pop("style", "path" if endpoint_url else "virtual")
         endpoint = urlsplit(endpoint_url or f"https://s3.{region}.amazonaws.com")
-        idempotency = options.pop("once", "yes")
-        if url.scheme != "s3" or not url.netloc or options or (style, idempotency) not in _OPTIONS:
+        once = options.pop("once", "yes")
+        if url.scheme != "s3" or not url.netloc or options or (style, once) not in _OPTIONS:
             raise ValueError(f"{blob_url!r} is not s3://<bucket>/<prefix>[?style=path|virtual][&once=no]")
         if endpoint.scheme not in ("http", "https") or not endpoint.hostname or endpoint.path.strip("/"):
             raise ValueError(f"AWS_ENDPOINT_URL {endpoint_url!r} is not http(s)://<host>[:<port>]")
         inside = unquote(url.path).strip("/")
         prefix = f"{inside}/" if inside else ""
         if style == "path":
-            return cls(f"{endpoint.scheme}://{endpoint.netloc}", f"/{url.netloc}/", prefix, idempotency == "yes")
-        return cls(f"{endpoint.scheme}://{url.netloc}.{endpoint.netloc}", "/", prefix, idempotency == "yes")
+            return cls(f"{endpoint.scheme}://{endpoint.netloc}", f"/{url.netloc}/", prefix, once == "yes")
+        return cls(f"{endpoint.scheme}://{url.netloc}.{endpoint.netloc}", "/", prefix, once == "yes")
 
 
 class S3Store:
@@ -110,7 +108,7 @@ class S3Store:
 
     def upload_headers(self, grant: Grant) -> Mapping[str, str]:
         headers = {"Content-Type": grant.media_type, "x-amz-checksum-sha256": digest_base64(grant.digest_sha256)}
-        return headers | {"If-None-Match": "*"} if self._bucket.idempotency else headers
+        return headers | {"If-None-Match": "*"} if self._bucket.once else headers
 
     async def upload_url(self, grant: Grant, expires: int) -> str:
         headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}
@@ -127,14 +125,14 @@ class S3Store:
             self._key, self._object("GET", grant.id), headers={}, query=answered, expires=expires, now=self._clock()
         )
 
-    async def stat(self, artifact_id: str) -> Stat | None:
+    async def size(self, artifact_id: str) -> int | None:
         async with self._request(self._object("HEAD", artifact_id)) as response:
             if response.status == 404:
                 return None
             length = next((value for name, value in response.headers if name.lower() == b"content-length"), b"")
         if not length.isdigit():
             raise BlobUnavailable("the bucket answered HEAD without Content-Length")
-        return Stat(int(length))
+        return int(length)
 
     async def read(self, artifact_id: str) -> AsyncIterator[bytes]:
         async with self._request(self._object("GET", artifact_id)) as response:
