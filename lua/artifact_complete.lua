@@ -1,10 +1,11 @@
 #!lua
--- Takes the word of a client that an artifact was uploaded: it is to be verified. Again, or too late, nothing changes.
+-- Notes that a client says it has uploaded an artifact, which is then verified. Said again, or too late, it changes
+-- nothing.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] events    events:{p}
 -- ARGV[1] id
--- ARGV[2] life      milliseconds until an artifact that could not be verified is removed
+-- ARGV[2] life      milliseconds until an artifact that cannot be verified is removed
 -- Returns {'verifying'|'unchanged', now, {name, value, ...}}; no fields for an unknown id
 -- Slot    partition of the id
 -- include now

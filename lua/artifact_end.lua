@@ -1,11 +1,11 @@
 #!lua
--- Ends an artifact whose time is over and whose bytes were deleted: gives its bytes back to the quotas, once, and
--- keeps the manifest a while, so that readers learn what became of it.
+-- Ends an artifact whose time is over and whose bytes were deleted: gives its bytes back to the quotas, once, and keeps
+-- the manifest for a while, so that readers learn what became of it.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] sums      artifact-bytes:{p}
 -- ARGV[1] id
--- ARGV[2] life      milliseconds the manifest is kept
+-- ARGV[2] life      milliseconds that the manifest is kept
 -- Returns {'ended'} | {'unchanged'}: its time is not over, or it was ended before
 -- Slot    partition of the id
 -- include now

@@ -1,5 +1,5 @@
 #!lua
--- Rejects an artifact whatever its state, for the operator. One that is rejected or was removed stays as it is.
+-- Rejects an artifact for the operator, whatever its status. A rejected or expired one stays as it is.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- ARGV[1] id

@@ -8,7 +8,7 @@
 -- ARGV[3] digest    of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
 -- ARGV[5] id
--- ARGV[6] keep      reports of the partition that are kept
+-- ARGV[6] keep      about how many reports of the partition are kept; the oldest go first
 -- ARGV[7...] fields  name, value, ...
 -- Returns {'received'|'limited', allowed, remaining, reset_ms} | {'replayed', id} | {'conflict'}
 -- Slot    partition of the client address

@@ -5,7 +5,7 @@
 -- ARGV[1] digest   of the body, under its Idempotency-Key; empty = none
 -- ARGV[2] idem_ttl milliseconds
 -- ARGV[3] id
--- ARGV[4] ttl      milliseconds the session lives
+-- ARGV[4] ttl      milliseconds that the session lives
 -- ARGV[5...] fields  name, value, ...
 -- Returns {'created', expires_at} | {'replayed', id, expires_at, now} | {'conflict'}
 -- Slot    partition of the id

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Removes a thread with all its replies, and the ping that may be under way about it; only if nothing happened in
--- it for a while, where that is asked. It frees memory, so it runs when there is none left.
+-- Removes a thread with all its replies, and a callback about it that is not yet delivered. It may be asked to leave
+-- alone a thread in which something happened lately. It frees memory, so it also runs when none is left.
 -- KEYS[1] thread    thread:{p}:<id>
 -- KEYS[2] replies   replies:{p}:<id>
 -- KEYS[3] callback  callback:{p}:<id>
 -- KEYS[4] due       callbacks:{p}
 -- KEYS[5] events    events:{p}
 -- ARGV[1] id
--- ARGV[2] idle_since  time (ms) after which nothing may have happened in it; 0 = whatever did
+-- ARGV[2] idle_since  a thread in which something happened after this time (ms) stays; 0 = remove it in any case
 -- Returns {'purged'} | {'unknown'} | {'active'}
 -- Slot    partition of the id
 -- include announce

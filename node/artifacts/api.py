@@ -18,7 +18,7 @@ EXAMPLE: dict[str, Any] = {
     "digest_sha256": "9141c69637e955662df54df4b8aa9b41149de2fd7b19b532ec142ef114049619",
     "filename": "people.csv",
 }
-"""The manifest of the bytes that llms-full.txt uploads."""
+"""A manifest that fits the bytes in the example of llms-full.txt."""
 
 
 class ArtifactsApi:
@@ -53,7 +53,7 @@ class ArtifactsApi:
         return json_response(manifest, headers=NO_STORE)
 
     async def get_content(self, request: Request) -> Response:
-        """Where the bytes are; to HEAD, what they are: a blob store's GET URL does not answer it."""
+        """Redirect to the bytes. HEAD is answered here: the URL that a blob store signs for GET refuses it."""
         download = await self._artifacts.content(request.params["id"])
         if not request.is_head:
             headers = ((b"location", download.url.encode("ascii")), (b"cache-control", b"no-store"))

@@ -1,5 +1,6 @@
-"""The record of an artifact in Redis, and what it says to others. Its status is judged by Redis' clock, not by when the
-worker came by.
+"""The record of an artifact in Redis, and the manifest that it makes.
+
+The status is judged by the clock, so an artifact whose time is over is expired even before the worker ends it.
 """
 
 from typing import cast
@@ -64,12 +65,12 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> ArtifactStatus:
-        """What the artifact is now, whether or not the sweep has come by."""
+        """What the artifact is now, even if the worker has not ended it yet."""
         return "expired" if self.ends_at is not None and self.ends_at <= self.read_at else self.stored_status
 
     @property
     def reason(self) -> str | None:
-        """Why it is what it is, if that needs a reason."""
+        """Why it is rejected or expired, or registered again; else None."""
         if self.status != "expired":
             return self.stored_reason
         if self.available_at:

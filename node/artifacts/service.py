@@ -1,4 +1,4 @@
-"""Artifacts: a manifest registered, its bytes uploaded elsewhere, verified, kept for a while (SPEC 4.6)."""
+"""The rules of artifacts: who may register what, what a status allows, and when bytes are deleted (SPEC 4.6)."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -29,7 +29,7 @@ CONTENT_SECONDS = 300
 """Life of a content URL (SPEC 8)."""
 
 SWEEP_LIMIT = 100
-"""Artifacts that one sweep ends in a partition; the next sweep takes the rest."""
+"""The most artifacts that one sweep ends in a partition; the next sweep takes the rest."""
 
 WITHDRAWN = "The operator of the node has removed it."
 
@@ -57,7 +57,7 @@ class Artifacts:
         self._base = f"{settings.public_url}/api/v1/artifacts/"
 
     def check(self, new: NewArtifact, content_digest: str | None) -> Grant:
-        """The bytes that a registration promises; the grant has no id yet. Raises Invalid."""
+        """The bytes that a registration promises, not yet under an id of their own. Raises Invalid."""
         digest = _digest(new.digest_sha256, content_digest)
         if not new.publisher_id.strip():
             raise Invalid.field("body", "publisher_id", msg="must hold more than white space")
@@ -144,10 +144,10 @@ class Artifacts:
         return {stored.id: stored.status for stored in found if stored}
 
     async def sweep(self) -> int:
-        """End the artifacts whose time is over, and say how many did; the worker does so all the time.
+        """End the artifacts whose time is over; how many were.
 
-        Bytes go first: what is given back to the quotas is free. Raises StoreUnavailable, and
-        BlobUnavailable once everything else is done.
+        Bytes are deleted before they are given back to the quotas, so that room which is given back is there. Raises
+        StoreUnavailable, and BlobUnavailable once all others are ended.
         """
         ended = 0
         unavailable: BlobUnavailable | None = None
@@ -174,9 +174,9 @@ class Artifacts:
     async def purge(self, artifact_id: str) -> Manifest:
         """Remove the bytes of an artifact, for the operator; its manifest says so.
 
-        An upload URL cannot be called in: until none can bring the bytes back, they count. Raises Refused
-        `artifact.unknown`, `blob.unavailable` (no reader gets the bytes any more, and the sweep deletes
-        them), StoreUnavailable.
+        An upload URL cannot be revoked, so the bytes count until no URL can bring them back. Raises Refused
+        `artifact.unknown`, StoreUnavailable, and Refused `blob.unavailable` if the bytes are still there: then nobody
+        can read them any more, and a later sweep deletes them.
         """
         _require_id(artifact_id)
         if await self._store.withdraw(artifact_id, WITHDRAWN):

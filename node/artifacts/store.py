@@ -1,8 +1,8 @@
 """Artifacts in Redis: a hash for each, in the partition of its client's site, where its bytes are counted too.
 
-A site is an IPv6 /48, or any other address (`node.share.site`): so one script sees all that it holds. A partition's
-count of bytes is exact. The node's total is the sum of 64 of them, read at one time: registrations that race each
-other on different partitions may go over it by what they bring.
+A site is an IPv6 /48, or an address that is in none (`node.share.site`); all of it is in one partition, so that one
+script sees all that it holds. The count of a partition is exact. The total of the node is the sum of 64 counts, read
+before the script runs: registrations in different partitions at the same moment may exceed it by their own bytes.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -22,11 +22,11 @@ from node.store.long_poll import wait_for_change
 from node.store.steps import Key, Rest, Step, step
 
 COMPLETION_MS = (900 + 900 + 60) * 1000
-"""Milliseconds from registration to completion: an upload URL lives 900 s, the longest upload takes as long,
-and who uploaded gets a minute to say so. After it no upload can bring bytes any more."""
+"""Milliseconds from registration to completion: an upload URL lives 900 s, the longest upload takes 900 s, and the
+client has a minute to say that it is done. Afterwards no upload can bring bytes any more."""
 
 VERIFICATION_MS = 24 * 3600 * 1000
-"""Milliseconds in which a completed artifact must be verified: longer than a blob store is out of reach."""
+"""Milliseconds in which a completed artifact must be verified: longer than an outage of the blob store lasts."""
 
 EPITAPH_MS = 24 * 3600 * 1000
 """Milliseconds for which the manifest of an artifact without bytes is kept, so that readers learn what became of it."""
@@ -38,16 +38,16 @@ ALL = "all"
 """The field of a partition's sums with the bytes of all clients."""
 
 SITE_RESERVED = 4
-"""How many times as much of what is left as one client a site may have reserved. By default that is half: the other
-half is for all others."""
+"""How many times the share of one client a site may have reserved of what is left. By default that comes to half, and
+the other half stays for all other sites."""
 
 LEAST_RESERVED = 8 * 1024 * 1024
-"""Bytes as which the smallest artifact counts until it is uploaded: its manifest costs memory, up to 3 kB until a day
-after it has expired. Of a site that only registers those are 1,600 an hour, on an empty node of the default size."""
+"""Bytes for which even the smallest artifact counts until it is uploaded, because its manifest costs memory: up to 3 kB
+until a day after it has expired. A site that only registers can keep 1,600 an hour on an empty node of default size."""
 
 ALWAYS_RESERVED = 12 * LEAST_RESERVED
-"""Bytes that anybody may have reserved so long as they fit, or one artifact of the largest size if that is more: as
-many as an address registers in a minute, however little is left."""
+"""Bytes that any client may have reserved as long as they fit, however little is left; one artifact of the largest size
+if that is more. They suffice for all that an address may register in a minute."""
 
 REFUSALS = {
     b"conflict": "idempotency.conflict",
@@ -81,7 +81,7 @@ def artifact_register(
     site_times: int,
     site_share: int,
     always: int,
-    most: int,
+    capacity: int,
     free: int,
     life: int,
     fields: Rest,
@@ -206,7 +206,7 @@ class ArtifactStore:
         partition = ids.home_of(client)
         artifact_id = ids.unlisted_id(partition)
         artifact = keys.artifact(artifact_id)
-        held = await self._bytes()
+        counts = await self._bytes()
         reply = await self._store.run(
             artifact_register(
                 rate=keys.rate(partition, "artifact", client),
@@ -229,7 +229,7 @@ class ArtifactStore:
                 site_times=SITE_SHARE,
                 site_share=SITE_RESERVED * quotas.share,
                 always=quotas.always,
-                most=quotas.total - sum(held) + held[partition],
+                capacity=quotas.total - sum(counts) + counts[partition],
                 free=-1 if quotas.free is None else quotas.free,
                 life=COMPLETION_MS,
                 fields=[part for pair in fields.items() for part in pair],
@@ -243,8 +243,8 @@ class ArtifactStore:
                 stored, replayed = StoredArtifact.of(artifact_id, now, row), False
             case b"replayed", [original]:
                 stored, replayed = await self.read(original.decode()), True
-            case b"quota", [held_bytes, number]:
-                raise Refused(REFUSALS[kind], held=held_bytes, number=number)
+            case b"quota", [size_held, number]:
+                raise Refused(REFUSALS[kind], held=size_held, number=number)
             case _:
                 raise Refused(REFUSALS[kind])
         if stored is None:

@@ -14,7 +14,7 @@ from node.web.route import Route
 from node.web.signature import Signatures
 
 SHOWN = frozenset({"title", "body", "author"})
-"""Fields of a post that its record shows, so that the signed body may be kept with it."""
+"""Fields of a post that everybody can read. Only a signed body with no other fields is kept with the signature."""
 
 PROOF = {
     "key": "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs",
@@ -23,7 +23,7 @@ PROOF = {
     "params": "…",
     "signed_body": "…",
 }
-"""What the `signature` of a record looks like, for an example."""
+"""An example of the `signature` that a signed thread shows."""
 
 SCHEMA = schema_document(
     "Board", thread=Thread, reply=Reply, search_hit=Hit, new_thread=NewThread, new_reply=NewReply, search=SearchQuery

@@ -1,4 +1,4 @@
-"""What the board takes and shows (SPEC 2.4, 4.4)."""
+"""What the board takes and shows over HTTP (SPEC 2.4, 4.4), and what its operator sees."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ BODY_LENGTH = 20_000
 AUTHOR_LENGTH = 200
 
 ThreadStatus = Literal["open", "closed", "hidden"]
-"""What a thread is to its operator; to others a hidden one is unknown."""
+"""For everybody but the operator a hidden thread does not exist."""
 
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line")]
 Body = Annotated[str, Meta(min_length=1, max_length=BODY_LENGTH, description="Plain English")]

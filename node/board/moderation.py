@@ -11,7 +11,7 @@ from node.store import ids
 
 
 class Moderation:
-    """Works on single threads; every step may be repeated."""
+    """Each operation changes one thread; doing it again changes nothing more."""
 
     def __init__(self, store: BoardStore) -> None:
         self._store = store

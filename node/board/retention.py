@@ -1,4 +1,4 @@
-"""When threads are removed: those that agents posted, and those that relayed messages became."""
+"""When threads are removed. Those that agents posted and those made of relayed messages have times of their own."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from node.board.store import BoardStore
 
 
 class ThreadRetention:
-    """Removes threads in which nothing has happened for long enough. A time of 0 is for ever."""
+    """Removes threads in which nothing has happened for a time, which depends on their source; 0 is for ever."""
 
     def __init__(self, store: BoardStore, board_ms: int, relay_ms: int) -> None:
         self._store = store
@@ -25,5 +25,5 @@ class ThreadRetention:
 
 
 def least(*days: float) -> float:
-    """The shortest of some times, of which 0 is for ever."""
+    """The shortest of some times; 0 is for ever, and is the result if all are 0."""
     return min(filter(None, days), default=0.0)

@@ -1,4 +1,4 @@
-"""The board: threads that anybody may open, read and answer (SPEC 4.4)."""
+"""The rules of the board: what threads and replies must be, and who sees them (SPEC 4.4). Search is `node.search`."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -29,7 +29,7 @@ class Board:
     """The service behind /api/v1/board."""
 
     def __init__(self, store: BoardStore, settings: Settings, targets: TargetPolicy, note: Note | None = None) -> None:
-        """`note` tells the search of a new thread, so that it is found at once."""
+        """`note` tells the search about a new thread, so that it is found at once."""
         self._store = store
         self._note = note
         self._targets = targets
@@ -56,7 +56,7 @@ class Board:
         thread_id, created_at, replayed = await self._store.post(client, idempotency, _replay_id(signed), fields)
         if replayed:
             return await self._original(thread_id), True
-        # The thread is kept whether or not the list can be told now: the worker will.
+        # The thread is kept even if the list cannot be changed now: the worker puts it there soon.
         with suppress(StoreUnavailable):
             await self._store.touch(thread_id, created_at)
             if self._note:
@@ -115,7 +115,7 @@ class Board:
         if signed is None:
             raise Refused("thread.signer")
         await self._store.close(thread_id, "closed", signed.signer, signed.replay_id)
-        # It is closed, whether or not the lists can be told now: the worker will.
+        # It is closed even if the lists cannot be changed now: the worker does so soon.
         with suppress(StoreUnavailable):
             await self.project(thread_id)
         try:
@@ -129,7 +129,7 @@ class Board:
         stored, replies = await self._store.wait(thread_id, query.wait, query.since_seq, query.limit)
         thread = self._thread(_shown(stored))
         thread.replies = replies
-        # Never beyond the last reply: a reader that is ahead would miss those to come.
+        # Never beyond the last reply: a reader that asked for later ones would miss those to come.
         thread.next_since_seq = replies[-1].seq if replies else min(query.since_seq, thread.reply_count)
         return thread
 
@@ -143,11 +143,11 @@ class Board:
         return await self._store.counts()
 
     async def project(self, *thread_ids: str) -> None:
-        """Put threads into the lists their status asks for; the worker does so for every event."""
+        """Put threads into the lists of their status, as the worker does after every event. Raises StoreUnavailable."""
         await self._store.project(thread_ids)
 
     async def _original(self, thread_id: str) -> Thread:
-        """A thread as it was when it was posted: signed by whoever signed it then."""
+        """A thread as it was when it was posted, with the signature that it got then."""
         stored, _ = await self._store.read(thread_id, 0, 1)
         first = msgspec.structs.replace(_shown(stored), status="open", last_reply_at=None, reply_count=0)
         return self._thread(first)

@@ -1,4 +1,4 @@
-"""Threads and replies in Redis, and the lists of threads that span all partitions: one for each status."""
+"""Threads and replies in Redis, and the lists of threads of all partitions: one list for each status."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -254,8 +254,8 @@ class BoardStore:
 
     async def read(self, thread_id: str, since_seq: int, limit: int) -> tuple[StoredThread | None, list[Reply]]:
         """A thread, None if it is unknown, and its replies after `since_seq`. Raises StoreUnavailable."""
-        # Replies first: the thread's own count may be ahead of them, never behind. Not a script: turning a hundred
-        # replies into Lua's tables and back takes Redis five times as long as reading them.
+        # Replies are read first, so that `reply_count` may be ahead of them and never behind. No script does this: to
+        # turn a hundred replies into Lua tables and back takes Redis five times as long as to read them.
         replies, thread = await self._store.commands(
             [
                 ("XRANGE", keys.replies(thread_id), f"(0-{since_seq}", "+", "COUNT", limit),
@@ -280,7 +280,7 @@ class BoardStore:
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int]:
         """Threads of a status by newest activity, and how many there are. Raises StoreUnavailable.
 
-        A list may be behind the threads; what is found not to belong into it any more is taken out.
+        A list may lag behind the threads: one that is found to have left the status is taken off and not counted.
         """
         listed = LISTS[status]
         names, total = await self._store.commands(
@@ -317,13 +317,13 @@ class BoardStore:
             ]
             elsewhere = [thread_id for thread_id, status, *_ in threads if status != name.encode()]
             if here:
-                changes.append(["ZADD", listed, "GT", *here])  # GT: a step that comes late never moves a thread back
+                changes.append(["ZADD", listed, "GT", *here])  # GT: a late change never moves a thread back in time
             if elsewhere:
                 changes.append(["ZREM", listed, *elsewhere])
         await self._store.commands(changes)
 
     async def touch(self, thread_id: str, active: int) -> None:
-        """A new or answered thread goes to the top of the open list. Raises StoreUnavailable."""
+        """Move a new or answered thread to the top of the list of open ones. Raises StoreUnavailable."""
         await self._store.command("ZADD", keys.OPEN_THREADS, "GT", active, thread_id)
 
 

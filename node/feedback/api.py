@@ -17,8 +17,9 @@ class FeedbackApi:
         self._limiter = limiter
 
     async def post_feedback(self, request: Request) -> Response:
-        """Keep a report for the operators; refused reports do not use up the hour."""
-        # Not entered as others are: nothing counts but a report that is kept, and a repeated one is always answered.
+        """Keep a report for the operators."""
+        # The permit is not entered with `async with`, which would refuse a client that is over the limit: a report that
+        # is repeated with its Idempotency-Key is always answered. Only reports that are kept count.
         permit = self._limiter.permit(request, "feedback", refusals=False)
         new = await read_json(request, NewFeedback)
         body = await request.body()

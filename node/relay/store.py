@@ -1,4 +1,4 @@
-"""Relay messages in Redis: one script to accept one, one read for the buffer."""
+"""Relayed messages in Redis: public ones as threads, private ones in a buffer that expires."""
 
 from asyncio import gather
 from collections.abc import Sequence

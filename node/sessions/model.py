@@ -1,4 +1,4 @@
-"""What a session takes and answers (SPEC 2.5, 4.5)."""
+"""What sessions take and show over HTTP (SPEC 2.5, 4.5)."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Scratchpads: opened for a while, written line by line, ended by whoever opened them (SPEC 4.5)."""
+"""The rules of sessions: scratchpads that live for a while and are ended by whoever opened them (SPEC 4.5)."""
 
 import secrets
 
@@ -89,7 +89,7 @@ class Sessions:
         page = await self._store.wait(session_id, query.wait, query.since_seq, query.limit)
         if page is None:
             raise Refused("session.gone")
-        # A poller that is ahead of the session has seen lines that a failover lost: it starts over at the end.
+        # A poller that is ahead of the session has seen lines that a failover lost; it goes on from the present end.
         seen = page.lines[-1].seq if page.lines else min(query.since_seq, page.last_seq)
         return Lines(page.lines, seen, timestamp(page.expires_at), page.label, page.epoch)
 

@@ -83,7 +83,7 @@ class LinePage(msgspec.Struct, frozen=True):
     epoch: str
     label: str | None
     last_seq: int
-    """The highest sequence number of the session, which is the number of its lines: there is no gap."""
+    """The highest sequence number of the session. It equals the number of lines, since numbers have no gaps."""
     lines: list[Line]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
 from node.artifacts.blobs.s3 import Bucket, S3Store
-from node.artifacts.blobs.sigv4 import Key
+from node.artifacts.blobs.sigv4 import Credentials
 from node.store.ids import new_id
 from tests.artifacts.blobs import BIG, DATA, free_port, grant_for
 from tests.artifacts.swift import BUCKET, Swift
@@ -107,7 +107,7 @@ async def test_an_expired_url_is_refused(swift: Swift, store: S3Store, client: h
     grant = grant_for(artifact_id=new_id())
     earlier = S3Store(
         Bucket.parse(URL, "us-east-1", swift.AWS_ENDPOINT_URL),
-        Key(access_key_id=swift.AWS_ACCESS_KEY_ID, secret_access_key=swift.AWS_SECRET_ACCESS_KEY),
+        Credentials(access_key_id=swift.AWS_ACCESS_KEY_ID, secret_access_key=swift.AWS_SECRET_ACCESS_KEY),
         lambda: datetime.now(UTC) - timedelta(seconds=901),
     )
     put = await client.put(await earlier.upload_url(grant, 900), content=DATA, headers=store.upload_headers(grant))

@@ -55,7 +55,7 @@ log = structlog.get_logger()
 
 
 class DiskApp:
-    """ASGI app for everything under PREFIX. `stall` and `send_stall` are in seconds."""
+    """The ASGI app for everything under PREFIX. `stall` and `send_stall` are in seconds."""
 
     def __init__(self, store: DiskStore, stall: float = STALL_SECONDS, send_stall: float = SEND_STALL_SECONDS) -> None:
         self._store = store
@@ -174,15 +174,15 @@ def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
 
 
 def _normal(media_type: str) -> list[str]:
-    """A media type without the differences that mean nothing: case and the spaces around parameters."""
+    """A media type without differences of no meaning: case, and spaces around parameters."""
     return [piece.strip().lower() for piece in media_type.split(";")]
 
 
 def _span(asked: str | None, size: int) -> tuple[int, int] | None:
-    """First byte and the one after the last of a single range; None for the whole (RFC 9110 §14.2).
+    """The first byte of a single range, and the one after its last; None for the whole content (RFC 9110 §14.2).
 
-    Several ranges, or what is no byte range, are answered with the whole, as the RFC allows. A range
-    that starts beyond the content is returned as it is, for the caller to refuse.
+    Several ranges, and whatever is not a range of bytes, get the whole content, as the RFC allows. A range that starts
+    beyond the content is returned as it is: the caller refuses it.
     """
     found = _RANGE.fullmatch(asked.replace(" ", "")) if asked else None
     if found is None or found[0] == "bytes=-":
@@ -201,7 +201,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 async def _refuse(send: Send, code: str, headers: Sequence[Header] = ()) -> None:
-    """The refusal in the shape of every error of the node; the rest of a body is not waited for."""
+    """Send an error as the rest of the node does, and close the connection: the rest of the body is not read."""
     entry = CATALOGUE[code]
     await _answer(
         send,

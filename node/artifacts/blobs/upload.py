@@ -1,7 +1,7 @@
-"""One upload on its way to the disk: locked, counted, hashed, and named only when it is whole.
+"""Writes one upload to the disk: the file is locked, counted and hashed, and gets its final name only when it is whole.
 
-Which files a store keeps and what their names mean is in `disk`; HTTP is in `disk_app`. Everything
-here blocks and belongs in a thread.
+Which files a store keeps and what their names mean is in `disk`; HTTP is in `disk_app`. Everything here blocks, so it
+must be called in a thread.
 """
 
 import errno
@@ -21,7 +21,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class PartialUpload:
-    """One upload being written: `start`, `write` …, then `finish` or `abort`.
+    """One upload being written: `start`, then `write` any number of times, then `finish` or `abort`.
 
     Only one of the methods runs at a time, so that a cancelled request can abort while a thread still works; whatever
     comes after an abort is refused. All raise Refused `blob.…` or OSError.
@@ -39,7 +39,7 @@ class PartialUpload:
         self._aborted = False
 
     def start(self) -> None:
-        """Take the id for this upload, if nothing was or is being uploaded to it and it fits."""
+        """Begin, unless something was or is being uploaded under this id, or there is no room for it."""
         with self._lock, _full_disk_refused():
             if self._aborted:
                 raise Refused("blob.gone")
@@ -58,7 +58,7 @@ class PartialUpload:
                 _allocate(self._fd, self._grant.byte_size, self._reserve)
 
     def write(self, data: bytes) -> None:
-        """Append `data`, if it is not too much for the grant."""
+        """Append `data`, unless the upload then has more bytes than the grant."""
         with self._lock, _full_disk_refused():
             fd = self._open_file()
             self._size += len(data)
@@ -70,7 +70,7 @@ class PartialUpload:
                 rest = rest[os.write(fd, rest) :]
 
     def finish(self) -> None:
-        """Give the file its name, once it is whole and on the disk."""
+        """Give the file its final name, if it is what the grant says; by then its bytes are on the disk."""
         with self._lock, _full_disk_refused():
             fd = self._open_file()
             if self._size != self._grant.byte_size:
@@ -80,7 +80,7 @@ class PartialUpload:
             os.fsync(fd)
             try:
                 self._path.rename(self._final)
-            except FileNotFoundError:  # deleted while we wrote
+            except FileNotFoundError:  # the artifact was deleted in the meantime
                 raise Refused("blob.gone") from None
             sync_directory(self._final.parent)
             self._close()
@@ -89,7 +89,7 @@ class PartialUpload:
                 raise Refused("blob.gone")
 
     def abort(self) -> None:
-        """Remove what was written; nothing happens after `finish`."""
+        """Remove what was written; after `finish` this does nothing."""
         with self._lock:
             self._aborted = True
             if self._fd is not None:
@@ -158,7 +158,7 @@ def gone_mark(final: Path) -> Path:
 
 
 def lock_file(path: Path) -> int:
-    """The descriptor of `path`, made if need be and locked. Raises Refused `blob.busy` if another has it locked."""
+    """Lock a file, made if it is missing; its descriptor. Raises Refused `blob.busy` if it is locked already."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -171,7 +171,7 @@ def lock_file(path: Path) -> int:
         except OSError:
             os.close(fd)
             raise
-        os.close(fd)  # renamed or removed between open and lock: not the file we want
+        os.close(fd)  # another writer renamed or removed it between `open` and `flock`
 
 
 def _same(fd: int, path: Path) -> bool:
@@ -181,7 +181,7 @@ def _same(fd: int, path: Path) -> bool:
 
 
 def sync_directory(directory: Path) -> None:
-    """Names are on the disk only once their directory is."""
+    """Write a directory to the disk, without which new names in it can be lost in a crash."""
     fd = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(fd)
