@@ -109,25 +109,16 @@ class Relay:
 
     async def read(self, message_id: str) -> Buffered:
         """A message by its id. Raises Refused `relay.unknown`, StoreUnavailable."""
-        fields = await self._store.read(message_id) if ids.is_id(message_id) else None
-        if fields is None or not _is_shown(fields):
+        stored = await self._store.read(message_id) if ids.is_id(message_id) else None
+        if stored is None or stored.is_hidden:
             raise Refused("relay.unknown")
-        received = int(fields[b"created_at"])
-        raw = fields.get(b"payload") or fields[b"body"]
-        is_public = b"ttl" not in fields
+        is_public = stored.ttl_ms is None
         return Buffered(
             id=message_id,
-            received_at=timestamp(received),
-            expires_at=None if is_public else timestamp(received + int(fields[b"ttl"])),
-            payload=_object_of(raw, is_public=is_public) if b"json" in fields else raw.decode(),
+            received_at=timestamp(stored.received_at),
+            expires_at=None if stored.ttl_ms is None else timestamp(stored.received_at + stored.ttl_ms),
+            payload=_object_of(stored.raw, is_public=is_public) if stored.is_json else stored.raw.decode(),
         )
-
-
-def _is_shown(fields: dict[bytes, bytes]) -> bool:
-    """Whether the record is a relayed message that readers may see: a private one, or a thread made of a public one
-    unless the operator has hidden it.
-    """
-    return b"ttl" in fields or (fields.get(b"source") == b"relay" and fields[b"status"] != b"hidden")
 
 
 def _object_of(raw: bytes, *, is_public: bool) -> msgspec.Raw:
