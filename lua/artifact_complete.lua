@@ -4,7 +4,7 @@
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] events    events:{p}
--- ARGV[1] id
+-- ARGV[1] artifact_id
 -- ARGV[2] life      milliseconds until an artifact that cannot be verified is removed
 -- Returns {'verifying'|'unchanged', now, {name, value, ...}}; no fields for an unknown id
 -- Slot    partition of the id
@@ -16,7 +16,7 @@ if status ~= 'registered' or tonumber(ends) <= at then return {'unchanged', at, 
 
 redis.call('HSET', artifact, 'status', 'verifying', 'completed_at', at, 'expires_at', at + life)
 redis.call('HDEL', artifact, 'reason')
-redis.call('ZADD', due, at + life, id)
-announce(events, 'artifact.completed', id, 'attempt', redis.call('HINCRBY', artifact, 'attempt', 1))
+redis.call('ZADD', due, at + life, artifact_id)
+announce(events, 'artifact.completed', artifact_id, 'attempt', redis.call('HINCRBY', artifact, 'attempt', 1))
 redis.call('SPUBLISH', artifact, 'verifying')
 return {'verifying', at, redis.call('HGETALL', artifact)}

@@ -4,15 +4,15 @@
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] sums      artifact-bytes:{p}
--- ARGV[1] id
+-- ARGV[1] artifact_id
 -- ARGV[2] life      milliseconds that the manifest is kept
 -- Returns {'ended'} | {'unchanged'}: its time is not over, or it was ended before
 -- Slot    partition of the id
 -- include now
 -- include count_artifact
-local when = redis.call('ZSCORE', due, id)
+local when = redis.call('ZSCORE', due, artifact_id)
 if not when or tonumber(when) > now() then return {'unchanged'} end
-redis.call('ZREM', due, id)
+redis.call('ZREM', due, artifact_id)
 local status, client, site, size, reserved =
   unpack(redis.call('HMGET', artifact, 'status', 'client', 'site', 'byte_size', 'reserved'))
 if not status then return {'unchanged'} end

@@ -11,7 +11,7 @@
 -- ARGV[2] window    its milliseconds
 -- ARGV[3] digest    of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
--- ARGV[5] id
+-- ARGV[5] artifact_id
 -- ARGV[6] client    its address
 -- ARGV[7] site      the IPv6 /48 that the address is in; empty = none
 -- ARGV[8] size      bytes
@@ -60,8 +60,8 @@ end
 local ends = at + life
 redis.call('HSET', artifact, 'status', 'registered', 'attempt', 0, 'created_at', at, 'expires_at', ends,
   'upload_until', ends, 'client', client, 'site', site, 'byte_size', size, 'reserved', weight, unpack(ARGV, 19))
-redis.call('ZADD', due, ends, id)
+redis.call('ZADD', due, ends, artifact_id)
 redis.call('HINCRBY', sums, 'all', size)
 count_artifact(sums, client, site, size, 1, weight)
-remember(idem, digest, idem_ttl, id)
+remember(idem, digest, idem_ttl, artifact_id)
 return {'registered', allowed, remaining, reset, at, redis.call('HGETALL', artifact)}

@@ -4,7 +4,7 @@
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] sums      artifact-bytes:{p}
--- ARGV[1] id
+-- ARGV[1] artifact_id
 -- ARGV[2] number    which attempt was verified
 -- ARGV[3] verdict   available | rejected | registered (nothing was uploaded yet)
 -- ARGV[4] reason    empty for available
@@ -20,7 +20,7 @@ local status, attempt, ends, upload_until =
 if status ~= 'verifying' or attempt ~= number or tonumber(ends) <= at then return {'stale'} end
 
 if verdict == 'rejected' then
-  reject(artifact, due, id, reason, at)
+  reject(artifact, due, artifact_id, reason, at)
   return {'settled'}
 end
 local after = tonumber(upload_until)
@@ -35,6 +35,6 @@ else
   redis.call('HDEL', artifact, 'completed_at')
 end
 redis.call('HSET', artifact, 'status', verdict, 'expires_at', after)
-redis.call('ZADD', due, after, id)
+redis.call('ZADD', due, after, artifact_id)
 redis.call('SPUBLISH', artifact, verdict)
 return {'settled'}

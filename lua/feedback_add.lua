@@ -7,7 +7,7 @@
 -- ARGV[2] window    its milliseconds
 -- ARGV[3] digest    of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
--- ARGV[5] id
+-- ARGV[5] feedback_id
 -- ARGV[6] keep      about how many reports of the partition are kept; the oldest go first
 -- ARGV[7...] fields  name, value, ...
 -- Returns {'received'|'limited', allowed, remaining, reset_ms} | {'replayed', id} | {'conflict'}
@@ -22,6 +22,6 @@ if before then return {before, original} end
 local at = now()
 local allowed, remaining, reset = take(rate, count, window, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
-redis.call('XADD', feedback, 'MAXLEN', '~', keep, '*', 'id', id, 'at', at, unpack(ARGV, 7))
-remember(idem, digest, idem_ttl, id)
+redis.call('XADD', feedback, 'MAXLEN', '~', keep, '*', 'id', feedback_id, 'at', at, unpack(ARGV, 7))
+remember(idem, digest, idem_ttl, feedback_id)
 return {'received', allowed, remaining, reset}

@@ -9,7 +9,7 @@
 -- ARGV[2] window  its milliseconds
 -- ARGV[3] digest  of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
--- ARGV[5] id      of the message
+-- ARGV[5] message_id
 -- ARGV[6] ttl     milliseconds; 0 = public: a board thread, and an event for the board
 -- ARGV[7] site    short name of the client's site; the posts of all sites are indexed in turn
 -- ARGV[8...] fields  name, value, ... of the entity
@@ -35,10 +35,10 @@ if seen >= loop_count then return {'loop', allowed, remaining, reset} end
 
 if ttl == '0' then
   redis.call('HSET', entity, 'created_at', at, 'status', 'open', 'source', 'relay', unpack(ARGV, 8))
-  announce(events, 'thread.posted', id, 'site', site)
+  announce(events, 'thread.posted', message_id, 'site', site)
 else
   redis.call('HSET', entity, 'created_at', at, 'ttl', ttl, unpack(ARGV, 8))
   redis.call('PEXPIRE', entity, ttl)
 end
-remember(idem, digest, idem_ttl, id)
+remember(idem, digest, idem_ttl, message_id)
 return {'kept', allowed, remaining, reset}

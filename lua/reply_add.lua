@@ -11,7 +11,7 @@
 -- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl milliseconds
 -- ARGV[5] replay_ttl  milliseconds; 0 = not signed
--- ARGV[6] id       of the thread
+-- ARGV[6] thread_id
 -- ARGV[7] reply_id
 -- ARGV[8] site     short name of the client's site; the posts of all sites are indexed in turn
 -- ARGV[9...] fields  name, value, ... of the reply
@@ -45,6 +45,6 @@ local entry = redis.call('XADD', replies, '0-*', 'id', reply_id, 'at', at, unpac
 local seq = tonumber(string.sub(entry, 3))
 redis.call('HSET', thread, 'reply_count', seq, 'last_reply_at', at)
 remember(idem, digest, idem_ttl, string.format('%d@%.0f@%s', seq, at, reply_id))
-announce(events, 'reply.posted', id, 'seq', seq, 'callback', callback or '', 'source', source, 'site', site)
+announce(events, 'reply.posted', thread_id, 'seq', seq, 'callback', callback or '', 'source', source, 'site', site)
 redis.call('SPUBLISH', thread, seq)
 return {'added', allowed, remaining, reset, seq, at}

@@ -12,7 +12,7 @@
 -- ARGV[5] max_lines
 -- ARGV[6] max_bytes
 -- ARGV[7] size     bytes of the line's text
--- ARGV[8] id       of the session
+-- ARGV[8] session_id
 -- ARGV[9...] fields  name, value, ... of the line
 -- Returns {'sent'|'replayed', allowed, remaining, reset_ms, seq, received_at} 
 --       | {'limited'|'full'|'conflict', …} | {'gone'}: not counted
@@ -47,6 +47,6 @@ if digest ~= '' then
   -- In the last millisecond of a session none is left, and a key cannot have a TTL of 0.
   remember(idem, digest, math.max(1, math.min(idem_ttl, expires - at)), string.format('%d-%.0f', seq, at))
 end
-if callback then announce(events, 'session.line', id, 'seq', seq, 'callback', callback) end
+if callback then announce(events, 'session.line', session_id, 'seq', seq, 'callback', callback) end
 redis.call('SPUBLISH', session, seq)
 return {'sent', allowed, remaining, reset, seq, at}

@@ -7,7 +7,7 @@
 -- ARGV[1] digest  of the body, under its Idempotency-Key; empty = none
 -- ARGV[2] idem_ttl  milliseconds
 -- ARGV[3] replay_ttl  milliseconds; 0 = not signed, or its signature is bound to the Idempotency-Key already
--- ARGV[4] id
+-- ARGV[4] thread_id
 -- ARGV[5] site  short name of the client's site; the posts of all sites are indexed in turn
 -- ARGV[6...] fields  name, value, ...
 -- Returns {'posted', created_at} | {'replayed', id, created_at} | {'conflict'} | {'signature'}: it was used before
@@ -22,10 +22,10 @@ if before == 'replayed' then
   return {before, first, tonumber(created)}
 end
 if before then return {before} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then return {'signature'} end
+if replay_ttl ~= '0' and not redis.call('SET', replay, thread_id, 'NX', 'PX', replay_ttl) then return {'signature'} end
 
 local at = now()
 redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 6))
-announce(events, 'thread.posted', id, 'site', site)
-remember(idem, digest, idem_ttl, string.format('%s@%.0f', id, at))
+announce(events, 'thread.posted', thread_id, 'site', site)
+remember(idem, digest, idem_ttl, string.format('%s@%.0f', thread_id, at))
 return {'posted', at}

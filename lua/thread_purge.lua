@@ -6,7 +6,7 @@
 -- KEYS[3] callback  callback:{p}:<id>
 -- KEYS[4] due       callbacks:{p}
 -- KEYS[5] events    events:{p}
--- ARGV[1] id
+-- ARGV[1] thread_id
 -- ARGV[2] idle_since  a thread in which something happened after this time (ms) stays; 0 = remove it in any case
 -- Returns {'purged'} | {'unknown'} | {'active'}
 -- Slot    partition of the id
@@ -15,7 +15,7 @@ local created, replied = unpack(redis.call('HMGET', thread, 'created_at', 'last_
 if not created then return {'unknown'} end
 if idle_since ~= '0' and tonumber(replied or created) > tonumber(idle_since) then return {'active'} end
 redis.call('UNLINK', thread, replies, callback)
-redis.call('ZREM', due, id)
-announce(events, 'thread.purged', id)
+redis.call('ZREM', due, thread_id)
+announce(events, 'thread.purged', thread_id)
 redis.call('SPUBLISH', thread, 'purged')
 return {'purged'}

@@ -9,7 +9,7 @@ import structlog
 from node.artifacts.blobs.interface import BlobStore, BlobUnavailable, Grant
 from node.artifacts.model import ArtifactQuery, ArtifactStatus, Manifest, NewArtifact, RegisteredArtifact
 from node.artifacts.record import StoredArtifact
-from node.artifacts.store import ALWAYS_RESERVED, ArtifactQuotas, ArtifactStore, ArtifactTotals
+from node.artifacts.store import ALWAYS_RESERVED, ArtifactQuotas, ArtifactStore
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.config import Settings
@@ -167,8 +167,8 @@ class Artifacts:
         async for stored in self._store.kept():
             yield self._manifest(stored)
 
-    async def totals(self) -> ArtifactTotals:
-        """What all artifacts of the node hold. Raises StoreUnavailable."""
+    async def totals(self) -> tuple[int, int]:
+        """How many artifacts count as bytes, and how many bytes. Raises StoreUnavailable."""
         return await self._store.totals()
 
     async def purge(self, artifact_id: str) -> Manifest:

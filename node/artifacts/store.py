@@ -70,7 +70,7 @@ def artifact_register(
     window: int,
     digest: str,
     idem_ttl: int,
-    id: str,  # noqa: A002 - the script's word
+    artifact_id: str,
     client: str,
     site: str,
     size: int,
@@ -95,40 +95,19 @@ def artifact_read(*, artifact: Key) -> None:
 
 
 @step
-def artifact_complete(
-    *,
-    artifact: Key,
-    due: Key,
-    events: Key,
-    id: str,  # noqa: A002 - the script's word
-    life: int,
-) -> None:
+def artifact_complete(*, artifact: Key, due: Key, events: Key, artifact_id: str, life: int) -> None:
     """An artifact whose client says that it was uploaded."""
 
 
 @step
 def artifact_settle(
-    *,
-    artifact: Key,
-    due: Key,
-    sums: Key,
-    id: str,  # noqa: A002 - the script's word
-    number: str,
-    verdict: str,
-    reason: str,
-    life: int,
+    *, artifact: Key, due: Key, sums: Key, artifact_id: str, number: str, verdict: str, reason: str, life: int
 ) -> None:
     """What verifying an artifact showed."""
 
 
 @step
-def artifact_withdraw(
-    *,
-    artifact: Key,
-    due: Key,
-    id: str,  # noqa: A002 - the script's word
-    reason: str,
-) -> None:
+def artifact_withdraw(*, artifact: Key, due: Key, artifact_id: str, reason: str) -> None:
     """An artifact that the operator removes."""
 
 
@@ -138,14 +117,7 @@ def artifact_due(*, due: Key, limit: int) -> None:
 
 
 @step
-def artifact_end(
-    *,
-    artifact: Key,
-    due: Key,
-    sums: Key,
-    id: str,  # noqa: A002 - the script's word
-    life: int,
-) -> None:
+def artifact_end(*, artifact: Key, due: Key, sums: Key, artifact_id: str, life: int) -> None:
     """An artifact whose bytes were deleted."""
 
 
@@ -164,13 +136,6 @@ class ArtifactQuotas(msgspec.Struct, frozen=True):
     """Bytes, on the whole node."""
     free: int | None
     """Bytes that the blob store has left, if it knows."""
-
-
-class ArtifactTotals(msgspec.Struct, frozen=True):
-    """What all artifacts of the node hold."""
-
-    number: int
-    bytes: int
 
 
 class ArtifactVerdict(msgspec.Struct, frozen=True):
@@ -218,7 +183,7 @@ class ArtifactStore:
                 window=rate.limit.milliseconds,
                 digest=idempotency.digest if idempotency else "",
                 idem_ttl=self._idempotency_ms,
-                id=artifact_id,
+                artifact_id=artifact_id,
                 client=client,
                 site="" if site == client else site,
                 size=size,
@@ -278,7 +243,7 @@ class ArtifactStore:
                 artifact=keys.artifact(artifact_id),
                 due=_due(artifact_id),
                 events=keys.events(ids.partition_of_id(artifact_id)),
-                id=artifact_id,
+                artifact_id=artifact_id,
                 life=VERIFICATION_MS,
             )
         )
@@ -292,7 +257,7 @@ class ArtifactStore:
             artifact=keys.artifact(artifact_id),
             due=_due(artifact_id),
             sums=_sums(artifact_id),
-            id=artifact_id,
+            artifact_id=artifact_id,
             number=attempt,
             verdict=verdict.status,
             reason=verdict.reason,
@@ -303,7 +268,7 @@ class ArtifactStore:
     async def withdraw(self, artifact_id: str, reason: str) -> bool:
         """Reject an artifact whatever its state; False if it has no bytes to lose. Raises StoreUnavailable."""
         withdrawal = artifact_withdraw(
-            artifact=keys.artifact(artifact_id), due=_due(artifact_id), id=artifact_id, reason=reason
+            artifact=keys.artifact(artifact_id), due=_due(artifact_id), artifact_id=artifact_id, reason=reason
         )
         return await self._change(withdrawal, b"withdrawn", "rejected")
 
@@ -323,7 +288,7 @@ class ArtifactStore:
             artifact=keys.artifact(artifact_id),
             due=_due(artifact_id),
             sums=_sums(artifact_id),
-            id=artifact_id,
+            artifact_id=artifact_id,
             life=EPITAPH_MS,
         )
         return await self._change(ending, b"ended", "ended")
@@ -342,10 +307,10 @@ class ArtifactStore:
                     if stored:
                         yield stored
 
-    async def totals(self) -> ArtifactTotals:
-        """What all artifacts of the node hold. Raises StoreUnavailable."""
+    async def totals(self) -> tuple[int, int]:
+        """How many artifacts count as bytes, and how many bytes. Raises StoreUnavailable."""
         numbers = await self._store.commands(("ZCARD", keys.artifacts(each)) for each in range(ids.PARTITIONS))
-        return ArtifactTotals(sum(cast("list[int]", numbers)), await self.total())
+        return sum(cast("list[int]", numbers)), await self.total()
 
     async def total(self) -> int:
         """Bytes that all artifacts of the node hold. Raises StoreUnavailable."""

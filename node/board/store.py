@@ -45,7 +45,7 @@ def thread_post(
     digest: str,
     idem_ttl: int,
     replay_ttl: int,
-    id: str,  # noqa: A002 - the script's word
+    thread_id: str,
     site: str,
     fields: Rest,
 ) -> None:
@@ -66,7 +66,7 @@ def reply_add(
     digest: str,
     idem_ttl: int,
     replay_ttl: int,
-    id: str,  # noqa: A002 - the script's word
+    thread_id: str,
     reply_id: str,
     site: str,
     fields: Rest,
@@ -76,28 +76,14 @@ def reply_add(
 
 @step
 def thread_close(
-    *,
-    thread: Key,
-    replay: Key,
-    events: Key,
-    id: str,  # noqa: A002 - the script's word
-    status: str,
-    signer: str,
-    replay_ttl: int,
+    *, thread: Key, replay: Key, events: Key, thread_id: str, status: str, signer: str, replay_ttl: int
 ) -> None:
     """A thread that takes no more replies."""
 
 
 @step
 def thread_purge(
-    *,
-    thread: Key,
-    replies: Key,
-    callback: Key,
-    due: Key,
-    events: Key,
-    id: str,  # noqa: A002 - the script's word
-    idle_since: int,
+    *, thread: Key, replies: Key, callback: Key, due: Key, events: Key, thread_id: str, idle_since: int
 ) -> None:
     """A thread removed with all that belongs to it."""
 
@@ -147,7 +133,7 @@ class BoardStore:
                 digest=idempotency.digest if idempotency else "",
                 idem_ttl=self._idempotency_ms,
                 replay_ttl=REPLAY_MS if replay_id else 0,
-                id=thread_id,
+                thread_id=thread_id,
                 site=ids.site_name(client),
                 fields=_flat(fields),
             )
@@ -185,7 +171,7 @@ class BoardStore:
                 digest=idempotency.digest if idempotency else "",
                 idem_ttl=self._idempotency_ms,
                 replay_ttl=REPLAY_MS if replay_id else 0,
-                id=thread_id,
+                thread_id=thread_id,
                 reply_id=reply_id,
                 site=ids.site_name(rate.client),
                 fields=_flat(fields),
@@ -216,7 +202,7 @@ class BoardStore:
                 thread=thread,
                 replay=keys.replay(partition, replay_id) if replay_id else thread,
                 events=keys.events(partition),
-                id=thread_id,
+                thread_id=thread_id,
                 status=status,
                 signer=signer,
                 replay_ttl=REPLAY_MS if replay_id else 0,
@@ -238,7 +224,7 @@ class BoardStore:
                 callback=keys.callback(partition, thread_id),
                 due=keys.callbacks_due(partition),
                 events=keys.events(partition),
-                id=thread_id,
+                thread_id=thread_id,
                 idle_since=since,
             )
             for thread_id, since in idle_since.items()

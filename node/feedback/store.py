@@ -29,7 +29,7 @@ def feedback_add(
     window: int,
     digest: str,
     idem_ttl: int,
-    id: str,  # noqa: A002 - the script's word
+    feedback_id: str,
     keep: int,
     fields: Rest,
 ) -> None:
@@ -60,7 +60,7 @@ class FeedbackStore:
                 window=rate.limit.milliseconds,
                 digest=idempotency.digest if idempotency else "",
                 idem_ttl=self._idempotency_ms,
-                id=feedback_id,
+                feedback_id=feedback_id,
                 keep=KEPT_REPORTS,
                 fields=fields,
             )

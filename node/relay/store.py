@@ -25,7 +25,7 @@ def relay_accept(
     window: int,
     digest: str,
     idem_ttl: int,
-    id: str,  # noqa: A002 - the script's word
+    message_id: str,
     ttl: int,
     site: str,
     fields: Rest,
@@ -76,7 +76,7 @@ class RelayStore:
                 window=rate.limit.milliseconds,
                 digest=idempotency.digest if idempotency else "",
                 idem_ttl=self._idempotency_ms,
-                id=message_id,
+                message_id=message_id,
                 ttl=ttl_ms,
                 site=ids.site_name(client),
                 fields=fields,

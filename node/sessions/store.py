@@ -21,14 +21,7 @@ REFUSALS = {b"gone": "session.gone", b"full": "session.full", b"conflict": "idem
 
 @step
 def session_create(
-    *,
-    session: Key,
-    idem: Key,
-    digest: str,
-    idem_ttl: int,
-    id: str,  # noqa: A002 - the script's word
-    ttl: int,
-    fields: Rest,
+    *, session: Key, idem: Key, digest: str, idem_ttl: int, session_id: str, ttl: int, fields: Rest
 ) -> None:
     """A new session."""
 
@@ -48,7 +41,7 @@ def session_send(
     max_lines: int,
     max_bytes: int,
     size: int,
-    id: str,  # noqa: A002 - the script's word
+    session_id: str,
     fields: Rest,
 ) -> None:
     """One line of a client, counted and kept once."""
@@ -113,7 +106,7 @@ class SessionStore:
                 idem=keys.idempotency(idempotency.partition, idempotency.scope) if idempotency else session,
                 digest=idempotency.digest if idempotency else "",
                 idem_ttl=self._idempotency_ms,
-                id=session_id,
+                session_id=session_id,
                 ttl=ttl_ms,
                 fields=[part for pair in fields.items() for part in pair],
             )
@@ -149,7 +142,7 @@ class SessionStore:
                 max_lines=self._max_lines,
                 max_bytes=self._max_bytes,
                 size=size,
-                id=session_id,
+                session_id=session_id,
                 fields=fields,
             )
         )
