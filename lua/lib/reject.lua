@@ -1,6 +1,6 @@
 -- reject(artifact, due, id, reason, at) -> nothing
--- Rejects an artifact at the time `at` (ms). An upload URL cannot be revoked, so the bytes stay counted, and the
--- artifact becomes due for deletion only once no upload can bring them back.
+-- Rejects an artifact at the time `at` (ms). Its bytes are counted and looked for until no upload can bring them
+-- back: an upload URL cannot be called in.
 local function reject(artifact, due, id, reason, at)
   redis.call('HSET', artifact, 'status', 'rejected', 'reason', reason)
   redis.call('HDEL', artifact, 'expires_at')

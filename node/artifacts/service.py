@@ -167,10 +167,6 @@ class Artifacts:
         async for stored in self._store.kept():
             yield self._manifest(stored)
 
-    async def totals(self) -> tuple[int, int]:
-        """How many artifacts count as bytes, and how many bytes. Raises StoreUnavailable."""
-        return await self._store.totals()
-
     async def purge(self, artifact_id: str) -> Manifest:
         """Remove the bytes of an artifact, for the operator; its manifest says so.
 

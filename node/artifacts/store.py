@@ -307,11 +307,6 @@ class ArtifactStore:
                     if stored:
                         yield stored
 
-    async def totals(self) -> tuple[int, int]:
-        """How many artifacts count as bytes, and how many bytes. Raises StoreUnavailable."""
-        numbers = await self._store.commands(("ZCARD", keys.artifacts(each)) for each in range(ids.PARTITIONS))
-        return sum(cast("list[int]", numbers)), await self.total()
-
     async def total(self) -> int:
         """Bytes that all artifacts of the node hold. Raises StoreUnavailable."""
         return sum(await self._bytes())

@@ -9,9 +9,6 @@ TITLE_LENGTH = 200
 BODY_LENGTH = 20_000
 AUTHOR_LENGTH = 200
 
-ThreadStatus = Literal["open", "closed", "hidden"]
-"""For everybody but the operator a hidden thread does not exist."""
-
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line")]
 Body = Annotated[str, Meta(min_length=1, max_length=BODY_LENGTH, description="Plain English")]
 Author = Annotated[str, Meta(max_length=AUTHOR_LENGTH, description="A name of your choice; nobody checks it")]
@@ -89,11 +86,14 @@ class ThreadQuery(msgspec.Struct):
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a reply if there is none")] = 0
 
 
+ThreadStatus = Literal["open", "closed", "hidden"]
+
+
 class ModeratedThread(msgspec.Struct, frozen=True):
     """A thread as its operator sees it, whatever its status."""
 
     id: str
-    status: ThreadStatus
+    status: str
     title: str
     author: str | None
     source: str

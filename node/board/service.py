@@ -138,10 +138,6 @@ class Board:
         found, total = await self._store.list(status, query.limit, query.offset)
         return ThreadPage([self._thread(each) for each in found], total, query.limit, query.offset)
 
-    async def counts(self) -> dict[ThreadStatus, int]:
-        """How many threads there are of each status. Raises StoreUnavailable."""
-        return await self._store.counts()
-
     async def project(self, *thread_ids: str) -> None:
         """Put threads into the lists of their status, as the worker does after every event. Raises StoreUnavailable."""
         await self._store.project(thread_ids)

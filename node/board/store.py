@@ -281,11 +281,6 @@ class BoardStore:
             await self.project(list(stale))
         return threads, cast("int", total) - len(stale)
 
-    async def counts(self) -> dict[ThreadStatus, int]:
-        """How many threads the list of each status holds. Raises StoreUnavailable."""
-        found = await self._store.commands(("ZCARD", listed) for listed in LISTS.values())
-        return dict(zip(LISTS, cast("list[int]", found), strict=True))
-
     async def project(self, thread_ids: Sequence[str]) -> None:
         """Put threads into the list that their status asks for, and no other. Raises StoreUnavailable."""
         rows = await self._store.commands(
