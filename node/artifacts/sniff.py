@@ -206,5 +206,5 @@ def _puremagic_types() -> dict[str, list[tuple[int, bytes]]]:
     known: dict[str, list[tuple[int, bytes]]] = {}
     for mark, offset, _, mime_type, _ in cast("list[tuple[bytes, int, str, str, str]]", puremagic.magic_header_array):
         known.setdefault(mime_type.strip().lower(), []).append((offset, mark))
-    # A type with a mark under 4 bytes is left out: such a mark is too common to say anything by its absence.
+    # A mark of under 4 bytes is that of a container, or a common prefix: files of such a type may do without it.
     return {name: marks for name, marks in known.items() if all(len(mark) >= 4 for _, mark in marks)}
