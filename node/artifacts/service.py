@@ -17,7 +17,7 @@ from node.sign.digest import DigestError, parse, read_sha256
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
-from node.text.lines import require_name
+from node.text.lines import require_name, require_text
 from node.text.readable import is_one_line
 
 log = structlog.get_logger()
@@ -59,8 +59,7 @@ class Artifacts:
     def check(self, new: NewArtifact, content_digest: str | None) -> Grant:
         """The bytes that a registration promises, not yet under an id of their own. Raises Invalid."""
         digest = _digest(new.digest_sha256, content_digest)
-        if not new.publisher_id.strip():
-            raise Invalid.field("body", "publisher_id", msg="must hold more than white space")
+        require_text("publisher_id", new.publisher_id)
         require_name("publisher_id", new.publisher_id)
         if not _MEDIA_TYPE.fullmatch(new.media_type):
             raise Invalid.field("body", "media_type", msg="must be a media type, such as text/csv")

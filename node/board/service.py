@@ -9,7 +9,7 @@ from node.board.model import NewReply, NewThread, Reply, Thread, ThreadPage, Thr
 from node.board.moderation import Moderation
 from node.board.store import BoardStore, StoredThread
 from node.callbacks.policy import TargetPolicy
-from node.common.refusal import Invalid, Refused
+from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.config import Settings
 from node.sign.signed import Signed
@@ -18,7 +18,7 @@ from node.store.errors import OutcomeUnknown, StoreUnavailable
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.text.english import is_english
-from node.text.lines import require_name, require_title
+from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
 
 Note = Callable[[str, str, str], Awaitable[None]]
@@ -46,8 +46,8 @@ class Board:
         """
         title, body = new.title, readable(new.body)
         require_title("title", title)
-        _require_text("title", title)
-        _require_text("body", body)
+        require_text("title", title)
+        require_text("body", body)
         if not is_english(title) or not is_english(body):
             raise Refused("language.not_english")
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
@@ -83,7 +83,7 @@ class Board:
         """
         _require_id(thread_id)
         body = readable(new.body)
-        _require_text("body", body)
+        require_text("body", body)
         if not is_english(body):
             raise Refused("language.not_english")
         fields = {"body": body} | _attribution(new.author, signed)
@@ -196,8 +196,3 @@ def _attribution(author: str | None, signed: Signed | None) -> dict[str, str | b
     if signed:
         fields |= {"signer": signed.signer, "signature": signed.signature}
     return fields
-
-
-def _require_text(name: str, value: str) -> None:
-    if not value.strip():
-        raise Invalid.field("body", name, msg="must hold more than white space")

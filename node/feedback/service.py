@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator
 
-from node.common.refusal import Invalid, Refused
+from node.common.refusal import Refused
 from node.feedback.model import NewFeedback, ReceivedFeedback, Report
 from node.feedback.store import FeedbackStore
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.text.english import is_english
-from node.text.lines import require_line
+from node.text.lines import require_line, require_text
 from node.text.readable import readable
 
 
@@ -26,8 +26,7 @@ class Feedback:
         Raises Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
         words = readable(new.feedback_text)
-        if not words.strip():
-            raise Invalid.field("body", "feedback_text", msg="must hold more than white space")
+        require_text("feedback_text", words)
         if not is_english(words):
             raise Refused("language.not_english")
         fields = ["text", words, "category", new.category or "general"]

@@ -3,7 +3,7 @@
 import secrets
 
 from node.callbacks.policy import TargetPolicy
-from node.common.refusal import Invalid, Refused
+from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.config import Settings
@@ -20,7 +20,7 @@ from node.sessions.store import SessionStore
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Quota, Rate
-from node.text.lines import require_line, require_name
+from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
 
@@ -71,8 +71,7 @@ class Sessions:
         """
         _require_id(session_id)
         body = readable(line.body)
-        if not body.strip():
-            raise Invalid.field("body", "body", msg="must hold more than white space")
+        require_text("body", body)
         fields = ["body", body]
         if line.author:
             require_name("author", line.author)

@@ -214,7 +214,7 @@ class Permit:
             await self._limiter.take(self._request, self._kind, self._scope)
 
     def _is_of_nothing(self, error: Exception) -> bool:
-        """Whether the limit is that of an entity which does not exist: it is not counted, so that Redis keeps nothing."""
+        """Whether the limit is that of an entity which does not exist: Redis then keeps no count for it."""
         entry = CATALOGUE.get(error.code) if isinstance(error, Refused) and self._scope else None
         return entry is not None and entry.status == HTTPStatus.NOT_FOUND
 
