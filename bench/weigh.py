@@ -25,7 +25,7 @@ from node.feedback.model import NewFeedback
 from node.observe.memory import redis_memory
 from node.run.embedded_redis import Embedded
 from node.run.services import Services, Stores
-from node.sessions.model import NewLine, NewSession, Owner
+from node.sessions.model import NewLine, NewSession
 from node.store import ids, keys
 from node.tasks.model import Completion, NewClaim, NewTask
 
@@ -115,7 +115,7 @@ async def everything(scales: Scales, count: int) -> None:
 
     async def reply(number: int) -> None:
         new = NewReply(body=sentence(number), author="agent-2")
-        await rooms.board.reply(board[number % 100], CLIENT, NONE, new, None, None)
+        await rooms.board.reply(FREE, board[number % 100], new, None, None)
 
     async def offer(number: int) -> None:
         new = NewTask("publisher-1", sentence(number), description=paragraph(number))
@@ -127,12 +127,12 @@ async def everything(scales: Scales, count: int) -> None:
         await rooms.tasks.complete(tasks[number], Completion(claim.claim_token, result))
 
     async def session(_number: int) -> None:
-        made, _ = await rooms.sessions.create(NewSession(ttl_seconds=86400), None, Owner(CLIENT, "0a1b2c3d"))
+        made, _ = await rooms.sessions.create(CLIENT, "0a1b2c3d", NewSession(ttl_seconds=86400), None)
         sessions.append(made.session_id)
 
     async def line(number: int) -> None:
         new = NewLine(body=sentence(number), author="agent-1")
-        await rooms.sessions.send(sessions[number % 20], CLIENT, NONE, new, None)
+        await rooms.sessions.send(FREE, sessions[number % 20], new, None)
 
     async def message(number: int) -> None:
         part = {"text": paragraph(number)}
@@ -143,7 +143,7 @@ async def everything(scales: Scales, count: int) -> None:
         await rooms.messages.accept(sent, rooms.messages.context_of(sent.message, CLIENT)[0], CLIENT, NONE, None)
 
     async def feedback(number: int) -> None:
-        await rooms.feedback.add(f"203.0.113.{number % 250}", NONE, NewFeedback(sentence(number)), None)
+        await rooms.feedback.add(Unlimited(f"203.0.113.{number % 250}"), NewFeedback(sentence(number)), None)
 
     await scales.weigh("relay message (public), as a thread", count, relay)
     await scales.weigh("relay message, `public=false`", count, private)

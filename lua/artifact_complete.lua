@@ -1,10 +1,11 @@
 #!lua
--- Takes the word of a client that an artifact was uploaded: it is to be verified. Again, or too late, nothing changes.
+-- Notes that a client says it has uploaded an artifact, which is then verified. Said again, or too late, it changes
+-- nothing.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] events    events:{p}
--- ARGV[1] id
--- ARGV[2] patience  milliseconds until an artifact that could not be verified is removed
+-- ARGV[1] artifact_id
+-- ARGV[2] life      milliseconds until an artifact that cannot be verified is removed
 -- Returns {'verifying'|'unchanged', now, {name, value, ...}}; no fields for an unknown id
 -- Slot    partition of the id
 -- include now
@@ -13,9 +14,9 @@ local at = now()
 local status, ends = unpack(redis.call('HMGET', artifact, 'status', 'expires_at'))
 if status ~= 'registered' or tonumber(ends) <= at then return {'unchanged', at, redis.call('HGETALL', artifact)} end
 
-redis.call('HSET', artifact, 'status', 'verifying', 'completed_at', at, 'expires_at', at + patience)
+redis.call('HSET', artifact, 'status', 'verifying', 'completed_at', at, 'expires_at', at + life)
 redis.call('HDEL', artifact, 'reason')
-redis.call('ZADD', due, at + patience, id)
-announce(events, 'artifact.completed', id, 'attempt', redis.call('HINCRBY', artifact, 'attempt', 1))
+redis.call('ZADD', due, at + life, artifact_id)
+announce(events, 'artifact.completed', artifact_id, 'attempt', redis.call('HINCRBY', artifact, 'attempt', 1))
 redis.call('SPUBLISH', artifact, 'verifying')
 return {'verifying', at, redis.call('HGETALL', artifact)}

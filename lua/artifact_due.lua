@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Finds artifacts of the partition whose time is over, the longest ago first.
+-- Finds the artifacts of a partition whose time is over, the longest overdue first.
 -- KEYS[1] due     artifacts:{p}
 -- ARGV[1] limit   ids at most
 -- Returns {id, ...}

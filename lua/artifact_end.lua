@@ -1,18 +1,18 @@
 #!lua
--- Ends an artifact whose time is over and whose bytes were deleted: gives its bytes back to the quotas, once, and
--- keeps the manifest a while, so that readers learn what became of it.
+-- Ends an artifact whose time is over and whose bytes were deleted: gives its bytes back to the quotas, once, and keeps
+-- the manifest for a while, so that readers learn what became of it.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] sums      artifact-bytes:{p}
--- ARGV[1] id
--- ARGV[2] memory    milliseconds the manifest is kept
+-- ARGV[1] artifact_id
+-- ARGV[2] life      milliseconds that the manifest is kept
 -- Returns {'ended'} | {'unchanged'}: its time is not over, or it was ended before
 -- Slot    partition of the id
 -- include now
 -- include count_artifact
-local when = redis.call('ZSCORE', due, id)
+local when = redis.call('ZSCORE', due, artifact_id)
 if not when or tonumber(when) > now() then return {'unchanged'} end
-redis.call('ZREM', due, id)
+redis.call('ZREM', due, artifact_id)
 local status, client, site, size, reserved =
   unpack(redis.call('HMGET', artifact, 'status', 'client', 'site', 'byte_size', 'reserved'))
 if not status then return {'unchanged'} end
@@ -20,6 +20,6 @@ if not status then return {'unchanged'} end
 redis.call('HINCRBY', sums, 'all', -size)
 count_artifact(sums, client, site, -size, -1, -(reserved or 0))
 if status ~= 'rejected' then redis.call('HSET', artifact, 'status', 'expired') end
-redis.call('PEXPIRE', artifact, memory)
+redis.call('PEXPIRE', artifact, life)
 redis.call('SPUBLISH', artifact, 'expired')
 return {'ended'}

@@ -1,7 +1,7 @@
 #!lua
--- Registers one artifact, once for each Idempotency-Key: counts the request and the bytes it promises, and keeps
--- the manifest. Either all of that happened, or none. What is not uploaded yet may be a share of what is left, so
--- that promises of one site never take what others need.
+-- Registers one artifact, once for each Idempotency-Key: counts the request and the bytes that it promises, and keeps
+-- the manifest. Bytes that are not uploaded yet may be only a share of what is left, so that the promises of one site
+-- never take what others need.
 -- KEYS[1] rate      rate:{p}:artifact:<client>
 -- KEYS[2] idem      idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[3] artifact  artifact:{p}:<id>
@@ -11,24 +11,24 @@
 -- ARGV[2] window    its milliseconds
 -- ARGV[3] digest    of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
--- ARGV[5] id
+-- ARGV[5] artifact_id
 -- ARGV[6] client    its address
--- ARGV[7] site       the IPv6 /48 of which it is a part; empty = of none
+-- ARGV[7] site      the IPv6 /48 that the address is in; empty = none
 -- ARGV[8] size      bytes
--- ARGV[9] weight    bytes as which it counts until it is uploaded
+-- ARGV[9] weight    bytes for which it counts until it is uploaded
 -- ARGV[10] client_bytes   that one client may hold
 -- ARGV[11] client_number  artifacts that one client may hold; 0 = any number
 -- ARGV[12] client_share   percent of what is left that one client may have reserved
 -- ARGV[13] site_times  how many times as many bytes and artifacts a site may hold
 -- ARGV[14] site_share  percent of what is left that a site may have reserved
--- ARGV[15] always   bytes that either may have reserved whatever is left
--- ARGV[16] most     bytes that the partition may hold, given what the others do
--- ARGV[17] free     bytes that the blob store can still take; -1 = it does not know
+-- ARGV[15] always   bytes that a client, and a site, may have reserved however little is left
+-- ARGV[16] capacity  bytes that the partition may hold: those of the node, less those of the other partitions
+-- ARGV[17] free     bytes that the blob store can still take; -1 = unknown
 -- ARGV[18] life     milliseconds until an artifact that is not completed is removed
 -- ARGV[19...] fields  name, value, ...
 -- Returns {'registered', allowed, remaining, reset_ms, now, {name, value, ...}} | {'replayed', …, id}
 --       | {'limited'|'conflict'|'full'|'reserved', …} | {'quota', …, bytes held, artifacts held}
--- Slot    partition of the site, or of a client of none
+-- Slot    partition of the client's site
 -- include now
 -- include take
 -- include once
@@ -41,7 +41,7 @@ if allowed == 0 then return {'limited', allowed, remaining, reset} end
 local before, original = once(idem, digest)
 if before then return {before, allowed, remaining, reset, original} end
 
-local left = most - (redis.call('HGET', sums, 'all') or 0) - size
+local left = capacity - (redis.call('HGET', sums, 'all') or 0) - size
 if left < 0 or (free ~= '-1' and tonumber(size) > tonumber(free)) then return {'full', allowed, remaining, reset} end
 
 local owners = {{client, 1, client_share}, site ~= '' and {site, site_times, site_share} or nil}
@@ -60,8 +60,8 @@ end
 local ends = at + life
 redis.call('HSET', artifact, 'status', 'registered', 'attempt', 0, 'created_at', at, 'expires_at', ends,
   'upload_until', ends, 'client', client, 'site', site, 'byte_size', size, 'reserved', weight, unpack(ARGV, 19))
-redis.call('ZADD', due, ends, id)
+redis.call('ZADD', due, ends, artifact_id)
 redis.call('HINCRBY', sums, 'all', size)
 count_artifact(sums, client, site, size, 1, weight)
-remember(idem, digest, idem_ttl, id)
+remember(idem, digest, idem_ttl, artifact_id)
 return {'registered', allowed, remaining, reset, at, redis.call('HGETALL', artifact)}

@@ -1,11 +1,12 @@
 #!lua
--- Settles one verification of an artifact, once: what was settled, completed anew or has expired stays as it is.
+-- Records the verdict on one attempt to verify an artifact. If the artifact was judged, completed again or has expired
+-- in the meantime, nothing changes.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] sums      artifact-bytes:{p}
--- ARGV[1] id
--- ARGV[2] number    of the attempt that was verified
--- ARGV[3] verdict   available | rejected | registered: nothing was uploaded yet
+-- ARGV[1] artifact_id
+-- ARGV[2] number    which attempt was verified
+-- ARGV[3] verdict   available | rejected | registered (nothing was uploaded yet)
 -- ARGV[4] reason    empty for available
 -- ARGV[5] life      milliseconds that an available artifact is kept
 -- Returns {'settled'} | {'stale'}
@@ -14,14 +15,15 @@
 -- include reject
 -- include count_artifact
 local at = now()
-local status, attempt, ends, floor = unpack(redis.call('HMGET', artifact, 'status', 'attempt', 'expires_at', 'upload_until'))
+local status, attempt, ends, upload_until =
+  unpack(redis.call('HMGET', artifact, 'status', 'attempt', 'expires_at', 'upload_until'))
 if status ~= 'verifying' or attempt ~= number or tonumber(ends) <= at then return {'stale'} end
 
 if verdict == 'rejected' then
-  reject(artifact, due, id, reason, at)
+  reject(artifact, due, artifact_id, reason, at)
   return {'settled'}
 end
-local after = tonumber(floor)
+local after = tonumber(upload_until)
 if verdict == 'available' then
   after = at + life
   redis.call('HSET', artifact, 'available_at', at)
@@ -33,6 +35,6 @@ else
   redis.call('HDEL', artifact, 'completed_at')
 end
 redis.call('HSET', artifact, 'status', verdict, 'expires_at', after)
-redis.call('ZADD', due, after, id)
+redis.call('ZADD', due, after, artifact_id)
 redis.call('SPUBLISH', artifact, verdict)
 return {'settled'}

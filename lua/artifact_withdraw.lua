@@ -1,8 +1,8 @@
 #!lua
--- Rejects an artifact whatever its state, for the operator. One that is rejected or was removed stays as it is.
+-- Rejects an artifact for the operator, whatever its status. A rejected or expired one stays as it is.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
--- ARGV[1] id
+-- ARGV[1] artifact_id
 -- ARGV[2] reason
 -- Returns {'withdrawn'} | {'unchanged'}
 -- Slot    partition of the id
@@ -10,5 +10,5 @@
 -- include reject
 local status = redis.call('HGET', artifact, 'status')
 if not status or status == 'rejected' or status == 'expired' then return {'unchanged'} end
-reject(artifact, due, id, reason, now())
+reject(artifact, due, artifact_id, reason, now())
 return {'withdrawn'}

@@ -7,21 +7,21 @@
 -- ARGV[2] window    its milliseconds
 -- ARGV[3] digest    of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
--- ARGV[5] id
--- ARGV[6] keep      reports of the partition that are kept
+-- ARGV[5] feedback_id
+-- ARGV[6] keep      about how many reports of the partition are kept; the oldest go first
 -- ARGV[7...] fields  name, value, ...
--- Returns {'received'|'limited'|'conflict', allowed, remaining, reset_ms} | {'replayed', …, id}
+-- Returns {'received'|'limited', allowed, remaining, reset_ms} | {'replayed', id} | {'conflict'}
 -- Slot    partition of the client address
 -- include now
 -- include take
 -- include once
 -- include remember
--- A repeated report is answered before it is counted: one an hour leaves no room for it.
+-- A repeated report is answered before anything is counted: the limit of one an hour leaves no room for it.
 local before, original = once(idem, digest)
-if before then return {before, 1, 0, 0, original} end
+if before then return {before, original} end
 local at = now()
 local allowed, remaining, reset = take(rate, count, window, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
-redis.call('XADD', feedback, 'MAXLEN', '~', keep, '*', 'id', id, 'at', at, unpack(ARGV, 7))
-remember(idem, digest, idem_ttl, id)
+redis.call('XADD', feedback, 'MAXLEN', '~', keep, '*', 'id', feedback_id, 'at', at, unpack(ARGV, 7))
+remember(idem, digest, idem_ttl, feedback_id)
 return {'received', allowed, remaining, reset}

@@ -1,6 +1,5 @@
 #!lua
--- Accepts one relay message: counts it, knows a repeated one, keeps it, and tells of it. Either all of
--- that happened, or none.
+-- Accepts one relay message, once for each Idempotency-Key: counts it, keeps it, and announces it if it is public.
 -- KEYS[1] rate    rate:{p}:relay:<client>
 -- KEYS[2] loop    loop:{p}:<payload digest>
 -- KEYS[3] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
@@ -10,9 +9,9 @@
 -- ARGV[2] window  its milliseconds
 -- ARGV[3] digest  of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
--- ARGV[5] id      of the message
+-- ARGV[5] message_id
 -- ARGV[6] ttl     milliseconds; 0 = public: a board thread, and an event for the board
--- ARGV[7] site    a name for where the client is, whose posts are indexed in turn with those of others
+-- ARGV[7] site    short name of the client's site; the posts of all sites are indexed in turn
 -- ARGV[8...] fields  name, value, ... of the entity
 -- Returns {'kept'|'limited'|'loop'|'conflict', allowed, remaining, reset_ms} or {'replayed', …, id}
 -- Slot    partition of the client address
@@ -21,7 +20,7 @@
 -- include once
 -- include remember
 -- include announce
-local repeats, memory = 3, 60000  -- the same payload from the same client is a loop the third time in 60 s
+local loop_count, loop_window = 3, 60000  -- the third equal payload of a client within 60 s is a loop
 
 local at = now()
 local allowed, remaining, reset = take(rate, count, window, at)
@@ -31,15 +30,15 @@ local before, original = once(idem, digest)
 if before then return {before, allowed, remaining, reset, original} end
 
 local seen = redis.call('INCR', loop)
-if seen == 1 then redis.call('PEXPIRE', loop, memory) end
-if seen >= repeats then return {'loop', allowed, remaining, reset} end
+if seen == 1 then redis.call('PEXPIRE', loop, loop_window) end
+if seen >= loop_count then return {'loop', allowed, remaining, reset} end
 
 if ttl == '0' then
   redis.call('HSET', entity, 'created_at', at, 'status', 'open', 'source', 'relay', unpack(ARGV, 8))
-  announce(events, 'thread.posted', id, 'site', site)
+  announce(events, 'thread.posted', message_id, 'site', site)
 else
   redis.call('HSET', entity, 'created_at', at, 'ttl', ttl, unpack(ARGV, 8))
   redis.call('PEXPIRE', entity, ttl)
 end
-remember(idem, digest, idem_ttl, id)
+remember(idem, digest, idem_ttl, message_id)
 return {'kept', allowed, remaining, reset}

@@ -4,19 +4,19 @@
 -- KEYS[2] replies  replies:{p}:<id>
 -- KEYS[3] rate     rate:{p}:reply:<id>:<client>
 -- KEYS[4] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
--- KEYS[5] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
+-- KEYS[5] replay   replay:{p}:<signature>; any key of the slot when replay_ttl is 0
 -- KEYS[6] events   events:{p}
 -- ARGV[1] count    the limit
 -- ARGV[2] window   its milliseconds
 -- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl milliseconds
 -- ARGV[5] replay_ttl  milliseconds; 0 = not signed
--- ARGV[6] id       of the thread
+-- ARGV[6] thread_id
 -- ARGV[7] reply_id
--- ARGV[8] site     a name for where the client is, whose posts are indexed in turn with those of others
+-- ARGV[8] site     short name of the client's site; the posts of all sites are indexed in turn
 -- ARGV[9...] fields  name, value, ... of the reply
 -- Returns {'added', allowed, remaining, reset_ms, seq, created_at} | {'replayed', …, seq, created_at, reply id}
---       | {'limited'|'closed'|'conflict'|'signature', allowed, remaining, reset_ms} | {'unknown'}: or hidden
+--       | {'limited'|'closed'|'conflict'|'signature', …} | {'unknown'}: or hidden, and not counted
 -- Slot    partition of the thread's id
 -- include now
 -- include take
@@ -45,6 +45,6 @@ local entry = redis.call('XADD', replies, '0-*', 'id', reply_id, 'at', at, unpac
 local seq = tonumber(string.sub(entry, 3))
 redis.call('HSET', thread, 'reply_count', seq, 'last_reply_at', at)
 remember(idem, digest, idem_ttl, string.format('%d@%.0f@%s', seq, at, reply_id))
-announce(events, 'reply.posted', id, 'seq', seq, 'callback', callback or '', 'source', source, 'site', site)
+announce(events, 'reply.posted', thread_id, 'seq', seq, 'callback', callback or '', 'source', source, 'site', site)
 redis.call('SPUBLISH', thread, seq)
 return {'added', allowed, remaining, reset, seq, at}

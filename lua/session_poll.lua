@@ -4,7 +4,8 @@
 -- KEYS[2] lines    lines:{p}:<id>
 -- ARGV[1] since    sequence number already seen
 -- ARGV[2] limit    lines at most
--- Returns {'lines', expires_at, left, epoch, label, length, {{entry id, {name, value, ...}}, ...}} | {'gone'}
+-- Returns {'lines', expires_at, milliseconds left, epoch, label, last_seq, {{entry id, {name, value, ...}}, ...}}
+--       | {'gone'}
 -- Slot    partition of the session's id
 local expires, epoch, label = unpack(redis.call('HMGET', session, 'expires_at', 'epoch', 'label'))
 if not expires then return {'gone'} end

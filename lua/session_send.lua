@@ -1,5 +1,5 @@
 #!lua
--- Appends one line to a live session; its sequence number has no gap before it.
+-- Appends one line to a live session, once for each Idempotency-Key. Sequence numbers have no gaps.
 -- KEYS[1] session  session:{p}:<id>
 -- KEYS[2] lines    lines:{p}:<id>
 -- KEYS[3] rate     rate:{p}:line:<id>:<client>
@@ -12,10 +12,10 @@
 -- ARGV[5] max_lines
 -- ARGV[6] max_bytes
 -- ARGV[7] size     bytes of the line's text
--- ARGV[8] id       of the session
+-- ARGV[8] session_id
 -- ARGV[9...] fields  name, value, ... of the line
--- Returns {'sent'|'replayed', allowed, remaining, reset_ms, seq, received_at} | {'gone'}
---       | {'limited'|'full'|'conflict', allowed, remaining, reset_ms}
+-- Returns {'sent'|'replayed', allowed, remaining, reset_ms, seq, received_at} 
+--       | {'limited'|'full'|'conflict', …} | {'gone'}: not counted
 -- Slot    partition of the session's id
 -- include now
 -- include take
@@ -44,9 +44,9 @@ local seq = tonumber(string.sub(entry, 3))
 if seq == 1 then redis.call('PEXPIREAT', lines, expires) end
 redis.call('HINCRBY', session, 'bytes', size)
 if digest ~= '' then
-  -- At the very end no time is left, and a key cannot live for none.
+  -- In the last millisecond of a session none is left, and a key cannot have a TTL of 0.
   remember(idem, digest, math.max(1, math.min(idem_ttl, expires - at)), string.format('%d-%.0f', seq, at))
 end
-if callback then announce(events, 'session.line', id, 'seq', seq, 'callback', callback) end
+if callback then announce(events, 'session.line', session_id, 'seq', seq, 'callback', callback) end
 redis.call('SPUBLISH', session, seq)
 return {'sent', allowed, remaining, reset, seq, at}

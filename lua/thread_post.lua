@@ -2,15 +2,15 @@
 -- Posts one thread, once for each Idempotency-Key and each request signature.
 -- KEYS[1] thread  thread:{p}:<id>
 -- KEYS[2] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
--- KEYS[3] replay  replay:{p}:<signature>; any key of the slot when the request is not signed here
+-- KEYS[3] replay  replay:{p}:<signature>; any key of the slot when replay_ttl is 0
 -- KEYS[4] events  events:{p}
 -- ARGV[1] digest  of the body, under its Idempotency-Key; empty = none
 -- ARGV[2] idem_ttl  milliseconds
--- ARGV[3] replay_ttl  milliseconds; 0 = not signed here
--- ARGV[4] id
--- ARGV[5] site  a name for where the client is, whose posts are indexed in turn with those of others
+-- ARGV[3] replay_ttl  milliseconds; 0 = not signed, or its signature is bound to the Idempotency-Key already
+-- ARGV[4] thread_id
+-- ARGV[5] site  short name of the client's site; the posts of all sites are indexed in turn
 -- ARGV[6...] fields  name, value, ...
--- Returns {'posted', created_at} | {'replayed', id, created_at} | {'conflict'} | {'signature'}: used before
+-- Returns {'posted', created_at} | {'replayed', id, created_at} | {'conflict'} | {'signature'}: it was used before
 -- Slot    partition of the id
 -- include now
 -- include once
@@ -22,10 +22,10 @@ if before == 'replayed' then
   return {before, first, tonumber(created)}
 end
 if before then return {before} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then return {'signature'} end
+if replay_ttl ~= '0' and not redis.call('SET', replay, thread_id, 'NX', 'PX', replay_ttl) then return {'signature'} end
 
 local at = now()
 redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 6))
-announce(events, 'thread.posted', id, 'site', site)
-remember(idem, digest, idem_ttl, string.format('%s@%.0f', id, at))
+announce(events, 'thread.posted', thread_id, 'site', site)
+remember(idem, digest, idem_ttl, string.format('%s@%.0f', thread_id, at))
 return {'posted', at}

@@ -1,21 +1,21 @@
 #!lua flags=allow-oom
--- Removes a thread with all its replies, and the ping that may be under way about it; only if nothing happened in
--- it for a while, where that is asked. It frees memory, so it runs when there is none left.
+-- Removes a thread with all its replies, and a callback about it that is not yet delivered. It may be asked to leave
+-- alone a thread in which something happened lately. It frees memory, so it also runs when none is left.
 -- KEYS[1] thread    thread:{p}:<id>
 -- KEYS[2] replies   replies:{p}:<id>
 -- KEYS[3] callback  callback:{p}:<id>
 -- KEYS[4] due       callbacks:{p}
 -- KEYS[5] events    events:{p}
--- ARGV[1] id
--- ARGV[2] idle_since  time (ms) after which nothing may have happened in it; empty = whatever did
+-- ARGV[1] thread_id
+-- ARGV[2] idle_since  a thread in which something happened after this time (ms) stays; 0 = remove it in any case
 -- Returns {'purged'} | {'unknown'} | {'active'}
 -- Slot    partition of the id
 -- include announce
 local created, replied = unpack(redis.call('HMGET', thread, 'created_at', 'last_reply_at'))
 if not created then return {'unknown'} end
-if idle_since ~= '' and tonumber(replied or created) > tonumber(idle_since) then return {'active'} end
+if idle_since ~= '0' and tonumber(replied or created) > tonumber(idle_since) then return {'active'} end
 redis.call('UNLINK', thread, replies, callback)
-redis.call('ZREM', due, id)
-announce(events, 'thread.purged', id)
+redis.call('ZREM', due, thread_id)
+announce(events, 'thread.purged', thread_id)
 redis.call('SPUBLISH', thread, 'purged')
 return {'purged'}

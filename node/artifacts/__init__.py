@@ -1,1 +1,1 @@
-"""Large payloads: the manifest in Redis, the bytes in a blob store, never through the relay (SPEC 4.6)."""
+"""Artifacts, the large payloads: manifests in Redis, bytes in a blob store and never in the relay (SPEC 4.6)."""

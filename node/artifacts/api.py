@@ -1,21 +1,13 @@
 """/api/v1/artifacts (SPEC 4.6). The bytes themselves go to and from the blob store."""
 
-from node.artifacts.blobs.interface import attachment, digest_base64
+from node.artifacts.blobs.headers import content_headers, digest_base64
 from node.artifacts.model import EXAMPLE_DIGEST, ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
 from node.artifacts.service import Artifacts
-from node.common.refusal import Refused
 from node.web.http import NO_STORE, Request, Response, created, json_response
-from node.web.idempotency import idempotency_key, mark_replayed
+from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
 from node.web.limits import Limiter
 from node.web.route import Needed, Route
-
-REFUSALS = {
-    "conflict": "idempotency.conflict",
-    "full": "store.full",
-    "reserved": "artifact.reserved",
-    "quota": "artifact.quota",
-}
 
 
 class ArtifactsApi:
@@ -27,22 +19,16 @@ class ArtifactsApi:
 
     async def register(self, request: Request) -> Response:
         """Register a manifest and get the URL to upload its bytes to."""
-        self._limiter.precheck(request, "artifact")
-        new = await read_json(request, NewArtifact)
-        content_digest = ", ".join(request.headers(b"content-digest")) or None
-        grant = self._artifacts.check(new, content_digest)
-        body = await request.body()
-        idempotency = idempotency_key(request, "artifact", body)
-        await self._limiter.charge(request, "artifact", len(body))
-        registered = await self._artifacts.register(
-            request.client, self._limiter.of("artifact"), new, grant, idempotency
-        )
-        self._limiter.settle(request, "artifact", registered.taken)
-        if registered.kind in REFUSALS:
-            raise Refused(REFUSALS[registered.kind], held=registered.held, number=registered.number)
-        if registered.kind == "replayed":
-            mark_replayed(request)
-        artifact = await self._artifacts.welcome(registered, idempotency)
+        async with self._limiter.permit(request, "artifact") as permit:
+            new = await read_json(request, NewArtifact)
+            content_digest = ", ".join(request.headers(b"content-digest")) or None
+            grant = self._artifacts.check(new, content_digest)
+            body = await request.body()
+            idempotency = idempotency_key(request, "artifact", body)
+            await permit.charge("artifact", len(body))
+            artifact, replayed = await self._artifacts.register(permit, new, grant, idempotency)
+            if replayed:
+                await permit.replay()
         return created(artifact, artifact.url)
 
     async def complete(self, request: Request) -> Response:
@@ -56,19 +42,13 @@ class ArtifactsApi:
         return json_response(manifest, headers=NO_STORE)
 
     async def get_content(self, request: Request) -> Response:
-        """Where the bytes are; to HEAD, what they are: a blob store's GET URL does not answer it."""
+        """Redirect to the bytes. HEAD is answered here: the URL that a blob store signs for GET refuses it."""
         download = await self._artifacts.content(request.params["id"])
         if not request.is_head:
             headers = ((b"location", download.url.encode("ascii")), (b"cache-control", b"no-store"))
             return Response(307, b"", headers)
         grant = download.grant
-        headers = (
-            (b"content-type", grant.media_type.encode("ascii")),
-            (b"content-length", b"%d" % grant.byte_size),
-            (b"content-disposition", attachment(download.filename).encode("ascii")),
-            (b"etag", f'"{grant.digest_sha256}"'.encode("ascii")),
-            (b"repr-digest", f"sha-256=:{digest_base64(grant.digest_sha256)}:".encode("ascii")),
-        )
+        headers = (*content_headers(grant, download.filename), (b"content-length", b"%d" % grant.byte_size))
         return Response(200, b"", headers)
 
     def routes(self) -> tuple[Route, ...]:
@@ -92,7 +72,14 @@ class ArtifactsApi:
                 answers=RegisteredArtifact,
                 shows={"completed_at": None, "available_at": None},
                 status=201,
-                errors=(*REFUSALS.values(), "blob.unavailable", "idempotency.short"),
+                errors=(
+                    "idempotency.conflict",
+                    "store.full",
+                    "artifact.reserved",
+                    "artifact.quota",
+                    "blob.unavailable",
+                    "idempotency.short",
+                ),
                 limit="artifact",
             ),
             Route(

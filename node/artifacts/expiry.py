@@ -1,6 +1,6 @@
-"""What the worker does for artifacts by the clock: ends those whose time is over, clears interrupted uploads.
+"""What the worker does for artifacts by the clock: it ends those whose time is over and clears interrupted uploads.
 
-States are judged by the clock wherever they are met; this frees the room that nobody uses any more.
+Readers see an artifact as expired from its very time on (`record.StoredArtifact.status`); this gives back its room.
 """
 
 import asyncio
@@ -15,33 +15,33 @@ from node.store import StoreUnavailable
 
 log = structlog.get_logger()
 
-LOOK = 10.0
-"""Seconds between looks for artifacts whose time is over."""
+SWEEP_SECONDS = 10.0
+"""Seconds between sweeps for artifacts whose time is over."""
 
-CLEAR = 600.0
-"""Seconds between looks for what interrupted uploads left: it walks the whole directory of the embedded store."""
+CLEAR_SECONDS = 600.0
+"""Seconds between searches for what interrupted uploads left: each reads the whole directory of the embedded store."""
 
 
 class ArtifactExpiry:
-    """Sweeps both stores; any number of workers may."""
+    """Sweeps both stores; any number of workers may do so at the same time."""
 
     def __init__(self, artifacts: Artifacts, blobs: BlobStore) -> None:
         self._artifacts = artifacts
         self._blobs = blobs
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sweep now and then until `stop` is set."""
-        cleared = -CLEAR
+        """Sweep every SWEEP_SECONDS until `stop` is set."""
+        cleared = -CLEAR_SECONDS
         while not stop.is_set():
             try:
                 while await self._artifacts.sweep() and not stop.is_set():
                     pass
-                if time.monotonic() - cleared >= CLEAR:
+                if time.monotonic() - cleared >= CLEAR_SECONDS:
                     await self._blobs.sweep()
                     cleared = time.monotonic()
             except StoreUnavailable:
-                pass  # the wire tells of it
+                pass  # the connection logs it
             except BlobUnavailable as unavailable:
                 log.warning("blob store is out of reach", reason=str(unavailable))
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), LOOK)
+                await asyncio.wait_for(stop.wait(), SWEEP_SECONDS)

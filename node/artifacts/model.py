@@ -1,4 +1,4 @@
-"""What the artifact room takes and shows (SPEC 2.6, 4.6; DESIGN 8)."""
+"""What artifacts take and show over HTTP (SPEC 2.6, 4.6; DESIGN 8)."""
 
 from typing import Annotated, Literal, get_args
 

@@ -1,7 +1,6 @@
-"""Artifacts: a manifest registered, its bytes uploaded elsewhere, verified, kept for a while (SPEC 4.6)."""
+"""The rules of artifacts: who may register what, what a status allows, and when bytes are deleted (SPEC 4.6)."""
 
 import re
-from asyncio import gather
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
@@ -9,16 +8,16 @@ import structlog
 
 from node.artifacts.blobs.interface import BlobStore, BlobUnavailable, Grant
 from node.artifacts.model import ArtifactQuery, ArtifactStatus, Manifest, NewArtifact, RegisteredArtifact
-from node.artifacts.store import ALWAYS_RESERVED, ArtifactQuotas, ArtifactStore, Registered
-from node.artifacts.view import StoredArtifact, grant_of, manifest_of
+from node.artifacts.record import StoredArtifact
+from node.artifacts.store import ALWAYS_RESERVED, ArtifactQuotas, ArtifactStore
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
-from node.config import Limit, Settings
+from node.config import Settings
 from node.sign.digest import DigestError, parse, read_sha256
-from node.store import ids, keys
+from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.long_poll import wait_for_change
-from node.text.lines import require_name
+from node.store.limits import Rate
+from node.text.lines import require_name, require_text
 from node.text.readable import is_one_line
 
 log = structlog.get_logger()
@@ -30,10 +29,7 @@ CONTENT_SECONDS = 300
 """Life of a content URL (SPEC 8)."""
 
 SWEEP_LIMIT = 100
-"""Artifacts that one sweep ends in a partition; the next sweep takes the rest."""
-
-PAGE = 100
-"""Artifacts read at a time for the operator."""
+"""The most artifacts that one sweep ends in a partition; the next sweep takes the rest."""
 
 WITHDRAWN = "The operator of the node has removed it."
 
@@ -48,7 +44,7 @@ class Download(msgspec.Struct, frozen=True):
 
     url: str
     grant: Grant
-    filename: str
+    filename: str | None
 
 
 class Artifacts:
@@ -61,10 +57,9 @@ class Artifacts:
         self._base = f"{settings.public_url}/api/v1/artifacts/"
 
     def check(self, new: NewArtifact, content_digest: str | None) -> Grant:
-        """The bytes that a registration promises; the grant has no id yet. Raises Invalid."""
+        """The bytes that a registration promises, not yet under an id of their own. Raises Invalid."""
         digest = _digest(new.digest_sha256, content_digest)
-        if not new.publisher_id.strip():
-            raise Invalid.field("body", "publisher_id", msg="must hold more than white space")
+        require_text("publisher_id", new.publisher_id)
         require_name("publisher_id", new.publisher_id)
         if not _MEDIA_TYPE.fullmatch(new.media_type):
             raise Invalid.field("body", "media_type", msg="must be a media type, such as text/csv")
@@ -76,11 +71,13 @@ class Artifacts:
         return Grant("new", new.byte_size, new.media_type, digest.hex())
 
     async def register(
-        self, client: str, limit: Limit, new: NewArtifact, grant: Grant, idempotency: IdempotencyKey | None
-    ) -> Registered:
-        """Keep a manifest. Raises Refused `blob.unavailable`, StoreUnavailable.
+        self, rate: Rate, new: NewArtifact, grant: Grant, idempotency: IdempotencyKey | None
+    ) -> tuple[RegisteredArtifact, bool]:
+        """Keep a manifest; the second value says whether it is an earlier one, given again.
 
-        The caller acts on the outcome: `limited`, `conflict`, `full`, `reserved` and `quota` are refused.
+        The upload URL lives from the first registration on. Raises Refused `limit.exceeded`, `store.full`,
+        `artifact.reserved`, `artifact.quota`, `artifact.unknown`, `blob.unavailable`, `idempotency.conflict`,
+        `idempotency.short`, StoreUnavailable.
         """
         try:
             free = await self._blobs.free_bytes()
@@ -95,76 +92,65 @@ class Artifacts:
             total=settings.artifact_total_bytes,
             free=free,
         )
-        fields = ["publisher_id", new.publisher_id, "media_type", grant.media_type, "digest_sha256"]
-        fields += [grant.digest_sha256, *(["filename", new.filename] if new.filename else [])]
-        return await self._store.register(client, limit, idempotency, grant.byte_size, quotas, fields)
-
-    async def welcome(self, registered: Registered, idempotency: IdempotencyKey | None) -> RegisteredArtifact:
-        """The manifest with its upload URL, which lives from the registration on.
-
-        Raises Refused `artifact.unknown`, `idempotency.short`, StoreUnavailable.
-        """
-        row = registered.row if registered.row.is_known else await self._read(registered.id)
-        if registered.kind == "replayed" and idempotency:
-            idempotency.check_token(row.created_at, row.now)
-        grant = grant_of(registered.id, row)
-        ends = row.created_at + UPLOAD_SECONDS * 1000
-        left = (ends - row.now) // 1000
-        usable = row.status == "registered" and left > 0
-        return RegisteredArtifact(
-            **msgspec.structs.asdict(self._manifest(registered.id, row)),
-            upload_url=await self._blobs.upload_url(grant, left) if usable else None,
-            upload_headers=dict(self._blobs.upload_headers(grant)),
-            upload_expires_at=timestamp(ends),
+        fields = {
+            "publisher_id": new.publisher_id,
+            "media_type": grant.media_type,
+            "digest_sha256": grant.digest_sha256,
+        }
+        if new.filename:
+            fields["filename"] = new.filename
+        stored, replayed = await self._store.register(rate, idempotency, grant.byte_size, quotas, fields)
+        if replayed and idempotency:
+            idempotency.check_token(stored.created_at, stored.read_at)
+        ends_at = stored.created_at + UPLOAD_SECONDS * 1000
+        left = (ends_at - stored.read_at) // 1000
+        usable = stored.status == "registered" and left > 0
+        registered = RegisteredArtifact(
+            **msgspec.structs.asdict(self._manifest(stored)),
+            upload_url=await self._blobs.upload_url(stored.grant, left) if usable else None,
+            upload_headers=dict(self._blobs.upload_headers(stored.grant)),
+            upload_expires_at=timestamp(ends_at),
         )
+        return registered, replayed
 
     async def get(self, artifact_id: str, query: ArtifactQuery | None = None) -> Manifest:
         """A manifest, waiting for another status if asked to. Raises Refused `artifact.unknown`, StoreUnavailable."""
         query = query or ArtifactQuery()
         _require_id(artifact_id)
-        row = await wait_for_change(
-            self._store.wakeups,
-            keys.artifact(artifact_id),
-            query.wait,
-            lambda: self._store.read(artifact_id),
-            lambda row: not row.is_known or row.status != query.status or query.status is None,
-        )
-        return self._manifest(artifact_id, _known(row))
+        return self._manifest(_known(await self._store.wait(artifact_id, query.wait, query.status)))
 
     async def complete(self, artifact_id: str) -> Manifest:
         """Have the bytes verified. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
         _require_id(artifact_id)
-        row = _known(await self._store.complete(artifact_id))
-        if row.status in {"rejected", "expired"}:
-            raise Refused("artifact.state", status=row.status)
-        return self._manifest(artifact_id, row)
+        stored = _known(await self._store.complete(artifact_id))
+        if stored.status in {"rejected", "expired"}:
+            raise Refused("artifact.state", status=stored.status)
+        return self._manifest(stored)
 
     async def content(self, artifact_id: str) -> Download:
         """Where the bytes are. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
-        row = await self._read(artifact_id)
-        if row.status != "available":
-            raise Refused("artifact.state", status=row.status)
-        left = CONTENT_SECONDS if row.ends is None else max(1, (row.ends - row.now) // 1000)
-        grant = grant_of(artifact_id, row)
-        url = await self._blobs.content_url(grant, row.filename, min(CONTENT_SECONDS, left))
-        return Download(url, grant, row.filename or artifact_id)
+        _require_id(artifact_id)
+        stored = _known(await self._store.read(artifact_id))
+        if stored.status != "available":
+            raise Refused("artifact.state", status=stored.status)
+        left = CONTENT_SECONDS if stored.ends_at is None else max(1, (stored.ends_at - stored.read_at) // 1000)
+        url = await self._blobs.content_url(stored.grant, stored.filename, min(CONTENT_SECONDS, left))
+        return Download(url, stored.grant, stored.filename)
 
     async def statuses(self, artifact_ids: Sequence[str]) -> dict[str, ArtifactStatus]:
         """The status of each of these that is the id of an artifact. Raises StoreUnavailable."""
-        possible = [artifact_id for artifact_id in dict.fromkeys(artifact_ids) if ids.is_id(artifact_id)]
-        rows = await gather(*map(self._store.read, possible))
-        return {each: row.status for each, row in zip(possible, rows, strict=True) if row.is_known}
+        found = await self._store.read_many([each for each in dict.fromkeys(artifact_ids) if ids.is_id(each)])
+        return {stored.id: stored.status for stored in found if stored}
 
     async def sweep(self) -> int:
-        """End the artifacts whose time is over, and say how many did; the worker does so all the time.
+        """End the artifacts whose time is over; how many were.
 
-        Bytes go first: what is given back to the quotas is free. Raises StoreUnavailable, and
-        BlobUnavailable once everything else is done.
+        Bytes are deleted before they are given back to the quotas, so that room which is given back is there. Raises
+        StoreUnavailable, and BlobUnavailable once all others are ended.
         """
-        due = await gather(*(self._store.due(partition, SWEEP_LIMIT) for partition in range(ids.PARTITIONS)))
         ended = 0
         unavailable: BlobUnavailable | None = None
-        for artifact_id in (artifact_id for found in due for artifact_id in found):
+        for artifact_id in await self._store.due(SWEEP_LIMIT):
             try:
                 await self._blobs.delete(artifact_id)
             except BlobUnavailable as failure:
@@ -177,21 +163,15 @@ class Artifacts:
 
     async def list(self) -> AsyncIterator[Manifest]:
         """All artifacts that count as bytes, for the operator. Raises StoreUnavailable."""
-        for partition in range(ids.PARTITIONS):
-            offset = 0
-            while found := await self._store.held(partition, PAGE, offset):
-                offset += len(found)
-                rows = await gather(*map(self._store.read, found))
-                for artifact_id, row in zip(found, rows, strict=True):
-                    if row.is_known:
-                        yield self._manifest(artifact_id, row)
+        async for stored in self._store.kept():
+            yield self._manifest(stored)
 
     async def purge(self, artifact_id: str) -> Manifest:
         """Remove the bytes of an artifact, for the operator; its manifest says so.
 
-        An upload URL cannot be called in: until none can bring the bytes back, they count. Raises Refused
-        `artifact.unknown`, `blob.unavailable` (no reader gets the bytes any more, and the sweep deletes
-        them), StoreUnavailable.
+        An upload URL cannot be revoked, so the bytes count until no URL can bring them back. Raises Refused
+        `artifact.unknown`, StoreUnavailable, and Refused `blob.unavailable` if the bytes are still there: then nobody
+        can read them any more, and a later sweep deletes them.
         """
         _require_id(artifact_id)
         if await self._store.withdraw(artifact_id, WITHDRAWN):
@@ -201,12 +181,8 @@ class Artifacts:
                 raise _out_of_reach(unavailable) from unavailable
         return await self.get(artifact_id)
 
-    async def _read(self, artifact_id: str) -> StoredArtifact:
-        _require_id(artifact_id)
-        return _known(await self._store.read(artifact_id))
-
-    def _manifest(self, artifact_id: str, row: StoredArtifact) -> Manifest:
-        return manifest_of(artifact_id, self._base + artifact_id, row)
+    def _manifest(self, stored: StoredArtifact) -> Manifest:
+        return stored.manifest(self._base + stored.id)
 
 
 def _digest(digest_sha256: str, content_digest: str | None) -> bytes:
@@ -237,10 +213,10 @@ def _out_of_reach(unavailable: BlobUnavailable) -> Refused:
     return Refused("blob.unavailable", retry_after=unavailable.retry_after)
 
 
-def _known(row: StoredArtifact) -> StoredArtifact:
-    if not row.is_known:
+def _known(stored: StoredArtifact | None) -> StoredArtifact:
+    if stored is None:
         raise Refused("artifact.unknown")
-    return row
+    return stored
 
 
 def _require_id(artifact_id: str) -> None:

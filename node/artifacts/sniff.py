@@ -1,9 +1,9 @@
 """Whether the first bytes of an artifact are plainly of another type than its manifest says.
 
-"Plainly" is meant: a type that has a signature and does not show it, a text that is binary, an image
-that is a program. A type without a signature, or unknown to us, is believed. This finds mistakes and
-crude disguises; it does not vouch for content. Common types are judged by the table here, the long
-tail by the signatures of `puremagic`.
+Plain cases are: a type whose content must begin with a signature and does not, a text that is binary, an image that is
+a program. A type that has no signature, or that the node does not know, is believed. This finds mistakes and simple
+disguises; it does not prove what the content is. Common types are judged by the tables here, all others by the
+signatures of `puremagic`.
 """
 
 import re
@@ -12,12 +12,12 @@ from typing import cast
 
 import puremagic
 
-HEAD = 64 * 1024
-"""Bytes from the start that are looked at; all signatures lie within the first 512."""
+HEAD_BYTES = 64 * 1024
+"""Bytes from the start that are read; all signatures lie within the first 512."""
 
 _CONTROL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b"))
 _CONTROL_SHARE = 0.02
-"""Texts hold stray control characters; among random bytes one in ten is one."""
+"""The share of control characters that a text may have; of random bytes one in ten is one."""
 
 _SIGNATURES: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
     (name, re.compile(pattern, re.DOTALL))
@@ -60,7 +60,7 @@ _SIGNATURES: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
     }.items()
 )
 _PRINTABLE_YET_PLAIN = ("application/pdf", "text/html")
-"""Signatures that count in what is otherwise text; the rest could be the first word of a sentence."""
+"""The signatures that are looked for in texts; any other could be the first word of a sentence."""
 
 _CLAIMS = {
     "image/apng": "image/png",
@@ -109,13 +109,13 @@ _CLAIMS = {
     "font/otf": "font/sfnt",
     "font/collection": "font/sfnt",
 }
-"""Other names of types that show a signature, and types that share one."""
+"""Other names of types with a signature, and types that share the signature of another."""
 
 _MEDIA = ("image/", "audio/", "video/", "font/", "application/mp4", "application/ogg", "application/x-matroska")
 
 _LATE = ("audio/mpeg", "audio/flac", "audio/midi", "application/x-tar", "application/pdf", "application/x-executable")
-"""Types whose real files may lack the signature or carry it later: other bytes prove nothing, text or another
-signature does."""
+"""Types whose files may lack the signature, or have it after other bytes. Only text, or the signature of another type,
+shows that a file is not one of these."""
 
 _TEXT = re.compile(
     r"text/.*|message/.*|.*\+(json|xml|yaml)|application/(json.*|.*json|jsonl|xml|xml-.*|(x-)?(javascript|ecmascript|yaml|toml|sh"
@@ -127,7 +127,7 @@ _XML = re.compile(rb"(\xef\xbb\xbf)?\s*(<|$)")
 
 
 def plainly_other(head: bytes, media_type: str) -> str | None:
-    """The type that content starting with `head` (up to HEAD bytes) has instead of `media_type`, or None.
+    """The type that content starting with `head` (up to HEAD_BYTES) has instead of `media_type`, or None.
 
     `text/plain` stands for any text, `application/octet-stream` for any other bytes.
     """
@@ -149,7 +149,7 @@ def plainly_other(head: bytes, media_type: str) -> str | None:
 
 
 def _other_than_rare(head: bytes, claimed: str, found: str | None, *, text: bool) -> str | None:
-    """A type that is not in the table: only what cannot be it at all."""
+    """The other type of content whose claimed type is not in the tables, if it certainly is not of that type."""
     media = claimed.startswith(_MEDIA)
     if found and ((media and not found.startswith(_MEDIA)) or _lacks_signature(claimed, head)):
         return found
@@ -161,14 +161,14 @@ def _other_than_text(head: bytes, claimed: str, found: str | None, *, text: bool
         return found or "application/octet-stream"
     if found == "text/html":
         return found if _NOT_HTML.fullmatch(claimed) else None
-    if found or b"\0" in head:  # what holds NUL and is text is UTF-16 or UTF-32, which the patterns do not read
+    if found or b"\0" in head:  # a text with NUL is UTF-16 or UTF-32, which the patterns below do not read
         return found
     pattern = _JSON if claimed.endswith(("/json", "+json")) else _XML if claimed.endswith(("/xml", "+xml")) else None
     return "text/plain" if pattern and not pattern.match(head) else None
 
 
 def _expected(claimed: str) -> str | None:
-    """The signature that a type has to show, None if it need show none."""
+    """The type whose signature the content must have; None if it needs none."""
     if claimed in _KNOWN:
         return claimed
     if claimed.endswith("+zip"):
@@ -206,5 +206,5 @@ def _puremagic_types() -> dict[str, list[tuple[int, bytes]]]:
     known: dict[str, list[tuple[int, bytes]]] = {}
     for mark, offset, _, mime_type, _ in cast("list[tuple[bytes, int, str, str, str]]", puremagic.magic_header_array):
         known.setdefault(mime_type.strip().lower(), []).append((offset, mark))
-    # A type of which only a container's or a common prefix is known is not one that can be missing.
+    # A mark of under 4 bytes is that of a container, or a common prefix: files of such a type may do without it.
     return {name: marks for name, marks in known.items() if all(len(mark) >= 4 for _, mark in marks)}

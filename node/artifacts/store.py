@@ -1,63 +1,128 @@
 """Artifacts in Redis: a hash for each, in the partition of its client's site, where its bytes are counted too.
 
-A site is an IPv6 /48, or any other address (`node.share.site`): so one script sees all that it holds. A partition's
-count of bytes is exact. The node's total is the sum of 64 of them, read at one time: registrations that race each
-other on different partitions may go over it by what they bring.
+A site is an IPv6 /48, or an address that is in none (`node.share.site`); all of it is in one partition, so that one
+script sees all that it holds. The count of a partition is exact. The total of the node is the sum of 64 counts, read
+before the script runs: registrations in different partitions at the same moment may exceed it by their own bytes.
 """
 
-from collections.abc import Sequence
-from typing import Literal, cast
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, cast
 
 import msgspec
 
-from node.artifacts.view import StoredArtifact
+from node.artifacts.model import ArtifactStatus
+from node.artifacts.record import StoredArtifact
 from node.common import counters
-from node.config import Limit
+from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
-from node.store import Store, WakeUps, ids, keys
-from node.store.decoding import code_of, fields_of
+from node.store import Store, ids, keys
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Taken, window
-from node.store.scripts import script
-
-REGISTER = script("artifact_register")
-READ = script("artifact_read")
-COMPLETE = script("artifact_complete")
-SETTLE = script("artifact_settle")
-WITHDRAW = script("artifact_withdraw")
-DUE = script("artifact_due")
-END = script("artifact_end")
+from node.store.limits import Rate, Taken
+from node.store.long_poll import wait_for_change
+from node.store.steps import Key, Rest, Step, step
 
 COMPLETION_MS = (900 + 900 + 60) * 1000
-"""Milliseconds from registration to completion: an upload URL lives 900 s, the longest upload takes as long,
-and who uploaded gets a minute to say so. After it no upload can bring bytes any more."""
+"""Milliseconds from registration to completion: an upload URL lives 900 s, the longest upload takes 900 s, and the
+client has a minute to say that it is done. Afterwards no upload can bring bytes any more."""
 
 VERIFICATION_MS = 24 * 3600 * 1000
-"""Milliseconds in which a completed artifact must be verified: longer than a blob store is out of reach."""
+"""Milliseconds in which a completed artifact must be verified: longer than an outage of the blob store lasts."""
 
-MEMORY_MS = 24 * 3600 * 1000
-"""Milliseconds for which the manifest of an artifact without bytes is kept."""
+EPITAPH_MS = 24 * 3600 * 1000
+"""Milliseconds for which the manifest of an artifact without bytes is kept, so that readers learn what became of it."""
+
+PAGE_SIZE = 100
+"""Artifacts read at a time for the operator."""
 
 ALL = "all"
 """The field of a partition's sums with the bytes of all clients."""
 
 SITE_RESERVED = 4
-"""How many times as much of what is left as one client a site may have reserved. By default that is half: the other
-half is for all others."""
+"""How many times the share of one client a site may have reserved of what is left. By default that comes to half, and
+the other half stays for all other sites."""
 
 LEAST_RESERVED = 8 * 1024 * 1024
-"""Bytes as which the smallest artifact counts until it is uploaded: its manifest costs memory, up to 3 kB until a day
-after it has expired. Of a site that only registers those are 1,600 an hour, on an empty node of the default size."""
+"""Bytes for which even the smallest artifact counts until it is uploaded, because its manifest costs memory: up to 3 kB
+until a day after it has expired. A site that only registers can keep 1,600 an hour on an empty node of default size."""
 
 ALWAYS_RESERVED = 12 * LEAST_RESERVED
-"""Bytes that anybody may have reserved so long as they fit, or one artifact of the largest size if that is more: as
-many as an address registers in a minute, however little is left."""
+"""Bytes that any client may have reserved as long as they fit, however little is left; one artifact of the largest size
+if that is more. They suffice for all that an address may register in a minute."""
 
-Kind = Literal["registered", "replayed", "limited", "conflict", "full", "reserved", "quota"]
+REFUSALS = {
+    b"conflict": "idempotency.conflict",
+    b"full": "store.full",
+    b"reserved": "artifact.reserved",
+    b"quota": "artifact.quota",
+}
+"""Codes for what `artifact_register` refuses."""
+
+
+@step
+def artifact_register(
+    *,
+    rate: Key,
+    idem: Key,
+    artifact: Key,
+    due: Key,
+    sums: Key,
+    count: int,
+    window: int,
+    digest: str,
+    idem_ttl: int,
+    artifact_id: str,
+    client: str,
+    site: str,
+    size: int,
+    weight: int,
+    client_bytes: int,
+    client_number: int,
+    client_share: int,
+    site_times: int,
+    site_share: int,
+    always: int,
+    capacity: int,
+    free: int,
+    life: int,
+    fields: Rest,
+) -> None:
+    """One artifact of a client, counted and kept once."""
+
+
+@step
+def artifact_read(*, artifact: Key) -> None:
+    """An artifact as it is now."""
+
+
+@step
+def artifact_complete(*, artifact: Key, due: Key, events: Key, artifact_id: str, life: int) -> None:
+    """An artifact whose client says that it was uploaded."""
+
+
+@step
+def artifact_settle(
+    *, artifact: Key, due: Key, sums: Key, artifact_id: str, number: str, verdict: str, reason: str, life: int
+) -> None:
+    """What verifying an artifact showed."""
+
+
+@step
+def artifact_withdraw(*, artifact: Key, due: Key, artifact_id: str, reason: str) -> None:
+    """An artifact that the operator removes."""
+
+
+@step
+def artifact_due(*, due: Key, limit: int) -> None:
+    """Artifacts of a partition whose time is over."""
+
+
+@step
+def artifact_end(*, artifact: Key, due: Key, sums: Key, artifact_id: str, life: int) -> None:
+    """An artifact whose bytes were deleted."""
 
 
 class ArtifactQuotas(msgspec.Struct, frozen=True):
-    """What may be held."""
+    """What clients may hold."""
 
     client: int
     """Bytes, by one client address."""
@@ -71,20 +136,6 @@ class ArtifactQuotas(msgspec.Struct, frozen=True):
     """Bytes, on the whole node."""
     free: int | None
     """Bytes that the blob store has left, if it knows."""
-
-
-class Registered(msgspec.Struct, frozen=True):
-    """How a registration ended, and how the client now stands in its limit."""
-
-    kind: Kind
-    taken: Taken
-    id: str
-    row: StoredArtifact = StoredArtifact(0, {})
-    """The artifact, when it is new."""
-    held: int = 0
-    """Bytes that the client or its site holds, when its quota is used up."""
-    number: int = 0
-    """Artifacts that it holds then."""
 
 
 class ArtifactVerdict(msgspec.Struct, frozen=True):
@@ -103,139 +154,180 @@ class ArtifactStore:
         self._idempotency_ms = idempotency_ttl * 1000
         self._life_ms = artifact_ttl * 1000
 
-    @property
-    def wakeups(self) -> WakeUps:
-        """Where waiting readers are woken."""
-        return self._store.wakeups
-
     async def register(
         self,
-        client: str,
-        limit: Limit,
+        rate: Rate,
         idempotency: IdempotencyKey | None,
         size: int,
         quotas: ArtifactQuotas,
-        fields: Sequence[str],
-    ) -> Registered:
-        """Keep a manifest in the partition of the client's site, if it may hold it. Raises StoreUnavailable."""
-        site = site_of(client)
+        fields: Mapping[str, str],
+    ) -> tuple[StoredArtifact, bool]:
+        """Keep an artifact of `size` bytes if its client may hold it; the second value says whether it was kept before.
+
+        Raises Refused `limit.exceeded`, `store.full`, `artifact.reserved`, `artifact.quota`, `idempotency.conflict`,
+        `artifact.unknown` (the earlier one is gone), StoreUnavailable.
+        """
+        client, site = rate.client, site_of(rate.client)
         partition = ids.home_of(client)
         artifact_id = ids.unlisted_id(partition)
         artifact = keys.artifact(artifact_id)
-        counts = await self._counts()
-        reply = cast(
-            "list[object]",
-            await self._store.run(
-                REGISTER,
-                [
-                    keys.rate(partition, "artifact", client),
-                    keys.idempotency(partition, idempotency.scope) if idempotency else artifact,
-                    artifact,
-                    keys.artifacts(partition),
-                    keys.artifact_bytes(partition),
-                ],
-                [
-                    *window(limit),
-                    idempotency.digest if idempotency else "",
-                    self._idempotency_ms,
-                    artifact_id,
-                    client,
-                    "" if site == client else site,
-                    size,
-                    max(size, LEAST_RESERVED),
-                    quotas.client,
-                    quotas.number,
-                    quotas.share,
-                    SITE_SHARE,
-                    SITE_RESERVED * quotas.share,
-                    quotas.always,
-                    quotas.total - sum(counts) + counts[partition],
-                    -1 if quotas.free is None else quotas.free,
-                    COMPLETION_MS,
-                    *fields,
-                ],
-            ),
-        )
-        kind, taken = cast("Kind", code_of(reply)), Taken.of(*reply[1:4])
-        match kind, reply[4:]:
-            case "registered", [int(now), flat]:
-                counters.ARTIFACTS["registered"] += 1
-                return Registered(kind, taken, artifact_id, StoredArtifact(now, fields_of(flat)))
-            case "replayed", [bytes(original)]:
-                return Registered(kind, taken, original.decode())
-            case "quota", [int(held), int(number)]:
-                return Registered(kind, taken, artifact_id, held=held, number=number)
-            case _:
-                return Registered(kind, taken, artifact_id)
-
-    async def read(self, artifact_id: str) -> StoredArtifact:
-        """An artifact; no fields for an unknown id. Raises StoreUnavailable."""
-        now, flat = cast("list[object]", await self._store.run(READ, [keys.artifact(artifact_id)]))
-        return StoredArtifact(cast("int", now), fields_of(flat))
-
-    async def complete(self, artifact_id: str) -> StoredArtifact:
-        """Have an artifact verified, if that is its next step; the artifact after. Raises StoreUnavailable."""
-        partition = ids.partition_of_id(artifact_id)
+        counts = await self._bytes()
         reply = await self._store.run(
-            COMPLETE,
-            [keys.artifact(artifact_id), keys.artifacts(partition), keys.events(partition)],
-            [artifact_id, VERIFICATION_MS],
+            artifact_register(
+                rate=keys.rate(partition, "artifact", client),
+                idem=keys.idempotency(partition, idempotency.scope) if idempotency else artifact,
+                artifact=artifact,
+                due=keys.artifacts(partition),
+                sums=keys.artifact_bytes(partition),
+                count=rate.limit.count,
+                window=rate.limit.milliseconds,
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                artifact_id=artifact_id,
+                client=client,
+                site="" if site == client else site,
+                size=size,
+                weight=max(size, LEAST_RESERVED),
+                client_bytes=quotas.client,
+                client_number=quotas.number,
+                client_share=quotas.share,
+                site_times=SITE_SHARE,
+                site_share=SITE_RESERVED * quotas.share,
+                always=quotas.always,
+                capacity=quotas.total - sum(counts) + counts[partition],
+                free=-1 if quotas.free is None else quotas.free,
+                life=COMPLETION_MS,
+                fields=[part for pair in fields.items() for part in pair],
+            )
         )
-        outcome, now, flat = cast("list[object]", reply)
-        if outcome == b"verifying":
-            counters.ARTIFACTS["verifying"] += 1
-        return StoredArtifact(cast("int", now), fields_of(flat))
+        kind, allowed, remaining, reset_ms, *rest = cast("list[Any]", reply)
+        rate.settle(Taken.of(allowed, remaining, reset_ms))
+        match kind, rest:
+            case b"registered", [now, row]:
+                counters.ARTIFACTS["registered"] += 1
+                stored, replayed = StoredArtifact.of(artifact_id, now, row), False
+            case b"replayed", [original]:
+                stored, replayed = await self.read(original.decode()), True
+            case b"quota", [size_held, number]:
+                raise Refused(REFUSALS[kind], held=size_held, number=number)
+            case _:
+                raise Refused(REFUSALS[kind])
+        if stored is None:
+            raise Refused("artifact.unknown")
+        return stored, replayed
+
+    async def read(self, artifact_id: str) -> StoredArtifact | None:
+        """An artifact; None for an unknown id. Raises StoreUnavailable."""
+        return (await self.read_many([artifact_id]))[0]
+
+    async def read_many(self, artifact_ids: Sequence[str]) -> list[StoredArtifact | None]:
+        """Some artifacts, in the order of their ids. Raises StoreUnavailable."""
+        replies = await self._store.run_all(artifact_read(artifact=keys.artifact(each)) for each in artifact_ids)
+        rows = cast("list[tuple[int, object]]", replies)
+        return [StoredArtifact.of(each, now, row) for each, (now, row) in zip(artifact_ids, rows, strict=True)]
+
+    async def wait(self, artifact_id: str, seconds: float, known: ArtifactStatus | None) -> StoredArtifact | None:
+        """`read`, once the status is another than `known`, after `seconds` at most. Raises StoreUnavailable."""
+        return await wait_for_change(
+            self._store.wakeups,
+            keys.artifact(artifact_id),
+            seconds,
+            lambda: self.read(artifact_id),
+            is_new=lambda stored: stored is None or known is None or stored.status != known,
+        )
+
+    async def complete(self, artifact_id: str) -> StoredArtifact | None:
+        """Have an artifact verified, if that is its next step; the artifact after. Raises StoreUnavailable."""
+        reply = await self._store.run(
+            artifact_complete(
+                artifact=keys.artifact(artifact_id),
+                due=_due(artifact_id),
+                events=keys.events(ids.partition_of_id(artifact_id)),
+                artifact_id=artifact_id,
+                life=VERIFICATION_MS,
+            )
+        )
+        kind, now, row = cast("list[Any]", reply)
+        counters.ARTIFACTS["verifying"] += kind == b"verifying"
+        return StoredArtifact.of(artifact_id, now, row)
 
     async def settle(self, artifact_id: str, attempt: str, verdict: ArtifactVerdict) -> bool:
         """Record what verifying an attempt showed; False if that is no longer asked. Raises StoreUnavailable."""
-        reply = await self._store.run(
-            SETTLE,
-            self._place_and_sums(artifact_id),
-            [artifact_id, attempt, verdict.status, verdict.reason, self._life_ms],
+        settling = artifact_settle(
+            artifact=keys.artifact(artifact_id),
+            due=_due(artifact_id),
+            sums=_sums(artifact_id),
+            artifact_id=artifact_id,
+            number=attempt,
+            verdict=verdict.status,
+            reason=verdict.reason,
+            life=self._life_ms,
         )
-        return _counted(code_of(reply) == "settled", verdict.status)
+        return await self._change(settling, b"settled", verdict.status)
 
     async def withdraw(self, artifact_id: str, reason: str) -> bool:
         """Reject an artifact whatever its state; False if it has no bytes to lose. Raises StoreUnavailable."""
-        reply = await self._store.run(WITHDRAW, self._place(artifact_id), [artifact_id, reason])
-        return _counted(code_of(reply) == "withdrawn", "rejected")
+        withdrawal = artifact_withdraw(
+            artifact=keys.artifact(artifact_id), due=_due(artifact_id), artifact_id=artifact_id, reason=reason
+        )
+        return await self._change(withdrawal, b"withdrawn", "rejected")
 
-    async def due(self, partition: int, limit: int) -> list[str]:
-        """Artifacts of a partition whose time is over. Raises StoreUnavailable."""
-        reply = cast("list[bytes]", await self._store.run(DUE, [keys.artifacts(partition)], [limit]))
-        return [name.decode() for name in reply]
+    async def due(self, limit: int) -> list[str]:
+        """Ids of artifacts whose time is over, at most `limit` of each partition. Raises StoreUnavailable."""
+        replies = await self._store.run_all(
+            artifact_due(due=keys.artifacts(partition), limit=limit) for partition in range(ids.PARTITIONS)
+        )
+        return [name.decode() for names in cast("list[list[bytes]]", replies) for name in names]
 
     async def end(self, artifact_id: str) -> bool:
         """Give the bytes of an artifact, which were deleted, back to the quotas. Raises StoreUnavailable.
 
         False if its time is not over, or that was done before.
         """
-        reply = await self._store.run(END, self._place_and_sums(artifact_id), [artifact_id, MEMORY_MS])
-        return _counted(code_of(reply) == "ended", "ended")
+        ending = artifact_end(
+            artifact=keys.artifact(artifact_id),
+            due=_due(artifact_id),
+            sums=_sums(artifact_id),
+            artifact_id=artifact_id,
+            life=EPITAPH_MS,
+        )
+        return await self._change(ending, b"ended", "ended")
 
-    async def held(self, partition: int, limit: int, offset: int) -> list[str]:
-        """Artifacts of a partition that count as bytes, those that end first before others. Raises StoreUnavailable."""
-        found = await self._store.command("ZRANGE", keys.artifacts(partition), offset, offset + limit - 1)
-        return [name.decode() for name in cast("list[bytes]", found)]
+    async def kept(self) -> AsyncIterator[StoredArtifact]:
+        """All artifacts that count as bytes; of a partition those that end first before others.
+
+        Raises StoreUnavailable.
+        """
+        for partition in range(ids.PARTITIONS):
+            start = 0
+            while names := await self._store.command("ZRANGE", keys.artifacts(partition), start, start + PAGE_SIZE - 1):
+                found = [name.decode() for name in cast("list[bytes]", names)]
+                start += len(found)
+                for stored in await self.read_many(found):
+                    if stored:
+                        yield stored
 
     async def total(self) -> int:
         """Bytes that all artifacts of the node hold. Raises StoreUnavailable."""
-        return sum(await self._counts())
+        return sum(await self._bytes())
 
-    async def _counts(self) -> list[int]:
+    async def _bytes(self) -> list[int]:
         """Bytes held in each partition."""
         replies = await self._store.commands(
-            [("HGET", keys.artifact_bytes(partition), ALL) for partition in range(ids.PARTITIONS)]
+            ("HGET", keys.artifact_bytes(partition), ALL) for partition in range(ids.PARTITIONS)
         )
         return [int(cast("bytes | None", reply) or 0) for reply in replies]
 
-    def _place(self, artifact_id: str) -> list[str]:
-        return [keys.artifact(artifact_id), keys.artifacts(ids.partition_of_id(artifact_id))]
+    async def _change(self, change: Step, happened: bytes, state: str) -> bool:
+        """Run a step and count it, if it changed anything, as what the artifact is then."""
+        (kind,) = cast("list[bytes]", await self._store.run(change))
+        counters.ARTIFACTS[state] += kind == happened
+        return kind == happened
 
-    def _place_and_sums(self, artifact_id: str) -> list[str]:
-        return [*self._place(artifact_id), keys.artifact_bytes(ids.partition_of_id(artifact_id))]
+
+def _due(artifact_id: str) -> Key:
+    return keys.artifacts(ids.partition_of_id(artifact_id))
 
 
-def _counted(happened: bool, state: str) -> bool:
-    counters.ARTIFACTS[state] += happened
-    return happened
+def _sums(artifact_id: str) -> Key:
+    return keys.artifact_bytes(ids.partition_of_id(artifact_id))

@@ -4,19 +4,17 @@ from msgspec import UNSET
 
 from node.board.model import NewReply, NewThread, Reply, Thread, ThreadPage, ThreadPageQuery, ThreadQuery
 from node.board.service import Board
-from node.common.refusal import Refused
 from node.search.model import Hit, SearchQuery
 from node.web.http import JSON_TYPE, Request, Response, created, json_response
-from node.web.idempotency import idempotency_key, mark_replayed
+from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
 from node.web.json_schema import schema_document
 from node.web.limits import Limiter
 from node.web.route import Route
 from node.web.signature import Signatures
 
-REFUSALS = {"closed": "thread.closed", "conflict": "idempotency.conflict", "signature": "signature.replayed"}
 SHOWN = frozenset({"title", "body", "author"})
-"""Fields of a post that its record shows, so that the signed body may be kept with it."""
+"""Fields of a post that everybody can read. Only a signed body with no other fields is kept with the signature."""
 
 PROOF = {
     "key": "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs",
@@ -25,7 +23,7 @@ PROOF = {
     "params": "…",
     "signed_body": "…",
 }
-"""What the `signature` of a record looks like, for an example."""
+"""An example of the `signature` that a signed thread shows."""
 
 SCHEMA = schema_document(
     "Board", thread=Thread, reply=Reply, search_hit=Hit, new_thread=NewThread, new_reply=NewReply, search=SearchQuery
@@ -46,18 +44,16 @@ class BoardApi:
 
     async def post_thread(self, request: Request) -> Response:
         """Open a thread."""
-        self._limiter.precheck(request, "board")
-        new = await read_json(request, NewThread)
-        body = await request.body()
-        async with self._limiter.holding(request, "board") as held:
-            await self._limiter.charge(request, "thread", len(body))
+        async with self._limiter.permit(request, "board") as permit:
+            new = await read_json(request, NewThread)
+            body = await request.body()
+            await permit.hold()
+            await permit.charge("thread", len(body))
             signed = await self._signatures.of(request, SHOWN)
-            thread, replayed = await self._board.post(
-                new, signed, idempotency_key(request, "board", body), request.client
-            )
-        if replayed:
-            await self._limiter.let_go(request.client, "board", held)
-            mark_replayed(request)
+            idempotency = idempotency_key(request, "board", body)
+            thread, replayed = await self._board.post(new, signed, idempotency, permit.client)
+            if replayed:
+                await permit.replay()
         return created(thread, thread.url)
 
     async def get_thread(self, request: Request) -> Response:
@@ -68,21 +64,16 @@ class BoardApi:
     async def add_reply(self, request: Request) -> Response:
         """Answer an open thread."""
         thread_id = request.params["id"]
-        self._limiter.precheck(request, "reply", thread_id)
-        new = await read_json(request, NewReply)
-        body = await request.body()
-        idempotency = idempotency_key(request, f"reply:{thread_id}", body)
-        await self._limiter.charge(request, "reply", len(body))
-        signed = await self._signatures.of(request, SHOWN)
-        limit = self._limiter.of("reply")
-        added, reply = await self._board.reply(thread_id, request.client, limit, new, signed, idempotency)
-        if added.taken is not None:
-            self._limiter.settle(request, "reply", added.taken, thread_id)
-        if added.kind in REFUSALS:
-            raise Refused(REFUSALS[added.kind])
-        if added.kind == "replayed":
-            mark_replayed(request)
-        return created(reply, f"/api/v1/board/threads/{thread_id}?since_seq={added.seq - 1}")
+        async with self._limiter.permit(request, "reply", thread_id) as permit:
+            new = await read_json(request, NewReply)
+            body = await request.body()
+            idempotency = idempotency_key(request, f"reply:{thread_id}", body)
+            await permit.charge("reply", len(body))
+            signed = await self._signatures.of(request, SHOWN)
+            reply, replayed = await self._board.reply(permit, thread_id, new, signed, idempotency)
+            if replayed:
+                await permit.replay()
+        return created(reply, f"/api/v1/board/threads/{thread_id}?since_seq={reply.seq - 1}")
 
     async def close_thread(self, request: Request) -> Response:
         """Close a thread with the key that signed it."""

@@ -1,4 +1,4 @@
-"""What the board takes and shows (SPEC 2.4, 4.4)."""
+"""What the board takes and shows over HTTP (SPEC 2.4, 4.4), and what its operator sees."""
 
 from typing import Annotated, Any, Literal
 

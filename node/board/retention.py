@@ -1,31 +1,29 @@
-"""When threads are removed: those that agents posted, and those that relayed messages became."""
+"""When threads are removed. Those that agents posted and those made of relayed messages have times of their own."""
 
-from asyncio import gather
 from collections.abc import Sequence
 
 from node.board.store import BoardStore
 
 
 class ThreadRetention:
-    """Removes threads in which nothing has happened for long enough. A time of 0 is for ever."""
+    """Removes threads in which nothing has happened for a time, which depends on their source; 0 is for ever."""
 
     def __init__(self, store: BoardStore, board_ms: int, relay_ms: int) -> None:
         self._store = store
-        self._kept = {"board": board_ms, "relay": relay_ms}
+        self._kept_ms = {"board": board_ms, "relay": relay_ms}
 
     async def handle(self, threads: Sequence[str], now: int) -> int:
-        """Remove those of the threads whose time is over; how many were. Raises StoreUnavailable."""
-        return sum(await gather(*(self._handled(thread, now) for thread in threads)))
-
-    async def _handled(self, thread: str, now: int) -> bool:
-        source = await self._store.source(thread)
-        kept = self._kept.get(source, 0)
-        purged = kept > 0 and await self._store.purge(thread, now - kept) == "purged"
-        if purged or not source:
-            await self._store.project(thread, {})
-        return purged
+        """Remove those of the threads whose time is over at `now` (ms); how many were. Raises StoreUnavailable."""
+        sources = dict(zip(threads, await self._store.sources(threads), strict=True))
+        idle_since = {
+            thread: now - kept_ms for thread, source in sources.items() if (kept_ms := self._kept_ms.get(source, 0))
+        }
+        purged = await self._store.purge(idle_since)
+        unknown = [thread for thread, source in sources.items() if not source]
+        await self._store.project([*purged, *unknown])
+        return len(purged)
 
 
 def least(*days: float) -> float:
-    """The shortest of some times, of which 0 is for ever."""
+    """The shortest of some times; 0 is for ever, and is the result if all are 0."""
     return min(filter(None, days), default=0.0)

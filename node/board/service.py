@@ -1,24 +1,24 @@
-"""The board: threads that anybody may open, read and answer (SPEC 4.4)."""
+"""The rules of the board: what threads and replies must be, and who sees them (SPEC 4.4). Search is `node.search`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
-from node.board.model import NewReply, NewThread, Reply, Thread, ThreadPage, ThreadPageQuery, ThreadQuery
+from node.board.model import NewReply, NewThread, Reply, Thread, ThreadPage, ThreadPageQuery, ThreadQuery, ThreadStatus
 from node.board.moderation import Moderation
-from node.board.store import Added, BoardStore, Fields
+from node.board.store import BoardStore, StoredThread
 from node.callbacks.policy import TargetPolicy
-from node.common.refusal import Invalid, Refused
+from node.common.refusal import Refused
 from node.common.timestamps import timestamp
-from node.config import Limit, Settings
+from node.config import Settings
 from node.sign.signed import Signed
-from node.store import OutcomeUnknown, StoreUnavailable, ids, keys
+from node.store import ids
+from node.store.errors import OutcomeUnknown, StoreUnavailable
 from node.store.idempotency import IdempotencyKey
-from node.store.long_poll import wait_for_change
+from node.store.limits import Rate
 from node.text.english import is_english
-from node.text.lines import require_name, require_title
+from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
 
 Note = Callable[[str, str, str], Awaitable[None]]
@@ -29,7 +29,7 @@ class Board:
     """The service behind /api/v1/board."""
 
     def __init__(self, store: BoardStore, settings: Settings, targets: TargetPolicy, note: Note | None = None) -> None:
-        """`note` tells the search of a new thread, so that it is found at once."""
+        """`note` tells the search about a new thread, so that it is found at once."""
         self._store = store
         self._note = note
         self._targets = targets
@@ -39,89 +39,83 @@ class Board:
     async def post(
         self, new: NewThread, signed: Signed | None, idempotency: IdempotencyKey | None, client: str = ""
     ) -> tuple[Thread, bool]:
-        """Open a thread; the second value says whether it is an earlier one, answered again.
+        """Open a thread; the second value says whether it is an earlier one, given again.
 
-        `client`: whose its callbacks are.
-
-        Raises Invalid, Refused `language.not_english`, `idempotency.conflict`,
+        Its callbacks are those of `client`. Raises Invalid, Refused `language.not_english`, `idempotency.conflict`,
         `signature.replayed`, StoreUnavailable.
         """
         title, body = new.title, readable(new.body)
         require_title("title", title)
-        _require_text("title", title)
-        _require_text("body", body)
+        require_text("title", title)
+        require_text("body", body)
         if not is_english(title) or not is_english(body):
             raise Refused("language.not_english")
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
             fields |= await self._targets.accept(new.callback_url, client)
-        posted = await self._store.post(client, idempotency, signed.replay_id if signed else "", flat(fields))
-        if posted.kind == "conflict":
-            raise Refused("idempotency.conflict")
-        if posted.kind == "signature":
-            raise Refused("signature.replayed")
-        if posted.kind == "replayed":
-            return await self._original(posted.id), True
-        # The thread is kept whether or not the list can be told now: the worker will.
+        thread_id, created_at, replayed = await self._store.post(client, idempotency, _replay_id(signed), fields)
+        if replayed:
+            return await self._original(thread_id), True
+        # The thread is kept even if the list cannot be changed now: the worker puts it there soon.
         with suppress(StoreUnavailable):
-            await self._store.touch(posted.id, posted.created_at)
+            await self._store.touch(thread_id, created_at)
             if self._note:
-                await self._note(posted.id, title, body)
-        stored = {name.encode(): value.encode() if isinstance(value, str) else value for name, value in fields.items()}
-        stored[b"created_at"] = str(posted.created_at).encode()
-        return self._thread(posted.id, stored), False
+                await self._note(thread_id, title, body)
+        stored = StoredThread(
+            id=thread_id,
+            status="open",
+            source="board",
+            title=title,
+            body=body,
+            author=new.author or None,
+            signature=signed.signature if signed else None,
+            created_at=created_at,
+        )
+        return self._thread(stored), False
 
     async def reply(
-        self,
-        thread_id: str,
-        client: str,
-        limit: Limit,
-        new: NewReply,
-        signed: Signed | None,
-        idempotency: IdempotencyKey | None,
-    ) -> tuple[Added, Reply]:
-        """Answer a thread. Raises Invalid, Refused, StoreUnavailable.
+        self, rate: Rate, thread_id: str, new: NewReply, signed: Signed | None, idempotency: IdempotencyKey | None
+    ) -> tuple[Reply, bool]:
+        """Answer a thread; the second value says whether the reply is an earlier one, given again.
 
-        The caller settles the limit and acts on the outcome: all but `added` and `replayed` are refused.
+        Raises Invalid, Refused `language.not_english`, `thread.unknown`, `thread.closed`, `limit.exceeded`,
+        `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        require_id(thread_id)
+        _require_id(thread_id)
         body = readable(new.body)
-        _require_text("body", body)
+        require_text("body", body)
         if not is_english(body):
             raise Refused("language.not_english")
         fields = {"body": body} | _attribution(new.author, signed)
-        added = await self._store.reply(
-            thread_id, client, limit, idempotency, signed.replay_id if signed else "", flat(fields)
+        reply_id, seq, created_at, replayed = await self._store.reply(
+            rate, thread_id, idempotency, _replay_id(signed), fields
         )
-        if added.kind == "unknown":
-            raise Refused("thread.unknown")
-        if added.kind == "replayed":
-            return added, await self._original_reply(thread_id, added.seq)
-        if added.kind == "added":
-            with suppress(StoreUnavailable):
-                await self._store.touch(thread_id, added.created_at)
+        if replayed:
+            return await self._original_reply(thread_id, seq), True
+        with suppress(StoreUnavailable):
+            await self._store.touch(thread_id, created_at)
         reply = Reply(
-            id=added.id,
-            seq=added.seq,
+            id=reply_id,
+            seq=seq,
             thread_id=thread_id,
             body=body,
             author=new.author or None,
             is_signed=signed is not None,
             signature=msgspec.json.decode(signed.signature) if signed else None,
-            created_at=timestamp(added.created_at),
+            created_at=timestamp(created_at),
         )
-        return added, reply
+        return reply, False
 
     async def close(self, thread_id: str, signed: Signed | None) -> Thread:
-        """Close a thread for the key that signed it; again, it stays closed. Raises Refused, StoreUnavailable."""
-        require_id(thread_id)
+        """Close a thread for the key that signed it; again, it stays closed.
+
+        Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`, StoreUnavailable.
+        """
+        _require_id(thread_id)
         if signed is None:
             raise Refused("thread.signer")
-        outcome = await self._store.close(thread_id, "closed", signed.signer, signed.replay_id)
-        if outcome != "closed":
-            codes = {"unknown": "thread.unknown", "signer": "thread.signer", "signature": "signature.replayed"}
-            raise Refused(codes[outcome])
-        # It is closed, whether or not the lists can be told now: the worker will.
+        await self._store.close(thread_id, "closed", signed.signer, signed.replay_id)
+        # It is closed even if the lists cannot be changed now: the worker does so soon.
         with suppress(StoreUnavailable):
             await self.project(thread_id)
         try:
@@ -131,100 +125,67 @@ class Board:
 
     async def read(self, thread_id: str, query: ThreadQuery) -> Thread:
         """A thread with its replies, waiting for one if asked to. Raises Refused `thread.unknown`, StoreUnavailable."""
-        require_id(thread_id)
-
-        async def read() -> tuple[Fields, list[tuple[int, Fields]]]:
-            return await self._store.read(thread_id, query.since_seq, query.limit)
-
-        fields, replies = await wait_for_change(
-            self._store.wakeups, keys.thread(thread_id), query.wait, read, lambda found: not found[0] or bool(found[1])
-        )
-        if not is_shown(fields):
-            raise Refused("thread.unknown")
-        thread = self._thread(thread_id, fields)
-        thread.replies = [_reply(thread_id, seq, reply) for seq, reply in replies]
-        # Never beyond the last reply: a reader that is ahead would miss those to come.
-        thread.next_since_seq = replies[-1][0] if replies else min(query.since_seq, thread.reply_count)
+        _require_id(thread_id)
+        stored, replies = await self._store.wait(thread_id, query.wait, query.since_seq, query.limit)
+        thread = self._thread(_shown(stored))
+        thread.replies = replies
+        # Never beyond the last reply: a reader that asked for later ones would miss those to come.
+        thread.next_since_seq = replies[-1].seq if replies else min(query.since_seq, thread.reply_count)
         return thread
 
-    async def page(self, query: ThreadPageQuery, status: str = "open") -> ThreadPage:
+    async def page(self, query: ThreadPageQuery, status: ThreadStatus = "open") -> ThreadPage:
         """Threads by newest activity. Raises StoreUnavailable."""
         found, total = await self._store.list(status, query.limit, query.offset)
-        threads: list[Thread] = []
-        for thread_id, fields in found:
-            if is_shown(fields) and fields[b"status"] == status.encode():
-                threads.append(self._thread(thread_id, fields))
-            else:  # closed or purged since: the list is behind, and is put right where it is seen
-                with suppress(StoreUnavailable):
-                    await self._store.project(thread_id, fields)
-        return ThreadPage(threads, total, query.limit, query.offset)
+        return ThreadPage([self._thread(each) for each in found], total, query.limit, query.offset)
 
     async def project(self, *thread_ids: str) -> None:
-        """Put threads into the lists their status asks for; the worker does so for every event."""
-        await self._store.project_all(thread_ids)
+        """Put threads into the lists of their status, as the worker does after every event. Raises StoreUnavailable."""
+        await self._store.project(thread_ids)
 
     async def _original(self, thread_id: str) -> Thread:
-        """A thread as it was when it was posted: signed by whoever signed it then."""
-        fields, _ = await self._store.read(thread_id, 0, 1)
-        if not is_shown(fields):
-            raise Refused("thread.unknown")
-        later = {b"last_reply_at", b"reply_count"}
-        first = {name: value for name, value in fields.items() if name not in later}
-        return self._thread(thread_id, first | {b"status": b"open"})
+        """A thread as it was when it was posted, with the signature that it got then."""
+        stored, _ = await self._store.read(thread_id, 0, 1)
+        first = msgspec.structs.replace(_shown(stored), status="open", last_reply_at=None, reply_count=0)
+        return self._thread(first)
 
     async def _original_reply(self, thread_id: str, seq: int) -> Reply:
         _, replies = await self._store.read(thread_id, seq - 1, 1)
         if not replies:
             raise Refused("thread.unknown")
-        return _reply(thread_id, *replies[0])
+        return replies[0]
 
-    def _thread(self, thread_id: str, fields: Fields) -> Thread:
-        signature = fields.get(b"signature")
-        replied = fields.get(b"last_reply_at")
+    def _thread(self, stored: StoredThread) -> Thread:
         return Thread(
-            id=thread_id,
-            title=fields[b"title"].decode(),
-            body=fields[b"body"].decode(),
-            author=_author(fields),
-            status="open" if fields[b"status"] == b"open" else "closed",
-            is_signed=signature is not None,
-            signature=msgspec.json.decode(signature) if signature else None,
-            created_at=timestamp(int(fields[b"created_at"])),
-            last_reply_at=timestamp(int(replied)) if replied else None,
-            reply_count=int(fields.get(b"reply_count", 0)),
-            source="relay" if fields[b"source"] == b"relay" else "board",
-            url=self._base + thread_id,
+            id=stored.id,
+            title=stored.title,
+            body=stored.body,
+            author=stored.author,
+            status="open" if stored.status == "open" else "closed",
+            is_signed=stored.signature is not None,
+            signature=msgspec.json.decode(stored.signature) if stored.signature else None,
+            created_at=timestamp(stored.created_at),
+            last_reply_at=timestamp(stored.last_reply_at) if stored.last_reply_at else None,
+            reply_count=stored.reply_count,
+            source=stored.source,
+            url=self._base + stored.id,
         )
 
 
-def require_id(thread_id: str) -> None:
+def _require_id(thread_id: str) -> None:
     """Refuse what cannot be an id before the store is asked. Raises Refused `thread.unknown`."""
     if not ids.is_id(thread_id):
         raise Refused("thread.unknown")
 
 
-def is_shown(fields: Fields) -> bool:
-    """Whether the record is that of a thread which readers may see."""
-    return b"title" in fields and fields[b"status"] != b"hidden"
+def _shown(stored: StoredThread | None) -> StoredThread:
+    """The thread, if readers may see it. Raises Refused `thread.unknown`."""
+    if stored is None or stored.status == "hidden":
+        raise Refused("thread.unknown")
+    return stored
 
 
-def flat(fields: dict[str, Any]) -> Sequence[str | bytes]:
-    """name, value, name, value: as HSET and XADD take them."""
-    return [part for pair in fields.items() for part in pair]
-
-
-def _reply(thread_id: str, seq: int, fields: Fields) -> Reply:
-    signature = fields.get(b"signature")
-    return Reply(
-        id=fields[b"id"].decode(),
-        seq=seq,
-        thread_id=thread_id,
-        body=fields[b"body"].decode(),
-        author=_author(fields),
-        is_signed=signature is not None,
-        signature=msgspec.json.decode(signature) if signature else None,
-        created_at=timestamp(int(fields[b"at"])),
-    )
+def _replay_id(signed: Signed | None) -> str:
+    return signed.replay_id if signed else ""
 
 
 def _attribution(author: str | None, signed: Signed | None) -> dict[str, str | bytes]:
@@ -235,13 +196,3 @@ def _attribution(author: str | None, signed: Signed | None) -> dict[str, str | b
     if signed:
         fields |= {"signer": signed.signer, "signature": signed.signature}
     return fields
-
-
-def _author(fields: Fields) -> str | None:
-    author = fields.get(b"author")
-    return author.decode() if author else None
-
-
-def _require_text(name: str, value: str) -> None:
-    if not value.strip():
-        raise Invalid.field("body", name, msg="must hold more than white space")

@@ -1,44 +1,106 @@
-"""Threads and replies in Redis, and the lists of threads that span all partitions: one for each status."""
+"""Threads and replies in Redis, and the lists of threads of all partitions: one list for each status."""
 
-from collections.abc import Sequence
-from typing import Literal, cast
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal, cast
 
 import msgspec
 
-from node.config import Limit
-from node.store import Store, WakeUps, ids, keys
-from node.store.decoding import code_of, fields_of
+from node.board.model import Reply, ThreadStatus
+from node.common.refusal import Refused
+from node.common.timestamps import timestamp
+from node.store import Store, StoreUnavailable, ids, keys
+from node.store.decoding import fields_of, number, text
 from node.store.idempotency import IdempotencyKey, home_of
-from node.store.limits import Taken, window
+from node.store.limits import Rate, Taken
+from node.store.long_poll import wait_for_change
 from node.store.replay import REPLAY_MS
-from node.store.scripts import script
+from node.store.steps import Key, Rest, step
 
-POST = script("thread_post")
-ADD = script("reply_add")
-CLOSE = script("thread_close")
-PURGE = script("thread_purge")
+LISTS: dict[ThreadStatus, Key] = {
+    "open": keys.OPEN_THREADS,
+    "closed": keys.CLOSED_THREADS,
+    "hidden": keys.HIDDEN_THREADS,
+}
 
-LISTS = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS, "hidden": keys.HIDDEN_THREADS}
+REFUSALS = {
+    b"unknown": "thread.unknown",
+    b"closed": "thread.closed",
+    b"signer": "thread.signer",
+    b"conflict": "idempotency.conflict",
+    b"signature": "signature.replayed",
+}
+"""Codes for what the scripts refuse."""
 
-Fields = dict[bytes, bytes]
+Fields = Mapping[str, str | bytes]
 
 
-class Posted(msgspec.Struct, frozen=True):
-    """How a post ended."""
+@step
+def thread_post(
+    *,
+    thread: Key,
+    idem: Key,
+    replay: Key,
+    events: Key,
+    digest: str,
+    idem_ttl: int,
+    replay_ttl: int,
+    thread_id: str,
+    site: str,
+    fields: Rest,
+) -> None:
+    """A new thread, once."""
 
-    kind: Literal["posted", "replayed", "conflict", "signature"]
+
+@step
+def reply_add(
+    *,
+    thread: Key,
+    replies: Key,
+    rate: Key,
+    idem: Key,
+    replay: Key,
+    events: Key,
+    count: int,
+    window: int,
+    digest: str,
+    idem_ttl: int,
+    replay_ttl: int,
+    thread_id: str,
+    reply_id: str,
+    site: str,
+    fields: Rest,
+) -> None:
+    """One reply of a client, counted and kept once."""
+
+
+@step
+def thread_close(
+    *, thread: Key, replay: Key, events: Key, thread_id: str, status: str, signer: str, replay_ttl: int
+) -> None:
+    """A thread that takes no more replies."""
+
+
+@step
+def thread_purge(
+    *, thread: Key, replies: Key, callback: Key, due: Key, events: Key, thread_id: str, idle_since: int
+) -> None:
+    """A thread removed with all that belongs to it."""
+
+
+class StoredThread(msgspec.Struct, frozen=True):
+    """The record of a thread; times in milliseconds since 1970."""
+
     id: str
-    created_at: int = 0
-
-
-class Added(msgspec.Struct, frozen=True):
-    """How a reply ended; `taken` is None when the thread is unknown."""
-
-    kind: Literal["added", "replayed", "limited", "closed", "conflict", "signature", "unknown"]
-    taken: Taken | None
-    id: str
-    seq: int = 0
-    created_at: int = 0
+    status: ThreadStatus
+    source: Literal["board", "relay"]
+    title: str
+    body: str
+    author: str | None
+    signature: bytes | None
+    created_at: int
+    last_reply_at: int | None = None
+    reply_count: int = 0
 
 
 class BoardStore:
@@ -48,170 +110,238 @@ class BoardStore:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
 
-    @property
-    def wakeups(self) -> WakeUps:
-        """Where waiting readers are woken."""
-        return self._store.wakeups
-
     async def post(
-        self, client: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Sequence[str | bytes]
-    ) -> Posted:
-        """Post a thread. A `replay_id` is refused when it was used before. Raises StoreUnavailable."""
+        self, client: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
+    ) -> tuple[str, int, bool]:
+        """Post a thread: its id, when it was created (ms), and whether that was before.
+
+        Raises Refused `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        """
         home = await home_of(self._store, idempotency, replay_id)
         if home is None:
-            return Posted("signature", "")
+            raise Refused("signature.replayed")
         wanted, replay_id = home
         thread_id = ids.new_id(wanted)
         partition = ids.partition_of_id(thread_id)
         thread = keys.thread(thread_id)
         reply = await self._store.run(
-            POST,
-            [
-                thread,
-                keys.idempotency(partition, idempotency.scope) if idempotency else thread,
-                keys.replay(partition, replay_id) if replay_id else thread,
-                keys.events(partition),
-            ],
-            [
-                idempotency.digest if idempotency else "",
-                self._idempotency_ms,
-                REPLAY_MS if replay_id else 0,
-                thread_id,
-                ids.site_name(client),
-                *fields,
-            ],
+            thread_post(
+                thread=thread,
+                idem=keys.idempotency(partition, idempotency.scope) if idempotency else thread,
+                replay=keys.replay(partition, replay_id) if replay_id else thread,
+                events=keys.events(partition),
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                replay_ttl=REPLAY_MS if replay_id else 0,
+                thread_id=thread_id,
+                site=ids.site_name(client),
+                fields=_flat(fields),
+            )
         )
-        match code_of(reply), reply:
-            case "posted", [_, int(at)]:
-                return Posted("posted", thread_id, at)
-            case "replayed", [_, bytes(original), int(at)]:
-                return Posted("replayed", original.decode(), at)
-            case kind, _:
-                return Posted(cast("Literal['conflict']", kind), thread_id)
+        kind, *rest = cast("list[Any]", reply)
+        match kind, rest:
+            case b"posted", [created_at]:
+                return thread_id, created_at, False
+            case b"replayed", [original, created_at]:
+                return original.decode(), created_at, True
+            case _:
+                raise Refused(REFUSALS[kind])
 
     async def reply(
-        self,
-        thread_id: str,
-        client: str,
-        limit: Limit,
-        idempotency: IdempotencyKey | None,
-        replay_id: str,
-        fields: Sequence[str | bytes],
-    ) -> Added:
-        """Add a reply. Raises StoreUnavailable."""
+        self, rate: Rate, thread_id: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
+    ) -> tuple[str, int, int, bool]:
+        """Add a reply: its id, its sequence number, when it was created (ms), and whether that was before.
+
+        Raises Refused `thread.unknown`, `thread.closed`, `limit.exceeded`, `idempotency.conflict`,
+        `signature.replayed`, StoreUnavailable.
+        """
         partition = ids.partition_of_id(thread_id)
         thread = keys.thread(thread_id)
         reply_id = ids.new_id(partition)
-        reply = cast(
-            "list[bytes | int]",
-            await self._store.run(
-                ADD,
-                [
-                    thread,
-                    keys.replies(thread_id),
-                    keys.rate(partition, f"reply:{thread_id}", client),
-                    keys.idempotency(partition, idempotency.scope) if idempotency else thread,
-                    keys.replay(partition, replay_id) if replay_id else thread,
-                    keys.events(partition),
-                ],
-                [
-                    *window(limit),
-                    idempotency.digest if idempotency else "",
-                    self._idempotency_ms,
-                    REPLAY_MS if replay_id else 0,
-                    thread_id,
-                    reply_id,
-                    ids.site_name(client),
-                    *fields,
-                ],
-            ),
+        reply = await self._store.run(
+            reply_add(
+                thread=thread,
+                replies=keys.replies(thread_id),
+                rate=keys.rate(partition, f"reply:{thread_id}", rate.client),
+                idem=keys.idempotency(partition, idempotency.scope) if idempotency else thread,
+                replay=keys.replay(partition, replay_id) if replay_id else thread,
+                events=keys.events(partition),
+                count=rate.limit.count,
+                window=rate.limit.milliseconds,
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                replay_ttl=REPLAY_MS if replay_id else 0,
+                thread_id=thread_id,
+                reply_id=reply_id,
+                site=ids.site_name(rate.client),
+                fields=_flat(fields),
+            )
         )
-        kind = cast("Literal['added']", code_of(reply))
-        taken = Taken.of(*reply[1:4]) if len(reply) > 1 else None
-        seq, at, *original = cast("tuple[int, int]", tuple(reply[4:])) or (0, 0)
-        return Added(kind, taken, cast("list[bytes]", original)[0].decode() if original else reply_id, seq, at)
+        kind, *counts = cast("list[Any]", reply)
+        if counts:  # a reply to an unknown thread is not counted
+            rate.settle(Taken.of(*counts[:3]))
+        match kind, counts[3:]:
+            case b"added", [seq, created_at]:
+                return reply_id, seq, created_at, False
+            case b"replayed", [seq, created_at, original]:
+                return original.decode(), seq, created_at, True
+            case _:
+                raise Refused(REFUSALS[kind])
 
-    async def close(self, thread_id: str, status: str, signer: str = "", replay_id: str = "") -> str:
-        """Close or hide: `closed`, `unknown`, `signer` or `signature`. Raises StoreUnavailable."""
-        partition = ids.partition_of_id(thread_id)
-        thread = keys.thread(thread_id)
-        replay = keys.replay(partition, replay_id) if replay_id else thread
-        args = [thread_id, status, signer, REPLAY_MS if replay_id else 0]
-        return code_of(await self._store.run(CLOSE, [thread, replay, keys.events(partition)], args))
+    async def close(
+        self, thread_id: str, status: Literal["closed", "hidden"], signer: str = "", replay_id: str = ""
+    ) -> None:
+        """Close or hide a thread: as its `signer`, or as the operator if that is empty.
 
-    async def source(self, thread_id: str) -> str:
-        """Where a thread comes from: `board` or `relay`; empty if it is unknown. Raises StoreUnavailable."""
-        source = await self._store.command("HGET", keys.thread(thread_id), "source")
-        return cast("bytes", source).decode() if source else ""
-
-    async def purge(self, thread_id: str, idle_since: int | None = None) -> str:
-        """Remove a thread with its replies: `purged` or `unknown`. Raises StoreUnavailable.
-
-        `active` if something happened in it after `idle_since` (ms).
+        Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`, StoreUnavailable.
         """
         partition = ids.partition_of_id(thread_id)
-        place = [
-            keys.thread(thread_id),
-            keys.replies(thread_id),
-            keys.callback(partition, thread_id),
-            keys.callbacks_due(partition),
-            keys.events(partition),
-        ]
-        return code_of(await self._store.run(PURGE, place, [thread_id, "" if idle_since is None else idle_since]))
+        thread = keys.thread(thread_id)
+        reply = await self._store.run(
+            thread_close(
+                thread=thread,
+                replay=keys.replay(partition, replay_id) if replay_id else thread,
+                events=keys.events(partition),
+                thread_id=thread_id,
+                status=status,
+                signer=signer,
+                replay_ttl=REPLAY_MS if replay_id else 0,
+            )
+        )
+        (kind,) = cast("list[bytes]", reply)
+        if kind != b"closed":
+            raise Refused(REFUSALS[kind])
 
-    async def read(self, thread_id: str, since: int, limit: int) -> tuple[Fields, list[tuple[int, Fields]]]:
-        """A thread (empty if unknown) and its replies after `since`. Raises StoreUnavailable."""
-        # Replies first: the thread's own count may be ahead of them, never behind. Not a script: turning a hundred
-        # replies into Lua's tables and back takes Redis five times as long as reading them.
+    async def purge(self, idle_since: Mapping[str, int]) -> list[str]:
+        """Remove threads with their replies; the ids of those that were. Raises StoreUnavailable.
+
+        `idle_since` says of each thread since when (ms) nothing may have happened in it; 0 is whatever did.
+        """
+        steps = [
+            thread_purge(
+                thread=keys.thread(thread_id),
+                replies=keys.replies(thread_id),
+                callback=keys.callback(partition, thread_id),
+                due=keys.callbacks_due(partition),
+                events=keys.events(partition),
+                thread_id=thread_id,
+                idle_since=since,
+            )
+            for thread_id, since in idle_since.items()
+            for partition in [ids.partition_of_id(thread_id)]
+        ]
+        replies = cast("list[list[bytes]]", await self._store.run_all(steps))
+        return [thread_id for thread_id, [kind] in zip(idle_since, replies, strict=True) if kind == b"purged"]
+
+    async def sources(self, thread_ids: Sequence[str]) -> list[str]:
+        """Where each thread comes from: `board` or `relay`; empty if it is unknown. Raises StoreUnavailable."""
+        found = await self._store.commands(("HGET", keys.thread(each), "source") for each in thread_ids)
+        return [source.decode() if source else "" for source in cast("list[bytes | None]", found)]
+
+    async def read(self, thread_id: str, since_seq: int, limit: int) -> tuple[StoredThread | None, list[Reply]]:
+        """A thread, None if it is unknown, and its replies after `since_seq`. Raises StoreUnavailable."""
+        # Replies are read first, so that `reply_count` may be ahead of them and never behind. No script does this: to
+        # turn a hundred replies into Lua tables and back takes Redis five times as long as to read them.
         replies, thread = await self._store.commands(
             [
-                ("XRANGE", keys.replies(thread_id), f"(0-{since}", "+", "COUNT", limit),
+                ("XRANGE", keys.replies(thread_id), f"(0-{since_seq}", "+", "COUNT", limit),
                 ("HGETALL", keys.thread(thread_id)),
             ]
         )
         entries = cast("list[tuple[bytes, object]]", replies)
-        return fields_of(thread), [(int(entry[2:]), fields_of(fields)) for entry, fields in entries]
+        return _thread(thread_id, thread), [_reply(thread_id, entry, fields) for entry, fields in entries]
 
-    async def list(self, status: str, limit: int, offset: int) -> tuple[list[tuple[str, Fields]], int]:
-        """Threads by newest activity, and how many there are. Raises StoreUnavailable."""
+    async def wait(
+        self, thread_id: str, seconds: float, since_seq: int, limit: int
+    ) -> tuple[StoredThread | None, list[Reply]]:
+        """`read`, once there is a reply or no thread, after `seconds` at most. Raises StoreUnavailable."""
+        return await wait_for_change(
+            self._store.wakeups,
+            keys.thread(thread_id),
+            seconds,
+            lambda: self.read(thread_id, since_seq, limit),
+            is_new=lambda found: found[0] is None or bool(found[1]),
+        )
+
+    async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int]:
+        """Threads of a status by newest activity, and how many there are. Raises StoreUnavailable.
+
+        A list may lag behind the threads: one that is found to have left the status is taken off and not counted.
+        """
         listed = LISTS[status]
-        ids, total = await self._store.commands([("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)])
-        names = [name.decode() for name in cast("list[bytes]", ids)]
-        found = await self._store.commands([("HGETALL", keys.thread(name)) for name in names])
-        return list(zip(names, map(fields_of, found), strict=True)), cast("int", total)
+        names, total = await self._store.commands(
+            [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
+        )
+        thread_ids = [name.decode() for name in cast("list[bytes]", names)]
+        rows = await self._store.commands(("HGETALL", keys.thread(thread_id)) for thread_id in thread_ids)
+        read = map(_thread, thread_ids, rows)
+        threads = [thread for thread in read if thread is not None and thread.status == status]
+        stale = set(thread_ids) - {thread.id for thread in threads}
+        with suppress(StoreUnavailable):
+            await self.project(list(stale))
+        return threads, cast("int", total) - len(stale)
 
-    async def project(self, thread_id: str, fields: Fields) -> None:
-        """Put a thread where its status says, and nowhere else; doing it again changes nothing."""
-        active = fields.get(b"last_reply_at") or fields.get(b"created_at") or b"0"
-        await self._place([(thread_id, fields.get(b"status", b""), active)])
-
-    async def project_all(self, thread_ids: Sequence[str]) -> None:
-        """Put threads where their statuses say, as they are now, and nowhere else. Raises StoreUnavailable."""
+    async def project(self, thread_ids: Sequence[str]) -> None:
+        """Put threads into the list that their status asks for, and no other. Raises StoreUnavailable."""
         rows = await self._store.commands(
             ("HMGET", keys.thread(each), "status", "created_at", "last_reply_at") for each in thread_ids
         )
         found = cast("list[tuple[bytes | None, bytes | None, bytes | None]]", rows)
-        await self._place(
-            [
-                (thread_id, status or b"", replied or created or b"0")
-                for thread_id, (status, created, replied) in zip(thread_ids, found, strict=True)
-            ]
-        )
-
-    async def _place(self, threads: Sequence[tuple[str, bytes, bytes]]) -> None:
-        """List threads, given their status and the time (ms) of their last activity."""
+        threads = [(thread_id, *row) for thread_id, row in zip(thread_ids, found, strict=True)]
         changes: list[list[str | bytes]] = []
         for name, listed in LISTS.items():
             here = [
-                part for thread_id, status, active in threads if status == name.encode() for part in (active, thread_id)
+                part
+                for thread_id, status, created, replied in threads
+                if status == name.encode()
+                for part in (replied or created or b"0", thread_id)
             ]
-            elsewhere = [thread_id for thread_id, status, _ in threads if status != name.encode()]
+            elsewhere = [thread_id for thread_id, status, *_ in threads if status != name.encode()]
             if here:
-                changes.append(["ZADD", listed, "GT", *here])  # GT: a step that comes late never moves a thread back
+                changes.append(["ZADD", listed, "GT", *here])  # GT: a late change never moves a thread back in time
             if elsewhere:
                 changes.append(["ZREM", listed, *elsewhere])
         await self._store.commands(changes)
 
     async def touch(self, thread_id: str, active: int) -> None:
-        """A new or answered thread goes to the top of the open list. Raises StoreUnavailable."""
+        """Move a new or answered thread to the top of the list of open ones. Raises StoreUnavailable."""
         await self._store.command("ZADD", keys.OPEN_THREADS, "GT", active, thread_id)
+
+
+def _thread(thread_id: str, reply: object) -> StoredThread | None:
+    fields = fields_of(reply)
+    if b"title" not in fields:
+        return None
+    return StoredThread(
+        id=thread_id,
+        status=cast("ThreadStatus", fields[b"status"].decode()),
+        source="relay" if fields[b"source"] == b"relay" else "board",
+        title=fields[b"title"].decode(),
+        body=fields[b"body"].decode(),
+        author=text(fields.get(b"author")),
+        signature=fields.get(b"signature"),
+        created_at=int(fields[b"created_at"]),
+        last_reply_at=number(fields.get(b"last_reply_at")),
+        reply_count=number(fields.get(b"reply_count")) or 0,
+    )
+
+
+def _reply(thread_id: str, entry: bytes, flat: object) -> Reply:
+    """A reply of the stream, whose entry ids are 0-<seq>."""
+    fields = fields_of(flat)
+    signature = fields.get(b"signature")
+    return Reply(
+        id=fields[b"id"].decode(),
+        seq=int(entry[2:]),
+        thread_id=thread_id,
+        body=fields[b"body"].decode(),
+        author=text(fields.get(b"author")),
+        is_signed=signature is not None,
+        signature=msgspec.json.decode(signature) if signature else None,
+        created_at=timestamp(int(fields[b"at"])),
+    )
+
+
+def _flat(fields: Fields) -> list[str | bytes]:
+    """name, value, name, value: as HSET and XADD take them."""
+    return [part for pair in fields.items() for part in pair]

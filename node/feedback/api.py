@@ -1,10 +1,9 @@
 """POST /api/v1/feedback (SPEC 4.7)."""
 
-from node.common.refusal import Refused
 from node.feedback.model import NewFeedback, ReceivedFeedback
 from node.feedback.service import Feedback
 from node.web.http import Request, Response, json_response
-from node.web.idempotency import idempotency_key, mark_replayed
+from node.web.idempotency import idempotency_key
 from node.web.json import read_json
 from node.web.limits import Limiter
 from node.web.route import Route
@@ -18,19 +17,18 @@ class FeedbackApi:
         self._limiter = limiter
 
     async def post_feedback(self, request: Request) -> Response:
-        """Keep a report for the operators; refused reports do not use up the hour."""
+        """Keep a report for the operators."""
+        # The permit is not entered with `async with`, which would refuse a client that is over the limit: a report that
+        # is repeated with its Idempotency-Key is always answered. Only reports that are kept count.
+        permit = self._limiter.permit(request, "feedback", refusals=False)
         new = await read_json(request, NewFeedback)
         body = await request.body()
         idempotency = idempotency_key(request, "feedback", body)
-        await self._limiter.charge(request, "feedback", len(body))
-        received = await self._feedback.add(request.client, self._limiter.of("feedback"), new, idempotency)
-        if received.kind == "conflict":
-            raise Refused("idempotency.conflict")
-        if received.kind == "replayed":
-            mark_replayed(request)
-        else:
-            self._limiter.settle(request, "feedback", received.taken)
-        return json_response(ReceivedFeedback("received", received.id))
+        await permit.charge("feedback", len(body))
+        received, replayed = await self._feedback.add(permit, new, idempotency)
+        if replayed:
+            await permit.replay()
+        return json_response(received)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.7."""

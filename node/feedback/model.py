@@ -1,4 +1,4 @@
-"""What feedback takes and answers (SPEC 2.7)."""
+"""What feedback takes and shows (SPEC 2.7)."""
 
 from typing import Annotated, Literal
 
@@ -32,7 +32,7 @@ class ReceivedFeedback(msgspec.Struct):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What an operator reads."""
+    """A report as the operator reads it."""
 
     id: str
     received_at: str

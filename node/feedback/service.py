@@ -1,22 +1,15 @@
-"""Reports to the operators of the node (SPEC 4.7)."""
+"""Reports to the operators of the node: judged when they come in, listed for the operators (SPEC 4.7)."""
 
-from asyncio import gather
 from collections.abc import AsyncIterator
 
-from node.common.refusal import Invalid, Refused
-from node.common.timestamps import timestamp
-from node.config import Limit
-from node.feedback.model import NewFeedback, Report
-from node.feedback.store import FeedbackStore, Fields, Received
-from node.store import ids
-from node.store.decoding import text
+from node.common.refusal import Refused
+from node.feedback.model import NewFeedback, ReceivedFeedback, Report
+from node.feedback.store import FeedbackStore
 from node.store.idempotency import IdempotencyKey
+from node.store.limits import Rate
 from node.text.english import is_english
-from node.text.lines import require_line
+from node.text.lines import require_line, require_text
 from node.text.readable import readable
-
-PAGE = 50
-"""Reports read from a partition at a time."""
 
 
 class Feedback:
@@ -25,46 +18,24 @@ class Feedback:
     def __init__(self, store: FeedbackStore) -> None:
         self._store = store
 
-    async def add(self, client: str, limit: Limit, new: NewFeedback, idempotency: IdempotencyKey | None) -> Received:
-        """Keep a report. Raises Invalid, Refused `language.not_english`, StoreUnavailable.
+    async def add(
+        self, rate: Rate, new: NewFeedback, idempotency: IdempotencyKey | None
+    ) -> tuple[ReceivedFeedback, bool]:
+        """Keep a report; the second value says whether it is an earlier one, acknowledged again.
 
-        The caller acts on the outcome: `limited` and `conflict` are refused.
+        Raises Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
         words = readable(new.feedback_text)
-        if not words.strip():
-            raise Invalid.field("body", "feedback_text", msg="must hold more than white space")
+        require_text("feedback_text", words)
         if not is_english(words):
             raise Refused("language.not_english")
         fields = ["text", words, "category", new.category or "general"]
         if new.contact_channel:
             require_line("contact_channel", new.contact_channel)
             fields += ["contact_channel", new.contact_channel]
-        return await self._store.add(client, limit, idempotency, fields)
+        feedback_id, replayed = await self._store.add(rate, idempotency, fields)
+        return ReceivedFeedback("received", feedback_id), replayed
 
-    async def reports(self) -> AsyncIterator[Report]:
+    def reports(self) -> AsyncIterator[Report]:
         """All reports that are kept, newest first, for the operator. Raises StoreUnavailable."""
-        pages = await gather(*(self._store.newest(partition, None, PAGE) for partition in range(ids.PARTITIONS)))
-        waiting = {partition: page[::-1] for partition, page in enumerate(pages) if page}
-        while waiting:
-            newest = max(waiting, key=lambda partition: _order(waiting[partition][-1][0]))
-            entry, fields = waiting[newest].pop()
-            yield _report(fields)
-            if not waiting[newest]:
-                page = await self._store.newest(newest, entry, PAGE)
-                waiting[newest] = page[::-1]
-                if not page:
-                    del waiting[newest]
-
-
-def _order(entry: str) -> tuple[int, ...]:
-    return tuple(map(int, entry.split("-")))
-
-
-def _report(fields: Fields) -> Report:
-    return Report(
-        fields[b"id"].decode(),
-        timestamp(int(fields[b"at"])),
-        fields[b"category"].decode(),
-        fields[b"text"].decode(),
-        text(fields.get(b"contact_channel")),
-    )
+        return self._store.reports()

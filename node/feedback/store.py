@@ -1,31 +1,39 @@
-"""Feedback in Redis: one stream a partition, read by the operators."""
+"""Reports in Redis: one stream in each partition, read by the operators."""
 
-from collections.abc import Sequence
-from typing import Literal, cast
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
 
-import msgspec
-
-from node.config import Limit
-from node.store import Store, ids, keys
-from node.store.decoding import code_of, fields_of
+from node.common.refusal import Refused
+from node.common.timestamps import timestamp
+from node.feedback.model import Report
+from node.store import Arg, Store, ids, keys
+from node.store.decoding import fields_of, text
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Taken, window
-from node.store.scripts import script
+from node.store.limits import Rate, Taken
+from node.store.steps import Key, Rest, step
 
-ADD = script("feedback_add")
-
-Fields = dict[bytes, bytes]
-
-KEPT = 2000
+KEPT_REPORTS = 2000
 """Reports kept in each partition, about; the oldest go first."""
 
+PAGE_SIZE = 50
+"""Reports read from a partition at a time."""
 
-class Received(msgspec.Struct, frozen=True):
-    """How a report ended."""
 
-    kind: Literal["received", "replayed", "limited", "conflict"]
-    taken: Taken
-    id: str
+@step
+def feedback_add(
+    *,
+    rate: Key,
+    idem: Key,
+    feedback: Key,
+    count: int,
+    window: int,
+    digest: str,
+    idem_ttl: int,
+    feedback_id: str,
+    keep: int,
+    fields: Rest,
+) -> None:
+    """One report of a client, counted and kept once."""
 
 
 class FeedbackStore:
@@ -35,38 +43,71 @@ class FeedbackStore:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
 
-    async def add(
-        self, client: str, limit: Limit, idempotency: IdempotencyKey | None, fields: Sequence[str]
-    ) -> Received:
-        """Keep a report in the client's partition. Raises StoreUnavailable."""
-        partition = ids.home_of(client)
+    async def add(self, rate: Rate, idempotency: IdempotencyKey | None, fields: Sequence[str]) -> tuple[str, bool]:
+        """Keep a report in the client's partition: its id, and whether it was kept before.
+
+        Raises Refused `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
+        """
+        partition = ids.home_of(rate.client)
         stream = keys.feedback(partition)
         feedback_id = ids.new_id(partition)
-        reply = cast(
-            "list[bytes | int]",
-            await self._store.run(
-                ADD,
-                [
-                    keys.rate(partition, "feedback", client),
-                    keys.idempotency(partition, idempotency.scope) if idempotency else stream,
-                    stream,
-                ],
-                [
-                    *window(limit),
-                    idempotency.digest if idempotency else "",
-                    self._idempotency_ms,
-                    feedback_id,
-                    KEPT,
-                    *fields,
-                ],
-            ),
+        reply = await self._store.run(
+            feedback_add(
+                rate=keys.rate(partition, "feedback", rate.client),
+                idem=keys.idempotency(partition, idempotency.scope) if idempotency else stream,
+                feedback=stream,
+                count=rate.limit.count,
+                window=rate.limit.milliseconds,
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                feedback_id=feedback_id,
+                keep=KEPT_REPORTS,
+                fields=fields,
+            )
         )
-        kind = code_of(reply)
-        original = cast("bytes", reply[4]).decode() if kind == "replayed" else feedback_id
-        return Received(cast("Literal['received']", kind), Taken.of(*reply[1:4]), original)
+        kind, *rest = cast("list[Any]", reply)
+        if kind == b"conflict":
+            raise Refused("idempotency.conflict")
+        if kind == b"replayed":
+            return rest[0].decode(), True
+        rate.settle(Taken.of(*rest))
+        return feedback_id, False
 
-    async def newest(self, partition: int, before: str | None, count: int) -> list[tuple[str, Fields]]:
-        """Reports of a partition that came before that entry, newest first. Raises StoreUnavailable."""
-        end = f"({before}" if before else "+"
-        reply = await self._store.command("XREVRANGE", keys.feedback(partition), end, "-", "COUNT", count)
-        return [(entry.decode(), fields_of(flat)) for entry, flat in cast("list[tuple[bytes, object]]", reply)]
+    async def reports(self) -> AsyncIterator[Report]:
+        """All reports that are kept, newest first. Raises StoreUnavailable."""
+        pages = await self._store.commands(_newest(partition, "+") for partition in range(ids.PARTITIONS))
+        waiting = {partition: page for partition, page in enumerate(map(_entries, pages)) if page}
+        while waiting:
+            partition = max(waiting, key=lambda partition: _order(waiting[partition][-1][0]))
+            entry, fields = waiting[partition].pop()
+            yield _report(fields)
+            if not waiting[partition]:
+                waiting[partition] = _entries(await self._store.command(*_newest(partition, f"({entry}")))
+                if not waiting[partition]:
+                    del waiting[partition]
+
+
+def _newest(partition: int, end: str) -> Sequence[Arg]:
+    """The command that reads the newest reports of a partition, up to the entry `end`."""
+    return ("XREVRANGE", keys.feedback(partition), end, "-", "COUNT", PAGE_SIZE)
+
+
+def _entries(page: object) -> list[tuple[str, dict[bytes, bytes]]]:
+    """Ids and fields of the reports in a page, the newest last."""
+    entries = cast("list[tuple[bytes, object]]", page)
+    return [(entry.decode(), fields_of(flat)) for entry, flat in reversed(entries)]
+
+
+def _order(entry: str) -> tuple[int, ...]:
+    """The id of a stream entry as Redis orders it: milliseconds, then a number."""
+    return tuple(map(int, entry.split("-")))
+
+
+def _report(fields: dict[bytes, bytes]) -> Report:
+    return Report(
+        fields[b"id"].decode(),
+        timestamp(int(fields[b"at"])),
+        fields[b"category"].decode(),
+        fields[b"text"].decode(),
+        text(fields.get(b"contact_channel")),
+    )

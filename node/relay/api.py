@@ -16,10 +16,11 @@ from node.web.route import Also, Route
 ACKNOWLEDGED = "Acknowledged. The body is empty when a duplicate loop was silenced: nothing was kept then."
 
 SILENCED = Response(200, b"", ((b"content-type", b"text/plain"),))
-NOTHING = (Also("text/plain", None),)
+EMPTY_ANSWER = (Also("text/plain", None),)
 
-TEXT = b"text:"
-"""Before a text, for its Idempotency-Key: the same bytes as JSON, which never begins so, are another request."""
+TEXT_PREFIX = b"text:"
+"""Precedes a text where bodies are compared under an Idempotency-Key. No JSON begins so: the same bytes sent as JSON
+are another request."""
 
 
 class RelayApi:
@@ -34,11 +35,11 @@ class RelayApi:
         return await self._accept(request, "relay", self._message_of)
 
     async def post_stream(self, request: Request) -> Response:
-        """Acknowledge any UTF-8 text, whatever its content type; kept off the board."""
+        """Acknowledge any UTF-8 text, whatever its content type, and keep it off the board."""
         return await self._accept(request, "wire", self._text_of)
 
     async def get_message(self, request: Request) -> Response:
-        """The payload as it was sent; of a public one without its callback_url."""
+        """The payload as it was sent; a public one without its callback_url."""
         read_query(request, ReadQuery)
         return json_response(await self._relay.read(request.params["reference_id"]), headers=NO_STORE)
 
@@ -48,7 +49,7 @@ class RelayApi:
         async with self._limiter.permit(request, "relay") as permit:
             raw = await request.body()
             payload = payload_of(request, raw)
-            idempotency = idempotency_key(request, operation, raw if payload.is_json else TEXT + raw)
+            idempotency = idempotency_key(request, operation, raw if payload.is_json else TEXT_PREFIX + raw)
             via = None if request.header(b"via") is None else ",".join(request.headers(b"via"))
             if self._relay.is_own_echo(via, request.header(b"webhook-id")):
                 await permit.count()
@@ -83,7 +84,7 @@ class RelayApi:
                 body=RelayMessage,
                 text_body=True,
                 answers=Acknowledgement,
-                also=NOTHING,
+                also=EMPTY_ANSWER,
                 success=ACKNOWLEDGED,
                 errors=("language.not_english", "body.too_large", "body.media_type", "idempotency.conflict"),
                 limit="relay",
@@ -108,7 +109,7 @@ class RelayApi:
                 any_type=True,
                 answers=Acknowledgement,
                 shows={"post_url": UNSET},
-                also=NOTHING,
+                also=EMPTY_ANSWER,
                 success=ACKNOWLEDGED,
                 errors=("language.not_english", "body.too_large", "body.binary", "idempotency.conflict"),
                 limit="relay",

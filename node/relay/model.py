@@ -1,4 +1,4 @@
-"""What the relay takes and answers (SPEC 2.1, 2.2)."""
+"""What the relay takes and shows over HTTP (SPEC 2.1, 2.2), and a payload that was judged."""
 
 from typing import Annotated, Literal
 
@@ -28,12 +28,12 @@ class Acknowledgement(msgspec.Struct, omit_defaults=True):
 
 
 class Payload(msgspec.Struct):
-    """A payload ready to be kept."""
+    """A payload that was judged and may be kept."""
 
     raw: bytes
     """As the client sent it."""
     canonical: bytes
-    """The same for the same content: of JSON without white space, members in order."""
+    """Equal for equal content: JSON without white space and with sorted members, a text as it is."""
     is_json: bool
     text: str
     """What is shown on the board; empty if it is kept off it."""

@@ -1,4 +1,4 @@
-"""What the relay does with a message: judge it, keep it once, acknowledge it (SPEC 4.1)."""
+"""The rules of the relay: what a message must be, what of it is shown, and how it is acknowledged (SPEC 4.1)."""
 
 from typing import Any, cast
 
@@ -25,12 +25,12 @@ BODY_LENGTH = 20_000
 """Characters of a message that its thread shows; the whole payload stays readable by id."""
 
 NOT_SHOWN = ("callback_url", "language")
-"""Fields of a payload that are for the node, and no part of what it says."""
+"""Fields of a payload that speak to the node and are not part of the message."""
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-TYPES = (("message", str), ("hello", str), ("language", str), ("public", bool), ("callback_url", str))
-"""Fields of a payload that have a type (SPEC 2.1); all others are free."""
+TYPED_FIELDS = (("message", str), ("hello", str), ("language", str), ("public", bool), ("callback_url", str))
+"""Fields of a payload that must have a type (SPEC 2.1); all others may be anything."""
 
 
 class Relay:
@@ -43,7 +43,7 @@ class Relay:
         self._threads = f"{settings.public_url}/api/v1/board/threads/"
 
     def read_object(self, raw: bytes, value: object) -> Payload:
-        """A JSON payload, judged. Raises Invalid, Refused `language.not_english`."""
+        """Judge a JSON payload. Raises Invalid, Refused `language.not_english`."""
         if not isinstance(value, dict):
             raise Invalid.field("body", msg="body must be a JSON object", kind="dict_type")
         fields = cast("dict[str, Any]", value)
@@ -66,7 +66,7 @@ class Relay:
         )
 
     def read_text(self, raw: bytes, *, public: bool) -> Payload:
-        """A text payload, judged. Raises Invalid, Refused `body.binary`, `language.not_english`."""
+        """Judge a text payload. Raises Invalid, Refused `body.binary`, `language.not_english`."""
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
@@ -109,25 +109,16 @@ class Relay:
 
     async def read(self, message_id: str) -> Buffered:
         """A message by its id. Raises Refused `relay.unknown`, StoreUnavailable."""
-        fields = await self._store.read(message_id) if ids.is_id(message_id) else None
-        if fields is None or not _is_shown(fields):
+        stored = await self._store.read(message_id) if ids.is_id(message_id) else None
+        if stored is None or stored.is_hidden:
             raise Refused("relay.unknown")
-        received = int(fields[b"created_at"])
-        raw = fields.get(b"payload") or fields[b"body"]
-        is_public = b"ttl" not in fields
+        is_public = stored.ttl_ms is None
         return Buffered(
             id=message_id,
-            received_at=timestamp(received),
-            expires_at=None if is_public else timestamp(received + int(fields[b"ttl"])),
-            payload=_object_of(raw, is_public=is_public) if b"json" in fields else raw.decode(),
+            received_at=timestamp(stored.received_at),
+            expires_at=None if stored.ttl_ms is None else timestamp(stored.received_at + stored.ttl_ms),
+            payload=_object_of(stored.raw, is_public=is_public) if stored.is_json else stored.raw.decode(),
         )
-
-
-def _is_shown(fields: dict[bytes, bytes]) -> bool:
-    """Whether the record is a message of the relay that readers may see: one that is kept off the board, or a thread
-    of the relay's that the operator has not hidden.
-    """
-    return b"ttl" in fields or (fields.get(b"source") == b"relay" and fields[b"status"] != b"hidden")
 
 
 def _object_of(raw: bytes, *, is_public: bool) -> msgspec.Raw:
@@ -143,7 +134,7 @@ def _object_of(raw: bytes, *, is_public: bool) -> msgspec.Raw:
 def _check_types(fields: dict[str, Any]) -> None:
     issues = [
         Issue(("body", name), f"Expected {kind.__name__}", "type_error")
-        for name, kind in TYPES
+        for name, kind in TYPED_FIELDS
         if name in fields and fields[name] is not None and not isinstance(fields[name], kind)
     ]
     if issues:
@@ -151,22 +142,22 @@ def _check_types(fields: dict[str, Any]) -> None:
 
 
 def _shown(fields: dict[str, Any]) -> tuple[str, bool]:
-    """What a payload that passed says, and whether it was judged by itself."""
+    """The text to show of a payload that has passed, and whether that text was judged alone."""
     for name in ("message", "hello"):
         text: str = fields.get(name) or ""
         if _readable_part(text):
             if may_be_shown(text):
                 return text, True
             break
-    # None in their place, so that those strings are taken that were judged: of many members not all are.
+    # Replaced by None and not removed: of many members only some are judged, and the same ones must be shown.
     return displayable({**fields, **{name: None for name in NOT_SHOWN if name in fields}}), False
 
 
 def _presented(text: str, alone: bool) -> str:
-    """A text that passed, `alone` or in parts, as its thread shows it.
+    """What the thread of a message shows of a text that has passed. `alone`: the text was judged as a whole.
 
-    Nothing if the part that is shown would not pass by itself, or what stood between its letters did, or if it is
-    long and of many fields, which were looked at less closely than one text is.
+    Empty if the part that would be shown does not pass by itself. It is judged again if it is not all of the text, or
+    if it is long and was judged as many fields, of which only samples are.
     """
     shown = _readable_part(text)
     passed = shown == text.strip() and (alone or len(shown) <= WHOLE)
@@ -174,7 +165,7 @@ def _presented(text: str, alone: bool) -> str:
 
 
 def _readable_part(text: str) -> str:
-    """What a thread shows of a text. All of it is looked through only where its beginning shows nothing."""
+    """The beginning of what is readable in a text. All of it is read only if its beginning has nothing readable."""
     return readable(text.strip()[:BODY_LENGTH]).strip() or readable(text).strip()[:BODY_LENGTH].strip()
 
 

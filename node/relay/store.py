@@ -1,12 +1,13 @@
-"""Relay messages in Redis: one script to accept one, one read for the buffer."""
+"""Relayed messages in Redis: public ones as threads, private ones in a buffer that expires."""
 
-from asyncio import gather
 from collections.abc import Sequence
 from typing import Any, cast
 
+import msgspec
+
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
-from node.store.decoding import fields_of
+from node.store.decoding import fields_of, number
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate, Taken
 from node.store.steps import Key, Rest, step
@@ -24,12 +25,25 @@ def relay_accept(
     window: int,
     digest: str,
     idem_ttl: int,
-    id: str,  # noqa: A002 - the script's word
+    message_id: str,
     ttl: int,
     site: str,
     fields: Rest,
 ) -> None:
     """One message of a client, counted and kept once."""
+
+
+class StoredMessage(msgspec.Struct, frozen=True):
+    """A relayed message as it is kept; times in milliseconds."""
+
+    raw: bytes
+    """The payload as the client sent it."""
+    is_json: bool
+    is_hidden: bool
+    """Whether the operator has hidden it from readers."""
+    received_at: int
+    ttl_ms: int | None
+    """How long it is kept; None for a public one, which is a thread of the board."""
 
 
 class RelayStore:
@@ -62,7 +76,7 @@ class RelayStore:
                 window=rate.limit.milliseconds,
                 digest=idempotency.digest if idempotency else "",
                 idem_ttl=self._idempotency_ms,
-                id=message_id,
+                message_id=message_id,
                 ttl=ttl_ms,
                 site=ids.site_name(client),
                 fields=fields,
@@ -80,10 +94,21 @@ class RelayStore:
             case _:
                 raise Refused("idempotency.conflict")
 
-    async def read(self, message_id: str) -> dict[bytes, bytes] | None:
-        """The fields of a message, buffered or public, or None. Raises StoreUnavailable."""
-        buffered, public = await gather(
-            self._store.command("HGETALL", keys.relay(message_id)),
-            self._store.command("HGETALL", keys.thread(message_id)),
+    async def read(self, message_id: str) -> StoredMessage | None:
+        """A message, private or public; None for an unknown id. Raises StoreUnavailable."""
+        private, public = map(
+            fields_of,
+            await self._store.commands(
+                [("HGETALL", keys.relay(message_id)), ("HGETALL", keys.thread(message_id))],
+            ),
         )
-        return fields_of(buffered) or fields_of(public) or None
+        fields = private or public
+        if not private and public.get(b"source") != b"relay":  # another thread of the board, or nothing
+            return None
+        return StoredMessage(
+            raw=fields.get(b"payload") or fields[b"body"],
+            is_json=b"json" in fields,
+            is_hidden=fields.get(b"status") == b"hidden",
+            received_at=int(fields[b"created_at"]),
+            ttl_ms=number(fields.get(b"ttl")),
+        )

@@ -9,7 +9,7 @@ _PORT = re.compile(r":\d*$")
 def has_passed(via: str, node_id: str) -> bool:
     """Whether one of the elements of `via`, its lines joined by commas, was received by `node_id`.
 
-    Case and port do not matter; what stands in a comment is nobody's name.
+    Case and port do not matter. Names in comments do not count.
     """
     wanted = node_id.lower()
     if wanted not in via.lower():
@@ -19,7 +19,7 @@ def has_passed(via: str, node_id: str) -> bool:
 
 
 def _without_comments(via: str) -> str:
-    """`via` with a space for each comment; they nest, and may hold commas and quoted pairs."""
+    """`via` with a space in place of each comment. Comments nest, and may hold commas and quoted pairs."""
     kept: list[str] = []
     depth = end = 0
     for mark in _COMMENT_MARK.finditer(via):

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, suppress
 import structlog
 
 from node.artifacts.expiry import ArtifactExpiry
-from node.artifacts.verify import AT_ONCE
+from node.artifacts.verify import CONCURRENT_VERIFICATIONS
 from node.callbacks.breaker import Breaker, Dials
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue
@@ -59,7 +59,8 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             "artifacts": services.verifier.handle,
         }
         name = new_name()
-        at_once = {"artifacts": AT_ONCE}  # its batches read whole artifacts; those of the others only call Redis
+        # Whose batches read whole artifacts; those of the others only call Redis.
+        at_once = {"artifacts": CONCURRENT_VERIFICATIONS}
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         async with asyncio.TaskGroup() as work:
             work.create_task(Heartbeat(store, name, [consumer.inherit for consumer in consumers]).run(stop))

@@ -1,1 +1,1 @@
-"""Scratchpads: opened for a while, written line by line (SPEC 4.5)."""
+"""Sessions: scratchpads to which agents append lines for a while (SPEC 4.5)."""

@@ -1,6 +1,7 @@
 """/api/v1/sessions (SPEC 4.5)."""
 
-from node.common.refusal import Refused
+from contextlib import suppress
+
 from node.sessions.model import (
     CreatedSession,
     DestroyedSession,
@@ -8,18 +9,16 @@ from node.sessions.model import (
     Lines,
     NewLine,
     NewSession,
-    Owner,
     PollQuery,
     SentLine,
 )
 from node.sessions.service import Sessions
+from node.store.errors import StoreUnavailable
 from node.web.http import NO_STORE, Request, Response, created, json_response
-from node.web.idempotency import idempotency_key, mark_replayed
+from node.web.idempotency import idempotency_key
 from node.web.json import decode, read_json, read_query, require_json
 from node.web.limits import Limiter
 from node.web.route import Route
-
-REFUSALS = {"full": "session.full", "conflict": "idempotency.conflict"}
 
 
 class SessionsApi:
@@ -31,35 +30,31 @@ class SessionsApi:
 
     async def create(self, request: Request) -> Response:
         """Open a session; an empty body takes the defaults."""
-        body = await request.body()
-        if body:
-            require_json(request)
-        wanted = decode(body, NewSession) if body else NewSession()
-        idempotency = idempotency_key(request, "session", body)
-        async with self._limiter.holding(request, "session", wanted.ttl_seconds) as held:
-            await self._limiter.charge(request, "session", len(body))
-            session, replayed = await self._sessions.create(wanted, idempotency, Owner(request.client, held))
-        if replayed:
-            await self._limiter.let_go(request.client, "session", held)
-            mark_replayed(request)
+        async with self._limiter.permit(request, "session") as permit:
+            body = await request.body()
+            if body:
+                require_json(request)
+            wanted = decode(body, NewSession) if body else NewSession()
+            idempotency = idempotency_key(request, "session", body)
+            place = await permit.hold(wanted.ttl_seconds * 1000)
+            await permit.charge("session", len(body))
+            session, replayed = await self._sessions.create(permit.client, place, wanted, idempotency)
+            if replayed:
+                await permit.replay()
         return created(session, session.url)
 
     async def send(self, request: Request) -> Response:
         """Append a line."""
         session_id = request.params["id"]
-        self._limiter.precheck(request, "line", session_id)
-        line = await read_json(request, NewLine)
-        body = await request.body()
-        idempotency = idempotency_key(request, f"line:{session_id}", body)
-        await self._limiter.charge(request, "line", len(body))
-        sent = await self._sessions.send(session_id, request.client, self._limiter.of("line"), line, idempotency)
-        if sent.taken is not None:
-            self._limiter.settle(request, "line", sent.taken, session_id)
-        if sent.kind in REFUSALS:
-            raise Refused(REFUSALS[sent.kind])
-        if sent.kind == "replayed":
-            mark_replayed(request)
-        return json_response(self._sessions.acknowledge(session_id, sent))
+        async with self._limiter.permit(request, "line", session_id) as permit:
+            line = await read_json(request, NewLine)
+            body = await request.body()
+            idempotency = idempotency_key(request, f"line:{session_id}", body)
+            await permit.charge("line", len(body))
+            sent, replayed = await self._sessions.send(permit, session_id, line, idempotency)
+            if replayed:
+                await permit.replay()
+        return json_response(sent)
 
     async def poll(self, request: Request) -> Response:
         """Lines after since_seq."""
@@ -70,8 +65,9 @@ class SessionsApi:
     async def destroy(self, request: Request) -> Response:
         """End the session for everybody."""
         wanted = await read_json(request, DestroySession)
-        session, owner = await self._sessions.destroy(request.params["id"], wanted.destroy_token)
-        await self._limiter.let_go(owner.client, "session", owner.held)
+        session, place = await self._sessions.destroy(request.params["id"], wanted.destroy_token)
+        with suppress(StoreUnavailable):  # the place counts until its time is over
+            await self._limiter.give_back(place)
         return json_response(session)
 
     def routes(self) -> tuple[Route, ...]:

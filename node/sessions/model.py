@@ -1,4 +1,4 @@
-"""What a session takes and answers (SPEC 2.5, 4.5)."""
+"""What sessions take and show over HTTP (SPEC 2.5, 4.5)."""
 
 from typing import Annotated
 
@@ -14,14 +14,7 @@ NAME_LENGTH = 200
 Name = Annotated[str, Meta(max_length=NAME_LENGTH)]
 
 
-class Owner(msgspec.Struct, frozen=True):
-    """The client address that a session counts for, and the name under which it does."""
-
-    client: str
-    held: str
-
-
-class NewSession(msgspec.Struct, forbid_unknown_fields=False):
+class NewSession(msgspec.Struct):
     """The body of POST /api/v1/sessions; all of it is optional."""
 
     ttl_seconds: Annotated[int, Meta(ge=60, le=86400, description="Life of the session in seconds")] = 900

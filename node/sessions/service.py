@@ -1,28 +1,26 @@
-"""Scratchpads: opened for a while, written line by line, ended by whoever opened them (SPEC 4.5)."""
+"""The rules of sessions: scratchpads that live for a while and are ended by whoever opened them (SPEC 4.5)."""
 
 import secrets
 
 from node.callbacks.policy import TargetPolicy
-from node.common.refusal import Invalid, Refused
+from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
-from node.config import Limit, Settings
+from node.config import Settings
 from node.sessions.model import (
     CreatedSession,
     DestroyedSession,
-    Line,
     Lines,
     NewLine,
     NewSession,
-    Owner,
     PollQuery,
     SentLine,
 )
-from node.sessions.store import LinePage, SessionStore, WrittenLine
-from node.store import ids, keys
+from node.sessions.store import SessionStore
+from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.long_poll import wait_for_change
-from node.text.lines import require_line, require_name
+from node.store.limits import Quota, Rate
+from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
 
@@ -36,27 +34,23 @@ class Sessions:
         self._base = f"{settings.public_url}/api/v1/sessions/"
 
     async def create(
-        self, wanted: NewSession, idempotency: IdempotencyKey | None, owner: Owner
+        self, client: str, place: str, wanted: NewSession, idempotency: IdempotencyKey | None
     ) -> tuple[CreatedSession, bool]:
-        """Open a session; the second value says whether it is an earlier one, answered again.
+        """Open a session for a client; the second value says whether it is an earlier one, given again.
 
-        Raises Invalid, Refused `idempotency.conflict`, `idempotency.short`, StoreUnavailable.
+        `place` is the session's place among those that the client may have, empty if they are not counted. Raises
+        Invalid, Refused `idempotency.conflict`, `idempotency.short`, StoreUnavailable.
         """
-        fields = ["epoch", secrets.token_hex(4)]
-        if owner.held:
-            fields += ["client", owner.client, "held", owner.held]
+        fields = {"epoch": secrets.token_hex(4)}
         if wanted.label:
             require_line("label", wanted.label)
-            fields += ["label", wanted.label]
+            fields["label"] = wanted.label
         if wanted.callback_url is not None:
-            kept = await self._targets.accept(wanted.callback_url, owner.client)
-            fields += [part for pair in kept.items() for part in pair]
-        life = wanted.ttl_seconds * 1000
-        opened = await self._store.create(idempotency, life, fields)
-        if opened.kind == "conflict":
-            raise Refused("idempotency.conflict")
-        if opened.kind == "replayed" and idempotency:
-            idempotency.check_token(opened.expires_at - life, opened.now)
+            fields |= await self._targets.accept(wanted.callback_url, client)
+        ttl_ms = wanted.ttl_seconds * 1000
+        opened = await self._store.create(Quota("session", client, place), idempotency, ttl_ms, fields)
+        if opened.replayed_at is not None and idempotency:
+            idempotency.check_token(opened.expires_at - ttl_ms, opened.replayed_at)
         session = CreatedSession(
             session_id=opened.id,
             destroy_token=self._tokens.issue("destroy", opened.id),
@@ -65,70 +59,53 @@ class Sessions:
             label=wanted.label or None,
             url=f"{self._base}{opened.id}/messages",
         )
-        return session, opened.kind == "replayed"
+        return session, opened.replayed_at is not None
 
     async def send(
-        self, session_id: str, client: str, limit: Limit, line: NewLine, idempotency: IdempotencyKey | None
-    ) -> WrittenLine:
-        """Append a line. Raises Invalid, Refused `session.gone`, StoreUnavailable.
+        self, rate: Rate, session_id: str, line: NewLine, idempotency: IdempotencyKey | None
+    ) -> tuple[SentLine, bool]:
+        """Append a line; the second value says whether it is an earlier one, acknowledged again.
 
-        The caller acts on the outcome: `limited`, `full` and `conflict` are refused.
+        Raises Invalid, Refused `session.gone`, `session.full`, `limit.exceeded`, `idempotency.conflict`,
+        StoreUnavailable.
         """
-        if not ids.is_id(session_id):
-            raise Refused("session.gone")
+        _require_id(session_id)
         body = readable(line.body)
-        if not body.strip():
-            raise Invalid.field("body", "body", msg="must hold more than white space")
+        require_text("body", body)
         fields = ["body", body]
         if line.author:
             require_name("author", line.author)
             fields += ["author", line.author]
-        sent = await self._store.send(session_id, client, limit, idempotency, len(body.encode()), fields)
-        if sent.kind == "gone":
-            raise Refused("session.gone")
-        return sent
-
-    def acknowledge(self, session_id: str, sent: WrittenLine) -> SentLine:
-        """The acknowledgement of a line that was kept."""
-        return SentLine(sent.seq, session_id, timestamp(sent.received_at))
+        seq, received_at, replayed = await self._store.send(rate, session_id, idempotency, len(body.encode()), fields)
+        return SentLine(seq, session_id, timestamp(received_at)), replayed
 
     async def poll(self, session_id: str, query: PollQuery) -> Lines:
         """Lines after `since_seq`, waiting for one if asked to, while the session lives.
 
         Raises Refused `session.gone`, StoreUnavailable.
         """
-        if not ids.is_id(session_id):
-            raise Refused("session.gone")
-
-        async def read() -> LinePage | None:
-            return await self._store.poll(session_id, query.since_seq, query.limit)
-
-        page = await wait_for_change(
-            self._store.wakeups,
-            keys.session(session_id),
-            query.wait,
-            read,
-            lambda page: page is None or bool(page.lines),
-            lambda page: (page.left + 1) / 1000 if page else 0,
-        )
+        _require_id(session_id)
+        page = await self._store.wait(session_id, query.wait, query.since_seq, query.limit)
         if page is None:
             raise Refused("session.gone")
-        # A poller that is ahead of the session has seen lines that a failover lost: it starts over at the end.
-        seen = page.lines[-1][0] if page.lines else min(query.since_seq, page.last)
-        return Lines([_line(*line) for line in page.lines], seen, timestamp(page.expires_at), page.label, page.epoch)
+        # A poller that is ahead of the session has seen lines that a failover lost; it goes on from the present end.
+        seen = page.lines[-1].seq if page.lines else min(query.since_seq, page.last_seq)
+        return Lines(page.lines, seen, timestamp(page.expires_at), page.label, page.epoch)
 
-    async def destroy(self, session_id: str, token: str) -> tuple[DestroyedSession, Owner]:
-        """End the session; whom it counted for. Raises Refused `session.gone`, `session.token`, StoreUnavailable."""
-        if not ids.is_id(session_id):
-            raise Refused("session.gone")
+    async def destroy(self, session_id: str, token: str) -> tuple[DestroyedSession, Quota]:
+        """End the session; the second value is its place among those of its client, which is free now.
+
+        Raises Refused `session.gone`, `session.token`, StoreUnavailable.
+        """
+        _require_id(session_id)
         if not self._tokens.proves(token, "destroy", session_id):
             raise Refused("session.token" if await self._store.exists(session_id) else "session.gone")
-        owner = await self._store.destroy(session_id)
-        if owner is None:
+        place = await self._store.destroy(session_id)
+        if place is None:
             raise Refused("session.gone")
-        return DestroyedSession(session_id), owner
+        return DestroyedSession(session_id), place
 
 
-def _line(seq: int, fields: dict[bytes, bytes]) -> Line:
-    author = fields.get(b"author")
-    return Line(seq, fields[b"body"].decode(), author.decode() if author else None, timestamp(int(fields[b"at"])))
+def _require_id(session_id: str) -> None:
+    if not ids.is_id(session_id):
+        raise Refused("session.gone")

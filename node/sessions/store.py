@@ -1,55 +1,83 @@
 """Sessions in Redis: a hash and a stream that expire together, in the partition of the session's id."""
 
-from collections.abc import Sequence
-from typing import Literal, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
-from node.config import Limit
-from node.sessions.model import Owner
-from node.store import Store, WakeUps, ids, keys
-from node.store.decoding import code_of, fields_of, text
+from node.common.refusal import Refused
+from node.common.timestamps import timestamp
+from node.sessions.model import Line
+from node.store import Store, ids, keys
+from node.store.decoding import fields_of, text
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Taken, window
-from node.store.scripts import script
+from node.store.limits import Quota, Rate, Taken
+from node.store.long_poll import wait_for_change
+from node.store.steps import Key, Rest, step
 
-CREATE = script("session_create")
-SEND = script("session_send")
-POLL = script("session_poll")
-DESTROY = script("session_destroy")
-
-StreamEntry = tuple[bytes, list[bytes]]
+REFUSALS = {b"gone": "session.gone", b"full": "session.full", b"conflict": "idempotency.conflict"}
+"""Codes for what the scripts refuse."""
 
 
-class Opened(msgspec.Struct, frozen=True):
-    """How a create ended."""
+@step
+def session_create(
+    *, session: Key, idem: Key, digest: str, idem_ttl: int, session_id: str, ttl: int, fields: Rest
+) -> None:
+    """A new session."""
 
-    kind: Literal["created", "replayed", "conflict"]
+
+@step
+def session_send(
+    *,
+    session: Key,
+    lines: Key,
+    rate: Key,
+    idem: Key,
+    events: Key,
+    count: int,
+    window: int,
+    digest: str,
+    idem_ttl: int,
+    max_lines: int,
+    max_bytes: int,
+    size: int,
+    session_id: str,
+    fields: Rest,
+) -> None:
+    """One line of a client, counted and kept once."""
+
+
+@step
+def session_poll(*, session: Key, lines: Key, since: int, limit: int) -> None:
+    """A session with some of its lines."""
+
+
+@step
+def session_destroy(*, session: Key, lines: Key) -> None:
+    """The end of a session."""
+
+
+class OpenedSession(msgspec.Struct, frozen=True):
+    """A session as `create` leaves it; times in milliseconds, by Redis' clock."""
+
     id: str
-    expires_at: int = 0
-    now: int = 0
-    """When it was answered again (ms), by Redis' clock."""
-
-
-class WrittenLine(msgspec.Struct, frozen=True):
-    """How a send ended; `taken` is None when the session is gone."""
-
-    kind: Literal["sent", "replayed", "gone", "limited", "full", "conflict"]
-    taken: Taken | None
-    seq: int = 0
-    received_at: int = 0
+    expires_at: int
+    replayed_at: int | None = None
+    """When it was given again; None for a new session."""
 
 
 class LinePage(msgspec.Struct, frozen=True):
-    """Lines of a live session, and the highest sequence number it holds: their number, for there is no gap."""
+    """Lines of a live session."""
 
     expires_at: int
-    left: int
-    """Milliseconds that the session had to live when it was read."""
+    """Milliseconds since 1970."""
+    milliseconds_left: int
+    """How long the session had to live when it was read."""
     epoch: str
     label: str | None
-    last: int
-    lines: list[tuple[int, dict[bytes, bytes]]]
+    last_seq: int
+    """The highest sequence number of the session. It equals the number of lines, since numbers have no gaps."""
+    lines: list[Line]
 
 
 class SessionStore:
@@ -58,89 +86,112 @@ class SessionStore:
     def __init__(self, store: Store, idempotency_ttl: int, max_lines: int, max_bytes: int) -> None:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
-        self._caps = (max_lines, max_bytes)
+        self._max_lines = max_lines
+        self._max_bytes = max_bytes
 
-    @property
-    def wakeups(self) -> WakeUps:
-        """Where waiting pollers are woken."""
-        return self._store.wakeups
+    async def create(
+        self, place: Quota, idempotency: IdempotencyKey | None, ttl_ms: int, fields: Mapping[str, str]
+    ) -> OpenedSession:
+        """Open a session, which remembers its place in the quota of its client if that has a name.
 
-    async def create(self, idempotency: IdempotencyKey | None, ttl_ms: int, fields: Sequence[str]) -> Opened:
-        """Open a session. Raises StoreUnavailable."""
+        Raises Refused `idempotency.conflict`, StoreUnavailable.
+        """
         session_id = ids.unlisted_id(idempotency.partition if idempotency else None)
         session = keys.session(session_id)
+        if place.name:
+            fields = {**fields, "client": place.client, "held": place.name}
         reply = await self._store.run(
-            CREATE,
-            [session, keys.idempotency(idempotency.partition, idempotency.scope) if idempotency else session],
-            [idempotency.digest if idempotency else "", self._idempotency_ms, session_id, ttl_ms, *fields],
+            session_create(
+                session=session,
+                idem=keys.idempotency(idempotency.partition, idempotency.scope) if idempotency else session,
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                session_id=session_id,
+                ttl=ttl_ms,
+                fields=[part for pair in fields.items() for part in pair],
+            )
         )
-        match code_of(reply), reply:
-            case "created", [_, int(expires)]:
-                return Opened("created", session_id, expires)
-            case "replayed", [_, bytes(original), int(expires), int(now)]:
-                return Opened("replayed", original.decode(), expires, now)
-            case kind, _:
-                return Opened(cast("Literal['conflict']", kind), session_id)
+        match reply:
+            case [b"created", int(expires_at)]:
+                return OpenedSession(session_id, expires_at)
+            case [b"replayed", bytes(original), int(expires_at), int(now)]:
+                return OpenedSession(original.decode(), expires_at, now)
+            case _:
+                raise Refused("idempotency.conflict")
 
     async def send(
-        self,
-        session_id: str,
-        client: str,
-        limit: Limit,
-        idempotency: IdempotencyKey | None,
-        size: int,
-        fields: Sequence[str],
-    ) -> WrittenLine:
-        """Append a line of `size` bytes. Raises StoreUnavailable."""
+        self, rate: Rate, session_id: str, idempotency: IdempotencyKey | None, size: int, fields: Sequence[str]
+    ) -> tuple[int, int, bool]:
+        """Append a line of `size` bytes: its sequence number, when it was received (ms), and whether that was before.
+
+        Raises Refused `session.gone`, `session.full`, `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
+        """
         partition = ids.partition_of_id(session_id)
         session = keys.session(session_id)
-        reply = cast(
-            "list[bytes | int]",
-            await self._store.run(
-                SEND,
-                [
-                    session,
-                    keys.lines(session_id),
-                    keys.rate(partition, f"line:{session_id}", client),
-                    keys.idempotency(partition, idempotency.scope) if idempotency else session,
-                    keys.events(partition),
-                ],
-                [
-                    *window(limit),
-                    idempotency.digest if idempotency else "",
-                    self._idempotency_ms,
-                    *self._caps,
-                    size,
-                    session_id,
-                    *fields,
-                ],
-            ),
+        reply = await self._store.run(
+            session_send(
+                session=session,
+                lines=keys.lines(session_id),
+                rate=keys.rate(partition, f"line:{session_id}", rate.client),
+                idem=keys.idempotency(partition, idempotency.scope) if idempotency else session,
+                events=keys.events(partition),
+                count=rate.limit.count,
+                window=rate.limit.milliseconds,
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                max_lines=self._max_lines,
+                max_bytes=self._max_bytes,
+                size=size,
+                session_id=session_id,
+                fields=fields,
+            )
         )
-        kind = cast("Literal['sent']", code_of(reply))
-        if len(reply) == 1:
-            return WrittenLine(kind, None)
-        seq, received_at = cast("list[int]", reply[4:]) or (0, 0)
-        return WrittenLine(kind, Taken.of(*reply[1:4]), seq, received_at)
+        kind, *counts = cast("list[Any]", reply)
+        if counts:  # a request to a session that is gone is not counted
+            rate.settle(Taken.of(*counts[:3]))
+        if kind in REFUSALS:
+            raise Refused(REFUSALS[kind])
+        seq, received_at = counts[3:]
+        return seq, received_at, kind == b"replayed"
 
-    async def poll(self, session_id: str, since: int, limit: int) -> LinePage | None:
-        """Lines after `since`, or None if the session is gone. Raises StoreUnavailable."""
-        reply = await self._store.run(POLL, [keys.session(session_id), keys.lines(session_id)], [since, limit])
-        if code_of(reply) == "gone":
-            return None
-        _, expires_at, left, epoch, label, last, entries = cast(
-            "tuple[bytes, int, int, bytes, bytes, int, list[StreamEntry]]", tuple(cast("list[object]", reply))
+    async def poll(self, session_id: str, since_seq: int, limit: int) -> LinePage | None:
+        """Lines after `since_seq`, or None if the session is gone. Raises StoreUnavailable."""
+        reply = await self._store.run(
+            session_poll(session=keys.session(session_id), lines=keys.lines(session_id), since=since_seq, limit=limit)
         )
-        lines = [(int(entry[2:]), fields_of(fields)) for entry, fields in entries]
-        return LinePage(expires_at, left, epoch.decode(), text(label), last, lines)
+        match cast("list[Any]", reply):
+            case [_, expires_at, left, epoch, label, last_seq, entries]:
+                lines = [_line(entry, fields) for entry, fields in entries]
+                return LinePage(expires_at, left, epoch.decode(), text(label), last_seq, lines)
+            case _:
+                return None
 
-    async def destroy(self, session_id: str) -> Owner | None:
-        """Whom the session counted for; None if it was gone already. Raises StoreUnavailable."""
-        reply = await self._store.run(DESTROY, [keys.session(session_id), keys.lines(session_id)])
-        if code_of(reply) == "gone":
-            return None
-        _, client, held = cast("list[bytes]", reply)
-        return Owner(client.decode(), held.decode())
+    async def wait(self, session_id: str, seconds: float, since_seq: int, limit: int) -> LinePage | None:
+        """`poll`, once there are lines or the session is gone, after `seconds` at most. Raises StoreUnavailable."""
+        return await wait_for_change(
+            self._store.wakeups,
+            keys.session(session_id),
+            seconds,
+            lambda: self.poll(session_id, since_seq, limit),
+            is_new=lambda page: page is None or bool(page.lines),
+            lasts=lambda page: (page.milliseconds_left + 1) / 1000 if page else 0,
+        )
+
+    async def destroy(self, session_id: str) -> Quota | None:
+        """End a session: its place in the quota of its client, or None if it was gone. Raises StoreUnavailable."""
+        reply = await self._store.run(session_destroy(session=keys.session(session_id), lines=keys.lines(session_id)))
+        match cast("list[bytes]", reply):
+            case [_, client, place]:
+                return Quota("session", client.decode(), place.decode())
+            case _:
+                return None
 
     async def exists(self, session_id: str) -> bool:
         """Whether the session lives. Raises StoreUnavailable."""
         return await self._store.command("EXISTS", keys.session(session_id)) == 1
+
+
+def _line(entry: bytes, flat: list[bytes]) -> Line:
+    """A line of the stream, whose entry ids are 0-<seq>."""
+    fields = fields_of(flat)
+    return Line(int(entry[2:]), fields[b"body"].decode(), text(fields.get(b"author")), timestamp(int(fields[b"at"])))

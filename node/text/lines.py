@@ -75,3 +75,9 @@ def _mixed(field: str) -> Invalid:
         field,
         msg="must not mix alphabets that look alike, such as Latin and Cyrillic: write each word in its own",
     )
+
+
+def require_text(field: str, value: str) -> None:
+    """Raise Invalid for a text without anything to read."""
+    if not value.strip():
+        raise Invalid.field("body", field, msg="must hold more than white space")

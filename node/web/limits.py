@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 from types import TracebackType
 from typing import Literal, cast
 
@@ -21,6 +22,7 @@ from node.share.capacity import Capacity
 from node.share.cost import Kind
 from node.store import StoreUnavailable, ids
 from node.store.limits import DAY_MS, LimitStore, Quota, Taken
+from node.web.errors import CATALOGUE
 from node.web.http import Request
 from node.web.idempotency import REPLAYED
 from node.web.usage import Usage
@@ -208,8 +210,13 @@ class Permit:
         if error is None or isinstance(error, StoreUnavailable):  # what cannot be known may have been made
             return
         await self.give_back()
-        if not self._counted and isinstance(error, Refused | Invalid):
+        if not self._counted and isinstance(error, Refused | Invalid) and not self._is_of_nothing(error):
             await self._limiter.take(self._request, self._kind, self._scope)
+
+    def _is_of_nothing(self, error: Exception) -> bool:
+        """Whether the limit is that of an entity which does not exist: Redis then keeps no count for it."""
+        entry = CATALOGUE.get(error.code) if isinstance(error, Refused) and self._scope else None
+        return entry is not None and entry.status == HTTPStatus.NOT_FOUND
 
     async def count(self) -> None:
         """Take a place in the limit. Raises Refused `limit.exceeded`, StoreUnavailable."""

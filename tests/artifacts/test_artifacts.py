@@ -288,3 +288,19 @@ async def test_large_content_is_verified_and_served_whole(node: NodeUnderTest) -
     artifact = await available(node, BIG, media_type="application/octet-stream")
     got = await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content", follow_redirects=True)
     assert got.content == BIG
+
+
+MALFORMED: list[dict[str, Any]] = [
+    {"content": b"{", "headers": {"content-type": "application/json"}},
+    {"json": {}},
+    {"json": named()},
+    {"json": named(media_type="text"), "headers": {"content-digest": content_digest()}},
+]
+
+
+@pytest.mark.parametrize("wanted", MALFORMED)
+async def test_a_malformed_artifact_counts_against_the_limit(node: NodeUnderTest, wanted: dict[str, Any]) -> None:
+    codes = [(await node.client.post(ARTIFACTS, **wanted)).status_code for _ in range(11)]
+    assert codes == [422] * 10 + [429]
+    assert (await register(node)).status_code == 429
+    assert await node.names("artifact*") == []

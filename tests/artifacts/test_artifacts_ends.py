@@ -265,8 +265,7 @@ async def test_bytes_are_given_back_once(node: NodeUnderTest) -> None:
     artifact, standing = await registered(node), await registered(node)
     await let_pass(node, artifact)
     store = ArtifactStore(node.store, 60, 3600)
-    partition = ids.partition_of_id(artifact["id"])
-    assert await store.due(partition, 10) == [artifact["id"]]
+    assert await store.due(10) == [artifact["id"]]
     assert sorted(await asyncio.gather(*(store.end(artifact["id"]) for _ in range(20)))) == [False] * 19 + [True]
     assert await bytes_held(node) == (SIZE, SIZE)
     assert await store.end(standing["id"]) is False
@@ -396,4 +395,4 @@ async def test_a_lost_manifest_leaves_no_trace_in_the_sweep(node: NodeUnderTest)
     await let_pass(node, artifact)
     await node.store.command("DEL", keys.artifact(artifact["id"]))
     assert await Room(node).artifacts.sweep() == 0
-    assert await ArtifactStore(node.store, 60, 3600).due(ids.partition_of_id(artifact["id"]), 10) == []
+    assert await ArtifactStore(node.store, 60, 3600).due(10) == []

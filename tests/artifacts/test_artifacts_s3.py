@@ -65,8 +65,8 @@ async def test_what_was_rejected_and_uploaded_again_is_removed_once_no_url_is_le
     async with node.worker():
         assert (await read(node, artifact))["status"] == "rejected"
         for _ in range(1000):
-            if await blobs.stat(artifact["id"]) is None:
+            if await blobs.size(artifact["id"]) is None:
                 break
-    assert await blobs.stat(artifact["id"]) is None
+    assert await blobs.size(artifact["id"]) is None
     await blobs.close()
     assert await node.store.command("ZSCORE", due, artifact["id"]) is None

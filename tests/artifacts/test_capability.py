@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.artifacts.blobs.capability import DownloadGrant, Expired, Forged, Signer, Upload
+from node.artifacts.blobs.capability import DownloadGrant, Signer, UploadGrant
+from node.common.refusal import Refused
 from node.common.tokens import Tokens
 from tests.artifacts.blobs import SECRET, grant_for
 
@@ -20,7 +21,7 @@ class Clock:
 
 def test_what_was_granted_is_what_is_read() -> None:
     signer = Signer(SECRET, Clock())
-    assert signer.read(signer.upload(grant_for(), 900)) == Upload(grant_for(), 1_900)
+    assert signer.read(signer.upload(grant_for(), 900)) == UploadGrant(grant_for(), 1_900)
     assert signer.read(signer.download(grant_for(), "naïve.csv", 300)) == DownloadGrant(grant_for(), "naïve.csv", 1_300)
 
 
@@ -31,7 +32,7 @@ def test_a_capability_ends_at_its_second() -> None:
     clock.now += 899.9
     assert signer.read(text)
     clock.now += 0.1
-    with pytest.raises(Expired):
+    with pytest.raises(Refused, match=r"^blob\.expired$"):
         signer.read(text)
 
 
@@ -40,12 +41,12 @@ def test_no_character_can_be_changed_added_or_left_out() -> None:
     text = signer.upload(grant_for(), 900)
     changed = [text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :] for at in range(len(text))]
     for other in [*changed, *(text[:at] for at in range(len(text))), text + "A", text + "=", " " + text, text + "\n"]:
-        with pytest.raises(Forged):
+        with pytest.raises(Refused, match=r"^blob\.forged$"):
             signer.read(other)
 
 
 def test_another_node_cannot_sign_for_this_one() -> None:
-    with pytest.raises(Forged):
+    with pytest.raises(Refused, match=r"^blob\.forged$"):
         Signer(SECRET).read(Signer(SECRET + "!").upload(grant_for(), 900))
 
 
@@ -55,13 +56,13 @@ def test_the_secret_signs_capabilities_only_through_a_key_of_their_own() -> None
         urlsafe_b64encode(hmac.digest(SECRET.encode(), payload.encode(), "sha256")).rstrip(b"=").decode(),
         Tokens(SECRET).issue(payload),
     ):
-        with pytest.raises(Forged):
+        with pytest.raises(Refused, match=r"^blob\.forged$"):
             Signer(SECRET).read(f"{payload}.{signature}")
 
 
 @given(st.text() | st.binary().map(lambda raw: urlsafe_b64encode(raw).decode() + "." + urlsafe_b64encode(raw).decode()))
 def test_any_other_text_is_forged_and_nothing_else(text: str) -> None:
-    with pytest.raises(Forged):
+    with pytest.raises(Refused, match=r"^blob\.forged$"):
         Signer(SECRET).read(text)
 
 

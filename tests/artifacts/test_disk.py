@@ -13,7 +13,7 @@ import pytest
 
 from node.artifacts.blobs.disk import DiskStore
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
-from node.artifacts.blobs.upload import part_of
+from node.artifacts.blobs.upload import partial_file
 from node.web.errors import CATALOGUE
 from node.web.http import ASGIMessage
 from tests.artifacts.blobs import BIG, DATA, ID, SECRET, Node, assert_refused, call, grant_for, served, until
@@ -226,7 +226,7 @@ async def test_a_deleted_artifact_is_gone_and_its_url_takes_no_second_upload(nod
     await node.store.delete(ID)
     assert_refused(await node.get(), "blob.missing")
     assert_refused(await node.put(), "blob.gone")
-    assert await node.store.stat(ID) is None
+    assert await node.store.size(ID) is None
     with pytest.raises(BlobMissing):
         await anext(node.store.read(ID))
     await node.store.delete(ID)
@@ -240,7 +240,7 @@ async def test_an_artifact_deleted_while_it_is_uploaded_does_not_come_back(node:
 
     headers = headers_for(DATA)
     assert_refused(await call(node.app, "PUT", await node.path(), headers, deleted_half_way()), "blob.gone")
-    assert await node.store.stat(ID) is None
+    assert await node.store.size(ID) is None
 
 
 WRITER = """
@@ -248,7 +248,7 @@ import sys, time
 from pathlib import Path
 from tests.artifacts.blobs import grant_for, SECRET
 from node.artifacts.blobs.disk import DiskStore
-part = DiskStore(Path(sys.argv[1]), "http://x", SECRET, 0).part(grant_for())
+part = DiskStore(Path(sys.argv[1]), "http://x", SECRET, 0).new_upload(grant_for())
 part.start(); part.write(b"id,")
 print("writing", flush=True)
 time.sleep(60)
@@ -270,7 +270,7 @@ async def test_what_a_killed_writer_left_is_swept_and_a_living_ones_upload_is_no
 
 
 async def test_an_upload_may_follow_that_of_a_killed_writer_without_a_sweep(node: Node) -> None:
-    left = part_of(node.store.path(ID))
+    left = partial_file(node.store.path(ID))
     left.parent.mkdir(parents=True)
     left.write_bytes(BIG)
     assert (await node.put()).status_code == 200
@@ -291,7 +291,7 @@ async def test_a_deleted_id_is_forgotten_once_no_url_for_it_can_be_left(node: No
 @pytest.mark.parametrize("artifact_id", ["", "..", "../../etc/passwd", "a/b", "a\0b", "x.part", "a" * 65, "-a", "ä"])
 async def test_what_is_no_id_never_becomes_a_path(tmp_path: Path, artifact_id: str) -> None:
     store = DiskStore(tmp_path, "http://x", SECRET)
-    for refused in (store.stat(artifact_id), store.delete(artifact_id)):
+    for refused in (store.size(artifact_id), store.delete(artifact_id)):
         with pytest.raises(ValueError, match="not an artifact id"):
             await refused
 

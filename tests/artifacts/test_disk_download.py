@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from node.artifacts.blobs.interface import Stat
 from tests.artifacts.blobs import BIG, DATA, ID, Node, assert_refused, grant_for, holds_open, served, until
 
 
@@ -24,7 +23,7 @@ async def test_what_was_uploaded_is_served_as_an_attachment_with_its_digest(node
     assert got.headers["x-content-type-options"] == "nosniff"
     assert "sandbox" in got.headers["content-security-policy"]
     assert got.headers["repr-digest"].startswith("sha-256=:")
-    assert await node.store.stat(ID) == Stat(len(BIG))
+    assert await node.store.size(ID) == len(BIG)
     assert b"".join([chunk async for chunk in node.store.read(ID)]) == BIG
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import httpx2
 import pytest
 
-from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable, Stat
+from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
 from node.artifacts.blobs.s3 import Bucket, S3Store
-from node.artifacts.blobs.sigv4 import Key
+from node.artifacts.blobs.sigv4 import Credentials
 from node.store.ids import new_id
 from tests.artifacts.blobs import BIG, DATA, free_port, grant_for
 from tests.artifacts.swift import BUCKET, Swift
@@ -40,10 +40,10 @@ async def test_bytes_go_to_the_bucket_and_come_back_as_an_attachment(
     store: S3Store, client: httpx2.AsyncClient
 ) -> None:
     grant = grant_for(BIG, "text/csv; charset=utf-8", new_id())
-    assert await store.stat(grant.id) is None
+    assert await store.size(grant.id) is None
     headers = store.upload_headers(grant)
     assert (await client.put(await store.upload_url(grant, 900), content=BIG, headers=headers)).status_code == 200
-    assert await store.stat(grant.id) == Stat(len(BIG))
+    assert await store.size(grant.id) == len(BIG)
     assert b"".join([chunk async for chunk in store.read(grant.id)]) == BIG
     got = await client.get(await store.content_url(grant, 'números "1".csv', 300))
     assert (got.status_code, got.content, got.headers["content-type"]) == (200, BIG, "text/csv; charset=utf-8")
@@ -84,7 +84,7 @@ async def test_an_upload_url_takes_only_the_bytes_it_was_made_for(
     headers = {name: value for name, value in {**store.upload_headers(grant), **change}.items() if value is not None}
     answer = await client.put(await store.upload_url(grant, 900), content=content, headers=headers)
     assert code(answer) == refused
-    assert await store.stat(grant.id) is None
+    assert await store.size(grant.id) is None
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ async def test_an_expired_url_is_refused(swift: Swift, store: S3Store, client: h
     grant = grant_for(artifact_id=new_id())
     earlier = S3Store(
         Bucket.parse(URL, "us-east-1", swift.AWS_ENDPOINT_URL),
-        Key(access_key_id=swift.AWS_ACCESS_KEY_ID, secret_access_key=swift.AWS_SECRET_ACCESS_KEY),
+        Credentials(access_key_id=swift.AWS_ACCESS_KEY_ID, secret_access_key=swift.AWS_SECRET_ACCESS_KEY),
         lambda: datetime.now(UTC) - timedelta(seconds=901),
     )
     put = await client.put(await earlier.upload_url(grant, 900), content=DATA, headers=store.upload_headers(grant))
     got = await client.get(await earlier.content_url(grant, None, 900))
     assert (code(put), code(got)) == ("AccessDenied", "AccessDenied")
-    assert await store.stat(grant.id) is None
+    assert await store.size(grant.id) is None
 
 
 async def test_what_is_deleted_is_gone(store: S3Store, client: httpx2.AsyncClient) -> None:
@@ -121,7 +121,7 @@ async def test_what_is_deleted_is_gone(store: S3Store, client: httpx2.AsyncClien
     await client.put(await store.upload_url(grant, 900), content=DATA, headers=store.upload_headers(grant))
     await store.delete(grant.id)
     await store.delete(grant.id)
-    assert await store.stat(grant.id) is None
+    assert await store.size(grant.id) is None
     with pytest.raises(BlobMissing):
         await anext(store.read(grant.id))
     assert (await client.get(await store.content_url(grant, None, 300))).status_code == 404
@@ -151,7 +151,7 @@ async def test_a_bucket_with_a_host_of_its_own_takes_the_same_uploads(
     headers = {**by_host.upload_headers(grant), "Host": host}
     url = (await by_host.upload_url(grant, 900)).replace(host, f"127.0.0.1:{port}")  # as its DNS would
     assert (await client.put(url, content=DATA, headers=headers)).status_code == 200
-    assert await store.stat(grant.id) == Stat(len(DATA))
+    assert await store.size(grant.id) == len(DATA)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from node.artifacts.blobs.sigv4 import Key, SignedRequest, authorize, presign
+from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, authorize, presign
 
-KEY = Key(access_key_id="AKIAIOSFODNN7EXAMPLE", secret_access_key="wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+KEY = Credentials(access_key_id="AKIAIOSFODNN7EXAMPLE", secret_access_key="wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 NOW = datetime(2013, 5, 24, tzinfo=UTC)
 ORIGIN = "https://examplebucket.s3.amazonaws.com"
 
@@ -29,7 +29,7 @@ def test_an_authorization_header_is_the_one_of_the_documentation() -> None:
 
 
 def test_a_session_token_is_signed_wherever_it_travels() -> None:
-    key = Key(access_key_id="A", secret_access_key="B", session_token="temporary+token")
+    key = Credentials(access_key_id="A", secret_access_key="B", session_token="temporary+token")
     target = SignedRequest("GET", ORIGIN, "/test.txt")
     assert "&X-Amz-Security-Token=temporary%2Btoken&" in presign(key, target, headers={}, query={}, expires=1, now=NOW)
     headers = authorize(key, target, {}, NOW)

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from node.board.model import NewThread, ThreadQuery
+from node.board.model import NewThread, Reply, ThreadQuery
 from node.board.service import Board
-from node.board.store import BoardStore, Fields
+from node.board.store import BoardStore, StoredThread
 from node.callbacks.policy import TargetPolicy
+from node.config import Limit, Limits
 from node.sign.signed import Signed
 from node.store import OutcomeUnknown, StoreUnavailable, keys
 from tests.support.node_under_test import NodeUnderTest, until
@@ -218,8 +219,9 @@ async def test_a_closed_thread_takes_no_replies_and_leaves_the_list(node: NodeUn
     response = await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "Too late?"})
     assert response.status_code == 409
     assert response.headers["x-error-code"] == "thread.closed"
-    assert (await node.client.get(BOARD)).json()["threads"] == []
-    assert (await node.client.get(BOARD)).json()["total"] == 0  # the list was put right where it was seen
+    page = (await node.client.get(BOARD)).json()
+    assert (page["threads"], page["total"]) == ([], 0)
+    assert await node.store.command("ZCARD", keys.OPEN_THREADS) == 0  # the list was put right where it was seen
     assert (await node.client.get(f"{BOARD}/{thread['id']}")).json()["status"] == "closed"
 
 
@@ -247,6 +249,59 @@ async def test_the_eleventh_thread_in_a_minute_is_refused(node: NodeUnderTest) -
     assert codes == [201] * 10 + [429]
 
 
+async def test_a_page_counts_no_thread_that_has_left_the_list_since(node: NodeUnderTest) -> None:
+    kept, closed, purged = [await posted(node, title=f"Question number {n}") for n in range(3)]
+    await node.store.command("HSET", keys.thread(closed["id"]), "status", "closed")
+    await node.store.command("DEL", keys.thread(purged["id"]))
+    page = (await node.client.get(BOARD)).json()
+    assert [thread["id"] for thread in page["threads"]] == [kept["id"]]
+    assert page["total"] == 1
+
+
+MALFORMED: list[dict[str, Any]] = [
+    {"content": b"{", "headers": {"content-type": "application/json"}},
+    {"content": b"{}", "headers": {"content-type": "text/csv"}},
+    {"json": {"title": "No body"}},
+    {"json": QUESTION | {"title": "two\nlines"}},
+    {"json": QUESTION | {"body": "¿Quién puede ayudarme?"}},
+    {"json": QUESTION, "headers": {"idempotency-key": "k" * 256}},
+]
+
+
+@pytest.mark.parametrize("wanted", MALFORMED)
+async def test_a_malformed_thread_counts_against_the_limit(node: NodeUnderTest, wanted: dict[str, Any]) -> None:
+    codes = [(await node.client.post(BOARD, **wanted)).status_code for _ in range(10)]
+    assert max(codes) < 429
+    assert (await node.client.post(BOARD, json=QUESTION)).status_code == 429
+
+
+class TestReplyLimit:
+    """What counts as a reply."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"limits": Limits(reply=Limit(2, 60))}
+
+    @pytest.mark.parametrize(
+        ("reply", "code"), [({}, 422), ({"body": "\u200b"}, 422), ({"body": "¿Quién puede ayudarme?"}, 400)]
+    )
+    async def test_a_malformed_reply_counts_against_the_limit_of_its_thread(
+        self, node: NodeUnderTest, reply: dict[str, Any], code: int
+    ) -> None:
+        thread, other = await posted(node), await posted(node)
+        codes = [(await node.client.post(f"{BOARD}/{thread['id']}/replies", json=reply)).status_code for _ in range(3)]
+        assert codes == [code, code, 429]
+        good = await node.client.post(f"{BOARD}/{other['id']}/replies", json={"body": "I can help"})
+        assert good.status_code == 201
+
+    async def test_a_refused_reply_counts_once(self, node: NodeUnderTest) -> None:
+        thread = await posted(node)
+        await node.store.command("HSET", keys.thread(thread["id"]), "status", "closed")
+        reply = {"body": "I can help"}
+        codes = [(await node.client.post(f"{BOARD}/{thread['id']}/replies", json=reply)).status_code for _ in range(3)]
+        assert codes == [409, 409, 429]
+
+
 async def test_the_schema_describes_what_the_board_shows(node: NodeUnderTest) -> None:
     schema = (await node.client.get(f"{BOARD}/schema")).json()
     assert set(schema["properties"]) >= {"thread", "reply", "search_hit"}
@@ -257,14 +312,14 @@ async def test_the_schema_describes_what_the_board_shows(node: NodeUnderTest) ->
 class Unlisted(BoardStore):
     """Cannot tell the lists."""
 
-    async def project_all(self, thread_ids: Sequence[str]) -> None:
+    async def project(self, thread_ids: Sequence[str]) -> None:
         raise StoreUnavailable("out of reach")
 
 
 class Unread(BoardStore):
     """Cannot read either."""
 
-    async def read(self, thread_id: str, since: int, limit: int) -> tuple[Fields, list[tuple[int, Fields]]]:
+    async def read(self, thread_id: str, since_seq: int, limit: int) -> tuple[StoredThread | None, list[Reply]]:
         raise StoreUnavailable("out of reach")
 
 

@@ -13,6 +13,7 @@ from node.sign.signed import Signed
 from node.store.idempotency import IdempotencyKey, bound_key
 from tests.support.machine import StoreMachine
 from tests.support.node_under_test import SECRET
+from tests.support.rates import Limited
 
 THREADS = 3  # at most: lists have an order then, and each thread gets more steps
 LIMIT = Limit(3, 60)
@@ -108,27 +109,35 @@ class ThreadMachine(StoreMachine):
     @rule(model=models, client=CLIENTS, body=BODIES, key=KEYS, signer=SIGNERS)
     def reply(self, model: Model, client: str, body: str, key: str | None, signer: str | None) -> None:
         wanted = bound_key(f"reply:{model.id}", client, key, body.encode())
-        step = self._board.reply(model.id, client, LIMIT, NewReply(body), self.signed(signer), wanted)
-        answer = self.attempt(lambda: step, None if model.shown else "thread.unknown")
-        if answer is None:
+        refusal, replayed_as = self.expected(model, client, body, key)
+        rate = Limited(client, LIMIT)
+        made = self.attempt(
+            lambda: self._board.reply(rate, model.id, NewReply(body), self.signed(signer), wanted), refusal
+        )
+        if refusal not in ("thread.unknown", "limit.exceeded"):
+            model.accepted[client].append(self.now)
+        if made is None:
             return
-        added, reply = answer
+        answer, replayed = made
+        if replayed_as:
+            assert (answer.seq, replayed) == (replayed_as, True)
+            return
+        model.replies.append(body)
+        model.active = self.now
+        assert (answer.seq, answer.body, replayed) == (len(model.replies), body, False)
+        if key:
+            model.keys[client, key] = (body, answer.seq, self.now)
+
+    def expected(self, model: Model, client: str, body: str, key: str | None) -> tuple[str | None, int]:
+        """Why a reply is refused, or the number of the earlier reply that it is; None and 0 if it is added."""
+        if not model.shown:
+            return "thread.unknown", 0
         if model.limited(client, self.now):
-            assert added.kind == "limited"
-            return
-        model.accepted[client].append(self.now)
+            return "limit.exceeded", 0
         before = model.keys.get((client, key or ""))
         if before and before[2] + REMEMBERED > self.now:
-            assert added.kind == ("replayed" if before[0] == body else "conflict")
-            assert before[0] != body or reply.seq == before[1]
-        elif model.status != "open":
-            assert added.kind == "closed"
-        else:
-            model.replies.append(body)
-            model.active = self.now
-            assert (added.kind, reply.seq, reply.body) == ("added", len(model.replies), body)
-            if key:
-                model.keys[client, key] = (body, reply.seq, self.now)
+            return (None, before[1]) if before[0] == body else ("idempotency.conflict", 0)
+        return (None if model.status == "open" else "thread.closed"), 0
 
     @rule(model=models, signer=SIGNERS)
     def close(self, model: Model, signer: str | None) -> None:

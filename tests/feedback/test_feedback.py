@@ -56,3 +56,13 @@ async def test_a_retried_report_is_kept_once_within_the_limit(node: NodeUnderTes
     again = await node.client.post(FEEDBACK, json=REPORT, headers=key)
     assert again.json() == first.json()
     assert again.headers["idempotency-replayed"] == "true"
+
+
+async def test_a_retried_report_is_answered_while_another_is_refused(node: NodeUnderTest) -> None:
+    key = {"idempotency-key": "report"}
+    first = await node.client.post(FEEDBACK, json=REPORT, headers=key)
+    assert (await node.client.post(FEEDBACK, json=REPORT)).status_code == 429
+    again = await node.client.post(FEEDBACK, json=REPORT, headers=key)
+    assert (again.status_code, again.json()) == (200, first.json())
+    other = await node.client.post(FEEDBACK, json=REPORT | {"category": "bug"}, headers=key)
+    assert (other.status_code, other.json()["detail"][0]["loc"]) == (422, ["header", "Idempotency-Key"])

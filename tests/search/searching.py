@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from node.board.model import NewReply, NewThread
 from node.board.service import Board
 from node.board.store import BoardStore
 from node.callbacks.policy import TargetPolicy
-from node.config import Limit, Settings
+from node.config import Settings
 from node.run.embedded_redis import find_search
 from node.search.engines.choice import EngineChoice
 from node.search.generations import IndexVersions
@@ -21,9 +21,9 @@ from node.store import Store, StoreUnavailable, connect, ids, keys
 from node.store.decoding import fields_of
 from node.store.outbox import Consumer
 from tests.support.node_under_test import settings_for
+from tests.support.rates import Unlimited
 
 PATIENCE = 60.0  # s until something must have happened, on a busy machine
-NO_LIMIT = Limit(0, 1)
 CLIENT = "203.0.113.7"
 ANYTHING = 0.0  # the threshold that everything reaches
 
@@ -52,9 +52,9 @@ class SearchableBoard:
         return thread.id
 
     async def reply(self, thread_id: str, body: str) -> None:
-        await self.board.reply(thread_id, CLIENT, NO_LIMIT, NewReply(body), None, None)
+        await self.board.reply(Unlimited(CLIENT), thread_id, NewReply(body), None, None)
 
-    async def close(self, thread_id: str, status: str = "closed") -> None:
+    async def close(self, thread_id: str, status: Literal["closed", "hidden"] = "closed") -> None:
         """As an operator does."""
         store = BoardStore(self.store, self.settings.idempotency_ttl)
         await store.close(thread_id, status)

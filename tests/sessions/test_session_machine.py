@@ -7,18 +7,19 @@ from hypothesis.stateful import Bundle, initialize, invariant, precondition, rul
 from node.callbacks.policy import TargetPolicy
 from node.common.tokens import Tokens
 from node.config import Limit, Settings
-from node.sessions.model import NewLine, NewSession, Owner, PollQuery
+from node.sessions.model import NewLine, NewSession, PollQuery
 from node.sessions.service import Sessions
 from node.sessions.store import SessionStore
 from node.store.idempotency import bound_key
 from tests.support.machine import StoreMachine
 from tests.support.node_under_test import SECRET
+from tests.support.rates import Limited
 
 SESSIONS = 2  # at most: what may go wrong between two does, and each gets more steps
 MAX_LINES = 6
 MAX_BYTES = 60
 LIMIT = Limit(4, 60)
-OWNER = Owner("203.0.113.1", "")
+OPENER = "203.0.113.1"
 CLIENTS = st.sampled_from(["203.0.113.1", "203.0.113.2"])
 KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be answered at any time
 BODIES = st.sampled_from(["a", "hello", "x" * 25])
@@ -77,10 +78,10 @@ class SessionMachine(StoreMachine):
         """A new session and its model; asked for again under its key it is the same one."""
         wanted = NewSession(ttl_seconds=ttl, label="notes")
         asked = bound_key("session", str(len(self._all)), key, str(ttl).encode())
-        session, replayed = self.run_step(self._sessions.create(wanted, asked, OWNER))
+        session, replayed = self.run_step(self._sessions.create(OPENER, "", wanted, asked))
         assert not replayed
         if asked:
-            again, replayed = self.run_step(self._sessions.create(wanted, asked, OWNER))
+            again, replayed = self.run_step(self._sessions.create(OPENER, "", wanted, asked))
             assert replayed
             assert again == session
         epoch = self.run_step(self._sessions.poll(session.session_id, PollQuery())).epoch
@@ -90,25 +91,33 @@ class SessionMachine(StoreMachine):
     @rule(model=models, client=CLIENTS, body=BODIES, key=KEYS)
     def send(self, model: Model, client: str, body: str, key: str | None) -> None:
         wanted = bound_key(f"line:{model.id}", client, key, body.encode())
-        step = self._sessions.send(model.id, client, LIMIT, NewLine(body), wanted)
-        sent = self.attempt(lambda: step, "session.gone" if model.gone(self.now) else None)
+        refusal, replayed_as = self.expected(model, client, body, key)
+        sent = self.attempt(
+            lambda: self._sessions.send(Limited(client, LIMIT), model.id, NewLine(body), wanted), refusal
+        )
+        if refusal not in ("session.gone", "limit.exceeded"):
+            model.accepted[client].append(self.now)
         if sent is None:
             return
-        if model.limited(client, self.now):
-            assert (sent.kind, sent.seq) == ("limited", 0)
+        line, replayed = sent
+        if replayed_as:
+            assert (line.seq, replayed) == (replayed_as, True)
             return
-        model.accepted[client].append(self.now)
+        model.lines.append(body)
+        assert (line.seq, replayed) == (len(model.lines), False)
+        if key:
+            model.keys[client, key] = (body, line.seq, self.now)
+
+    def expected(self, model: Model, client: str, body: str, key: str | None) -> tuple[str | None, int]:
+        """Why a line is refused, or the number of the earlier line that it is; None and 0 if it is appended."""
+        if model.gone(self.now):
+            return "session.gone", 0
+        if model.limited(client, self.now):
+            return "limit.exceeded", 0
         before = model.keys.get((client, key or ""))
         if before and before[2] + REMEMBERED > self.now:
-            assert sent.kind == ("replayed" if before[0] == body else "conflict")
-            assert sent.seq == (before[1] if before[0] == body else 0)
-        elif model.full(body):
-            assert sent.kind == "full"
-        else:
-            model.lines.append(body)
-            assert (sent.kind, sent.seq) == ("sent", len(model.lines))
-            if key:
-                model.keys[client, key] = (body, sent.seq, self.now)
+            return (None, before[1]) if before[0] == body else ("idempotency.conflict", 0)
+        return ("session.full" if model.full(body) else None), 0
 
     @rule(model=models, since=st.integers(0, MAX_LINES + 1), limit=st.integers(1, 3))
     def poll(self, model: Model, since: int, limit: int) -> None:

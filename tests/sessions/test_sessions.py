@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from node.config import Limit, Limits
 from node.store import keys
 from tests.support.node_under_test import NodeUnderTest
 
@@ -308,3 +309,54 @@ async def test_a_poller_that_goes_away_is_not_held(node: NodeUnderTest) -> None:
     gone.set()
     await asyncio.wait_for(poll, 10)
     assert sent == []
+
+
+MALFORMED: list[dict[str, Any]] = [
+    {"content": b"{", "headers": {"content-type": "application/json"}},
+    {"content": b"{}", "headers": {"content-type": "text/csv"}},
+    {"json": {"ttl_seconds": 1}},
+    {"json": {"label": "two\nlines"}},
+    {"json": {"callback_url": "http://localhost/"}},
+]
+
+
+@pytest.mark.parametrize("wanted", MALFORMED)
+async def test_a_malformed_session_counts_against_the_limit(node: NodeUnderTest, wanted: dict[str, Any]) -> None:
+    codes = [(await node.client.post(SESSIONS, **wanted)).status_code for _ in range(10)]
+    assert max(codes) < 429
+    assert (await node.client.post(SESSIONS)).status_code == 429
+
+
+class TestLineLimit:
+    """What counts as a line."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"limits": Limits(line=Limit(2, 60))}
+
+    @pytest.mark.parametrize("line", [{"body": ""}, {"body": "\u200b"}, {"body": "hello", "author": "a\nb"}, {}])
+    async def test_a_malformed_line_counts_against_the_limit_of_its_session(
+        self, node: NodeUnderTest, line: dict[str, Any]
+    ) -> None:
+        session, other = await opened(node), await opened(node)
+        codes = [(await node.client.post(messages(session), json=line)).status_code for _ in range(3)]
+        assert codes == [422, 422, 429]
+        assert (await node.client.post(messages(other), json={"body": "hello"})).status_code == 200
+
+    async def test_redis_keeps_nothing_about_lines_to_a_session_that_is_gone(self, node: NodeUnderTest) -> None:
+        gone = {"session_id": "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"}
+        codes = [(await node.client.post(messages(gone), json={"body": "hello"})).status_code for _ in range(3)]
+        assert codes == [404] * 3
+        assert await node.names("rate:*:line:*") == []
+
+
+async def test_a_refused_session_takes_no_place_of_its_client(node: NodeUnderTest) -> None:
+    await node.client.post(SESSIONS, json={"callback_url": "http://localhost/"})
+    assert await node.names("held:*") == []
+
+
+async def test_a_destroyed_session_gives_its_place_back(node: NodeUnderTest) -> None:
+    session = await opened(node)
+    assert await node.names("held:*")
+    await destroy(node, session)
+    assert await node.names("held:*") == []

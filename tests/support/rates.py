@@ -1,16 +1,25 @@
-"""A limit for calls that no web request makes."""
+"""Limits for calls that no web request makes."""
 
+from node.common.refusal import Refused
 from node.config import Limit
 from node.store.limits import Taken
 
 
-class Unlimited:
-    """Any number of requests of one client."""
+class Limited:
+    """So many requests of one client."""
 
-    limit = Limit(0, 1)
-
-    def __init__(self, client: str) -> None:
+    def __init__(self, client: str, limit: Limit) -> None:
         self.client = client
+        self.limit = limit
 
     def settle(self, taken: Taken) -> None:
-        """Nothing to say."""
+        """Raises Refused `limit.exceeded`."""
+        if not taken.allowed and self.limit.count:
+            raise Refused("limit.exceeded", retry_after=taken.reset)
+
+
+class Unlimited(Limited):
+    """Any number of requests of one client."""
+
+    def __init__(self, client: str) -> None:
+        super().__init__(client, Limit(0, 1))

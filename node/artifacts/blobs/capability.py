@@ -1,8 +1,8 @@
-"""Signed capabilities of the embedded blob store: who holds the text may do what it says, until it ends.
+"""Signed capabilities of the embedded blob store: whoever has the text may do what it says, until it expires.
 
-A capability is `<payload>.<HMAC-SHA256>`, both base64url. The key is derived from the node's secret
-for this purpose alone, so that no other token of the node can pass for one. Stateless: that an
-upload happens once is kept by the disk.
+A capability is `<payload>.<HMAC-SHA256>`, both base64url. The key is derived from the node's secret for this purpose
+alone, so that no other token of the node can pass for a capability. Nothing is stored here: that each upload happens
+only once is seen to by `upload`.
 """
 
 import hmac
@@ -14,21 +14,14 @@ from hashlib import sha256
 import msgspec
 
 from node.artifacts.blobs.interface import Grant
+from node.common.refusal import Refused
 
 _PURPOSE = b"relay-node blob capability v1"
-_LONGEST = 4096
-"""Characters; the longest real one names a 255-character file in four-byte letters (about 1,900)."""
+_MAX_LENGTH = 4096
+"""Characters of a capability; the longest real one names a 255-character file in four-byte letters (about 1,900)."""
 
 
-class Forged(Exception):
-    """Not a capability that this node signed."""
-
-
-class Expired(Exception):
-    """A capability of this node whose time is over."""
-
-
-class Upload(msgspec.Struct, frozen=True, array_like=True, tag="upload"):
+class UploadGrant(msgspec.Struct, frozen=True, array_like=True, tag="upload"):
     """The right to store one blob."""
 
     grant: Grant
@@ -45,7 +38,7 @@ class DownloadGrant(msgspec.Struct, frozen=True, array_like=True, tag="download"
     """Unix seconds."""
 
 
-Capability = Upload | DownloadGrant
+Capability = UploadGrant | DownloadGrant
 
 
 class Signer:
@@ -61,22 +54,22 @@ class Signer:
 
     def upload(self, grant: Grant, seconds: int) -> str:
         """The text that lets its holder upload `grant` for `seconds`."""
-        return self._sign(Upload(grant, self._ends(seconds)))
+        return self._sign(UploadGrant(grant, self._ends(seconds)))
 
     def download(self, grant: Grant, filename: str | None, seconds: int) -> str:
         """The text that lets its holder read `grant` for `seconds`."""
         return self._sign(DownloadGrant(grant, filename, self._ends(seconds)))
 
     def read(self, text: str) -> Capability:
-        """What `text` allows. Raises Forged or Expired."""
+        """What `text` allows. Raises Refused `blob.forged`, `blob.expired`."""
         payload, dot, signature = text.partition(".")
-        if not dot or len(text) > _LONGEST or not text.isascii():
-            raise Forged
+        if not dot or len(text) > _MAX_LENGTH or not text.isascii():
+            raise Refused("blob.forged")
         if not hmac.compare_digest(signature.encode(), self._mac(payload.encode())):
-            raise Forged
+            raise Refused("blob.forged")
         capability = self._decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         if self._clock() >= capability.expires:
-            raise Expired
+            raise Refused("blob.expired")
         return capability
 
     def seconds_left(self, capability: Capability) -> int:

@@ -5,9 +5,8 @@
                                                /<id>.gone     deleted; the id takes no second upload
 
 A file has its final name only once it is complete and on the disk, so whatever can be read was
-verified. The lock on `.part` is the kernel's: a writer that is killed lets go of it by dying.
-HTTP is in `disk_app`; the room's rules are in its service. Every function that says it blocks
-belongs in a thread.
+verified. The kernel locks `.part`, so the lock of a writer that is killed ends with it. HTTP is in `disk_app`, states
+and quotas are in `node.artifacts.service`. A function that says "Blocks" must be called in a thread.
 """
 
 import asyncio
@@ -22,16 +21,17 @@ from typing import BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from node.artifacts.blobs.capability import Signer
-from node.artifacts.blobs.interface import CHUNK, PROBE, BlobMissing, BlobUnavailable, Grant, Stat, blob_id
-from node.artifacts.blobs.upload import PartialUpload, UploadError, gone_mark, lock, part_of
+from node.artifacts.blobs.interface import CHUNK_BYTES, PROBE, BlobMissing, BlobUnavailable, Grant, blob_id
+from node.artifacts.blobs.upload import PartialUpload, gone_mark, lock_file, partial_file
+from node.common.refusal import Refused
 
 PREFIX = "/blobs/"
 """Path under which `disk_app` answers; capabilities follow it."""
 
-RESERVE = 256 * 1024 * 1024
+RESERVE_BYTES = 256 * 1024 * 1024
 """Bytes of the file system that uploads leave free: the embedded Redis writes its log to the same disk."""
 
-REMEMBER_GONE = 3600.0
+GONE_SECONDS = 3600.0
 """Seconds a deleted id stays refused; longer than an upload URL lives (900 s) plus the longest upload (900 s)."""
 
 _T = TypeVar("_T")
@@ -56,7 +56,7 @@ class DiskStore:
     `base_url` is the node's public address, `reserve` the bytes to leave free on the file system.
     """
 
-    def __init__(self, directory: Path, base_url: str, secret: str, reserve: int = RESERVE) -> None:
+    def __init__(self, directory: Path, base_url: str, secret: str, reserve: int = RESERVE_BYTES) -> None:
         self.directory = directory
         self.signer = Signer(secret)
         self._base = base_url.rstrip("/") + PREFIX
@@ -71,10 +71,10 @@ class DiskStore:
     async def content_url(self, grant: Grant, filename: str | None, expires: int) -> str:
         return self._base + self.signer.download(grant, filename, expires)
 
-    async def stat(self, artifact_id: str) -> Stat | None:
+    async def size(self, artifact_id: str) -> int | None:
         path = self.path(artifact_id)
         with suppress(FileNotFoundError):
-            return Stat((await _in_thread(path.stat)).st_size)
+            return (await _in_thread(path.stat)).st_size
         return None
 
     async def read(self, artifact_id: str) -> AsyncIterator[bytes]:
@@ -84,10 +84,10 @@ class DiskStore:
         except FileNotFoundError:
             raise BlobMissing(artifact_id) from None
         except asyncio.CancelledError:
-            opening.add_done_callback(_close_if_open)  # the thread goes on, and nobody else takes the file
+            opening.add_done_callback(_close_if_open)  # the thread goes on, and nobody else closes the file
             raise
         with file:
-            while chunk := await _in_thread(lambda: file.read(CHUNK)):
+            while chunk := await _in_thread(lambda: file.read(CHUNK_BYTES)):
                 yield chunk
 
     async def delete(self, artifact_id: str) -> None:
@@ -103,7 +103,7 @@ class DiskStore:
         return await _in_thread(self._sweep)
 
     async def close(self) -> None:
-        """Nothing is held open between calls."""
+        """Nothing stays open between calls."""
 
     def path(self, artifact_id: str) -> Path:
         """The file of an artifact, whether or not it is there. Raises ValueError for what is no id."""
@@ -113,7 +113,7 @@ class DiskStore:
         """The bytes, for reading. Blocks. Raises FileNotFoundError."""
         return self.path(artifact_id).open("rb", buffering=0)
 
-    def part(self, grant: Grant) -> PartialUpload:
+    def new_upload(self, grant: Grant) -> PartialUpload:
         """The upload of `grant`, not started."""
         return PartialUpload(self.path(grant.id), grant, self._reserve)
 
@@ -141,19 +141,19 @@ class DiskStore:
         except FileNotFoundError:
             gone.touch(0o600)
             final.unlink(missing_ok=True)  # an upload that ended before the mark; a later one finds it
-        part_of(final).unlink(missing_ok=True)
+        partial_file(final).unlink(missing_ok=True)
 
     def _sweep(self) -> int:
         removed = 0
         for path in self.directory.glob("??/*.part"):
-            with suppress(UploadError):
-                fd = lock(path)  # got it: its writer is dead
+            with suppress(Refused):
+                fd = lock_file(path)  # it was not locked, so its writer is dead
                 path.unlink(missing_ok=True)
                 os.close(fd)
                 removed += 1
         for path in self.directory.glob("??/*.gone"):
             with suppress(FileNotFoundError):
-                if path.stat().st_mtime < time.time() - REMEMBER_GONE:
+                if path.stat().st_mtime < time.time() - GONE_SECONDS:
                     path.unlink()
                     removed += 1
         return removed

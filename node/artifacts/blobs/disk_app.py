@@ -1,7 +1,7 @@
 """The embedded blob store over HTTP: its own small ASGI app, so that bytes never pass the relay.
 
-`PUT /blobs/<capability>` takes an upload, `GET` and `HEAD` serve it; the capability says which. Files
-are `disk`'s business. No body is ever held in memory, and every file operation runs in a thread.
+`PUT /blobs/<capability>` takes an upload, `GET` and `HEAD` serve it; the capability says which. Files are the business
+of `disk` and `upload`. No body is ever whole in memory, and every file operation runs in a thread.
 """
 
 import asyncio
@@ -14,26 +14,29 @@ from typing import BinaryIO
 import msgspec
 import structlog
 
-from node.artifacts.blobs.capability import Capability, DownloadGrant, Expired, Forged, Upload
+from node.artifacts.blobs.capability import DownloadGrant, UploadGrant
 from node.artifacts.blobs.disk import PREFIX, DiskStore
-from node.artifacts.blobs.interface import CHUNK, Grant, attachment, digest_base64
-from node.artifacts.blobs.upload import PartialUpload, UploadError
+from node.artifacts.blobs.headers import content_headers, etag
+from node.artifacts.blobs.interface import CHUNK_BYTES, Grant
+from node.artifacts.blobs.upload import PartialUpload
+from node.common.refusal import Refused
+from node.web.document import names_tag
 from node.web.errors import ACCEPT_PLAIN, CATALOGUE, HELP
-from node.web.http import PLAIN, Header, Receive, Scope, Send
+from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send
 
-STALL = 5.0
-"""Seconds without a byte of an upload before it ends with 408; Granian has no such deadline."""
+STALL_SECONDS = 5.0
+"""Time without a byte of an upload before it ends with 408; Granian has no such deadline."""
 
 UPLOAD_SECONDS = 900.0
-"""Seconds the longest upload may take, however steadily it drips."""
+"""Time that an upload may take, however steadily its bytes come."""
 
-SEND_STALL = 30.0
-"""Seconds a reader may take none of a download before it is given up."""
+SEND_STALL_SECONDS = 30.0
+"""Time for which a reader may take no byte of a download before the connection is given up."""
 
-_METHODS = {Upload: b"PUT, OPTIONS", DownloadGrant: b"GET, HEAD, OPTIONS"}
+_METHODS = {UploadGrant: b"PUT, OPTIONS", DownloadGrant: b"GET, HEAD, OPTIONS"}
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
-# Anything may fetch or fill a capability URL: who holds it may use it, and no cookie goes along.
+# A page of any origin may use a capability URL: whoever has it may, and no cookie goes along.
 _ALWAYS: tuple[Header, ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -51,14 +54,10 @@ _PREFLIGHT: tuple[Header, ...] = (
 log = structlog.get_logger()
 
 
-class ClientGone(Exception):
-    """The client went away; nobody is left to answer."""
-
-
 class DiskApp:
-    """ASGI app for everything under PREFIX. `stall` and `send_stall` are in seconds."""
+    """The ASGI app for everything under PREFIX. `stall` and `send_stall` are in seconds."""
 
-    def __init__(self, store: DiskStore, stall: float = STALL, send_stall: float = SEND_STALL) -> None:
+    def __init__(self, store: DiskStore, stall: float = STALL_SECONDS, send_stall: float = SEND_STALL_SECONDS) -> None:
         self._store = store
         self._stall = stall
         self._send_stall = send_stall
@@ -67,43 +66,35 @@ class DiskApp:
         try:
             if scope["method"] == "OPTIONS":
                 return await _answer(send, 204, b"", _PREFLIGHT)
-            capability = self._capability(scope["path"])
+            capability = self._store.signer.read(scope["path"].removeprefix(PREFIX))
             match scope["method"], capability:
-                case "PUT", Upload():
+                case "PUT", UploadGrant():
                     await self._put(scope, receive, send, capability.grant)
                 case "GET" | "HEAD", DownloadGrant():
                     await self._get(scope, receive, send, capability)
                 case _:
                     await _refuse(send, "blob.method", [(b"allow", _METHODS[type(capability)])])
-        except UploadError as refusal:
+        except Refused as refusal:
             await _refuse(send, refusal.code, [ACCEPT_PLAIN] if refusal.code == "body.encoded" else ())
-        except ClientGone:
+        except Disconnected:
             return None
         except OSError:
             log.exception("blob store cannot use its disk")
             await _refuse(send, "blob.unavailable", [(b"retry-after", b"5")])
 
-    def _capability(self, path: str) -> Capability:
-        try:
-            return self._store.signer.read(path.removeprefix(PREFIX))
-        except Forged:
-            raise UploadError("blob.forged") from None
-        except Expired:
-            raise UploadError("blob.expired") from None
-
     async def _put(self, scope: Scope, receive: Receive, send: Send, grant: Grant) -> None:
         _check_headers(scope["headers"], grant)
-        part = self._store.part(grant)
+        upload = self._store.new_upload(grant)
         try:
-            await asyncio.to_thread(part.start)
-            await self._fill(part, receive)
-            await asyncio.to_thread(part.finish)
+            await asyncio.to_thread(upload.start)
+            await self._fill(upload, receive)
+            await asyncio.to_thread(upload.finish)
         finally:
-            await asyncio.shield(asyncio.to_thread(part.abort))
+            await asyncio.shield(asyncio.to_thread(upload.abort))
         body = msgspec.json.encode({"id": grant.id, "byte_size": grant.byte_size, "digest_sha256": grant.digest_sha256})
-        await _answer(send, 200, body, [(b"content-type", b"application/json"), (b"etag", _etag(grant))])
+        await _answer(send, 200, body, [(b"content-type", b"application/json"), (b"etag", etag(grant).encode())])
 
-    async def _fill(self, part: PartialUpload, receive: Receive) -> None:
+    async def _fill(self, upload: PartialUpload, receive: Receive) -> None:
         ends = monotonic() + UPLOAD_SECONDS
         waiting = bytearray()
         more = True
@@ -112,104 +103,86 @@ class DiskApp:
                 async with asyncio.timeout(min(self._stall, ends - monotonic())):
                     message = await receive()
             except TimeoutError:
-                raise UploadError("blob.stalled") from None
+                raise Refused("blob.stalled") from None
             if message["type"] == "http.disconnect":
-                raise ClientGone
+                raise Disconnected
             waiting += message.get("body", b"")
             more = message.get("more_body", False)
-            if len(waiting) >= CHUNK or (waiting and not more):
-                await asyncio.to_thread(part.write, bytes(waiting))
+            if len(waiting) >= CHUNK_BYTES or (waiting and not more):
+                await asyncio.to_thread(upload.write, bytes(waiting))
                 waiting.clear()
 
     async def _get(self, scope: Scope, receive: Receive, send: Send, capability: DownloadGrant) -> None:
-        grant = capability.grant
+        grant, tag = capability.grant, etag(capability.grant)
         asked = {name: value.decode("latin-1") for name, value in scope["headers"]}
         headers: list[Header] = [
             *_ALWAYS,
-            (b"etag", _etag(grant)),
             (b"accept-ranges", b"bytes"),
             (b"cache-control", b"private, max-age=%d" % self._store.signer.seconds_left(capability)),
         ]
-        if _matches(asked.get(b"if-none-match"), _etag(grant)):
-            return await _start(send, 304, headers, last=True)
+        if names_tag(asked.get(b"if-none-match"), tag):
+            return await _start(send, 304, [*headers, (b"etag", tag.encode())], last=True)
         try:
             file = await asyncio.to_thread(self._store.open, grant.id)
         except FileNotFoundError:
-            raise UploadError("blob.missing") from None
+            raise Refused("blob.missing") from None
         with file:
             size = os.fstat(file.fileno()).st_size
-            headers += [
-                (b"content-type", grant.media_type.encode("ascii")),
-                (b"content-disposition", attachment(capability.filename or grant.id).encode("ascii")),
-                (b"repr-digest", f"sha-256=:{digest_base64(grant.digest_sha256)}:".encode("ascii")),
-            ]
-            resumed = asked.get(b"if-range", _etag(grant).decode()) == _etag(grant).decode()
-            span = _span(asked.get(b"range"), size) if resumed else None
+            span = _span(asked.get(b"range"), size) if asked.get(b"if-range", tag) == tag else None
             start, end = span or (0, size)
             if start >= size:
                 return await _refuse(send, "blob.range", [(b"content-range", b"bytes */%d" % size)])
-            headers.append((b"content-length", b"%d" % (end - start)))
+            headers += [*content_headers(grant, capability.filename), (b"content-length", b"%d" % (end - start))]
             if span:
                 headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
-            head = scope["method"] == "HEAD"
-            await _start(send, 206 if span else 200, headers, last=head)
-            if not head:
+            is_head = scope["method"] == "HEAD"
+            await _start(send, 206 if span else 200, headers, last=is_head)
+            if not is_head:
                 await self._stream(file, start, end, receive, send)
         return None
 
     async def _stream(self, file: BinaryIO, start: int, end: int, receive: Receive, send: Send) -> None:
-        # Granian answers a send to a closed connection with a log line, not an error: watch for the end.
+        # Granian raises nothing on a send to a closed connection, so the disconnect is awaited beside the sending.
         left = asyncio.ensure_future(_disconnected(receive))
         try:
             while start < end and not left.done():
-                chunk = await asyncio.to_thread(os.pread, file.fileno(), min(CHUNK, end - start), start)
+                chunk = await asyncio.to_thread(os.pread, file.fileno(), min(CHUNK_BYTES, end - start), start)
                 if not chunk:
-                    raise ClientGone
+                    raise Disconnected
                 start += len(chunk)
                 message = {"type": "http.response.body", "body": chunk, "more_body": start < end}
                 async with asyncio.timeout(self._send_stall):
                     await send(message)
-        except OSError as error:  # a reader that takes nothing, or a disk that gives nothing: the length shows it
-            raise ClientGone from error
+        except OSError as error:  # too few bytes have gone out then, which Content-Length shows to the reader
+            raise Disconnected from error
         finally:
             left.cancel()
 
 
 def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
-    """Refuse before a byte is read: the URL is bound to size and type, and both are told (DESIGN 8)."""
+    """Refuse headers that do not fit the grant before a byte of the body is read (DESIGN 8)."""
     sent = dict(headers)
     if sent.get(b"content-encoding", b"").lower() not in PLAIN:
-        raise UploadError("body.encoded")
+        raise Refused("body.encoded")
     length = sent.get(b"content-length")
     if length is None or b"transfer-encoding" in sent:
-        raise UploadError("blob.length_required")
+        raise Refused("blob.length_required")
     if length != b"%d" % grant.byte_size:
-        raise UploadError("blob.size")
+        raise Refused("blob.size")
     if _normal(sent.get(b"content-type", b"").decode("latin-1")) != _normal(grant.media_type):
-        raise UploadError("blob.type")
+        raise Refused("blob.type")
 
 
 def _normal(media_type: str) -> list[str]:
-    """A media type without the differences that mean nothing: case and the spaces around parameters."""
+    """A media type without differences of no meaning: case, and spaces around parameters."""
     return [piece.strip().lower() for piece in media_type.split(";")]
 
 
-def _etag(grant: Grant) -> bytes:
-    return f'"{grant.digest_sha256}"'.encode("ascii")
-
-
-def _matches(if_none_match: str | None, etag: bytes) -> bool:
-    if if_none_match is None:
-        return False
-    tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    return "*" in tags or etag.decode() in tags
-
-
 def _span(asked: str | None, size: int) -> tuple[int, int] | None:
-    """First byte and the one after the last of a single range; None for the whole (RFC 9110 §14.2).
+    """The first byte of a single range, and the one after its last; None for the whole content (RFC 9110 §14.2).
 
-    Several ranges, or what is no byte range, are answered with the whole, as the RFC allows. A range
-    that starts beyond the content is returned as it is, for the caller to refuse.
+    Several ranges, and whatever is not a range of bytes, get the whole content, as the RFC allows. A range that starts
+    beyond the content is returned as it is: the caller refuses it.
     """
     found = _RANGE.fullmatch(asked.replace(" ", "")) if asked else None
     if found is None or found[0] == "bytes=-":
@@ -228,7 +201,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 async def _refuse(send: Send, code: str, headers: Sequence[Header] = ()) -> None:
-    """The refusal in the shape of every error of the node; the rest of a body is not waited for."""
+    """Send an error as the rest of the node does, and close the connection: the rest of the body is not read."""
     entry = CATALOGUE[code]
     await _answer(
         send,

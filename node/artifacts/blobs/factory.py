@@ -1,15 +1,15 @@
-"""Which blob store a node uses: the one place that knows them all."""
+"""Which blob store a node uses. Nothing else knows both kinds."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from node.artifacts.blobs.disk import RESERVE, DiskStore, directory_of
+from node.artifacts.blobs.disk import RESERVE_BYTES, DiskStore, directory_of
 from node.artifacts.blobs.interface import BlobStore
 from node.artifacts.blobs.s3 import S3Store
 
 
 def open_store(
-    blob_url: str, *, data_dir: Path, base_url: str, secret: str, aws: Mapping[str, str], reserve: int = RESERVE
+    blob_url: str, *, data_dir: Path, base_url: str, secret: str, aws: Mapping[str, str], reserve: int = RESERVE_BYTES
 ) -> BlobStore:
     """The store that RELAY_BLOB_URL names. Raises ValueError, which says what to write instead.
 

@@ -1,45 +1,37 @@
-"""What the artifact room asks of a blob store, and how a store says no.
+"""What artifacts need of a blob store: the operations, and the exceptions that every store raises.
 
-Two stores implement it: `disk` (embedded, on the local file system) and `s3`. Neither knows
-manifests, states or quotas: those are the room's. A store enforces what a grant binds: size, type
-and digest of the bytes.
+Two stores implement it: `disk` (embedded, on the local file system) and `s3`. Neither knows manifests, states or
+quotas: those are in `node.artifacts`. A store enforces what a grant promises: size, type and digest of the bytes.
 """
 
 import re
-from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from hashlib import sha256
 from secrets import token_hex
 from typing import Protocol
-from urllib.parse import quote
 
 import msgspec
 
-CHUNK = 256 * 1024
-"""Bytes moved at a time: large enough that the hop to a thread costs little, small enough to hold many."""
+CHUNK_BYTES = 256 * 1024
+"""Bytes moved at a time: enough that the hop to a thread costs little, few enough that many transfers fit in memory."""
 
 PROBE = b"relay-node"
-"""What a check writes, reads and deletes again."""
+"""The bytes that a check of a store writes, reads and deletes again."""
 
 PROBE_SECONDS = 60
-"""How long a check may use the URL that it uploads to."""
+"""Life of the URL to which such a check uploads."""
 
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MEDIA_TYPE = re.compile(r"[!#$&^_.+0-9A-Za-z-]+/[!#$&^_.+0-9A-Za-z-]+[\x20-\x7e]*")
-_PLAIN_NAME = re.compile(r"[^0-9A-Za-z._ -]")
 
 
-class BlobError(Exception):
-    """A blob store could not do what was asked."""
-
-
-class BlobMissing(BlobError):
+class BlobMissing(Exception):
     """There are no bytes under that id."""
 
 
-class BlobUnavailable(BlobError):
-    """The store is out of reach or refuses the node; nothing is known about the bytes."""
+class BlobUnavailable(Exception):
+    """The store cannot be reached or refuses the node; nothing is known about the bytes."""
 
     def __init__(self, reason: str, retry_after: float = 5.0) -> None:
         super().__init__(reason)
@@ -69,12 +61,6 @@ class Grant(msgspec.Struct, frozen=True):
             raise ValueError(f"{self.digest_sha256!r} is not a SHA-256 in lower-case hexadecimal")
 
 
-class Stat(msgspec.Struct, frozen=True):
-    """What a store holds under an id."""
-
-    byte_size: int
-
-
 class BlobStore(Protocol):
     """Where artifact bytes live. Every method may raise BlobUnavailable."""
 
@@ -90,8 +76,8 @@ class BlobStore(Protocol):
         """A URL that answers GET with the bytes as an attachment, for `expires` seconds."""
         ...
 
-    async def stat(self, artifact_id: str) -> Stat | None:
-        """What is stored, None if nothing."""
+    async def size(self, artifact_id: str) -> int | None:
+        """How many bytes are stored, None if there are none."""
         ...
 
     def read(self, artifact_id: str) -> AsyncIterator[bytes]:
@@ -115,7 +101,7 @@ class BlobStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         ...
 
 
@@ -129,15 +115,3 @@ def blob_id(text: str) -> str:
     if not _ID.fullmatch(text):
         raise ValueError(f"{text!r} is not an artifact id")
     return text
-
-
-def digest_base64(digest_sha256: str) -> str:
-    """A hexadecimal SHA-256 as HTTP headers write it."""
-    return b64encode(bytes.fromhex(digest_sha256)).decode("ascii")
-
-
-def attachment(filename: str) -> str:
-    """A Content-Disposition that makes a browser save, never show, the content (RFC 6266)."""
-    plain = _PLAIN_NAME.sub("_", filename)
-    value = f'attachment; filename="{plain}"'
-    return value if plain == filename else f"{value}; filename*=UTF-8''{quote(filename, safe='', errors='replace')}"

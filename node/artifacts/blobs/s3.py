@@ -1,8 +1,8 @@
 """A blob store on any S3-compatible service: presigned URLs for clients, signed requests for the node.
 
-The bytes go between client and bucket; the node only asks what is there, reads it once to verify it,
-and deletes it. A presigned PUT signs Content-Length, Content-Type and the SHA-256, so the service
-itself refuses other bytes, and `If-None-Match: *`, so that it takes them once. Signing is in `sigv4`.
+The bytes go between client and bucket; the node only asks for their size, reads them once to verify them, and deletes
+them. A presigned PUT signs Content-Length, Content-Type and the SHA-256, so that the service itself refuses other
+bytes, and `If-None-Match: *`, so that it takes only the first upload. Signatures are made in `sigv4`.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -13,19 +13,17 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import httpcore2
 import msgspec
 
+from node.artifacts.blobs.headers import attachment, digest_base64
 from node.artifacts.blobs.interface import (
     PROBE,
     PROBE_SECONDS,
     BlobMissing,
     BlobUnavailable,
     Grant,
-    Stat,
-    attachment,
     blob_id,
-    digest_base64,
     probe_grant,
 )
-from node.artifacts.blobs.sigv4 import Key, SignedRequest, authorize, presign
+from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, authorize, presign
 
 AWS_VARIABLES = (
     "AWS_ACCESS_KEY_ID",
@@ -40,57 +38,59 @@ AWS_VARIABLES = (
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
-"""Seconds without a byte; an object of 100 MiB may take longer as a whole."""
+"""Longest time without a byte; an object of 100 MiB may take longer as a whole."""
 
-CONNECTIONS = 16
-"""Per process. Requests beyond it wait for READ_SECONDS at most."""
+MAX_CONNECTIONS = 16
+"""Connections to the bucket per process. A request that finds none free waits READ_SECONDS at most."""
 
 _TIMEOUT = {"connect": CONNECT_SECONDS, "read": READ_SECONDS, "write": READ_SECONDS, "pool": READ_SECONDS}
-_OPTIONS = [(style, idempotency) for style in ("path", "virtual") for idempotency in ("yes", "no")]
+_OPTIONS = [(style, once) for style in ("path", "virtual") for once in ("yes", "no")]
 _UNREACHABLE = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError)
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """Where objects are: the address that serves the bucket, its path there, and what precedes an id."""
+    """Where objects are: the address that serves the bucket, the bucket's path there, and what precedes an id."""
 
     origin: str
     path: str
     prefix: str
-    idempotency: bool = True
-    """Whether uploads carry `If-None-Match: *`."""
+    once: bool = True
+    """Whether uploads carry `If-None-Match: *`, so that the service takes only the first."""
 
     @classmethod
     def parse(cls, blob_url: str, region: str, endpoint_url: str) -> "Bucket":
         """Read RELAY_BLOB_URL: `s3://<bucket>[/<prefix>][?style=path|virtual][&once=no]`.
 
-        Without an endpoint it is AWS. An own endpoint is addressed by path (`endpoint/bucket/…`), AWS
-        by virtual host (`bucket.s3.…`), unless `style` says otherwise. `once=no` is for services that
-        do not know conditional writes. Raises ValueError.
+        Without `endpoint_url` the service is AWS. Another endpoint is addressed by path (`endpoint/bucket/…`), AWS by
+        virtual host (`bucket.s3.…`), unless `style` says otherwise. `once=no` is for services that do not support
+        conditional writes. Raises ValueError.
         """
         url = urlsplit(blob_url)
         options = {name: values[-1] for name, values in parse_qs(url.query).items()}
         style = options.pop("style", "path" if endpoint_url else "virtual")
         endpoint = urlsplit(endpoint_url or f"https://s3.{region}.amazonaws.com")
-        idempotency = options.pop("once", "yes")
-        if url.scheme != "s3" or not url.netloc or options or (style, idempotency) not in _OPTIONS:
+        once = options.pop("once", "yes")
+        if url.scheme != "s3" or not url.netloc or options or (style, once) not in _OPTIONS:
             raise ValueError(f"{blob_url!r} is not s3://<bucket>/<prefix>[?style=path|virtual][&once=no]")
         if endpoint.scheme not in ("http", "https") or not endpoint.hostname or endpoint.path.strip("/"):
             raise ValueError(f"AWS_ENDPOINT_URL {endpoint_url!r} is not http(s)://<host>[:<port>]")
         inside = unquote(url.path).strip("/")
         prefix = f"{inside}/" if inside else ""
         if style == "path":
-            return cls(f"{endpoint.scheme}://{endpoint.netloc}", f"/{url.netloc}/", prefix, idempotency == "yes")
-        return cls(f"{endpoint.scheme}://{url.netloc}.{endpoint.netloc}", "/", prefix, idempotency == "yes")
+            return cls(f"{endpoint.scheme}://{endpoint.netloc}", f"/{url.netloc}/", prefix, once == "yes")
+        return cls(f"{endpoint.scheme}://{url.netloc}.{endpoint.netloc}", "/", prefix, once == "yes")
 
 
 class S3Store:
-    """A BlobStore on an S3 bucket. `clock` answers the time requests are signed with."""
+    """A BlobStore on an S3 bucket. `clock` gives the time that signatures carry."""
 
-    def __init__(self, bucket: Bucket, key: Key, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, bucket: Bucket, credentials: Credentials, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._bucket = bucket
-        self._key = key
+        self._credentials = credentials
         self._clock = clock
-        self._pool = httpcore2.AsyncConnectionPool(max_connections=CONNECTIONS, keepalive_expiry=5.0)
+        self._pool = httpcore2.AsyncConnectionPool(max_connections=MAX_CONNECTIONS, keepalive_expiry=5.0)
 
     @classmethod
     def from_aws(cls, blob_url: str, aws: Mapping[str, str]) -> "S3Store":
@@ -100,22 +100,27 @@ class S3Store:
                 raise ValueError(f"{blob_url!r} needs {name}")
         region = aws.get("AWS_REGION") or aws.get("AWS_DEFAULT_REGION") or "us-east-1"
         endpoint = aws.get("AWS_ENDPOINT_URL_S3") or aws.get("AWS_ENDPOINT_URL") or ""
-        key = Key(
+        credentials = Credentials(
             access_key_id=aws["AWS_ACCESS_KEY_ID"],
             secret_access_key=aws["AWS_SECRET_ACCESS_KEY"],
             session_token=aws.get("AWS_SESSION_TOKEN", ""),
             region=region,
         )
-        return cls(Bucket.parse(blob_url, region, endpoint), key)
+        return cls(Bucket.parse(blob_url, region, endpoint), credentials)
 
     def upload_headers(self, grant: Grant) -> Mapping[str, str]:
         headers = {"Content-Type": grant.media_type, "x-amz-checksum-sha256": digest_base64(grant.digest_sha256)}
-        return headers | {"If-None-Match": "*"} if self._bucket.idempotency else headers
+        return headers | {"If-None-Match": "*"} if self._bucket.once else headers
 
     async def upload_url(self, grant: Grant, expires: int) -> str:
         headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}
         return presign(
-            self._key, self._object("PUT", grant.id), headers=headers, query={}, expires=expires, now=self._clock()
+            self._credentials,
+            self._object("PUT", grant.id),
+            headers=headers,
+            query={},
+            expires=expires,
+            now=self._clock(),
         )
 
     async def content_url(self, grant: Grant, filename: str | None, expires: int) -> str:
@@ -124,17 +129,22 @@ class S3Store:
             "response-content-disposition": attachment(filename or grant.id),
         }
         return presign(
-            self._key, self._object("GET", grant.id), headers={}, query=answered, expires=expires, now=self._clock()
+            self._credentials,
+            self._object("GET", grant.id),
+            headers={},
+            query=answered,
+            expires=expires,
+            now=self._clock(),
         )
 
-    async def stat(self, artifact_id: str) -> Stat | None:
+    async def size(self, artifact_id: str) -> int | None:
         async with self._request(self._object("HEAD", artifact_id)) as response:
             if response.status == 404:
                 return None
             length = next((value for name, value in response.headers if name.lower() == b"content-length"), b"")
         if not length.isdigit():
             raise BlobUnavailable("the bucket answered HEAD without Content-Length")
-        return Stat(int(length))
+        return int(length)
 
     async def read(self, artifact_id: str) -> AsyncIterator[bytes]:
         async with self._request(self._object("GET", artifact_id)) as response:
@@ -177,7 +187,7 @@ class S3Store:
         )
 
     async def _upload(self, grant: Grant, content: bytes) -> None:
-        """PUT as a client does, to a URL with the same headers signed."""
+        """PUT as a client does: to a presigned URL, with the headers that it signs."""
         url = await self.upload_url(grant, PROBE_SECONDS)
         headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}
         try:
@@ -191,8 +201,8 @@ class S3Store:
 
     @asynccontextmanager
     async def _request(self, target: SignedRequest) -> AsyncGenerator[httpcore2.Response]:
-        """The response to a request of the node's own: a success, or 404."""
-        headers = list(authorize(self._key, target, {}, self._clock()).items())
+        """The response to a request that the node itself makes: a success, or 404."""
+        headers = list(authorize(self._credentials, target, {}, self._clock()).items())
         limits = {"timeout": _TIMEOUT}
         try:
             async with self._pool.stream(target.method, target.url(), headers=headers, extensions=limits) as response:

@@ -1,7 +1,7 @@
-"""AWS Signature Version 4 for S3: sign a request's headers, or put the signature into its URL.
+"""AWS Signature Version 4 for S3: in the headers of a request, or in its URL.
 
-Only what the S3 store needs: bodies are not hashed here, an upload's digest is bound by its signed
-`x-amz-checksum-sha256`. Source: AWS "Signature Version 4 for API requests", checked against its
+Only what the S3 store needs: bodies are not hashed, since the signed `x-amz-checksum-sha256` says what an upload must
+be. Source: AWS "Signature Version 4 for API requests", checked against its
 published examples.
 """
 
@@ -17,8 +17,8 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 _EMPTY = sha256(b"").hexdigest()
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """Who signs, and for which region."""
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    """The account that signs, and the region of the service."""
 
     access_key_id: str
     secret_access_key: str
@@ -27,7 +27,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignedRequest(msgspec.Struct, frozen=True):
-    """What a request is for: `origin` is scheme and authority, `path` is not yet escaped."""
+    """What is signed of a request besides its headers. `origin` is scheme and authority, `path` is not yet escaped."""
 
     method: str
     origin: str
@@ -40,12 +40,12 @@ class SignedRequest(msgspec.Struct, frozen=True):
         return authority.removesuffix(":443" if scheme == "https" else ":80")
 
     def url(self, query: str = "") -> str:
-        """The address on the wire."""
+        """The URL as it is sent."""
         return self.origin + escape(self.path, "/") + (f"?{query}" if query else "")
 
 
 def presign(
-    key: Key,
+    credentials: Credentials,
     target: SignedRequest,
     *,
     headers: Mapping[str, str],
@@ -54,34 +54,36 @@ def presign(
     now: datetime,
 ) -> str:
     """A URL that may be used for `expires` seconds, with exactly these header values (and Host)."""
-    stamp, scope = _when(key, now)
+    stamp, scope = _when(credentials, now)
     signed = {"host": target.host} | {name.lower(): value for name, value in headers.items()}
-    token = {"X-Amz-Security-Token": key.session_token} if key.session_token else {}
+    token = {"X-Amz-Security-Token": credentials.session_token} if credentials.session_token else {}
     pairs = _query(
         {
             **query,
             **token,
             "X-Amz-Algorithm": _ALGORITHM,
-            "X-Amz-Credential": f"{key.access_key_id}/{scope}",
+            "X-Amz-Credential": f"{credentials.access_key_id}/{scope}",
             "X-Amz-Date": stamp,
             "X-Amz-Expires": str(expires),
             "X-Amz-SignedHeaders": ";".join(sorted(signed)),
         }
     )
-    signature = _signature(key, target, now, headers=signed, query=pairs, payload="UNSIGNED-PAYLOAD")
+    signature = _signature(credentials, target, now, headers=signed, query=pairs, payload="UNSIGNED-PAYLOAD")
     return target.url(f"{pairs}&X-Amz-Signature={signature}")
 
 
-def authorize(key: Key, target: SignedRequest, headers: Mapping[str, str], now: datetime) -> dict[str, str]:
+def authorize(
+    credentials: Credentials, target: SignedRequest, headers: Mapping[str, str], now: datetime
+) -> dict[str, str]:
     """`headers` with those that authorize a request without a body."""
-    stamp, scope = _when(key, now)
+    stamp, scope = _when(credentials, now)
     signed = {"host": target.host, "x-amz-content-sha256": _EMPTY, "x-amz-date": stamp}
     signed |= {name.lower(): value for name, value in headers.items()}
-    if key.session_token:
-        signed["x-amz-security-token"] = key.session_token
-    signature = _signature(key, target, now, headers=signed, query="", payload=_EMPTY)
+    if credentials.session_token:
+        signed["x-amz-security-token"] = credentials.session_token
+    signature = _signature(credentials, target, now, headers=signed, query="", payload=_EMPTY)
     names = ";".join(sorted(signed))
-    credential = f"Credential={key.access_key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+    credential = f"Credential={credentials.access_key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
     return signed | {"authorization": f"{_ALGORITHM} {credential}"}
 
 
@@ -94,18 +96,24 @@ def _query(parameters: Mapping[str, str]) -> str:
     return "&".join(f"{escape(name)}={escape(value)}" for name, value in sorted(parameters.items()))
 
 
-def _when(key: Key, now: datetime) -> tuple[str, str]:
-    return f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}/{key.region}/s3/aws4_request"
+def _when(credentials: Credentials, now: datetime) -> tuple[str, str]:
+    return f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}/{credentials.region}/s3/aws4_request"
 
 
 def _signature(
-    key: Key, target: SignedRequest, now: datetime, *, headers: Mapping[str, str], query: str, payload: str
+    credentials: Credentials,
+    target: SignedRequest,
+    now: datetime,
+    *,
+    headers: Mapping[str, str],
+    query: str,
+    payload: str,
 ) -> str:
-    stamp, scope = _when(key, now)
+    stamp, scope = _when(credentials, now)
     lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in sorted(headers))
     request = "\n".join([target.method, escape(target.path, "/"), query, lines, ";".join(sorted(headers)), payload])
     text = "\n".join([_ALGORITHM, stamp, scope, sha256(request.encode()).hexdigest()])
-    secret = f"AWS4{key.secret_access_key}".encode()
+    secret = f"AWS4{credentials.secret_access_key}".encode()
     for part in scope.split("/"):
         secret = hmac.digest(secret, part.encode(), sha256)
     return hmac.digest(secret, text.encode(), sha256).hex()

@@ -1,7 +1,7 @@
-"""One upload on its way to the disk: locked, counted, hashed, and named only when it is whole.
+"""Writes one upload to the disk: the file is locked, counted and hashed, and gets its final name only when it is whole.
 
-Which files a store keeps and what their names mean is in `disk`; HTTP is in `disk_app`. Everything
-here blocks and belongs in a thread.
+Which files a store keeps and what their names mean is in `disk`; HTTP is in `disk_app`. Everything here blocks, so it
+must be called in a thread.
 """
 
 import errno
@@ -15,97 +15,90 @@ from hashlib import sha256
 from pathlib import Path
 
 from node.artifacts.blobs.interface import Grant
+from node.common.refusal import Refused
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-class UploadError(Exception):
-    """An upload that leaves nothing behind. `code` is one of the catalogue's (`node.web.errors`)."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
-
-
 class PartialUpload:
-    """One upload being written: `start`, `write` …, then `finish` or `abort`.
+    """One upload being written: `start`, then `write` any number of times, then `finish` or `abort`.
 
-    The methods exclude each other, so that a cancelled request can abort while a thread still
-    works; what comes after an abort is refused. All raise UploadError or OSError.
+    Only one of the methods runs at a time, so that a cancelled request can abort while a thread still works; whatever
+    comes after an abort is refused. All raise Refused `blob.…` or OSError.
     """
 
     def __init__(self, final: Path, grant: Grant, reserve: int) -> None:
         self._final = final
-        self._path = part_of(final)
+        self._path = partial_file(final)
         self._grant = grant
         self._reserve = reserve
         self._size = 0
         self._hash = sha256()
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._fd: int | None = None
-        self._over = False
+        self._aborted = False
 
     def start(self) -> None:
-        """Take the id for this upload, if nothing was or is being uploaded to it and it fits."""
-        with self._turn, _full_disk_told():
-            if self._over:
-                raise UploadError("blob.gone")
+        """Begin, unless something was or is being uploaded under this id, or there is no room for it."""
+        with self._lock, _full_disk_refused():
+            if self._aborted:
+                raise Refused("blob.gone")
             directory = self._final.parent
             if not directory.is_dir():
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 sync_directory(directory.parent)
-            self._fd = lock(self._path)
-            # Only who holds the lock makes the final file, so what is true now stays true.
+            self._fd = lock_file(self._path)
+            # Only the writer that has the lock makes the final file, so what is true now stays true.
             if gone_mark(self._final).exists():
-                raise UploadError("blob.gone")
+                raise Refused("blob.gone")
             if self._final.exists():
-                raise UploadError("blob.uploaded")
+                raise Refused("blob.uploaded")
             os.ftruncate(self._fd, 0)
-            with _alone(directory.parent):
-                _take_room(self._fd, self._grant.byte_size, self._reserve)
+            with _locked(directory.parent):
+                _allocate(self._fd, self._grant.byte_size, self._reserve)
 
     def write(self, data: bytes) -> None:
-        """Append `data`, if it is not too much for the grant."""
-        with self._turn, _full_disk_told():
-            fd = self._held()
+        """Append `data`, unless the upload then has more bytes than the grant."""
+        with self._lock, _full_disk_refused():
+            fd = self._open_file()
             self._size += len(data)
             if self._size > self._grant.byte_size:
-                raise UploadError("blob.size")
+                raise Refused("blob.size")
             self._hash.update(data)
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(fd, rest) :]
 
     def finish(self) -> None:
-        """Give the file its name, once it is whole and on the disk."""
-        with self._turn, _full_disk_told():
-            fd = self._held()
+        """Give the file its final name, if it is what the grant says; by then its bytes are on the disk."""
+        with self._lock, _full_disk_refused():
+            fd = self._open_file()
             if self._size != self._grant.byte_size:
-                raise UploadError("blob.size")
+                raise Refused("blob.size")
             if self._hash.hexdigest() != self._grant.digest_sha256:
-                raise UploadError("blob.digest")
+                raise Refused("blob.digest")
             os.fsync(fd)
             try:
                 self._path.rename(self._final)
-            except FileNotFoundError:  # deleted while we wrote
-                raise UploadError("blob.gone") from None
+            except FileNotFoundError:  # the artifact was deleted in the meantime
+                raise Refused("blob.gone") from None
             sync_directory(self._final.parent)
             self._close()
             if gone_mark(self._final).exists():
                 self._final.unlink(missing_ok=True)
-                raise UploadError("blob.gone")
+                raise Refused("blob.gone")
 
     def abort(self) -> None:
-        """Remove what was written; nothing happens after `finish`."""
-        with self._turn:
-            self._over = True
+        """Remove what was written; after `finish` this does nothing."""
+        with self._lock:
+            self._aborted = True
             if self._fd is not None:
-                self._path.unlink(missing_ok=True)  # before the lock goes: after it, the file is another's
+                self._path.unlink(missing_ok=True)  # while it is locked: afterwards it may be another writer's
                 self._close()
 
-    def _held(self) -> int:
+    def _open_file(self) -> int:
         if self._fd is None:
-            raise UploadError("blob.gone")
+            raise Refused("blob.gone")
         return self._fd
 
     def _close(self) -> None:
@@ -115,8 +108,8 @@ class PartialUpload:
 
 
 @contextmanager
-def _alone(directory: Path) -> Generator[None]:
-    """One thread of one process at a time: of two uploads that do not both fit, one does."""
+def _locked(directory: Path) -> Generator[None]:
+    """Let in one thread of one process at a time: of two uploads that do not both fit, one gets the room."""
     fd = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -125,7 +118,7 @@ def _alone(directory: Path) -> Generator[None]:
         os.close(fd)
 
 
-def _take_room(fd: int, size: int, reserve: int) -> None:
+def _allocate(fd: int, size: int, reserve: int) -> None:
     """Allocate the whole file at once, so that an upload which has started is not stopped by a full disk.
 
     Where the file system cannot, the write that finds the disk full ends the upload.
@@ -140,20 +133,21 @@ def _take_room(fd: int, size: int, reserve: int) -> None:
     space = os.fstatvfs(fd)
     if space.f_bavail * space.f_frsize < reserve:
         os.ftruncate(fd, 0)
-        raise UploadError("blob.full")
+        raise Refused("blob.full")
 
 
 @contextmanager
-def _full_disk_told() -> Generator[None]:
+def _full_disk_refused() -> Generator[None]:
+    """Raise Refused `blob.full` for what the system says of a full disk."""
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise UploadError("blob.full") from error
+            raise Refused("blob.full") from error
         raise
 
 
-def part_of(final: Path) -> Path:
+def partial_file(final: Path) -> Path:
     """Where an upload is written before it is whole."""
     return final.with_name(f"{final.name}.part")
 
@@ -163,8 +157,8 @@ def gone_mark(final: Path) -> Path:
     return final.with_name(f"{final.name}.gone")
 
 
-def lock(path: Path) -> int:
-    """The descriptor of `path`, made if need be and locked. Raises UploadError if another holds it."""
+def lock_file(path: Path) -> int:
+    """Lock a file, made if it is missing; its descriptor. Raises Refused `blob.busy` if it is locked already."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -173,11 +167,11 @@ def lock(path: Path) -> int:
                 return fd
         except BlockingIOError:
             os.close(fd)
-            raise UploadError("blob.busy") from None
+            raise Refused("blob.busy") from None
         except OSError:
             os.close(fd)
             raise
-        os.close(fd)  # renamed or removed between open and lock: not the file we want
+        os.close(fd)  # another writer renamed or removed it between `open` and `flock`
 
 
 def _same(fd: int, path: Path) -> bool:
@@ -187,7 +181,7 @@ def _same(fd: int, path: Path) -> bool:
 
 
 def sync_directory(directory: Path) -> None:
-    """Names are on the disk only once their directory is."""
+    """Write a directory to the disk, without which new names in it can be lost in a crash."""
     fd = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(fd)

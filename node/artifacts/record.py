@@ -1,0 +1,101 @@
+"""The record of an artifact in Redis, and the manifest that it makes.
+
+The status is judged by the clock, so an artifact whose time is over is expired even before the worker ends it.
+"""
+
+from typing import cast
+
+import msgspec
+
+from node.artifacts.blobs.interface import Grant
+from node.artifacts.model import ArtifactStatus, Manifest
+from node.common.timestamps import timestamp
+from node.store.decoding import fields_of, number, text
+
+NOT_COMPLETED = "It was not uploaded and completed in time; register it again."
+NOT_VERIFIED = "It could not be verified in time; register it again."
+KEPT_LONG_ENOUGH = "The time for which this node keeps an artifact is over."
+
+
+class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
+    """The record as it was at one moment; times in milliseconds since 1970."""
+
+    id: str
+    read_at: int
+    """That moment, by Redis' clock."""
+    stored_status: ArtifactStatus
+    stored_reason: str | None
+    attempt: str
+    """How often the artifact was completed."""
+    publisher_id: str
+    filename: str | None
+    grant: Grant
+    """The bytes that were promised."""
+    created_at: int
+    completed_at: int | None
+    available_at: int | None
+    ends_at: int | None
+    """When the status ends by itself; None for a rejected artifact."""
+
+    @classmethod
+    def of(cls, artifact_id: str, read_at: int, reply: object) -> "StoredArtifact | None":
+        """From what HGETALL answers; None for an unknown id."""
+        fields = fields_of(reply)
+        if not fields:
+            return None
+        return cls(
+            id=artifact_id,
+            read_at=read_at,
+            stored_status=cast("ArtifactStatus", fields[b"status"].decode()),
+            stored_reason=text(fields.get(b"reason")),
+            attempt=fields[b"attempt"].decode(),
+            publisher_id=fields[b"publisher_id"].decode(),
+            filename=text(fields.get(b"filename")),
+            grant=Grant(
+                id=artifact_id,
+                byte_size=int(fields[b"byte_size"]),
+                media_type=fields[b"media_type"].decode(),
+                digest_sha256=fields[b"digest_sha256"].decode(),
+            ),
+            created_at=int(fields[b"created_at"]),
+            completed_at=number(fields.get(b"completed_at")),
+            available_at=number(fields.get(b"available_at")),
+            ends_at=number(fields.get(b"expires_at")),
+        )
+
+    @property
+    def status(self) -> ArtifactStatus:
+        """What the artifact is now, even if the worker has not ended it yet."""
+        return "expired" if self.ends_at is not None and self.ends_at <= self.read_at else self.stored_status
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is rejected or expired, or registered again; else None."""
+        if self.status != "expired":
+            return self.stored_reason
+        if self.available_at:
+            return KEPT_LONG_ENOUGH
+        return NOT_VERIFIED if self.completed_at else NOT_COMPLETED
+
+    def manifest(self, url: str) -> Manifest:
+        """The artifact as everybody sees it, at that address."""
+        return Manifest(
+            id=self.id,
+            status=self.status,
+            reason=self.reason,
+            publisher_id=self.publisher_id,
+            media_type=self.grant.media_type,
+            byte_size=self.grant.byte_size,
+            digest_sha256=self.grant.digest_sha256,
+            filename=self.filename,
+            created_at=timestamp(self.created_at),
+            completed_at=_time(self.completed_at),
+            available_at=_time(self.available_at),
+            expires_at=_time(self.ends_at),
+            url=url,
+            content_url=f"{url}/content",
+        )
+
+
+def _time(milliseconds: int | None) -> str | None:
+    return timestamp(milliseconds) if milliseconds else None
