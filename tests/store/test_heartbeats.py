@@ -17,7 +17,7 @@ from tests.support.servers import RedisServer, eventually
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that is silent for half a second is dead."""
-    monkeypatch.setattr("node.store.heartbeats.EVERY", 0.05)
+    monkeypatch.setattr("node.store.heartbeats.BEAT_SECONDS", 0.05)
     monkeypatch.setattr("node.store.heartbeats.SILENT_MS", 500)
     monkeypatch.setattr("node.store.outbox.ABANDONED_MS", 100)
 
