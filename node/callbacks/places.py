@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from random import randint
 
 from node.callbacks.breaker import NotNow
-from node.callbacks.domain import registrable
+from node.callbacks.owners import registrable
 from node.share.turns import Crowded, Turns
 
 PLACES = 100

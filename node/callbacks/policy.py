@@ -5,7 +5,7 @@ A courtesy to the client, who learns at once: what protects others is the guard 
 
 from ipaddress import ip_network
 
-from node.callbacks.publisher import publisher_of, site_part
+from node.callbacks.owners import publisher_of, site_part
 from node.callbacks.resolve import SystemResolver, check_name
 from node.callbacks.target import Policy, Target, TargetRefused, parse
 from node.common.refusal import Invalid

@@ -15,8 +15,8 @@ from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 from node.callbacks.addresses import Address
-from node.callbacks.domain import registrable
 from node.callbacks.lookup import LIFETIME, Lookup, LookupResult, NotLookedUp, NotResolved
+from node.callbacks.owners import registrable
 from node.callbacks.target import Policy, Target, TargetRefused
 from node.share.turns import Crowded, Turns
 

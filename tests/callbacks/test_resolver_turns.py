@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from node.callbacks.domain import registrable
 from node.callbacks.lookup import NotLookedUp, NotResolved
+from node.callbacks.owners import registrable
 from node.callbacks.resolve import (
     FAILURE_KEPT,
     LONGEST_KEPT,
