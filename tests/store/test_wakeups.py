@@ -20,7 +20,7 @@ def channels(server: RedisServer) -> list[bytes]:
 
 async def test_a_listener_hears_what_a_script_publishes_on_the_channel(store: Store) -> None:
     with await store.wakeups.listen("thread:{2a}:1") as listener:
-        await store.run(PUBLISH, ["thread:{2a}:1"], ["reply"])
+        await store.run(PUBLISH("thread:{2a}:1", "reply"))
         assert await listener.next(SOON) == b"reply"
 
 
