@@ -64,7 +64,7 @@ class Lab:
 
     @contextlib.asynccontextmanager
     async def node(
-        self, part: node.Part = "serve", prefix: node.Prefix = node.no_prefix, **own: str
+        self, role: node.Role = "serve", prefix: node.Prefix = node.no_prefix, **own: str
     ) -> AsyncGenerator[Server]:
         """The node: the one at --url, else a new one with these settings beyond the usual ones, its command after
         the words of `prefix`."""
@@ -72,9 +72,9 @@ class Lab:
             yield given(self.options.url)
             return
         with tempfile.TemporaryDirectory(prefix="bench-") as home:
-            self.say(f"starting relay-node ({part})")
-            async with node.running(Path(home), own, part, prefix) as server:
-                self.say(f"relay-node ({part}) answers after {server.start_seconds:.2f} s")
+            self.say(f"starting relay-node ({role})")
+            async with node.running(Path(home), own, role, prefix) as server:
+                self.say(f"relay-node ({role}) answers after {server.start_seconds:.2f} s")
                 yield server
 
     @contextlib.asynccontextmanager
