@@ -30,8 +30,8 @@ class Worker:
         self.go_on = asyncio.Event()
         self.stop = asyncio.Event()
         consumer = Consumer(store, GROUP, self._handle, name)
-        presence = Heartbeat(store, name, [consumer.inherit])
-        self._tasks = [asyncio.create_task(consumer.run(self.stop)), asyncio.create_task(presence.run(self.stop))]
+        heartbeat = Heartbeat(store, name, [consumer.inherit])
+        self._tasks = [asyncio.create_task(consumer.run(self.stop)), asyncio.create_task(heartbeat.run(self.stop))]
 
     async def _handle(self, events: Sequence[Event]) -> None:
         await self.seen(events)
