@@ -123,13 +123,13 @@ class CallbackQueue:
         self.schedule = PartitionSchedule(POLL_SECONDS)
         """When something is due in which partition, as far as this process knows."""
 
-    async def enqueue(self, partition: int, message: Message, pause_ms: int = 0) -> None:
-        """Put a message under way, to be sent `pause_ms` after the last one of its name at the earliest.
+    async def enqueue(self, partition: int, messages: Sequence[Message], pause_ms: int = 0) -> None:
+        """Put messages under way, each to be sent `pause_ms` after the last one of its name at the earliest.
 
-        Nothing happens if this message or a newer one of its name is under way or was just delivered.
+        Nothing happens if a message or a newer one of its name is under way or was just delivered.
         Raises StoreUnavailable.
         """
-        await self._store.run(
+        await self._store.run_all(
             callback_enqueue(
                 callback=keys.callback(partition, message.name),
                 due=keys.callbacks_due(partition),
@@ -139,6 +139,7 @@ class CallbackQueue:
                 happened=message.at,
                 fields=("url", message.url, "type", message.type, "data", msgspec.json.encode(message.data)),
             )
+            for message in messages
         )
         self.schedule.due_in(partition)
 
@@ -191,7 +192,7 @@ class CallbackQueue:
 
     async def redrive(self, letter: DeadLetter) -> None:
         """Send a dead letter again, from the first attempt. Raises StoreUnavailable."""
-        await self.enqueue(letter.partition, letter)
+        await self.enqueue(letter.partition, [letter])
         await self.bury(letter)
 
     async def publisher(self, callback: Callback) -> str | None:

@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -81,32 +81,30 @@ class Callbacks:
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Enqueue for a batch of one partition. Repeated, it may send a message twice. Raises StoreUnavailable."""
-        await asyncio.gather(*(self._enqueue(event) for event in events if event.fields.get("callback")))
+        messages = [message for event in events if (message := self._message(event))]
+        if messages:
+            await self._queue.enqueue(events[0].partition, messages, ENTITY_PAUSE_MS)
 
-    async def _enqueue(self, event: Event) -> None:
-        entity = event.entity
-        if event.kind == "reply.posted":
+    def _message(self, event: Event) -> Message | None:
+        """What to tell of an event, if anybody is to be told."""
+        callback_url, entity = event.fields.get("callback"), event.entity
+        if not callback_url:
+            return None
+        message_id = f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
+        name, kind = entity, event.kind
+        if kind == "reply.posted":
             kind = "relay.reply" if event.fields.get("source") == "relay" else "board.reply"
             data = {"thread_id": entity, "seq": int(event.fields["seq"]), "url": f"{self._base}/board/{entity}"}
-            await self._queue.enqueue(event.partition, _message(event, entity, kind, data), ENTITY_PAUSE_MS)
-        elif event.kind == "session.line":
+        elif kind == "session.line":
             url = f"{self._base}/api/v1/sessions/{entity}/messages"
             data = {"session_id": entity, "seq": int(event.fields["seq"]), "url": url}
-            await self._queue.enqueue(event.partition, _message(event, entity, event.kind, data), ENTITY_PAUSE_MS)
-        elif event.kind in TASK_EVENTS:
+        elif kind in TASK_EVENTS:
+            name = message_id  # each step of a contract is told by a message of its own, so without a pause
             attempt = int(event.fields.get("attempt") or 0)
             data = {"task_id": entity, "attempt": attempt, "url": f"{self._base}/api/v1/tasks/{entity}"}
-            # Named after the event: each step of a contract is told by itself.
-            await self._queue.enqueue(event.partition, _message(event, _webhook_id(event), event.kind, data))
-
-
-def _message(event: Event, name: str, kind: str, data: Mapping[str, object]) -> Message:
-    at = int(event.id.partition("-")[0])
-    return Message(name, _webhook_id(event), event.fields["callback"], kind, at, data)
-
-
-def _webhook_id(event: Event) -> str:
-    return f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
+        else:
+            return None
+        return Message(name, message_id, callback_url, kind, int(event.id.partition("-")[0]), data)
 
 
 class Deliverer:

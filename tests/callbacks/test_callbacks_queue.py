@@ -31,7 +31,7 @@ def queue(node: NodeUnderTest) -> CallbackQueue:
 
 async def enqueue(queue: CallbackQueue, message_id: str, at: int, pause_ms: int = 0) -> None:
     message = Message(NAME, message_id, "http://a/", "board.reply", at, {"thread_id": "t", "seq": at})
-    await queue.enqueue(HOME, message, pause_ms)
+    await queue.enqueue(HOME, [message], pause_ms)
 
 
 async def make_due(node: NodeUnderTest) -> None:
@@ -260,7 +260,7 @@ class TestDelivery:
             home = ids.partition_of_id(task_id)
             data: dict[str, object] = {"task_id": task_id, "url": "x" * 20_000}
             big = Message("big", "msg_1", receiver.url, "task.claimed", 1, data)
-            await CallbackQueue(node.store, unpack).enqueue(home, big)
+            await CallbackQueue(node.store, unpack).enqueue(home, [big])
             async with node.worker():
                 await receiver.until(1)
                 await until(lambda: self.idle(node, task_id))
