@@ -18,7 +18,7 @@ from hiredis import ReplyError
 
 from node.store.address import Location
 from node.store.connection import Call, CallResult, Connection
-from node.store.errors import StoreBusy, judge
+from node.store.errors import CommandFailed, StoreBusy, StoreUnavailable, judge
 from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
 from node.store.steps import Step
@@ -95,11 +95,20 @@ class Store(ABC):
         return await self._answers(under_way)
 
     async def _answers(self, under_way: Iterable[Submitted]) -> list[RedisReply]:
+        """The replies to calls that were sent. Raises the first failure, after all of them have ended."""
         answered: list[RedisReply] = []
+        failure: StoreUnavailable | CommandFailed | None = None
         # Awaited one after the other: `gather` would make a task of each, which costs more than the command.
         for call, connection, future in under_way:
             outcome = await future
-            answered.append(await self._again(call, outcome, connection) if isinstance(outcome, Exception) else outcome)
+            try:
+                answered.append(
+                    await self._again(call, outcome, connection) if isinstance(outcome, Exception) else outcome
+                )
+            except (StoreUnavailable, CommandFailed) as error:
+                failure = failure or error
+        if failure:
+            raise failure
         return answered
 
     @abstractmethod

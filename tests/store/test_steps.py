@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from node.store import Store
+from node.store import CommandFailed, Store
 from node.store.bulk import SHARE_OF_CALLS, bulk_steps
 from node.store.errors import StoreBusy
 from node.store.scripts import ScriptError
@@ -80,3 +80,16 @@ async def test_a_bulk_takes_any_number_of_steps_and_leaves_calls_for_others(
     others = (store.command("GET", "key") for _ in range(2 * SHARE_OF_CALLS - 2))
     replies, *_ = await asyncio.gather(bulk_steps(store, [COUNT("other", 1) for _ in range(100)]), *others)
     assert replies == list(range(1, 101))
+
+
+BROKEN = made("broken", "return redis.error_reply('ERR no')")
+
+
+async def test_one_step_that_fails_keeps_no_other_from_running(store: Store, redis_server: RedisServer) -> None:
+    """The second was not sent again after Redis had said that it does not know the script."""
+    with pytest.raises(CommandFailed):
+        await store.run(BROKEN("key"))
+    redis_server.do("SCRIPT", "FLUSH")
+    with pytest.raises(CommandFailed):
+        await store.run_all([BROKEN("key"), COUNT("other", 1)])
+    assert redis_server.do("GET", "other") == b"1"
