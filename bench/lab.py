@@ -18,7 +18,7 @@ import msgspec
 from bench import node
 from bench.client import Pool
 from bench.load import DRAIN_SECONDS, Calls, Observed, closed_loop, open_loop
-from bench.measurement import Measurement, told
+from bench.measurement import Measurement, one_line
 from bench.result import Point, Results, Row, merged
 from bench.schedule import Schedule
 from bench.server import Server, Unfit, given
@@ -211,7 +211,7 @@ class Lab:
         taken = [measurement for measurement in measurements if measurement not in failed]
         for measurement in taken:
             self.results.rows += measurement.finish()
-            self.say(f"{measurement.label}: {told(measurement.row)}")
+            self.say(f"{measurement.label}: {one_line(measurement.row)}")
         return [measurement.row for measurement in taken]
 
     def numbered(self, calls: Calls) -> Calls:

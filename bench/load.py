@@ -226,8 +226,8 @@ def _watched(
         if not over.done():
             over.set_exception(context.get("exception") or RuntimeError(context["message"]))
 
-    # Who has frozen all that there was needs it looked through no more: that may take longer than a server keeps
-    # connections that say nothing.
+    # A caller that has frozen its objects has them collected already. Collecting them again may take so long that the
+    # server closes idle connections.
     was_frozen = gc.get_freeze_count() > 0
     if not was_frozen:
         gc.collect()

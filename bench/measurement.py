@@ -103,8 +103,8 @@ def figures_of(seen: Observed, used: Usage) -> Mapping[str, float]:
     return figures
 
 
-def told(row: Row) -> str:
-    """A row in one line."""
+def one_line(row: Row) -> str:
+    """A row of figures as text."""
     shown = {name: spread.median for name, spread in row.figures.items()}
     parts = [f"{shown['requests_per_s']:,.0f}/s"]
     parts += [f"{name.removesuffix('_ms').replace('_', '.')} {shown[name]:.2f} ms" for name in PERCENTILES]

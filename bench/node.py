@@ -35,7 +35,7 @@ AS_DELIVERED = dict.fromkeys((*(f"RELAY_LIMIT_{name.upper()}" for name in Limits
 """Settings of a node that refuses whom it would refuse in earnest: an empty one has its default."""
 
 Prefix = Callable[[Path], Sequence[str]]
-"""Words before the command of a node, such as those that give it another resolver; told the node's directory."""
+"""Makes the words before the command of a node, such as those that give it another resolver, from its directory."""
 
 HEALTH = request("GET", "/health")
 
@@ -85,7 +85,7 @@ async def running(
         server = Server(
             name="relay-node",
             port=port,
-            settings={"part": role, **_told(environment)},
+            settings={"part": role, **_reported(environment)},
             root=root,
             role="supervisor" if role == "serve" else "web",
             redis=socket,
@@ -103,7 +103,7 @@ def redis(directory: Path, durability: str = "always") -> Generator[tuple[Path, 
         yield server.socket, server.start().pid
 
 
-def _told(environment: Mapping[str, str]) -> dict[str, str]:
+def _reported(environment: Mapping[str, str]) -> dict[str, str]:
     """What a reader needs to know: no paths, no ports, no secrets."""
     hidden = {"RELAY_PORT", "RELAY_DATA_DIR", "RELAY_REDIS_URL", "RELAY_SECRET", "RELAY_HOST"}
     given = {name: value for name, value in environment.items() if name not in hidden and value}

@@ -1,4 +1,4 @@
-"""A node whose web part does what the supervisor's tests need, run by the real supervisor and parts.
+"""A node whose web process does what the tests of the supervisor need, run by the real supervisor.
 
 `python -m tests.support.small_node serve|web|worker`.
 """
@@ -61,19 +61,19 @@ async def work(_settings: object, stop: asyncio.Event) -> None:
     await stop.wait()
 
 
-def main(part: str) -> None:
+def main(role: str) -> None:
     settings = config.load()
     log.configure(settings.log)
-    if part == "web":
+    if role == "web":
         launch.web(settings, "tests.support.small_node:create")
-    elif part == "worker":
+    elif role == "worker":
         launch.worker(settings, "tests.support.small_node:work")
     else:
         serve(settings, web=_command("web"), worker=_command("worker"))
 
 
-def _command(part: str) -> list[str]:
-    return [sys.executable, "-m", "tests.support.small_node", part]
+def _command(role: str) -> list[str]:
+    return [sys.executable, "-m", "tests.support.small_node", role]
 
 
 if __name__ == "__main__":
