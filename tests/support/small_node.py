@@ -1,4 +1,4 @@
-"""A node whose web process does what the tests of the supervisor need, run by the real supervisor.
+"""A node whose web processes do what the supervisor's tests need, run by the real supervisor and launchers.
 
 `python -m tests.support.small_node serve|web|worker`.
 """
