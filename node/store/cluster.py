@@ -124,11 +124,11 @@ class ClusterStore(Store):
             if isinstance(failure, Exception):
                 raise meaning(failure, call)
             return self._anew(call, alone=call.alone, asking=call.asking), asked
-        if code == "ASK":
+        if code == "ASK":  # the slot is moving, and this key is at its new place already
             _, server = read_redirect(str(outcome), asked.server)
             return self._anew(call, alone=True, asking=True), self._connection_to(server)
         self._is_stale.set()
-        if code == "MOVED":
+        if code == "MOVED":  # the slot has moved
             slot, server = read_redirect(str(outcome), asked.server)
             self._map[slot] = connection = self._connection_to(server)
             if attempt >= PROMPT_REDIRECTIONS:
@@ -137,6 +137,7 @@ class ClusterStore(Store):
         if code in UNSETTLED:
             await self._pause(call, outcome, attempt)
             return self._anew(call, alone=code == "TRYAGAIN"), self._map[call.slot] or asked
+        # Nothing was written, and by now the map has another primary for the slot.
         connection = self._map[call.slot]
         if type(outcome) is StoreUnavailable and connection and connection is not asked:
             return self._anew(call), connection

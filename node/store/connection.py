@@ -8,7 +8,7 @@ What holds:
 
 - Replies are matched to calls by their order alone. So a caller that gives up leaves its place in `_sent`, and its
   reply is thrown away; and a reply that no call waits for ends the connection.
-- Every call is settled once, and by its deadline, whatever happens.
+- Every call is settled once, whatever happens, and at most a little after its deadline (SWEEPS).
 - A call that was not written is settled with StoreUnavailable: Redis has not begun it. One that was written and not
   answered is settled with OutcomeUnknown.
 - While the connection is being made, calls wait unsent. Once the server has been gone for as long as a call may take,

@@ -4,11 +4,11 @@ A read that waits for a change, and a worker that waits for events, listen on th
 that will change. The script that changes it publishes there. This is sharded pub/sub (SSUBSCRIBE), so a message stays
 within the slot of the key; all listeners of a process share one connection for each primary.
 
-A wake-up is a hint, never the data: whoever hears one reads the key. That is why a lost message does no harm beyond a
-delay. What holds:
+A wake-up is a hint, not the data: whoever hears one reads the key, so a lost message costs no more than a delay. Only
+answers to one waiting process (of search workers, on MCP streams) are in the message itself. What holds:
 
 - When `listen` returns, messages arrive. So whoever listens first and reads then misses no change.
-- Wherever a message may have been lost (a connection, a slot that moved, a full queue), the listener gets an empty
+- Wherever a message may have been lost (with a connection, a slot that moved, a full queue), the listener gets an empty
   message, which says: read now.
 - Listening never fails. While Redis is out of reach a listener hears nothing, and gets its empty message afterwards.
 """
@@ -89,7 +89,7 @@ class Listener:
         if len(self._messages) > MAX_MESSAGES or self.queued_bytes > MAX_QUEUED_BYTES:
             while len(self._messages) >= MAX_MESSAGES or self.queued_bytes > MAX_QUEUED_BYTES:
                 self._take()
-            self._messages.appendleft(b"")  # for listeners to whom a message is more than a hint (answers of workers)
+            self._messages.appendleft(b"")  # says that some are lost
         self._wake()
 
     def _take(self) -> bytes:
