@@ -31,8 +31,8 @@ class Sample(msgspec.Struct):
     bucket: str
 
 
-class Tally:
-    """The verdicts of one bucket."""
+class Counts:
+    """The verdicts on the texts of one bucket, and how long they took."""
 
     def __init__(self) -> None:
         self.english = self.rejected = self.others = self.accepted = 0
@@ -67,18 +67,18 @@ def read(path: Path) -> Iterator[Sample]:
             yield msgspec.convert(json.loads(line), Sample)
 
 
-def measure(samples: Iterable[Sample], *, errors: bool) -> dict[str, Tally]:
-    """Judge every sample once and tally the verdicts by bucket, and all of them under `all`."""
-    tallies: dict[str, Tally] = {}
+def measure(samples: Iterable[Sample], *, errors: bool) -> dict[str, Counts]:
+    """Judge every sample once and count the verdicts by bucket, and all of them under `all`."""
+    counts: dict[str, Counts] = {}
     for sample in samples:
         started = time.thread_time_ns()
         verdict = text_payload_is_english(sample.text)
         spent = time.thread_time_ns() - started
         for bucket in (sample.bucket, "all"):
-            tallies.setdefault(bucket, Tally()).add(sample, verdict, spent)
+            counts.setdefault(bucket, Counts()).add(sample, verdict, spent)
         if errors and verdict != sample.english:
             print(f"{'FR' if sample.english else 'FA'} {sample.bucket}: {sample.text[:300]!r}")
-    return tallies
+    return counts
 
 
 def main(arguments: list[str]) -> None:
@@ -88,10 +88,10 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     preload(SECRET)
     for path in options.files:
-        tallies = measure(read(path), errors=options.errors)
+        counts = measure(read(path), errors=options.errors)
         print(f"\n{path.name}\n{'bucket':<18}{'FR':>21}{'FA':>21}{'median':>10}{'p99':>10}{'max µs':>10}")
-        for name in sorted(tallies, key=lambda name: (name == "all", name)):
-            print(tallies[name].row(name))
+        for name in sorted(counts, key=lambda name: (name == "all", name)):
+            print(counts[name].row(name))
 
 
 if __name__ == "__main__":

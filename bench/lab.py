@@ -18,7 +18,7 @@ import msgspec
 from bench import node
 from bench.client import Pool
 from bench.load import DRAIN_SECONDS, Calls, Observed, closed_loop, open_loop
-from bench.measurement import Measurement, told
+from bench.measurement import Measurement, one_line
 from bench.result import Point, Results, Row, merged
 from bench.schedule import Schedule
 from bench.server import Server, Unfit, given
@@ -64,7 +64,7 @@ class Lab:
 
     @contextlib.asynccontextmanager
     async def node(
-        self, part: node.Part = "serve", prefix: node.Prefix = node.no_prefix, **own: str
+        self, role: node.Role = "serve", prefix: node.Prefix = node.no_prefix, **own: str
     ) -> AsyncGenerator[Server]:
         """The node: the one at --url, else a new one with these settings beyond the usual ones, its command after
         the words of `prefix`."""
@@ -72,9 +72,9 @@ class Lab:
             yield given(self.options.url)
             return
         with tempfile.TemporaryDirectory(prefix="bench-") as home:
-            self.say(f"starting relay-node ({part})")
-            async with node.running(Path(home), own, part, prefix) as server:
-                self.say(f"relay-node ({part}) answers after {server.start_seconds:.2f} s")
+            self.say(f"starting relay-node ({role})")
+            async with node.running(Path(home), own, role, prefix) as server:
+                self.say(f"relay-node ({role}) answers after {server.start_seconds:.2f} s")
                 yield server
 
     @contextlib.asynccontextmanager
@@ -211,7 +211,7 @@ class Lab:
         taken = [measurement for measurement in measurements if measurement not in failed]
         for measurement in taken:
             self.results.rows += measurement.finish()
-            self.say(f"{measurement.label}: {told(measurement.row)}")
+            self.say(f"{measurement.label}: {one_line(measurement.row)}")
         return [measurement.row for measurement in taken]
 
     def numbered(self, calls: Calls) -> Calls:

@@ -26,34 +26,34 @@ DRAIN_SECONDS = 10.0
 HEAD_START_NS = SECOND // 10  # between the decision to start and the first request
 
 
-class Tally:
-    """What became of the requests of one kind; latencies in nanoseconds."""
+class Counts:
+    """How the requests of one kind ended; latencies in nanoseconds."""
 
     __slots__ = ("missing", "others", "samples", "statuses")
 
     def __init__(self) -> None:
         self.samples = array("q")  # of answers whose status was expected
         self.others = array("q")  # of all other answers
-        self.missing = array("q")  # of requests without an answer: how long was waited in vain
+        self.missing = array("q")  # of requests without an answer: how long the generator waited for one
         self.statuses: Counter[int] = Counter()
 
 
 class Observed:
-    """One measurement: tallies by kind, and how the generator itself did."""
+    """One measurement: the counts of each kind of request, and how the generator itself did."""
 
     def __init__(self) -> None:
-        self.tallies: dict[str, Tally] = {}
+        self.counts: dict[str, Counts] = {}
         self.sent = 0
         self.late = 0  # sends more than 1 ms after their time because the generator was busy
         self.delayed = 0  # requests that found no free connection
         self.seconds = 0.0
         self.busy = 0.0  # share of one core the generator used
 
-    def tally(self, kind: str) -> Tally:
-        tally = self.tallies.get(kind)
-        if tally is None:
-            tally = self.tallies[kind] = Tally()
-        return tally
+    def counts_of(self, kind: str) -> Counts:
+        counts = self.counts.get(kind)
+        if counts is None:
+            counts = self.counts[kind] = Counts()
+        return counts
 
     def latencies(self, kind: str | None = None) -> Histogram:
         """Latencies of expected answers and of missing ones, of one kind or of all.
@@ -62,23 +62,23 @@ class Observed:
         answers no more would look faster than one that answers late. Refusals count in none.
         """
         histogram = Histogram()
-        for name, tally in self.tallies.items():
+        for name, counts in self.counts.items():
             if kind is None or name == kind:
-                histogram.record(tally.samples)
-                histogram.record(tally.missing)
+                histogram.record(counts.samples)
+                histogram.record(counts.missing)
         return histogram
 
     @property
     def statuses(self) -> Counter[int]:
-        return sum((tally.statuses for tally in self.tallies.values()), Counter[int]())
+        return sum((counts.statuses for counts in self.counts.values()), Counter[int]())
 
     @property
     def good(self) -> int:
-        return sum(len(tally.samples) for tally in self.tallies.values())
+        return sum(len(counts.samples) for counts in self.counts.values())
 
     @property
     def bad(self) -> int:
-        return sum(len(tally.others) + len(tally.missing) for tally in self.tallies.values())
+        return sum(len(counts.others) + len(counts.missing) for counts in self.counts.values())
 
 
 def _nothing(_observed: Observed) -> None:
@@ -188,14 +188,14 @@ def _end(over: "asyncio.Future[None]") -> None:
 
 def _count(observed: Observed, call: Call, status: int, body: bytes) -> None:
     latency = now() - call.due
-    tally = observed.tallies.get(call.kind) or observed.tally(call.kind)
-    tally.statuses[status] += 1
+    counts = observed.counts.get(call.kind) or observed.counts_of(call.kind)
+    counts.statuses[status] += 1
     if status in call.expect:
-        tally.samples.append(latency)
+        counts.samples.append(latency)
     elif status in NO_ANSWER:
-        tally.missing.append(latency)
+        counts.missing.append(latency)
     else:
-        tally.others.append(latency)
+        counts.others.append(latency)
     if call.answered is not None:
         call.answered(status, body)
 
@@ -226,8 +226,8 @@ def _watched(
         if not over.done():
             over.set_exception(context.get("exception") or RuntimeError(context["message"]))
 
-    # Who has frozen all that there was needs it looked through no more: that may take longer than a server keeps
-    # connections that say nothing.
+    # A caller that has frozen its objects has them collected already. Collecting them again may take so long that the
+    # server closes idle connections.
     was_frozen = gc.get_freeze_count() > 0
     if not was_frozen:
         gc.collect()

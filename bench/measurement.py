@@ -65,7 +65,7 @@ class Measurement:
         for seen in self._observed:
             together.add(seen.latencies())
         row.distribution = together.encoded()
-        kinds = sorted({kind for seen in self._observed for kind in seen.tallies})
+        kinds = sorted({kind for seen in self._observed for kind in seen.counts})
         return [row, *(self._kind(kind) for kind in kinds if len(kinds) > 1)]
 
     def _kind(self, kind: str) -> Row:
@@ -78,7 +78,7 @@ class Measurement:
             what=f"{whole.what}: {kind}",
             connections=whole.connections,
             figures=figures,
-            statuses=merged([seen.tally(kind).statuses for seen in self._observed]),
+            statuses=merged([seen.counts_of(kind).statuses for seen in self._observed]),
         )
 
 
@@ -103,8 +103,8 @@ def figures_of(seen: Observed, used: Usage) -> Mapping[str, float]:
     return figures
 
 
-def told(row: Row) -> str:
-    """A row in one line."""
+def one_line(row: Row) -> str:
+    """A row of figures as text."""
     shown = {name: spread.median for name, spread in row.figures.items()}
     parts = [f"{shown['requests_per_s']:,.0f}/s"]
     parts += [f"{name.removesuffix('_ms').replace('_', '.')} {shown[name]:.2f} ms" for name in PERCENTILES]

@@ -18,7 +18,7 @@ from bench.server import ROOT, Server, Unfit, free_port, started, until_it_answe
 from node.config import Limits, Settings
 from node.run.embedded_redis import Embedded, socket_path
 
-Part = Literal["serve", "web"]
+Role = Literal["serve", "web"]
 
 # Limits do their work on every request and refuse none: the load comes from few addresses.
 NEVER_REACHED = "100000/60"
@@ -35,7 +35,7 @@ AS_DELIVERED = dict.fromkeys((*(f"RELAY_LIMIT_{name.upper()}" for name in Limits
 """Settings of a node that refuses whom it would refuse in earnest: an empty one has its default."""
 
 Prefix = Callable[[Path], Sequence[str]]
-"""Words before the command of a node, such as those that give it another resolver; told the node's directory."""
+"""Makes the words before the command of a node, such as those that give it another resolver, from its directory."""
 
 HEALTH = request("GET", "/health")
 
@@ -62,7 +62,7 @@ def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def running(
-    home: Path, own: Mapping[str, str], part: Part = "serve", prefix: Prefix = no_prefix
+    home: Path, own: Mapping[str, str], role: Role = "serve", prefix: Prefix = no_prefix
 ) -> AsyncGenerator[Server]:
     """A node on a free port, stopped at the end. Raises Unfit if there is none or it does not start."""
     if not (ROOT / "node" / "run" / "web.py").exists():
@@ -73,21 +73,21 @@ async def running(
     async with contextlib.AsyncExitStack() as stack:
         redis_pid = None
         socket = socket_path(home / "data")
-        if part == "web":
+        if role == "web":
             socket, redis_pid = stack.enter_context(redis(home / "data", own.get("RELAY_DURABILITY", "always")))
             environment |= {
                 "RELAY_REDIS_URL": f"unix://{socket}",
                 "RELAY_SECRET": base64.b64encode(os.urandom(32)).decode(),
             }
         start = time.monotonic()
-        command = [*prefix(home), sys.executable, "-m", "node", part]
+        command = [*prefix(home), sys.executable, "-m", "node", role]
         root = await stack.enter_async_context(started(command, home, environment))
         server = Server(
             name="relay-node",
             port=port,
-            settings={"part": part, **_told(environment)},
+            settings={"part": role, **_reported(environment)},
             root=root,
-            role="supervisor" if part == "serve" else "web",
+            role="supervisor" if role == "serve" else "web",
             redis=socket,
             redis_pid=redis_pid,
         )
@@ -98,12 +98,12 @@ async def running(
 
 @contextlib.contextmanager
 def redis(directory: Path, durability: str = "always") -> Generator[tuple[Path, int]]:
-    """The node's own embedded server, for the node's web part and for peers: the same settings for all."""
+    """The node's own embedded server, for a node that runs as `web`, and for peers: the same settings for all."""
     with Embedded(directory, durability) as server:
         yield server.socket, server.start().pid
 
 
-def _told(environment: Mapping[str, str]) -> dict[str, str]:
+def _reported(environment: Mapping[str, str]) -> dict[str, str]:
     """What a reader needs to know: no paths, no ports, no secrets."""
     hidden = {"RELAY_PORT", "RELAY_DATA_DIR", "RELAY_REDIS_URL", "RELAY_SECRET", "RELAY_HOST"}
     given = {name: value for name, value in environment.items() if name not in hidden and value}

@@ -26,7 +26,7 @@ Matrix = NDArray[np.float32]
 PACKAGES = ("numpy", "scipy", "sklearn", "networkx", "matplotlib", "sympy", "transformers", "torch", "hypothesis")
 """Well documented ones that sentence-transformers or the tests bring, beside the standard library."""
 
-PART = 10_000
+EMBEDDED_AT_ONCE = 10_000
 """Texts whose vectors are kept in one file."""
 
 SUMMARY = range(20, 161)
@@ -66,7 +66,7 @@ def sentences(most: int) -> list[str]:
 
 def vectors(model: Model, texts: list[str]) -> Matrix:
     """Vectors of passages; kept in the temporary directory, since 100,000 of them take ten minutes or more."""
-    parts = [_part(model, texts[start : start + PART]) for start in range(0, len(texts), PART)]
+    parts = [_part(model, texts[start : start + EMBEDDED_AT_ONCE]) for start in range(0, len(texts), EMBEDDED_AT_ONCE)]
     return np.concatenate(parts)
 
 

@@ -1,14 +1,14 @@
 #!lua
--- Counts bytes that a client wants kept, if it and its site have so many left, and those it owes for what is kept
--- already. A count begins anew when its time is over.
+-- Counts bytes for a client and its site. Bytes that are kept already (owed) are counted in any case, new ones (size)
+-- only if both have so many left. A count begins anew when its window is over.
 -- KEYS[1] mine   bytes:{p}:<client>
 -- KEYS[2] site   bytes:{p}:<site of the client>; the same as mine if the client is its own site
--- ARGV[1] size   bytes that are refused if they are too many; 0 = none
--- ARGV[2] owed   bytes that are counted in any case
--- ARGV[3] most   bytes of the client in that time
--- ARGV[4] site_most  bytes of its site
+-- ARGV[1] size   new bytes; 0 = none
+-- ARGV[2] owed   bytes that are kept already
+-- ARGV[3] most   bytes of the client in a window
+-- ARGV[4] site_most  bytes of its site in a window
 -- ARGV[5] window  milliseconds
--- Returns {'counted'} | {'over', wait_ms}: the size was not counted, or nothing is left
+-- Returns {'counted'} | {'over', wait_ms}: size was not counted, or it was 0 and nothing is left
 -- Slot    partition of the client's site
 local counts = {{mine, tonumber(most)}}
 if site ~= mine then table.insert(counts, {site, tonumber(site_most)}) end

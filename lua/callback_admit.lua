@@ -1,18 +1,18 @@
 #!lua
--- Whether a URL or an address may be called now on behalf of a publisher; if so, that counts for what shares its
--- rate: its host, its network. After so many failures in a row that the breaker was open, one call at a time finds
--- out whether it works again.
--- KEYS[1] open      rate:{p}:callback-open:<what is called>
+-- Counts a call of a URL or an address on behalf of a publisher, or says how long it has to wait: while the breaker is
+-- open, and while the rate of the pool (host or network) is used up. When the breaker has been open, one call probes,
+-- and all others wait until it has ended or its time is over.
+-- KEYS[1] open      rate:{p}:callback-open:<what is called>, there while the breaker is open or a call probes
 -- KEYS[2] failures  rate:{p}:callback-failures:<what is called>
--- KEYS[3] rate      rate:{p}:callback:<host or network>
--- KEYS[4] own       rate:{p}:callback-of:<host or network>:<publisher>
--- KEYS[5] turns     rate:{p}:callback-turns:<host or network>:<publisher>
--- ARGV[1] count     calls allowed in the window, those of all publishers together; 0 = no limit
+-- KEYS[3] rate      rate:{p}:callback:<pool>
+-- KEYS[4] own       rate:{p}:callback-of:<pool>:<site of the publisher>
+-- KEYS[5] turns     rate:{p}:callback-turns:<pool>:<site of the publisher>
+-- ARGV[1] count     calls of the pool allowed in the window, those of all publishers together; 0 = no limit
 -- ARGV[2] window    milliseconds
 -- ARGV[3] tolerated  failures in a row that open the breaker
--- ARGV[4] probe     milliseconds that one call may take
--- Returns {'call', failures}: those in a row before this call | {'wait', ms}
--- Slot    partition of the host or network
+-- ARGV[4] probe     milliseconds that a probing call may take
+-- Returns {'call', failures in a row so far} | {'wait', ms}
+-- Slot    partition of the pool
 -- include now
 -- include share
 local at = now()

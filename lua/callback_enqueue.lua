@@ -1,14 +1,15 @@
 #!lua
--- Puts a callback under way, or lets one that waits tell of the newer event too. Safe to repeat: an event that
--- is under way, was told a short while ago, or is older than what was told, changes nothing.
+-- Puts a message under way. If one of its name waits already, that one takes over what the newer event has to tell.
+-- Safe to repeat: an event that is under way, was delivered a short while ago, or is older than what is told already,
+-- changes nothing.
 -- KEYS[1] callback  callback:{p}:<name>
--- KEYS[2] due       callbacks:{p}
+-- KEYS[2] due       callbacks:{p}, names by the time (ms) of their next attempt
 -- ARGV[1] name      of the callback
 -- ARGV[2] id        webhook-id of the message; of two in one millisecond the longer or greater one is newer
 -- ARGV[3] pause     milliseconds between two messages of one name
 -- ARGV[4] happened  when, in milliseconds
 -- ARGV[5...] fields  url, type, data: name, value, ...
--- Returns {'enqueued'|'merged', due (ms)} | {'known'}
+-- Returns {'enqueued'|'merged', time of the next attempt (ms)} | {'known'}
 -- Slot    the partition of the entity
 -- include now
 local at = now()

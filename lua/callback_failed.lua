@@ -1,14 +1,14 @@
 #!lua
--- Counts a failure of a URL or an address; from so many in a row on the breaker is open, twice as long each time. What was
--- under way when it opened is not counted.
+-- Counts a failure of a URL or an address. From so many in a row on the breaker opens, each time for twice as long.
+-- Failures of calls that were under way when it opened do not count.
 -- KEYS[1] open      rate:{p}:callback-open:<what is called>
 -- KEYS[2] failures  rate:{p}:callback-failures:<what is called>
 -- ARGV[1] tolerated  failures in a row that open the breaker
 -- ARGV[2] first     milliseconds for which it is open at first
--- ARGV[3] longest   milliseconds
+-- ARGV[3] longest   milliseconds for which it is open at most
 -- ARGV[4] memory    milliseconds for which failures in a row are remembered
--- Returns {'closed', failures} | {'open', ms}
--- Slot    partition of the host or network
+-- Returns {'closed', failures in a row} | {'open', ms}
+-- Slot    partition of the pool
 if redis.call('GET', open) == 'open' then return {'open', redis.call('PTTL', open)} end
 local count = redis.call('INCR', failures)
 redis.call('PEXPIRE', failures, memory)

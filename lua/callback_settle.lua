@@ -1,19 +1,19 @@
 #!lua flags=allow-oom
--- Says how an attempt ended: over, or once more. A callback that has got something newer to tell since it
--- was taken is sent again once this is delivered; dropped or dead, it ends with all that it had to tell, and a
--- dead letter holds the newest. Safe to repeat, and when memory is full: what was delivered and cannot be
--- settled would be sent again and again.
+-- Records how an attempt ended: the callback is over, or due again. If it got something newer to tell since it was
+-- taken, it is sent again once the attempt was delivered; dropped or dead, it ends with everything that it had to tell,
+-- and the dead letter has the newest. Safe to repeat. It runs when memory is full, too: a message that was delivered
+-- and could not be settled would be sent again and again.
 -- KEYS[1] callback  callback:{p}:<name>
--- KEYS[2] due       callbacks:{p}
+-- KEYS[2] due       callbacks:{p}, names by the time (ms) of their next attempt
 -- KEYS[3] dead      callbacks-dead:{p}
--- ARGV[1] name
--- ARGV[2] id        webhook-id of the attempt
--- ARGV[3] attempt   made before this one
--- ARGV[4] ending    delivered | dropped | dead | retry | postpone: not tried, so not counted
--- ARGV[5] pause     milliseconds: until the next attempt, or the next message of this name
+-- ARGV[1] name      of the callback
+-- ARGV[2] id        webhook-id of the message that was sent
+-- ARGV[3] attempt   attempts that had been made before this one
+-- ARGV[4] ending    delivered | dropped | dead | retry | postpone (it was no attempt, and does not count as one)
+-- ARGV[5] pause     milliseconds until the next attempt, or until the next message of this name
 -- ARGV[6] reason    of a failure, for the operator
--- ARGV[7] misses    how often the receiver was not found, this attempt included
--- ARGV[8] keep      dead letters of the partition that are kept
+-- ARGV[7] misses    attempts that were answered 404, this one included
+-- ARGV[8] keep      dead letters to keep in the partition, about
 -- ARGV[9] remember  milliseconds for which a delivered message is known as such
 -- Returns {'over'|'again'}
 -- Slot    the partition of the entity
@@ -21,7 +21,7 @@
 local at = now()
 local current, counted, url, type, data, happened =
   unpack(redis.call('HMGET', callback, 'id', 'attempt', 'url', 'type', 'data', 'at'))
-if not counted then -- nothing is under way: another worker took it over, or an operator removed it
+if not counted then -- it is over: another worker that had taken it, too, has settled it
   redis.call('ZREM', due, name)
   return {'over'}
 end
@@ -47,7 +47,7 @@ if ending == 'delivered' and current ~= id then
 end
 redis.call('ZREM', due, name)
 if ending == 'delivered' then
-  -- Remembered, so that the next event of this name keeps its distance and this one is not told again.
+  -- Remembered, so that the next message of this name keeps its distance, and this one is not sent again.
   redis.call('HDEL', callback, 'attempt', 'misses', 'since', 'reason', 'url', 'type', 'data')
   redis.call('HSET', callback, 'sent_at', at)
   redis.call('PEXPIRE', callback, remember)

@@ -1,9 +1,10 @@
 #!lua
--- Takes callbacks that are due. Each is hidden for a while: if its worker dies, it comes again.
--- KEYS[1] due     callbacks:{p}
+-- Takes callbacks that are due, for one worker alone. What was taken becomes due again after a while, in case that
+-- worker dies.
+-- KEYS[1] due     callbacks:{p}, names by the time (ms) of their next attempt
 -- ARGV[1] hidden  milliseconds for which a taken callback is not due; longer than an attempt may last
--- ARGV[2] limit   callbacks at most
--- Returns {milliseconds until the next is due, or -1 if there is none, name, ...}
+-- ARGV[2] limit   callbacks to take, at most
+-- Returns {milliseconds until the next one is due, or -1 if there is none, name, ...}
 -- Slot    the partition
 -- include now
 local at = now()

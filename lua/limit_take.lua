@@ -1,10 +1,10 @@
 #!lua
--- Takes one place in a client's limit.
--- KEYS[1] rate    rate:{p}:<class>:<client>
+-- Takes one place in a client's limit, if there is one. A refused request leaves no trace.
+-- KEYS[1] rate    rate:{p}:<kind>:<client>
 -- ARGV[1] count   requests allowed in the window; 0 = no limit
 -- ARGV[2] window  milliseconds
--- Returns {allowed 0|1, remaining, reset_ms}
--- Slot    partition of the client address
+-- Returns {allowed 0|1, remaining, reset_ms}: reset_ms until the next place is free
+-- Slot    partition of the client's site, or of the entity that the limit is for
 -- include now
 -- include take
 return {take(rate, count, window, now())}

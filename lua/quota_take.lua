@@ -1,17 +1,18 @@
 #!lua
--- Takes one place in a client's limit and one among the things that it, and its site, may hold at the same time.
--- Either all, or none.
+-- Takes one place in a client's limit, and one among the things that it and its site may have at a time: all of them
+-- or none. A place among things ends by itself, or when its name is removed.
 -- KEYS[1] rate   rate:{p}:<kind>:<client>
 -- KEYS[2] own    held:{p}:<kind>:<client>
 -- KEYS[3] site   held:{p}:<kind>:<site of the client>; the same as own if the client is its own site
--- KEYS[4] all    held:{p}:<kind>, if those of all clients are counted; else the same as own
--- ARGV[1] count  the limit
--- ARGV[2] window  its milliseconds
--- ARGV[3] most   things the client may hold at a time; 0 = any number
--- ARGV[4] site_most  things its site may hold
--- ARGV[5] life   milliseconds for which the new one counts
--- ARGV[6] name   of the new one
--- Returns {'taken'|'limited', allowed, remaining, reset_ms} | {'quota', allowed, remaining, reset_ms, wait_ms}
+-- KEYS[4] all    held:{p}:<kind>, if the total of all clients is counted; otherwise the same as own
+-- ARGV[1] count  requests allowed in the window; 0 = no limit
+-- ARGV[2] window  milliseconds
+-- ARGV[3] most   things that the client may have; 0 = any number
+-- ARGV[4] site_most  things that its site may have; 0 = any number
+-- ARGV[5] life   milliseconds after which the place of the new thing ends
+-- ARGV[6] name   of the new thing
+-- Returns {'taken'|'limited', allowed 0|1, remaining, reset_ms} | {'quota', 1, 0, 0, wait_ms}: no place among things
+-- is free for wait_ms
 -- Slot    partition of the client's site
 -- include now
 -- include take

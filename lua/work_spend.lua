@@ -1,11 +1,12 @@
 #!lua
--- Charges a client for work that was done for it. What it owes is worked off evenly: `count` in each `window`.
--- KEYS[1] work    work:{p}:<kind>:<client>
--- ARGV[1] amount  of the work; 0 = only tell
--- ARGV[2] count   that a client may owe and have more done
--- ARGV[3] window  milliseconds in which so much is worked off
--- Returns {left, wait_ms}: what may be spent before the client has to wait, and how long it has to wait now
--- Slot    partition of the client address
+-- Charges a client for work that was done for it, whatever it owes already. What it owes is worked off evenly, `count`
+-- in each `window`.
+-- KEYS[1] work    work:{p}:<kind>:<client>, as '<owed>@<at which time (ms)>'
+-- ARGV[1] amount  of the work; 0 = only tell how the client stands
+-- ARGV[2] count   of which a client may owe less before it has to wait
+-- ARGV[3] window  milliseconds
+-- Returns {left, wait_ms}: what the client may spend before it has to wait, and how long it has to wait now
+-- Slot    partition of the client's site
 -- include now
 local at, owed = now(), 0
 local known, since = string.match(redis.call('GET', work) or '', '^(%d+)@(%d+)$')

@@ -1,15 +1,15 @@
 #!lua flags=allow-oom
--- Notes that a worker lives, and tells which others have fallen silent.
--- It is a few bytes and tells where work was left behind, so it runs when no memory is left.
--- KEYS[1] workers  workers:{workers}
+-- Records a heartbeat of a worker, and tells which workers have fallen silent. It runs when memory is full, too: it
+-- writes a few bytes, and finding out whose work was left behind is what lets memory be freed.
+-- KEYS[1] workers  workers:{workers}, names by the time of their last heartbeat (ms)
 -- ARGV[1] name     of the worker
--- ARGV[2] silent   milliseconds after which a worker has fallen silent
--- ARGV[3] gone     milliseconds after which it is no longer told of
--- Returns {name, ...}
+-- ARGV[2] silent   milliseconds without a heartbeat after which a worker has fallen silent
+-- ARGV[3] forget   milliseconds without a heartbeat after which a worker is taken off the list
+-- Returns {name, ...} of the silent workers
 -- Slot    that of the key
 -- include now
 local time = now()
 redis.call('ZADD', workers, time, name)
-redis.call('ZREMRANGEBYSCORE', workers, '-inf', time - gone)
-redis.call('PEXPIRE', workers, gone)
+redis.call('ZREMRANGEBYSCORE', workers, '-inf', time - forget)
+redis.call('PEXPIRE', workers, forget)
 return redis.call('ZRANGEBYSCORE', workers, '-inf', time - silent)

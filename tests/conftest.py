@@ -39,7 +39,7 @@ def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture
 def empty_redis(shared_redis: RedisServer | Cluster) -> Iterator[RedisServer | Cluster]:
-    """The shared server without data. Fails a test that leaves a key which would stay for ever without a reason."""
+    """The shared server without data. A test fails if it leaves a key that would stay for ever and is not meant to."""
     shared_redis.do("FLUSHALL")
     shared_redis.do("SCRIPT", "FLUSH")
     yield shared_redis

@@ -13,7 +13,7 @@ from bench.schedule import SECOND, now
 from bench.server import Server, ask
 
 EVERY = 1.0  # seconds between two events
-PATIENCE = 8.0  # seconds for those that are still on their way at the end: more than the promised five
+FINISH_SECONDS = 8.0  # for those that are still on their way at the end: more than the promised five
 OFFER_TIMEOUT = 10.0
 FAILING = "/503"  # paths that begin so are answered with 503
 ANSWER = b"HTTP/1.1 %b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -104,9 +104,9 @@ class Probe:
         )
 
     async def finish(self) -> None:
-        """Wait for what is on its way, for as long as PATIENCE."""
+        """Wait for what is on its way, for FINISH_SECONDS at most."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(FINISH_SECONDS):
                 while self.missing:  # noqa: ASYNC110 - arrivals are noted by path, there is no event for the last
                     await asyncio.sleep(0.05)
 

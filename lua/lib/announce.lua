@@ -1,6 +1,6 @@
 -- announce(events, kind, id, ...) -> nothing
--- Adds an event to the partition's outbox, in the same step as the write it tells of, and wakes whoever
--- listens. The channel bears the name of the stream.
+-- Adds an event to the partition's outbox, in the same step as the write that it tells of, and wakes the readers: the
+-- channel bears the name of the stream.
 local function announce(events, kind, id, ...)
   redis.call('XADD', events, '*', 'type', kind, 'id', id, ...)
   redis.call('SPUBLISH', events, kind)

@@ -1,7 +1,6 @@
 -- lapse(task, events, leases, id, at) -> status, or nil if this is no contract
--- The status of a contract at the time `at` (ms). A claim whose lease has ended is void: the first write that
--- meets it puts the contract back on offer, as part of its own step. Only a claim with a lease has
--- lease_expires_at.
+-- The status of a contract at the time `at` (ms). A claim whose lease has ended is void. The first step that meets one
+-- puts the contract back on offer, together with its own write. Only a claim with a lease has lease_expires_at.
 -- include reoffer
 -- include tell_task
 local function lapse(task, events, leases, id, at)

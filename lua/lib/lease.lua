@@ -1,5 +1,5 @@
 -- lease(task, leases, id, at) -> nothing
--- Starts the lease of a claim at the time `at` (ms), or starts it again, if the contract was offered with one.
+-- Starts or renews the lease of a claim at the time `at` (ms), if the contract was offered with a lease.
 local function lease(task, leases, id, at)
   local length = redis.call('HGET', task, 'lease_ms')
   if not length then return end

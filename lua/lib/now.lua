@@ -1,4 +1,5 @@
--- now() -> milliseconds since 1970 by Redis' clock, the only clock of the node; it stands still within a step.
+-- now() -> milliseconds since 1970
+-- By the clock of Redis, the only clock of the node. It stands still within a step.
 local function now()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)

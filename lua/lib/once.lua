@@ -1,5 +1,5 @@
--- once(idem, digest) -> nil (new) | 'replayed', id | 'conflict'
--- What an Idempotency-Key created before; the record holds the digest of the body and the id.
+-- once(idem, digest) -> nil (new) | 'replayed', id | 'conflict' (the same key with another body)
+-- What a request with that Idempotency-Key created before. The record has the digest of the body, and the id.
 -- An empty digest means that the request has no key.
 local function once(idem, digest)
   if digest == '' then return nil end

@@ -1,6 +1,6 @@
 -- reject(artifact, due, id, reason, at) -> nothing
--- Rejects an artifact at the time `at` (ms). Its bytes are counted and looked for until no upload can bring them
--- back: an upload URL cannot be called in.
+-- Rejects an artifact at the time `at` (ms). An upload URL cannot be revoked, so its bytes are counted, and looked for,
+-- until no upload can bring them any more.
 local function reject(artifact, due, id, reason, at)
   redis.call('HSET', artifact, 'status', 'rejected', 'reason', reason)
   redis.call('HDEL', artifact, 'expires_at')

@@ -1,8 +1,8 @@
--- share(all, own, turns, count, window, most, at, opens) -> 0 (go on, and that is counted) | milliseconds to wait
--- One place in a sliding log of at most `count` in `window` that many share; before the time `opens` (ms) there is
--- none. One of them may have `most` places; if that is 0, twice as many as are still free: alone about two thirds, of
--- two each two fifths, and always some are left for whoever comes next.
--- Whoever has to wait is given a turn behind all others of its own that wait, as far apart as its share allows: so
+-- share(all, own, turns, count, window, most, at, opens) -> 0 (go on; that is counted) | milliseconds to wait
+-- One place in a sliding log of `count` places in `window` ms that many share; before the time `opens` (ms) there is
+-- none. `most` is how many one of them may have. If it is 0, that is twice as many as are still free: one alone gets
+-- about two thirds, each of two gets two fifths, and some are always left for whoever comes next.
+-- Whoever has to wait is given a turn after all others of its own that wait, at the distance that its share allows. So
 -- each asks once or twice, however many wait. A count of 0 means no limit.
 local function share(all, own, turns, count, window, most, at, opens)
   count, window, most = tonumber(count), tonumber(window), tonumber(most)

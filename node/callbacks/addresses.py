@@ -1,8 +1,8 @@
 """Which IP addresses are public: the IANA special-purpose registries, written out.
 
-`ipaddress.is_global` is not asked: it passes multicast, IPv4 inside IPv6 and the retired site-local
-range, and its answers changed from one Python release to the next. What is not known to be global
-unicast is not public. Names and URLs are `target.py`.
+`ipaddress.is_global` is not used: it passes multicast, IPv4 inside IPv6 and the retired site-local range, and its
+answers have changed between Python releases. An address that is not known to be global unicast is not public. Names and
+URLs are judged in `target.py`.
 """
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -35,25 +35,25 @@ SPECIAL_V4 = tuple(
     )
 )
 
-GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")  # all that IANA has given out; the rest is not routed
+GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")  # all that IANA has assigned; the rest is not routed
 
 SPECIAL_V6 = tuple(
     IPv6Network(network)
     for network in (
         "2001::/23",  # protocol assignments, RFC 2928: Teredo, ORCHID, benchmarking
         "2001:db8::/32",  # documentation, RFC 3849
-        "2002::/16",  # 6to4, RFC 3056: holds any IPv4 address
+        "2002::/16",  # 6to4, RFC 3056: contains any IPv4 address
         "2620:4f:8000::/48",  # AS112, RFC 7534
         "3fff::/20",  # documentation, RFC 9637
     )
 )
 
-_ISATAP = 0x00005EFE  # RFC 5214 §6.1: interface identifiers that hold an IPv4 address
+_ISATAP = 0x00005EFE  # RFC 5214 §6.1: interface identifiers that contain an IPv4 address
 _ISATAP_MASK = 0xFCFFFFFF  # its two flag bits may be either
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is global unicast and no gateway to one that is not."""
+    """Whether an address is global unicast, and does not stand for another one that is not."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in SPECIAL_V4)
     if address.scope_id is not None or address not in GLOBAL_UNICAST_V6:

@@ -1,9 +1,9 @@
-"""What may be called now: rates, the shares that publishers have of them, and breakers (DESIGN 8).
+"""What may be called now: rate limits, each publisher's share of them, and circuit breakers (DESIGN 8).
 
-What HTTP says is held against one URL, since the tenants of a host are strangers to each other; that nobody takes a
-connection, against one address and port. Rates are those of a host and of a network, since one machine may have any
-number of names, and of the client that asked for the callbacks. All of it is in Redis, so that it holds over all
-workers.
+What a receiver answers is held against its URL alone, since the tenants of one host are strangers to each other. That
+nobody accepts a connection is held against the address and port. Rates are counted for a host and for a network, as one
+machine may have any number of names, and for the client that asked for the callbacks. All of this is in Redis, so that
+it holds for all workers together.
 """
 
 from functools import lru_cache
@@ -11,34 +11,65 @@ from ipaddress import ip_network
 from typing import cast
 
 from node.callbacks.addresses import Address
-from node.callbacks.publisher import site_part
+from node.callbacks.owners import site_part
 from node.callbacks.target import Target
 from node.config import Limit
 from node.share.site import SITE_SHARE
 from node.store import Store, ids, keys
-from node.store.limits import window
-from node.store.scripts import script
-
-ADMIT = script("callback_admit")
-ALLOW = script("callback_allow")
-FAILED = script("callback_failed")
+from node.store.steps import Key, step
 
 FAILURES = 5
 """Failures in a row that open the breaker."""
 
 FIRST_OPEN_MS = 60_000
+"""For how long it is open at first; that doubles with each further failure."""
+
 LONGEST_OPEN_MS = 30 * 60_000
 
 PROBE_MS = 15_000
-"""For how long nobody else calls what the breaker was open for: longer than an attempt may last."""
+"""After it was open one call probes, and for so long there is no other: longer than an attempt may last."""
 
 MEMORY_MS = 6 * 3600_000
 """How long failures in a row are remembered."""
 
 NETWORK_BITS = {4: 24, 6: 64}
-"""Of an address that is called: who has one in such a network mostly has others in it."""
+"""Prefix of the network that an address is counted for, by IP version: who has one address in it mostly has more."""
 
 NO_LIMIT = Limit(0, 1)
+
+
+@step
+def callback_admit(
+    *,
+    open: Key,  # noqa: A002 - the script's word
+    failures: Key,
+    rate: Key,
+    own: Key,
+    turns: Key,
+    count: int,
+    window: int,
+    tolerated: int,
+    probe: int,
+) -> None:
+    """Counts a call of a URL or an address, or says how long it has to wait."""
+
+
+@step
+def callback_allow(*, site: Key, own: Key, turns: Key, count: int, window: int, most: int) -> None:
+    """Counts an attempt on behalf of a client, or says how long it has to wait."""
+
+
+@step
+def callback_failed(
+    *,
+    open: Key,  # noqa: A002 - the script's word
+    failures: Key,
+    tolerated: int,
+    first: int,
+    longest: int,
+    memory: int,
+) -> None:
+    """Counts a failure of a URL or an address."""
 
 
 class NotNow(Exception):
@@ -50,57 +81,78 @@ class NotNow(Exception):
 
 
 class Breaker:
-    """Says whether something may be called now, and is told what came of it.
+    """Says whether something may be called now, and is told how calls ended.
 
-    What has a breaker is a `name`; what shares a rate is a `pool`, by default the same.
+    A breaker belongs to a `name`, such as a URL. Names with the same `pool`, such as its host, share a rate limit; the
+    pool is the name itself if none is given.
     """
 
     def __init__(self, store: Store, limit: Limit, client_limit: Limit = NO_LIMIT) -> None:
-        """`limit`: messages to one pool; `client_limit`: attempts on behalf of one client."""
+        """`limit`: calls of one pool; `client_limit`: attempts on behalf of one client."""
         self._store = store
         self._limit = limit
         self._client_limit = client_limit
 
     async def allow(self, publisher: str) -> None:
-        """Count an attempt on behalf of a client, whatever comes of it. Raises NotNow, StoreUnavailable."""
-        if not self._client_limit.count or not self._limit.count:  # who takes the one away wants no other
+        """Count an attempt on behalf of a client, however it ends. Raises NotNow, StoreUnavailable."""
+        limit = self._client_limit
+        if not limit.count or not self._limit.count:  # an operator who has lifted the other limit wants none here
             return
         site = site_part(publisher)
         partition = ids.partition_of(site)
-        places = [
-            keys.rate(partition, "callback-site", site),
-            keys.rate(partition, "callback-client", publisher),
-            keys.rate(partition, "callback-client-turns", publisher),
-        ]
-        most, milliseconds = window(self._client_limit)
-        _judge(await self._store.run(ALLOW, places, [self._client_limit.count * SITE_SHARE, milliseconds, most]))
+        allowing = callback_allow(
+            site=keys.rate(partition, "callback-site", site),
+            own=keys.rate(partition, "callback-client", publisher),
+            turns=keys.rate(partition, "callback-client-turns", publisher),
+            count=limit.count * SITE_SHARE,
+            window=limit.milliseconds,
+            most=limit.count,
+        )
+        _judge(await self._store.run(allowing))
 
     async def admit(self, name: str, pool: str = "", site: str = "") -> bool:
-        """Count a call of `name` on behalf of a site; whether it has failed since it last worked.
+        """Count a call of `name` on behalf of a site. Returns whether it has failed since it last worked.
 
         Raises NotNow, StoreUnavailable.
         """
         pool = pool or name
         partition = ids.partition_of(pool)
-        places = [
-            *_state(name, pool),
-            keys.rate(partition, "callback", pool),
-            keys.rate(partition, "callback-of", f"{pool}:{site}"),
-            keys.rate(partition, "callback-turns", f"{pool}:{site}"),
-        ]
-        return _judge(await self._store.run(ADMIT, places, [*window(self._limit), FAILURES, PROBE_MS])) > 0
+        is_open, failures = _state(name, pool)
+        admitting = callback_admit(
+            open=is_open,
+            failures=failures,
+            rate=keys.rate(partition, "callback", pool),
+            own=keys.rate(partition, "callback-of", f"{pool}:{site}"),
+            turns=keys.rate(partition, "callback-turns", f"{pool}:{site}"),
+            count=self._limit.count,
+            window=self._limit.milliseconds,
+            tolerated=FAILURES,
+            probe=PROBE_MS,
+        )
+        return _judge(await self._store.run(admitting)) > 0
 
     async def succeeded(self, name: str, pool: str = "") -> None:
-        """It works: forget its failures. Raises StoreUnavailable."""
+        """Forget the failures of `name`: it works. Raises StoreUnavailable."""
         await self._store.command("DEL", *_state(name, pool or name))
 
     async def failed(self, name: str, pool: str = "") -> None:
-        """Count a failure; from the fifth in a row on, stay away, twice as long each time. Raises StoreUnavailable."""
-        times = [FAILURES, FIRST_OPEN_MS, LONGEST_OPEN_MS, MEMORY_MS]
-        await self._store.run(FAILED, _state(name, pool or name), times)
+        """Count a failure. The fifth in a row opens the breaker, and each one after it for twice as long.
+
+        Raises StoreUnavailable.
+        """
+        is_open, failures = _state(name, pool or name)
+        failing = callback_failed(
+            open=is_open,
+            failures=failures,
+            tolerated=FAILURES,
+            first=FIRST_OPEN_MS,
+            longest=LONGEST_OPEN_MS,
+            memory=MEMORY_MS,
+        )
+        await self._store.run(failing)
 
     async def pause(self, name: str, pool: str, seconds: float) -> None:
-        """It asks to be left alone for a while, which is no failure. Raises StoreUnavailable."""
+        """Open the breaker without a failure: the receiver has asked for a pause. Raises StoreUnavailable."""
         milliseconds = min(round(seconds * 1000), LONGEST_OPEN_MS)
         if milliseconds > 0:
             is_open, _ = _state(name, pool)
@@ -108,21 +160,24 @@ class Breaker:
 
 
 class Dials:
-    """What is known of the addresses that connections are made to."""
+    """The breakers of the addresses that connections are made to."""
 
     def __init__(self, breaker: Breaker) -> None:
         self._breaker = breaker
 
     async def admit(self, address: Address, port: int, site: str) -> bool:
-        """Count a connection; whether one has failed since one was last made. Raises NotNow, StoreUnavailable."""
+        """Count a dial on behalf of a site. Returns whether one has failed since a connection was last accepted.
+
+        Raises NotNow, StoreUnavailable.
+        """
         return await self._breaker.admit(*_dialled(address, port), site)
 
     async def succeeded(self, address: Address, port: int) -> None:
-        """Somebody took the connection. Raises StoreUnavailable."""
+        """The connection was accepted. Raises StoreUnavailable."""
         await self._breaker.succeeded(*_dialled(address, port))
 
     async def failed(self, address: Address, port: int) -> None:
-        """Nobody did. Raises StoreUnavailable."""
+        """Nobody accepted the connection. Raises StoreUnavailable."""
         await self._breaker.failed(*_dialled(address, port))
 
 
@@ -138,14 +193,14 @@ def _dialled(address: Address, port: int) -> tuple[str, str]:
     return f"{address}:{port}", str(network)
 
 
-def _state(name: str, pool: str) -> list[str]:
-    """Whether the breaker is open, and the failures in a row."""
+def _state(name: str, pool: str) -> tuple[Key, Key]:
+    """The keys of a breaker: one that exists while it is open, and one that counts failures in a row."""
     partition = ids.partition_of(pool)
-    return [keys.rate(partition, "callback-open", name), keys.rate(partition, "callback-failures", name)]
+    return keys.rate(partition, "callback-open", name), keys.rate(partition, "callback-failures", name)
 
 
 def _judge(reply: object) -> int:
-    """The number that comes with leave to call. Raises NotNow."""
+    """The number that a script answers with the permission to call. Raises NotNow."""
     verdict, number = cast("tuple[bytes, int]", tuple(cast("list[object]", reply)))
     if verdict == b"wait":
         raise NotNow(number)

@@ -1,7 +1,7 @@
-"""What is sent to a callback: a Standard Webhooks message, signed anew for each attempt.
+"""What is sent to a callback: a Standard Webhooks message, signed for each attempt.
 
-The body names what happened and where to read it, and carries none of it: a callback URL is
-nobody's proof of a right to read. Which events there are is DESIGN 8, "Callbacks".
+The body says what happened and where to read it, and contains nothing of it: that somebody receives callbacks does not
+prove that they may read. The events are listed in DESIGN 8, "Callbacks".
 """
 
 import re
@@ -25,15 +25,15 @@ EventType = Literal[
 ]
 
 MAX_BODY = 20_000  # bytes; Standard Webhooks asks for less than 20 kB
-_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")  # no dots: they separate the parts of the signed text
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")  # no dots, which separate the parts of the signed text
 
 
 class EnvelopeTooLarge(ValueError):
-    """The event does not fit into a webhook."""
+    """The event is too large for a webhook."""
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """One message. Its id stays the same over all attempts, so that receivers can drop repeats."""
+    """One message. Its id is the same in all attempts, so that receivers can drop repeats."""
 
     id: str
     body: bytes
@@ -42,9 +42,9 @@ class Envelope(msgspec.Struct, frozen=True):
     def of(cls, message_id: str, event: EventType, at_ms: int, data: Mapping[str, object], *, host: str) -> "Envelope":
         """An event that happened at `at_ms`, for a callback on `host`.
 
-        The node signs with one key for all receivers, so the host is in the signed data: a message
-        for one receiver cannot be passed off at another. Raises EnvelopeTooLarge; ValueError for
-        an id with other characters than letters, digits, `_` and `-`.
+        The host is in the signed data, because the node signs with one key for all receivers: so nobody can pass a
+        message on to another receiver. Raises EnvelopeTooLarge, and ValueError for an id with other characters than
+        letters, digits, `_` and `-`.
         """
         if not _ID.fullmatch(message_id):
             raise ValueError(f"{message_id!r} cannot be a webhook id")
@@ -56,7 +56,7 @@ class Envelope(msgspec.Struct, frozen=True):
         return cls(message_id, body)
 
     def headers(self, key: NodeKey, now: float) -> list[tuple[bytes, bytes]]:
-        """The headers of an attempt at `now`, seconds since 1970."""
+        """The headers of an attempt at `now`, in seconds since 1970."""
         seconds = int(now)
         return [
             (b"Content-Type", b"application/json"),

@@ -1,9 +1,8 @@
-"""The only way out: connections to checked addresses, which read no more than they have to.
+"""The only way from a callback to the network: connections to checked addresses, from which little is read.
 
-This is the place where a callback meets the network. A name is resolved once, here; if any of its
-addresses is not allowed there is no connection; what is dialled is the number that was checked, so
-that no later answer of the DNS can change it. TLS still checks the certificate against the name.
-Each dial counts for the network that it goes to, whatever names lead there.
+A name is resolved once, here. If any of its addresses is not allowed, no connection is made. Then the address that was
+checked is dialled, not the name, so that no later answer of the DNS can change the destination. TLS still checks the
+certificate against the name. Each dial is counted for the network that it goes to, whatever name led there.
 """
 
 import ssl
@@ -22,15 +21,18 @@ from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver, resolve
 from node.callbacks.target import Policy, TargetRefused
 
 MAX_DIALS = 2
-"""Addresses tried for one connection, of both families if there are: a host with IPv6 is mostly reachable by IPv4 too.
-Both dials and the look-up before them end within an attempt's ten seconds (`sender.Deadlines`)."""
+"""Addresses that are tried for one connection. If a host has both IPv6 and IPv4, one of each is: mostly one of them
+works. The look-up and both dials end within the ten seconds of an attempt (`sender.AttemptTimeouts`)."""
+
 BUSY_MS = 2000
-"""Until a name is looked up again for which there was no place."""
-MAX_READ = 16 * 1024  # bytes of an answer, its headers included
+"""Until a name is looked up again that could not be because too many others were."""
+
+MAX_READ = 16 * 1024
+"""Bytes of an answer that are read, its headers included."""
 
 
 class Guard(AsyncNetworkBackend):
-    """A network backend that only connects where the policy allows, and while the address may be called."""
+    """A network backend that connects only where the policy allows, and only while the address may be called."""
 
     def __init__(
         self,
@@ -42,9 +44,9 @@ class Guard(AsyncNetworkBackend):
         dns_timeout: float = DELIVERY_TIMEOUT,
         dialler: AsyncNetworkBackend | None = None,
     ) -> None:
-        """`site`: on whose behalf; `dials`: what counts dials and their failures, if they are counted."""
+        """`site`: on whose behalf; `dials`: counts dials and their failures, if they are to be counted."""
         self.is_unreachable = False
-        """Whether nobody took a connection at any address that was dialled: what `dials` is told of."""
+        """Whether nobody accepted a connection at any of the addresses that were dialled."""
         self._policy = policy
         self._resolver = resolver
         self._site = site
@@ -63,8 +65,9 @@ class Guard(AsyncNetworkBackend):
     ) -> AsyncNetworkStream:
         """Connect to an allowed address of `host`.
 
-        Raises TargetRefused if it has one that is not allowed; NotNow if it may not be called now; httpcore2's
-        ConnectError and ConnectTimeout if there is no connection; StoreUnavailable. `timeout` is for each dial.
+        Raises TargetRefused if the host has an address that is not allowed, NotNow if it may not be called now,
+        httpcore2's ConnectError and ConnectTimeout if no connection is made, StoreUnavailable. `timeout`, in seconds,
+        is for each dial.
         """
         failure: NotNow | httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
         for address in _to_dial(await self._addresses(host)):
@@ -91,11 +94,11 @@ class Guard(AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> AsyncNetworkStream:
-        """Never: there is no callback to a socket of this machine. Raises TargetRefused."""
+        """Raises TargetRefused: callbacks do not go to sockets of this machine."""
         raise TargetRefused("private", "callbacks do not go to unix sockets")
 
     async def sleep(self, seconds: float) -> None:
-        """For httpcore2, between retries, which there are none of."""
+        """Part of the interface. httpcore2 sleeps between retries, of which there are none."""
         await self._dialler.sleep(seconds)
 
     async def _addresses(self, host: str) -> list[Address]:
@@ -113,31 +116,31 @@ class Guard(AsyncNetworkBackend):
         return addresses
 
     async def _checked(self, stream: AsyncNetworkStream, address: Address) -> AsyncNetworkStream:
-        """The stream, if it does lead to the address that was dialled."""
+        """The stream, if it leads to the address that was dialled."""
         peer = stream.get_extra_info("server_addr")
         if peer and ip_address(peer[0]) == address:
-            return _Sparing(stream, MAX_READ)
+            return _LimitedStream(stream, MAX_READ)
         await stream.aclose()
-        if not peer:  # a socket that was reset meanwhile has none
+        if not peer:  # the socket has been reset meanwhile
             raise httpcore2.ConnectError("the connection was closed at once")
         raise TargetRefused("private", "the connection leads to another address than the one checked")
 
 
 def _to_dial(addresses: Sequence[Address]) -> Sequence[Address]:
-    """The first address, then the first of the other family, then what follows; MAX_DIALS of them."""
+    """The first address, then the first of the other family, then the others: MAX_DIALS of them."""
     first = addresses[0].version
     return sorted(addresses, key=lambda address: (address is not addresses[0], address.version == first))[:MAX_DIALS]
 
 
-class _Sparing(AsyncNetworkStream):
-    """A stream that reads so many bytes and then no more."""
+class _LimitedStream(AsyncNetworkStream):
+    """A stream that reads only so many bytes."""
 
     def __init__(self, stream: AsyncNetworkStream, left: int) -> None:
         self._stream = stream
         self._left = left
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """As asked, up to what is left; raises httpcore2.ReadError when nothing is."""
+        """At most `max_bytes`, as far as any are left. Raises httpcore2.ReadError if none are."""
         if self._left == 0:
             raise httpcore2.ReadError(f"the answer is longer than {MAX_READ} bytes")
         data = await self._stream.read(min(max_bytes, self._left), timeout)
@@ -153,12 +156,12 @@ class _Sparing(AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> AsyncNetworkStream:
-        """As the stream below, and closed if it is cancelled meanwhile, which that one forgets."""
+        """As the stream below, which however stays open if this is cancelled meanwhile; here it is closed then."""
         async with AsyncExitStack() as cleanup:
             cleanup.push_async_callback(self._stream.aclose)
             secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)
             cleanup.pop_all()
-        return _Sparing(secure, self._left)
+        return _LimitedStream(secure, self._left)
 
     def get_extra_info(self, info: str) -> object:
         return self._stream.get_extra_info(info)

@@ -1,11 +1,12 @@
-"""What this machine says that a name stands for: /etc/hosts first, then the DNS servers of /etc/resolv.conf.
+"""Looks up a name as this machine does: in /etc/hosts first, then at the DNS servers of /etc/resolv.conf.
 
-dnspython asks them, because each of its queries has a socket, a random port and a deadline of its own and is cancelled
-alone, and what strangers' servers send is parsed in Python; c-ares (aiodns) is four times as fast, 0.15 instead of
-0.56 ms of CPU a name, but has all names share its sockets and cannot give up a single one.
+dnspython asks the servers. Each of its queries has a socket, a random port and a deadline of its own and can be
+cancelled alone, and what servers of strangers send is parsed in Python. c-ares (aiodns) needs a quarter of the CPU
+(0.15 instead of 0.56 ms a name), but all its names share sockets, and a single one cannot be given up.
 
-As with getaddrinfo, the search list and `ndots` count, a name of the hosts file is not asked for, and an address that
-this machine has no route to comes last. Timeouts are the node's own. How long an answer is kept is `resolve.py`.
+As with getaddrinfo, `search` and `ndots` of resolv.conf apply, a name of the hosts file is not looked up in the DNS,
+and addresses to which this machine has no route come last. Timeouts are those below. How long an answer is kept is
+decided in `resolve.py`.
 """
 
 import asyncio
@@ -22,28 +23,28 @@ import dns.resolver
 
 from node.callbacks.addresses import Address
 
-TRY = 0.7
-"""Seconds until a server that says nothing is asked again, or another one."""
+TRY_SECONDS = 0.7
+"""Until a server that does not answer is asked again, or another one is."""
 
-LIFETIME = 2.0
-"""Seconds until a name is given up, after three tries or so. Resolvers mostly have an answer within one."""
+LOOKUP_SECONDS = 2.0
+"""Until a name is given up, after about three tries. Resolvers mostly answer within one second."""
 
-MOST_ADDRESSES = 32
-"""Of each family; what a name has beyond them is neither looked at nor dialled."""
+MAX_ADDRESSES = 32
+"""Of each family. What a name has beyond them is neither checked nor dialled."""
 
 HOSTS = Path("/etc/hosts")
 RESOLV_CONF = Path("/etc/resolv.conf")
-NO_SERVER_NAMED = ["127.0.0.1"]  # what resolv.conf(5) says is asked then
+NO_SERVER_NAMED = ["127.0.0.1"]  # resolv.conf(5): the default if no server is named
 
 T = TypeVar("T")
 
 
 class NotResolved(Exception):
-    """A name has no address, or none was learnt in time."""
+    """A name has no address, or none was found in time."""
 
 
 class NotLookedUp(NotResolved):
-    """Nothing was learnt of a name, and that is this node's doing: it says nothing about the name or its owner."""
+    """A name was not looked up, for a reason on this machine. That says nothing about the name or its owner."""
 
 
 class LookupResult(NamedTuple):
@@ -54,12 +55,12 @@ class LookupResult(NamedTuple):
 
 
 class Lookup:
-    """Finds all addresses of a name. Nothing is remembered but the two files, until they change."""
+    """Finds all addresses of a name. Only the two files are cached, until they change."""
 
     def __init__(self, *, hosts: Path = HOSTS, resolv_conf: Path = RESOLV_CONF, port: int = 53) -> None:
-        """`port`: of the servers that `resolv_conf` names."""
-        self._hosts = _Followed(hosts, _read_hosts)
-        self._resolver = _Followed(resolv_conf, partial(_read_resolv_conf, port))
+        """`port`: that of the servers in `resolv_conf`."""
+        self._hosts = _CachedFile(hosts, _read_hosts)
+        self._resolver = _CachedFile(resolv_conf, partial(_read_resolv_conf, port))
 
     async def __call__(self, host: str) -> LookupResult:
         """Raises NotResolved."""
@@ -78,7 +79,7 @@ class Lookup:
         ttl = float("inf")
         for answer in answers:
             if isinstance(answer, dns.resolver.Answer):
-                addresses += [ip_address(record.address) for record in list(answer)[:MOST_ADDRESSES]]
+                addresses += [ip_address(record.address) for record in list(answer)[:MAX_ADDRESSES]]
                 ttl = min(ttl, answer.chaining_result.minimum_ttl) if len(answer) else ttl
             elif not isinstance(answer, dns.exception.DNSException):
                 raise answer
@@ -88,23 +89,23 @@ class Lookup:
 
 
 def _failure(host: str, failures: Sequence[dns.exception.DNSException]) -> NotResolved:
-    if any(_is_ours(failure) for failure in failures):
+    if any(_is_local(failure) for failure in failures):
         return NotLookedUp(f"no DNS server could be asked for {host}")
     if any(isinstance(failure, dns.exception.Timeout) for failure in failures):
-        return NotResolved(f"{host} was not resolved within {LIFETIME:g} s")
+        return NotResolved(f"{host} was not resolved within {LOOKUP_SECONDS:g} s")
     return NotResolved(f"{host} has no address")
 
 
-def _is_ours(failure: dns.exception.DNSException) -> bool:
+def _is_local(failure: dns.exception.DNSException) -> bool:
     """Whether no server could be reached at all: no network, or no socket left."""
     if not isinstance(failure, dns.resolver.NoNameservers):
         return False
-    told = cast("dict[str, list[dns.resolver.ErrorTuple]]", failure.kwargs)  # pyright: ignore[reportUnknownMemberType]
-    return all(isinstance(error, OSError) for _, _, _, error, _ in told["errors"])
+    facts = cast("dict[str, list[dns.resolver.ErrorTuple]]", failure.kwargs)  # pyright: ignore[reportUnknownMemberType]
+    return all(isinstance(error, OSError) for _, _, _, error, _ in facts["errors"])
 
 
 def _reachable_first(addresses: Sequence[Address]) -> Sequence[Address]:
-    """In their order, but those of a family that this machine has no route for come last (RFC 6724 §6, rule 1)."""
+    """In their order, but those of a family to which this machine has no route come last (RFC 6724 §6, rule 1)."""
     routed = {version: _has_route(first) for version in (6, 4) if (first := _first(addresses, version))}
     return sorted(addresses, key=lambda address: not routed[address.version])
 
@@ -114,7 +115,7 @@ def _first(addresses: Sequence[Address], version: int) -> Address | None:
 
 
 def _has_route(address: Address) -> bool:
-    """Nothing is sent: a datagram socket that connects only looks for a route."""
+    """Whether there is a route to an address. Nothing is sent: connecting a datagram socket only looks for a route."""
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -124,8 +125,8 @@ def _has_route(address: Address) -> bool:
     return True
 
 
-class _Followed(Generic[T]):
-    """What a file says now. It is read again when it has changed."""
+class _CachedFile(Generic[T]):
+    """The content of a file, which is read again when it has changed."""
 
     def __init__(self, path: Path, read: Callable[[Path], T]) -> None:
         self._path = path
@@ -146,7 +147,7 @@ class _Followed(Generic[T]):
 
 
 def _read_hosts(path: Path) -> Mapping[str, Sequence[Address]]:
-    """Names in lower case, each with its addresses. What cannot be read is passed over, as hosts(5) has it."""
+    """Names in lower case, each with its addresses. Lines that cannot be read are skipped, as hosts(5) says."""
     names: dict[str, list[Address]] = {}
     try:
         lines = path.read_text(errors="replace").splitlines()
@@ -169,7 +170,7 @@ def _read_resolv_conf(port: int, path: Path) -> dns.asyncresolver.Resolver:
     resolver = dns.asyncresolver.Resolver(configure=False)
     try:
         resolver.read_resolv_conf(path)  # pyright: ignore[reportUnknownMemberType]
-    except (dns.exception.DNSException, ValueError):  # it is not there, or names no server
+    except (dns.exception.DNSException, ValueError):  # there is none, or it names no server
         resolver.nameservers = NO_SERVER_NAMED
-    resolver.port, resolver.timeout, resolver.lifetime = port, TRY, LIFETIME
+    resolver.port, resolver.timeout, resolver.lifetime = port, TRY_SECONDS, LOOKUP_SECONDS
     return resolver

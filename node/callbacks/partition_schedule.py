@@ -1,7 +1,7 @@
-"""When to look into which partition for what is due by the clock, so that nobody looks all the time.
+"""When a process reads each partition for callbacks that are due, so that it need not poll all of them all the time.
 
-A process knows the times of what it puts there itself and of what it sees when it looks. What another
-process put there it meets when it looks at everything, which it does now and then.
+A process knows when something is due that it put into a partition itself, or saw there. What other processes put there
+it finds at the next regular read.
 """
 
 import asyncio
@@ -10,35 +10,36 @@ from node.store import ids
 
 
 class PartitionSchedule:
-    """The next look into each partition."""
+    """The time of the next read of each partition."""
 
-    def __init__(self, longest: float) -> None:
-        """`longest`: seconds between two looks into a partition in which nothing is expected."""
-        self._longest = longest
-        self._looks = [0.0] * ids.PARTITIONS
+    def __init__(self, interval: float) -> None:
+        """`interval`: seconds between two reads of a partition in which nothing is known to be due."""
+        self._interval = interval
+        self._read_at = [0.0] * ids.PARTITIONS
         """In loop time."""
-        self._sooner = asyncio.Event()
+        self._is_sooner = asyncio.Event()
+        """Set when a partition is to be read earlier than was planned."""
 
-    def expect(self, partition: int, seconds: float = 0.0) -> None:
-        """Look into a partition in that time, if not before."""
+    def due_in(self, partition: int, seconds: float = 0.0) -> None:
+        """Read a partition after so many seconds, if not before."""
         at = asyncio.get_running_loop().time() + seconds
-        if at < self._looks[partition]:
-            self._looks[partition] = at
-            self._sooner.set()
+        if at < self._read_at[partition]:
+            self._read_at[partition] = at
+            self._is_sooner.set()
 
     def due(self) -> list[int]:
-        """The partitions to look into now."""
-        self._sooner.clear()
+        """The partitions to read now. The next regular read of each is an interval from now."""
+        self._is_sooner.clear()
         now = asyncio.get_running_loop().time()
-        found = [partition for partition, at in enumerate(self._looks) if at <= now]
+        found = [partition for partition, at in enumerate(self._read_at) if at <= now]
         for partition in found:
-            self._looks[partition] = now + self._longest
+            self._read_at[partition] = now + self._interval
         return found
 
     async def wait(self, stop: asyncio.Event) -> None:
         """Return when a partition may be due, or when `stop` is set."""
-        left = min(self._looks) - asyncio.get_running_loop().time()
-        waiting = {asyncio.create_task(self._sooner.wait()), asyncio.create_task(stop.wait())}
+        left = min(self._read_at) - asyncio.get_running_loop().time()
+        waiting = {asyncio.create_task(self._is_sooner.wait()), asyncio.create_task(stop.wait())}
         try:
             await asyncio.wait(waiting, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
         finally:

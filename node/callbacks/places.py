@@ -1,7 +1,7 @@
-"""The places for attempts in one worker: given in turn, so that nobody waits for somebody else's receiver.
+"""How many attempts a worker makes at the same time, and for whom: nobody waits for somebody else's slow receiver.
 
-A receiver that is slow holds a place for ten seconds. So whoever asks for many attempts first waits for itself, and
-then for the few that one host and one domain have; only then does it stand in line with all others.
+A slow receiver keeps an attempt, and so a place, for ten seconds. That is why an attempt waits in this order: for a
+place among those of its own publisher, for one of the few of its host and domain, and only then among all others.
 """
 
 import asyncio
@@ -11,32 +11,32 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from random import randint
 
 from node.callbacks.breaker import NotNow
-from node.callbacks.domain import registrable
+from node.callbacks.owners import registrable
 from node.share.turns import Crowded, Turns
 
 PLACES = 100
-"""Attempts at a time: an attempt mostly waits, and costs a connection."""
+"""Attempts at the same time. An attempt mostly waits, and costs a connection."""
 
 PLACES_EACH_SITE = 16
 PLACES_EACH_DOMAIN = 16
 PLACES_EACH_HOST = 4
 PLACES_EACH_SITE_AND_DOMAIN = 3
-"""Fewer than those of a host: one publisher leaves a place on a host that it shares with others."""
+"""Fewer than a host has, so that one publisher leaves a place at a host that others call, too."""
 
-PATIENCE = 4.0
-"""Seconds that a callback waits for its turn here; then it waits in Redis, where any worker finds it. With the attempt
-behind it, less than the time for which it is hidden there, and than that of a probe (`breaker.PROBE_MS`)."""
-
+TURN_SECONDS = 4.0
+"""For which a callback waits here. After that it waits in Redis, where any worker may take it. Together with the
+attempt itself this is less than the time for which it is hidden there (`queue.HIDDEN_MS`), and less than a probe may
+take (`breaker.PROBE_MS`)."""
 
 BUSY_MS = (1000, 3000)
-"""Until the next look at a callback for which there was no place."""
+"""From and to: until another try for a callback that got no place, at random."""
 
 
 class Places:
-    """Who may have how many of them."""
+    """The places of one worker."""
 
     def __init__(self) -> None:
-        self._own = Turns(sys.maxsize, each=PLACES_EACH_SITE_AND_DOMAIN)
+        self._pairs = Turns(sys.maxsize, each=PLACES_EACH_SITE_AND_DOMAIN)
         self._sites = Turns(sys.maxsize, each=PLACES_EACH_SITE)
         self._hosts = Turns(sys.maxsize, each=PLACES_EACH_HOST)
         self._domains = Turns(sys.maxsize, each=PLACES_EACH_DOMAIN)
@@ -44,12 +44,12 @@ class Places:
 
     @asynccontextmanager
     async def of(self, site: str, host: str) -> AsyncGenerator[None]:
-        """Hold a place for an attempt on behalf of a site while the block runs. Raises NotNow."""
+        """A place for an attempt on behalf of a site, for as long as the block runs. Raises NotNow."""
         domain = registrable(host)
-        # In this order, whoever waits holds nothing that others could use: its own places first, then those of the
-        # receiver, of which it may have only some.
+        # Whoever waits for one of these keeps those before it. In this order that takes nothing from others: first come
+        # the places of its own publisher, then those of its receiver, and last the places of all.
         wanted = (
-            (self._own, f"{site} {domain}"),
+            (self._pairs, f"{site} {domain}"),
             (self._sites, site),
             (self._hosts, host),
             (self._domains, domain),
@@ -57,7 +57,7 @@ class Places:
         )
         async with AsyncExitStack() as places:
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TURN_SECONDS):
                     for turns, key in wanted:
                         await places.enter_async_context(turns.of(key))
             except (TimeoutError, Crowded) as error:

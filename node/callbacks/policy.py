@@ -1,11 +1,12 @@
-"""Whether a callback_url that a client gives is taken at all (DESIGN 8).
+"""Judges a callback_url when a client gives it (DESIGN 8).
 
-A courtesy to the client, who learns at once: what protects others is the guard at every call.
+This is a courtesy: the client learns at once that a URL would never be called. What protects others is the guard, which
+judges again at every attempt (`guard.py`).
 """
 
 from ipaddress import ip_network
 
-from node.callbacks.publisher import publisher_of, site_part
+from node.callbacks.owners import publisher_of, site_part
 from node.callbacks.resolve import SystemResolver, check_name
 from node.callbacks.target import Policy, Target, TargetRefused, parse
 from node.common.refusal import Invalid
@@ -13,21 +14,21 @@ from node.config import ConfigError, Settings
 
 
 class TargetPolicy:
-    """Refuses targets that would never be called."""
+    """Refuses URLs that would never be called."""
 
     def __init__(self, settings: Settings) -> None:
         self._policy = policy_of(settings)
         self._resolver = SystemResolver()
 
     def check(self, url: str) -> Target:
-        """Look at the URL alone, for the acknowledgement path. Raises Invalid."""
+        """Judge the URL without looking up its name, where an acknowledgement must not wait. Raises Invalid."""
         try:
             return parse(url, self._policy)
         except TargetRefused as refused:
             raise _invalid(refused) from None
 
     async def accept(self, url: str, client: str) -> dict[str, str]:
-        """Look at the URL and at what its name stands for now, for at most a second: what is kept of it then.
+        """Judge the URL, and the addresses that its name has now, within a second. Returns what is to be kept of it.
 
         Raises Invalid.
         """
@@ -40,7 +41,7 @@ class TargetPolicy:
         return kept
 
     def kept(self, url: str, client: str) -> dict[str, str]:
-        """Fields of an entity whose news go to that URL, given by that client."""
+        """The fields of an entity that say where its callbacks go, and who gave that URL."""
         return {"callback_url": url, "callback_by": publisher_of(client)}
 
 

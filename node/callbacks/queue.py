@@ -1,58 +1,100 @@
-"""Callbacks under way, in Redis: nothing about them is in a worker's memory.
+"""Callbacks under way, in Redis. No worker has anything of them in its memory that is not here.
 
-A callback is enqueued in the partition of what it tells of, becomes due, is taken by one worker,
-and is over or due again. A worker that dies holding one loses nothing: it becomes due again.
+A callback is enqueued in the partition of the entity that it tells of. Once it is due, one worker takes it, and settles
+it after the attempt: it is over, or due again later. A worker that dies in between loses nothing, since what was taken
+becomes due again by itself (HIDDEN_MS).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, cast
 
 import msgspec
 
+from node.callbacks.owners import publisher_of_url
 from node.callbacks.partition_schedule import PartitionSchedule
-from node.callbacks.publisher import publisher_of_url
 from node.store import Store, keys
+from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import fields_of
-from node.store.scripts import script
-
-ENQUEUE = script("callback_enqueue")
-TAKE = script("callback_take")
-SETTLE = script("callback_settle")
+from node.store.steps import Key, Rest, step
 
 HIDDEN_MS = 30_000
-"""How long a taken callback is not due: three times the longest attempt."""
+"""For so long a callback that was taken is not due: three times as long as an attempt may last."""
 
 REMEMBER_MS = 10 * 60_000
-"""How long a delivered message is known as such: an event that a dead worker had handled comes again within that."""
+"""For so long a delivered message is known as such. An event that a dead worker had handled comes again within that."""
 
-LOOK = 5.0
-"""Seconds between looks into a partition for what other processes put under way there."""
+POLL_SECONDS = 5.0
+"""Between two reads of a partition for what other processes have enqueued there."""
 
-TAKEN = 16
-"""Callbacks that one look takes from a partition."""
+TAKE_LIMIT = 16
+"""Callbacks that are taken from a partition at a time, at most."""
 
-DEAD_KEPT = 1000
-"""Dead letters kept in each partition, about."""
+DEAD_LETTERS_KEPT = 1000
+"""In each partition, about."""
 
 RECEIVER = (b"callback_url", b"callback_by")
-"""Fields of an entity: where its callbacks go, and whose they are."""
+"""Fields of an entity: where its callbacks go, and who gave that URL (`node.callbacks.owners`)."""
 
 Ending = Literal["delivered", "dropped", "dead", "retry", "postpone"]
+"""How an attempt ended. The last two are not the end of the callback; `postpone` was no attempt at all."""
 
 
-class Callback(msgspec.Struct, frozen=True):
-    """One message on its way."""
+@step
+def callback_enqueue(
+    *,
+    callback: Key,
+    due: Key,
+    name: str,
+    id: str,  # noqa: A002 - the script's word
+    pause: int,
+    happened: int,
+    fields: Rest,
+) -> None:
+    """Puts a message under way, or replaces the older one of its name that has not been sent."""
 
-    partition: int
+
+@step
+def callback_take(*, due: Key, hidden: int, limit: int) -> None:
+    """Takes callbacks that are due, for one worker alone."""
+
+
+@step
+def callback_settle(
+    *,
+    callback: Key,
+    due: Key,
+    dead: Key,
+    name: str,
+    id: str,  # noqa: A002 - the script's word
+    attempt: int,
+    ending: Ending,
+    pause: int,
+    reason: str,
+    misses: int,
+    keep: int,
+    remember: int,
+) -> None:
+    """Records how an attempt ended."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    """What a receiver is to be told."""
+
     name: str
-    """What it tells of: messages of one name follow each other at a distance."""
+    """What it tells of. Messages of one name follow each other at a distance, and a newer one replaces an older."""
     id: str
     """webhook-id."""
     url: str
     type: str
     at: int
     """When it happened, ms."""
-    data: dict[str, object]
+    data: Mapping[str, object]
+
+
+class Callback(Message, frozen=True, kw_only=True):
+    """A message on its way."""
+
+    partition: int
     attempt: int
     """Attempts made so far."""
     misses: int = 0
@@ -61,73 +103,83 @@ class Callback(msgspec.Struct, frozen=True):
     """When it was put under way, ms."""
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
-    """A callback that was given up."""
+class DeadLetter(Message, frozen=True, kw_only=True):
+    """A message that was given up."""
 
     entry: str
+    """Id of the stream entry."""
     partition: int
-    name: str
-    id: str
-    url: str
-    type: str
-    at: int
-    data: dict[str, object]
     attempts: int
     reason: str
 
 
 class CallbackQueue:
-    """Enqueues, takes and settles. `unpack` gives the fields of a contract that was compacted."""
+    """Enqueues, takes and settles callbacks, and keeps the dead letters."""
 
     def __init__(self, store: Store, unpack: Callable[[bytes], Mapping[bytes, bytes]]) -> None:
+        """`unpack` gives the fields of a contract that was compacted."""
         self._store = store
         self._unpack = unpack
-        self.agenda = PartitionSchedule(LOOK)
-        """Where something is due, as far as this process knows."""
+        self.schedule = PartitionSchedule(POLL_SECONDS)
+        """When something is due in which partition, as far as this process knows."""
 
-    async def enqueue(
-        self, partition: int, name: str, message_id: str, pause_ms: int, message: Mapping[str, str | int | bytes]
-    ) -> None:
-        """Put a message (url, type, at, data) under way, `pause_ms` after the last of its name.
+    async def enqueue(self, partition: int, messages: Sequence[Message], pause_ms: int = 0) -> None:
+        """Put messages under way, each to be sent `pause_ms` after the last one of its name at the earliest.
 
-        Nothing happens if it or a newer one of its name is under way or was just delivered. Raises StoreUnavailable.
+        Nothing happens if a message or a newer one of its name is under way or was just delivered.
+        Raises StoreUnavailable.
         """
-        fields = [part for field, value in message.items() if field != "at" for part in (field, value)]
-        await self._store.run(
-            ENQUEUE,
-            [keys.callback(partition, name), keys.callbacks_due(partition)],
-            [name, message_id, pause_ms, message["at"], *fields],
+        await self._store.run_all(
+            callback_enqueue(
+                callback=keys.callback(partition, message.name),
+                due=keys.callbacks_due(partition),
+                name=message.name,
+                id=message.id,
+                pause=pause_ms,
+                happened=message.at,
+                fields=("url", message.url, "type", message.type, "data", msgspec.json.encode(message.data)),
+            )
+            for message in messages
         )
-        self.agenda.expect(partition)
+        self.schedule.due_in(partition)
 
-    async def take(self, partition: int) -> list[Callback]:
-        """What is due in a partition, for this worker alone. Raises StoreUnavailable."""
-        reply = await self._store.run(TAKE, [keys.callbacks_due(partition)], [HIDDEN_MS, TAKEN])
-        wait_ms, *raw = cast("tuple[int, *tuple[bytes, ...]]", tuple(cast("list[object]", reply)))
-        if wait_ms >= 0:
-            self.agenda.expect(partition, wait_ms / 1000)
-        names = [name.decode() for name in raw]
-        found = await self._store.commands([("HGETALL", keys.callback(partition, name)) for name in names])
-        rows = zip(names, map(fields_of, found), strict=True)
-        return [_callback(partition, name, fields) for name, fields in rows if b"attempt" in fields]  # else it is over
+    async def take(self, partitions: Sequence[int]) -> list[Callback]:
+        """Take what is due in some partitions, for this worker alone. Raises StoreUnavailable."""
+        taking = [
+            callback_take(due=keys.callbacks_due(partition), hidden=HIDDEN_MS, limit=TAKE_LIMIT)
+            for partition in partitions
+        ]
+        taken: list[tuple[int, str]] = []
+        for partition, reply in zip(partitions, await bulk_steps(self._store, taking), strict=True):
+            wait_ms, *names = cast("tuple[int, *tuple[bytes, ...]]", tuple(cast("list[object]", reply)))
+            if wait_ms >= 0:
+                self.schedule.due_in(partition, wait_ms / 1000)
+            taken += [(partition, name.decode()) for name in names]
+        found = await bulk(self._store, [("HGETALL", keys.callback(*each)) for each in taken])
+        rows = zip(taken, map(fields_of, found), strict=True)
+        # Without `attempt` it is over: it was settled after its worker had been too slow.
+        return [_callback(*each, fields) for each, fields in rows if b"attempt" in fields]
 
     async def settle(self, callback: Callback, ending: Ending, pause_ms: int, reason: str = "") -> None:
-        """Say how an attempt ended; again changes nothing. Raises StoreUnavailable."""
+        """Record how an attempt ended. Safe to repeat. Raises StoreUnavailable."""
         partition = callback.partition
         await self._store.run(
-            SETTLE,
-            [
-                keys.callback(partition, callback.name),
-                keys.callbacks_due(partition),
-                keys.callbacks_dead(partition),
-            ],
-            [
-                *(callback.name, callback.id, callback.attempt),
-                *(ending, pause_ms, reason, callback.misses),
-                *(DEAD_KEPT, REMEMBER_MS),
-            ],
+            callback_settle(
+                callback=keys.callback(partition, callback.name),
+                due=keys.callbacks_due(partition),
+                dead=keys.callbacks_dead(partition),
+                name=callback.name,
+                id=callback.id,
+                attempt=callback.attempt,
+                ending=ending,
+                pause=pause_ms,
+                reason=reason,
+                misses=callback.misses,
+                keep=DEAD_LETTERS_KEPT,
+                remember=REMEMBER_MS,
+            )
         )
-        self.agenda.expect(partition, pause_ms / 1000)
+        self.schedule.due_in(partition, pause_ms / 1000)
 
     async def dead(self, partition: int) -> list[DeadLetter]:
         """Dead letters of a partition, oldest first. Raises StoreUnavailable."""
@@ -140,24 +192,18 @@ class CallbackQueue:
 
     async def redrive(self, letter: DeadLetter) -> None:
         """Send a dead letter again, from the first attempt. Raises StoreUnavailable."""
-        message: dict[str, str | int | bytes] = {
-            "url": letter.url,
-            "type": letter.type,
-            "at": letter.at,
-            "data": msgspec.json.encode(letter.data),
-        }
-        await self.enqueue(letter.partition, letter.name, letter.id, 0, message)
+        await self.enqueue(letter.partition, [letter])
         await self.bury(letter)
 
     async def publisher(self, callback: Callback) -> str | None:
-        """Who gave the URL (`node.callbacks.publisher`); None if the entity is gone, or names that receiver no more.
+        """Who gave the URL (`node.callbacks.owners`); None if the entity is gone, or names that receiver no more.
 
         Raises StoreUnavailable.
         """
         found = await self._store.command("HMGET", _entity(callback), *RECEIVER)
         url, publisher = cast("tuple[bytes | None, bytes | None]", tuple(cast("list[object]", found)))
         if url is None and (task_id := callback.data.get("task_id")):
-            # A contract that is over is compacted some day; a dead letter about it may be sent again after that.
+            # The contract may have been compacted: a dead letter can be sent again long after the contract has ended.
             packed = await self._store.command("GET", keys.packed(str(task_id)))
             fields: Mapping[bytes, bytes] = self._unpack(cast("bytes", packed)) if packed else {}
             url, publisher = (fields.get(name) for name in RECEIVER)
@@ -166,11 +212,11 @@ class CallbackQueue:
         return publisher.decode() if publisher else publisher_of_url(callback.url)
 
     async def forget_target(self, callback: Callback) -> None:
-        """Take the callback_url off the entity: its receiver wants no more. Raises StoreUnavailable."""
+        """Take the callback_url off the entity, because its receiver wants no more. Raises StoreUnavailable."""
         await self._store.command("HDEL", _entity(callback), "callback_url")
 
 
-def _entity(callback: Callback) -> str:
+def _entity(callback: Callback) -> Key:
     """The key of what a callback tells of."""
     match callback.data:
         case {"task_id": str(task_id)}:
@@ -183,30 +229,26 @@ def _entity(callback: Callback) -> str:
 
 def _callback(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback:
     return Callback(
-        partition,
-        name,
-        fields[b"id"].decode(),
-        fields[b"url"].decode(),
-        fields[b"type"].decode(),
-        int(fields[b"at"]),
-        msgspec.json.decode(fields[b"data"]),
-        int(fields[b"attempt"]),
-        int(fields[b"misses"]),
-        int(fields[b"since"]),
+        *_message(name, fields),
+        partition=partition,
+        attempt=int(fields[b"attempt"]),
+        misses=int(fields[b"misses"]),
+        since=int(fields[b"since"]),
     )
 
 
 def _letter(partition: int, entry: bytes, flat: object) -> DeadLetter:
-    fields = {name.decode(): value.decode() for name, value in fields_of(flat).items()}
+    fields = fields_of(flat)
     return DeadLetter(
-        entry.decode(),
-        partition,
-        fields["name"],
-        fields["id"],
-        fields["url"],
-        fields["type"],
-        int(fields["at"]),
-        msgspec.json.decode(fields["data"]),
-        int(fields["attempts"]),
-        fields["reason"],
+        *_message(fields[b"name"].decode(), fields),
+        partition=partition,
+        entry=entry.decode(),
+        attempts=int(fields[b"attempts"]),
+        reason=fields[b"reason"].decode(),
     )
+
+
+def _message(name: str, fields: dict[bytes, bytes]) -> tuple[str, str, str, str, int, Mapping[str, object]]:
+    """The fields of a Message."""
+    message_id, url, kind = (fields[field].decode() for field in (b"id", b"url", b"type"))
+    return name, message_id, url, kind, int(fields[b"at"]), msgspec.json.decode(fields[b"data"])

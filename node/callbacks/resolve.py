@@ -1,9 +1,8 @@
-"""Names to addresses: look-ups that take turns, and the look-up when a URL is given.
+"""Names to addresses: look-ups that take turns, and the one that is made when a client gives a URL.
 
-A look-up holds no thread, and one that nobody answers holds a place for two seconds. The places are given in turn to
-registrable domains and to publishers, so that many slow names of one of them wait for each other. What a resolved
-address means for a connection is `guard.py`; a look-up when a URL is given is a courtesy, since the answer may be
-another one by the time of the call.
+A look-up takes no thread, but one that nobody answers keeps a place for two seconds. Places are given in turn to
+registrable domains and to publishers, so that the slow names of one of them wait for each other only. What an address
+means for a connection is decided in `guard.py`: the answer may be another one by the time of the call.
 """
 
 import asyncio
@@ -15,34 +14,39 @@ from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 from node.callbacks.addresses import Address
-from node.callbacks.domain import registrable
-from node.callbacks.lookup import LIFETIME, Lookup, LookupResult, NotLookedUp, NotResolved
+from node.callbacks.lookup import LOOKUP_SECONDS, Lookup, LookupResult, NotLookedUp, NotResolved
+from node.callbacks.owners import registrable
 from node.callbacks.target import Policy, Target, TargetRefused
 from node.share.turns import Crowded, Turns
 
-TURN = 1.0  # seconds that a look-up waits for its turn
-DELIVERY_TIMEOUT = TURN + LIFETIME + 0.5  # seconds a look-up may take before a call; by then it has given up itself
-ACCEPT_TIMEOUT = 1.0  # seconds it may take while someone waits for an acknowledgement
+TURN_SECONDS = 1.0
+"""For which a look-up waits for its place."""
+
+DELIVERY_TIMEOUT = TURN_SECONDS + LOOKUP_SECONDS + 0.5
+"""Seconds for a look-up before a call. It gives up by itself sooner than that."""
+
+ACCEPT_TIMEOUT = 1.0
+"""Seconds for a look-up while a client waits for the acknowledgement."""
 
 PLACES = 64
-"""Look-ups under way in this process; each has two sockets."""
+"""Look-ups at the same time in this process. Each has two sockets."""
 
 PLACES_EACH_DOMAIN = 8
 PLACES_EACH_CLIENT = 4
-"""Fewer than those of a domain, so that no client alone takes all of a domain that it shares with others."""
+"""Fewer than a domain has, so that one client does not take all places of a domain that others name, too."""
 
 WAITING_EACH = 64
-"""Look-ups of one client, or below one domain, that wait for a place; more would not get one in time."""
+"""Look-ups of one client, or below one domain, that may wait for a place. More would not get one in time."""
 
-LONGEST_KEPT = 30.0
-"""Seconds an answer is kept, if its own time to live is not shorter: a burst of callbacks to one host asks once."""
+MAX_KEEP_SECONDS = 30.0
+"""For which an answer is kept, or for its own time to live if that is shorter. A burst of callbacks to one host so
+causes one look-up."""
 
-FAILURE_KEPT = 10.0
-"""Seconds for which a name is known to have no address, or to have servers that do not answer."""
+KEEP_FAILURE_SECONDS = 10.0
+"""For which it is kept that a name has no address, or that its servers do not answer."""
 
 NAMES_KEPT = 4096
-"""Of each sort, those that resolved and those that did not; the oldest gives way."""
-
+"""Of those that resolved, and as many of those that did not. The oldest is dropped first."""
 
 T = TypeVar("T")
 
@@ -56,11 +60,11 @@ class Resolver(Protocol):
 
 
 class _Kept(Generic[T]):
-    """What was learnt of names, each for its time."""
+    """Results of look-ups, each kept for its own time."""
 
     def __init__(self) -> None:
         self._entries: dict[str, tuple[float, T]] = {}
-        """Each with the time until which it holds; the one that was put last is the last."""
+        """Each with the time until which it is valid, in the order in which they were put."""
 
     def get(self, host: str) -> T | None:
         until, value = self._entries.get(host, (0.0, None))
@@ -74,7 +78,7 @@ class _Kept(Generic[T]):
 
 
 class SystemResolver:
-    """What the machine says of names, asked once for all who ask at the same time, and kept for a short while."""
+    """Looks names up, once for all who want the same one at the same time, and keeps the answer for a short while."""
 
     def __init__(self, lookup: Lookup | None = None) -> None:
         self._lookup = lookup or Lookup()
@@ -95,7 +99,7 @@ class SystemResolver:
         if look_up is None:
             async with AsyncExitStack() as places:
                 await self._turn(places, host, client)
-                # Meanwhile somebody else may have asked, or even learnt it.
+                # Somebody else may have begun or even finished the look-up meanwhile.
                 if (known := self._known(host)) is not None:
                     return known
                 look_up = self._under_way.get(host)
@@ -108,32 +112,32 @@ class SystemResolver:
         return found.addresses
 
     def _known(self, host: str) -> Sequence[Address] | None:
-        """The addresses that are kept. Raises NotResolved if it is kept that there are none."""
+        """The addresses, if they are kept. Raises NotResolved if it is kept that there are none."""
         if reason := self._failed.get(host):
             raise NotResolved(reason)
         return self._found.get(host)
 
     async def _turn(self, places: AsyncExitStack, host: str, client: str) -> None:
-        """Wait for a place, and hold it as long as `places` does. Raises NotLookedUp."""
+        """Wait for a place, and enter it into `places`, whose end frees it. Raises NotLookedUp."""
         try:
-            async with asyncio.timeout(TURN):
+            async with asyncio.timeout(TURN_SECONDS):
                 await places.enter_async_context(self._clients.of(client))
                 await places.enter_async_context(self._domains.of(registrable(host)))
         except (TimeoutError, Crowded) as error:
             raise NotLookedUp(f"{host} had to wait too long for others") from error
 
     async def _look_up(self, host: str, places: AsyncExitStack) -> LookupResult | NotResolved:
-        """What came of it, for all who wait. The places are held until it has ended, whoever still waits."""
+        """The result, for all who wait. The places are kept until the look-up has ended, even if nobody waits."""
         async with places:
             try:
                 found = await self._lookup(host)
             except NotResolved as failure:
                 if not isinstance(failure, NotLookedUp):
-                    self._failed.put(host, str(failure), FAILURE_KEPT)
+                    self._failed.put(host, str(failure), KEEP_FAILURE_SECONDS)
                 return failure
             finally:
                 del self._under_way[host]
-            self._found.put(host, found.addresses, min(found.ttl, LONGEST_KEPT))
+            self._found.put(host, found.addresses, min(found.ttl, MAX_KEEP_SECONDS))
             return found
 
 
@@ -152,10 +156,9 @@ async def resolve(host: str, resolver: Resolver, timeout: float, client: str = "
 async def check_name(
     target: Target, policy: Policy, resolver: Resolver, timeout: float = ACCEPT_TIMEOUT, client: str = ""
 ) -> None:
-    """Refuse a target whose name has an address that is not public.
+    """Raise TargetRefused if the name of a target has an address that is not public.
 
-    A name that does not resolve now is let pass: the guard looks again at every call. Raises
-    TargetRefused.
+    A name that does not resolve now passes, since the guard looks again at every call.
     """
     if target.address is not None:
         return

@@ -1,7 +1,7 @@
-"""Callbacks from events to receivers: at least once, politely, and not for ever (DESIGN 8).
+"""Delivers callbacks: at least once, no faster than a receiver can take them, and not for ever (DESIGN 8).
 
-`Callbacks.handle` turns events into messages under way; `Deliverer` sends what is due. Both run in
-the worker.
+Two parts, both in the worker: `Callbacks` turns events of the outbox into messages in the queue, and `Deliverer` sends
+what is due there. How an attempt can end, and what follows, is the table in `attempt.py`.
 """
 
 import asyncio
@@ -15,24 +15,24 @@ from typing import cast
 import msgspec
 import structlog
 
-from node.callbacks.breaker import Breaker, NotNow, called
-from node.callbacks.envelope import Envelope, EventType
-from node.callbacks.places import Places
-from node.callbacks.publisher import site_part
-from node.callbacks.queue import Callback, CallbackQueue, Ending
-from node.callbacks.sender import (
+from node.callbacks.attempt import (
     AttemptResult,
     Delivered,
     Later,
     ReceiverGone,
     Rejected,
     Retry,
-    Sender,
     TargetForbidden,
     Throttled,
     Unreachable,
     delay,
 )
+from node.callbacks.breaker import Breaker, NotNow, called
+from node.callbacks.envelope import Envelope, EventType
+from node.callbacks.owners import site_part
+from node.callbacks.places import Places
+from node.callbacks.queue import Callback, CallbackQueue, Ending, Message
+from node.callbacks.sender import Sender
 from node.callbacks.target import Policy, TargetRefused, parse
 from node.config import Schedule
 from node.store import StoreUnavailable
@@ -41,131 +41,128 @@ from node.store.outbox import Event
 log = structlog.get_logger()
 
 JITTER = 0.2
-"""Share by which a pause is longer or shorter, so that retries to one receiver spread."""
+"""Share by which a pause is made longer or shorter, so that the retries to one receiver spread."""
 
-PAUSE_MS = 5000
-"""Between two messages about one thread, or one session: what happens in between is told together."""
+ENTITY_PAUSE_MS = 5000
+"""Between two messages about one thread or one session. What happens in between is told by one message."""
 
 NOT_FOUND = 404
-MISSES = 3
-"""A receiver that answers 404 so often is not there: the message is dropped."""
+MAX_MISSES = 3
+"""A receiver that answers 404 so often does not exist: the message is dropped."""
 
-UNDER_WAY = 2000
-"""Callbacks that this process has taken and not yet settled. Most wait for Redis, which is soon over, or their turn."""
+MAX_UNDER_WAY = 2000
+"""Callbacks that this process has taken and not yet settled. Most of them wait for Redis, or for a place."""
 
-LONGEST_TURN_MS = 3600_000
-"""A message whose turn comes later than that is given up: its publisher, or what it calls, has too many waiting."""
+MAX_TURN_MS = 3600_000
+"""A message whose turn comes later than that is given up: too many of its publisher, or for its receiver, wait."""
 
-LONGEST_WAIT_MS = 48 * 3600_000
-"""For so long a message waits for a URL or an address whose breaker opens again and again."""
+MAX_WAIT_MS = 48 * 3600_000
+"""A message waits for so long for a breaker that opens again and again; then it is given up."""
 
-PAUSE = 0.5
-"""Seconds until the next look when too many callbacks are under way, or Redis is out of reach."""
+PAUSE_SECONDS = 0.5
+"""Until the next look when too many callbacks are under way, or Redis is out of reach."""
 
 SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Seconds between tries to tell Redis how an attempt ended; all within the time for which it is not due."""
+"""Seconds between tries to record how an attempt ended. All of them end before the callback is due again
+(`queue.HIDDEN_MS`)."""
 
-GRACE = 3.0
-"""Seconds that attempts under way get when the worker stops; what is cut off then is sent again."""
+STOP_SECONDS = 3.0
+"""For attempts under way when the worker stops. What is cut off then is sent again."""
 
 TASK_EVENTS = {"task.claimed", "task.in_progress", "task.completed", "task.canceled", "task.expired"}
 
 
 class Callbacks:
-    """Puts a message under way for each event that somebody asked to be told of."""
+    """Enqueues a message for each event of an entity that has a callback_url."""
 
     def __init__(self, queue: CallbackQueue, public_url: str) -> None:
         self._queue = queue
         self._base = public_url
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Enqueue for a batch of one partition; again changes nothing but may send twice. Raises StoreUnavailable."""
-        await asyncio.gather(*(self._tell(event) for event in events if event.fields.get("callback")))
+        """Enqueue for a batch of one partition. Repeated, it may send a message twice. Raises StoreUnavailable."""
+        messages = [message for event in events if (message := self._message(event))]
+        if messages:
+            await self._queue.enqueue(events[0].partition, messages, ENTITY_PAUSE_MS)
 
-    async def _tell(self, event: Event) -> None:
+    def _message(self, event: Event) -> Message | None:
+        """What to tell of an event, if anybody is to be told."""
+        callback_url, entity = event.fields.get("callback"), event.entity
+        if not callback_url:
+            return None
         message_id = f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
-        entity = event.entity
-        if event.kind == "reply.posted":
+        name, kind = entity, event.kind
+        if kind == "reply.posted":
             kind = "relay.reply" if event.fields.get("source") == "relay" else "board.reply"
             data = {"thread_id": entity, "seq": int(event.fields["seq"]), "url": f"{self._base}/board/{entity}"}
-            await self._enqueue(event, entity, message_id, PAUSE_MS, kind, data)
-        elif event.kind == "session.line":
+        elif kind == "session.line":
             url = f"{self._base}/api/v1/sessions/{entity}/messages"
             data = {"session_id": entity, "seq": int(event.fields["seq"]), "url": url}
-            await self._enqueue(event, entity, message_id, PAUSE_MS, event.kind, data)
-        elif event.kind in TASK_EVENTS:
+        elif kind in TASK_EVENTS:
+            name = message_id  # each step of a contract is told by a message of its own, so without a pause
             attempt = int(event.fields.get("attempt") or 0)
             data = {"task_id": entity, "attempt": attempt, "url": f"{self._base}/api/v1/tasks/{entity}"}
-            await self._enqueue(event, message_id, message_id, 0, event.kind, data)
-
-    async def _enqueue(
-        self, event: Event, name: str, message_id: str, pause_ms: int, kind: str, data: dict[str, str | int]
-    ) -> None:
-        message = {
-            "url": event.fields["callback"],
-            "type": kind,
-            "at": int(event.id.partition("-")[0]),
-            "data": msgspec.json.encode(data),
-        }
-        await self._queue.enqueue(event.partition, name, message_id, pause_ms, message)
+        else:
+            return None
+        return Message(name, message_id, callback_url, kind, int(event.id.partition("-")[0]), data)
 
 
 class Deliverer:
-    """Sends what is due, each out of its publisher's share, and asks the breaker before."""
+    """Sends what is due, within the share of its publisher and as far as the breakers allow."""
 
     def __init__(
-        self, queue: CallbackQueue, sender: Sender, breaker: Breaker, policy: Policy, schedule: Schedule
+        self, queue: CallbackQueue, sender: Sender, breaker: Breaker, policy: Policy, retries: Schedule
     ) -> None:
         self._queue = queue
         self._sender = sender
         self._breaker = breaker
         self._policy = policy
-        self._schedule = schedule.seconds
+        self._retry_seconds = retries.seconds
         self._places = Places()
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Attempts by how they ended, for the metrics."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Deliver until `stop` is set; attempts under way get a moment to end."""
+        """Deliver until `stop` is set. Attempts under way then have STOP_SECONDS to end."""
         under_way: set[asyncio.Task[None]] = set()
         async with asyncio.TaskGroup() as attempts:
             while not stop.is_set():
-                if len(under_way) >= UNDER_WAY:
+                if len(under_way) >= MAX_UNDER_WAY:
                     await _pause(stop)
                     continue
-                for callback in await self._due(stop):
+                for callback in await self._take_due(stop):
                     task = attempts.create_task(self._attempt(callback))
                     under_way.add(task)
                     task.add_done_callback(under_way.discard)
-                await self._queue.agenda.wait(stop)
+                await self._queue.schedule.wait(stop)
             if under_way:
-                _, late = await asyncio.wait(under_way, timeout=GRACE)
+                _, late = await asyncio.wait(under_way, timeout=STOP_SECONDS)
                 for task in late:
                     task.cancel()
 
-    async def _due(self, stop: asyncio.Event) -> list[Callback]:
-        partitions = self._queue.agenda.due()
+    async def _take_due(self, stop: asyncio.Event) -> list[Callback]:
+        partitions = self._queue.schedule.due()
         try:
-            found = await asyncio.gather(*map(self._queue.take, partitions))
+            return await self._queue.take(partitions)
         except StoreUnavailable:
             for partition in partitions:
-                self._queue.agenda.expect(partition)
+                self._queue.schedule.due_in(partition)
             await _pause(stop)
             return []
-        return [callback for partition in found for callback in partition]
 
     async def _attempt(self, callback: Callback) -> None:
-        """Bring a callback one step further. Whatever goes wrong with one does not touch the others."""
-        try:
+        """Bring a callback one step further. Whatever goes wrong with it does not touch the others.
+
+        If Redis is out of reach, nothing is done: the callback becomes due again by itself.
+        """
+        with suppress(StoreUnavailable):
             try:
                 await self._deliver(callback)
             except StoreUnavailable:
-                pass  # it becomes due again by itself
+                raise
             except Exception:
                 log.exception("callback not sent", webhook_id=callback.id, type=callback.type)
-                await self._again(callback, Retry("an error of the node, see its log"))
-        except StoreUnavailable:
-            pass
+                await self._retry(callback, Retry("an error of the node, see its log"))
 
     async def _deliver(self, callback: Callback) -> None:
         try:
@@ -180,70 +177,70 @@ class Deliverer:
         url, site = called(target), site_part(publisher)
         has_failed = False
         try:
-            # In one round trip: if one refuses, the other has counted a call of this publisher's for nothing.
+            # Both in one round trip. If one refuses, the other has counted a call that is not made.
             _, has_failed = await asyncio.gather(self._breaker.allow(publisher), self._breaker.admit(*url, site))
             async with self._places.of(site, target.host):
                 kind = cast("EventType", callback.type)
                 envelope = Envelope.of(callback.id, kind, callback.at, callback.data, host=target.host)
-                outcome = await self._sender.send(target, envelope, site)
+                result = await self._sender.send(target, envelope, site)
         except NotNow as not_now:
-            outcome = Later(not_now.wait_ms)
-        # The end of the message first: a receiver that has it is not to get it again.
-        await self._conclude(callback, outcome)
-        await self._learn(url, outcome, has_failed=has_failed)
+            result = Later(not_now.wait_ms)
+        # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
+        await self._settle(callback, result)
+        await self._tell_breaker(url, result, has_failed=has_failed)
 
-    async def _learn(self, url: tuple[str, str], outcome: AttemptResult, *, has_failed: bool) -> None:
-        """Tell the breaker what the outcome says of the URL; of the address, the guard has told it."""
-        match outcome:
-            case Delivered() if has_failed:
-                await self._breaker.succeeded(*url)
-            case Throttled(_, after):
-                await self._breaker.pause(*url, after or 0.0)
-            case Retry() if not isinstance(outcome, Unreachable):
-                await self._breaker.failed(*url)
-            case _:
-                pass
-
-    async def _put_off(self, callback: Callback, wait_ms: int) -> None:
-        """Wait for a turn, a little apart from the others that do, but not for ever."""
-        if wait_ms > LONGEST_TURN_MS:
-            await self._end(callback, "dead", 0, "too many callbacks wait before it")
-        elif time.time() * 1000 - callback.since > LONGEST_WAIT_MS:
-            await self._end(callback, "dead", 0, "the receiver failed all the time")
-        else:
-            await self._queue.settle(callback, "postpone", wait_ms + random.randint(0, 1000))
-
-    async def _conclude(self, callback: Callback, outcome: AttemptResult) -> None:
-        match outcome:
+    async def _settle(self, callback: Callback, result: AttemptResult) -> None:
+        match result:
             case Delivered():
-                await self._end(callback, "delivered", PAUSE_MS, "")
+                await self._end(callback, "delivered", ENTITY_PAUSE_MS, "")
             case ReceiverGone():
                 await self._queue.forget_target(callback)
                 await self._end(callback, "dropped", 0, "the receiver answered 410")
             case TargetForbidden(reason):
                 await self._end(callback, "dropped", 0, reason)
             case Later(wait_ms):
-                await self._put_off(callback, wait_ms)
+                await self._postpone(callback, wait_ms)
             case Rejected(reason, status) if status == NOT_FOUND:
                 missed = msgspec.structs.replace(callback, misses=callback.misses + 1)
-                if missed.misses >= MISSES:
+                if missed.misses >= MAX_MISSES:
                     await self._end(missed, "dropped", 0, reason)
                 else:
-                    await self._again(missed, outcome)
+                    await self._retry(missed, result)
             case Rejected() | Retry():
-                await self._again(callback, outcome)
+                await self._retry(callback, result)
 
-    async def _again(self, callback: Callback, outcome: Rejected | Retry) -> None:
-        """Try again when the schedule says so; after the last attempt it is a dead letter."""
-        if callback.attempt >= len(self._schedule):
-            await self._end(callback, "dead", 0, outcome.reason)
+    async def _tell_breaker(self, url: tuple[str, str], result: AttemptResult, *, has_failed: bool) -> None:
+        """Tell the breaker of the URL how the attempt ended; the guard tells that of the address."""
+        match result:
+            case Delivered() if has_failed:
+                await self._breaker.succeeded(*url)
+            case Throttled(_, after):
+                await self._breaker.pause(*url, after or 0.0)
+            case Retry() if not isinstance(result, Unreachable):
+                await self._breaker.failed(*url)
+            case _:
+                pass
+
+    async def _postpone(self, callback: Callback, wait_ms: int) -> None:
+        """Wait for a turn, at a random distance from the others that wait, but not for ever."""
+        if wait_ms > MAX_TURN_MS:
+            await self._end(callback, "dead", 0, "too many callbacks wait before it")
+        elif time.time() * 1000 - callback.since > MAX_WAIT_MS:
+            await self._end(callback, "dead", 0, "the receiver failed all the time")
+        else:
+            await self._queue.settle(callback, "postpone", wait_ms + random.randint(0, 1000))
+
+    async def _retry(self, callback: Callback, result: Rejected | Retry) -> None:
+        """Try again when the schedule says so; after the last attempt it becomes a dead letter."""
+        if callback.attempt >= len(self._retry_seconds):
+            await self._end(callback, "dead", 0, result.reason)
             return
-        asked = outcome.after if isinstance(outcome, Retry) else None
-        pause = delay(self._schedule[callback.attempt], asked) * random.uniform(1 - JITTER, 1 + JITTER)
-        await self._end(callback, "retry", round(pause * 1000), outcome.reason)
+        asked = result.after if isinstance(result, Retry) else None
+        pause = delay(self._retry_seconds[callback.attempt], asked) * random.uniform(1 - JITTER, 1 + JITTER)
+        await self._end(callback, "retry", round(pause * 1000), result.reason)
 
     async def _end(self, callback: Callback, ending: Ending, pause_ms: int, reason: str) -> None:
-        """Tell Redis, and again if it does not answer. Raises StoreUnavailable if it never does."""
+        """Record how the attempt ended, with a few tries. Raises StoreUnavailable if all fail."""
         self.outcomes[ending] += 1
         if ending in {"dropped", "dead"}:
             log.warning("callback given up", ending=ending, webhook_id=callback.id, type=callback.type, reason=reason)
@@ -257,4 +254,4 @@ class Deliverer:
 
 async def _pause(stop: asyncio.Event) -> None:
     with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), PAUSE)
+        await asyncio.wait_for(stop.wait(), PAUSE_SECONDS)

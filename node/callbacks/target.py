@@ -1,8 +1,8 @@
 """Callback URLs: one strict grammar, and what is refused without asking the DNS.
 
-A URL is taken apart once, here; requests are built from the parts, so that no second parser can
-read it differently. Whatever two parsers are known to read differently is refused. Which addresses
-a name may have is `resolve.py` and, when it counts, `guard.py`.
+A URL is taken apart once, here, and requests are built from the parts, so that no second parser can read it
+differently. What two parsers are known to read differently is refused. Which addresses a name may have is checked in
+`resolve.py` and, at every call, in `guard.py`.
 """
 
 import re
@@ -25,7 +25,7 @@ LOCAL_DOMAINS = frozenset(
         *("arpa", "onion", "alt"),
     )
 )
-"""Last labels that are not in the public DNS, or name no hosts there (RFC 6761, 6762, 8375, 9476)."""
+"""Last labels that are not in the public DNS, or have no hosts there (RFC 6761, 6762, 8375, 9476)."""
 
 ANY_ADDRESS_DOMAINS = frozenset(
     (
@@ -35,7 +35,7 @@ ANY_ADDRESS_DOMAINS = frozenset(
         *("metadata.packet.net", "metadata.platformequinix.com", "metadata.tencentyun.com"),
     )
 )
-"""Public names that stand for a private address, or for any one likes. A courtesy: the guard judges addresses."""
+"""Public domains whose names lead to a private address, or to any address. A courtesy: the guard judges addresses."""
 
 Reason = Literal["syntax", "port", "private", "own"]
 
@@ -49,11 +49,11 @@ _URL = re.compile(
 )
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-f]{2})|%[01][0-9a-f]|%7f", re.IGNORECASE)
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a last label that parsers take for part of an address
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a last label that some parsers take for a part of an IPv4 address
 
 
 class TargetRefused(Exception):
-    """A URL that is never called; the message says why, in words for whoever gave it."""
+    """A URL that is never called. The message says why, for the client that gave it."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -64,11 +64,11 @@ class Policy(msgspec.Struct, frozen=True):
     """What may be called."""
 
     own: tuple[str, int] | None = None
-    """Host and port of this node, which it does not call: two pings of its own would be a loop."""
+    """Host and port of this node, which it does not call: that could become a loop."""
     refused: tuple[Network, ...] = ()
-    """Networks that are not called though public: the operator's own, or a NAT64 prefix."""
+    """Networks that are not called although they are public: those of the operator, or a NAT64 prefix."""
     allow_private: bool = False
-    """Tests only: any port, any name, any address."""
+    """For tests: any port, any name, any address."""
 
     @classmethod
     def of(cls, public_url: str, *, refused: Sequence[Network] = (), allow_private: bool = False) -> "Policy":
@@ -87,11 +87,11 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A URL in parts, allowed as far as can be told without the DNS."""
+    """A URL in parts, allowed as far as that can be said without the DNS."""
 
     scheme: Literal["http", "https"]
     host: str
-    """A name in lower case, or an address, IPv6 in brackets."""
+    """A name in lower case, or an address; IPv6 in brackets."""
     port: int
     resource: str
     """Path and query, as sent on the request line."""
@@ -122,7 +122,7 @@ def parse(url: str, policy: Policy) -> Target:
     if scheme not in ("http", "https"):
         raise TargetRefused("syntax", "the URL is neither http nor https")
     path, query = match["path"] or "", match["query"]
-    if not path and query and "@" in query:  # some parsers read what comes before as a user name
+    if not path and query and "@" in query:  # some parsers take what is before it for a user name
         raise TargetRefused("syntax", "the URL has an @ before its path")
     port = int(match["port"] or DEFAULT_PORTS[scheme])
     resource = (path or "/") + (f"?{query}" if query is not None else "")
@@ -132,7 +132,7 @@ def parse(url: str, policy: Policy) -> Target:
 
 
 def _host(host: str, policy: Policy) -> str:
-    """The host in its one spelling."""
+    """The host in its only spelling."""
     if len(host) > MAX_HOST:
         raise TargetRefused("syntax", f"the host is longer than {MAX_HOST} characters")
     labels = host.split(".")
@@ -164,7 +164,7 @@ def _address(host: str) -> Address | None:
 def _check_port(target: Target, policy: Policy) -> None:
     if policy.own is not None:
         own_host, own_port = policy.own
-        # The other web ports of the own host are mostly a proxy in front of the node.
+        # At the other web ports of the same host there is mostly a proxy in front of this node.
         if target.host == own_host and (target.port == own_port or target.port in WEB_PORTS):
             raise TargetRefused("own", "the URL is this node's own")
     if target.port not in WEB_PORTS and not policy.allow_private:

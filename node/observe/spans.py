@@ -19,8 +19,9 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from node import VERSION
+from node.callbacks.attempt import AttemptResult, Delivered, Later
 from node.callbacks.envelope import Envelope
-from node.callbacks.sender import AttemptResult, Delivered, Later, Sender
+from node.callbacks.sender import Sender
 from node.callbacks.target import Target
 from node.config import Settings
 from node.store import Arg, RedisReply, Script, Store

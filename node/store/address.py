@@ -1,4 +1,4 @@
-"""Reads the URL of a Redis: where the servers are and what they want to know of us. Opens nothing."""
+"""Reads the URL of a Redis: where its servers are, and how to log in there. Opens no connection."""
 
 import ssl
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -21,7 +21,7 @@ class ServerAddress(msgspec.Struct, frozen=True):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What every server of one deployment asks for."""
+    """How to log in; the same for all servers of one Redis."""
 
     user: str = ""
     password: str = ""
@@ -30,7 +30,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class Location(msgspec.Struct, frozen=True):
-    """A deployment: one server, or any few members of a cluster from which the rest is learnt."""
+    """One server, or some members of a cluster, which name the others."""
 
     servers: tuple[ServerAddress, ...]
     access: Access

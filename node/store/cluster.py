@@ -1,9 +1,12 @@
-"""A Redis Cluster: each call goes to the primary of its key's slot, and follows the slot when that moves.
+"""A Redis Cluster: each call goes to the primary that serves the slot of its key, and follows the slot when it moves.
 
-The map of slots is learnt from any member and read anew whenever something contradicts it: a
-redirection, a lost connection, a part without a primary. Callers notice a moving slot as a delay. A
-primary that dies costs them `OutcomeUnknown` for what was under way and `StoreUnavailable` until a
-replica has taken over.
+The map from slots to primaries is read from any member of the cluster (CLUSTER SLOTS), and read again whenever
+something contradicts it: a redirection, a lost connection, a slot without a primary. What a caller notices:
+
+- A slot that moves delays its calls by some milliseconds.
+- When a primary dies, calls that were sent to it end with `OutcomeUnknown`. Until a replica has taken over, further
+  calls for its slots end with `StoreUnavailable`; those for other slots go on.
+- A call is sent again only after an answer that says that it was not begun (MOVED, ASK, TRYAGAIN, CLUSTERDOWN, …).
 """
 
 import asyncio
@@ -20,19 +23,27 @@ from node.store.slots import SLOTS, read_map, read_redirect, slot_of
 from node.store.wakeups import WakeUps
 from node.store.wire import Store, error_code, meaning, replies
 
-REREAD = 0.2  # s between two readings of the map, so that trouble does not become a flood
-ANSWER = 0.5  # s for one member to tell the map, before another is asked
-PROMPT = 3  # redirections followed without a pause: a slot that has moved costs one or two
-ATTEMPTS = 20  # of one call, whatever the reasons; its deadline usually comes first
-FIRST_PAUSE = 0.005  # s; doubled with each attempt
-LONGEST_PAUSE = 0.1  # s
+MAP_SECONDS = 0.2
+"""At least, between two readings of the map. Otherwise a cluster in trouble would be flooded with them."""
+
+MEMBER_SECONDS = 0.5
+"""For one member to answer with the map, before another one is asked."""
+
+PROMPT_REDIRECTIONS = 3
+"""MOVED is followed so often without a pause. A slot that has moved costs one or two."""
+
+MAX_ATTEMPTS = 20
+"""Of one call. Mostly its deadline comes first."""
+
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.005, 0.1
+"""Before another attempt; doubled with each, up to the maximum."""
 
 UNSETTLED = frozenset({"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"})
-"""Answers that a cluster gives while it rearranges itself; the command has not begun."""
+"""Errors by which a cluster says that it is rearranging itself. The command was not begun."""
 
 
 class ClusterStore(Store):
-    """Many servers, each holding a part of the slots."""
+    """Many servers, each of which serves some of the slots."""
 
     def __init__(self, location: Location, *, timeout: float, max_in_flight: int) -> None:
         super().__init__(timeout, max_in_flight)
@@ -40,11 +51,13 @@ class ClusterStore(Store):
         self._access = location.access
         self._primaries: dict[ServerAddress, Connection] = {}
         self._map: list[Connection | None] = [None] * SLOTS
-        self._stale = asyncio.Event()
-        self._read_once = asyncio.Event()
+        """For each slot the connection to its primary."""
+        self._is_stale = asyncio.Event()
+        """Set when the map has proved wrong, or is not whole."""
+        self._was_read = asyncio.Event()
         self._task = self._loop.create_task(self._keep_map())
-        self.wakeups = WakeUps(self._publisher, self._access, timeout, self.stats, self._stale.set)
-        self._stale.set()
+        self.wakeups = WakeUps(self._publisher_of, self._access, timeout, self.stats, self._is_stale.set)
+        self._is_stale.set()
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         if not self._primaries:
@@ -54,12 +67,12 @@ class ClusterStore(Store):
         return replies(await asyncio.gather(*under_way), calls[0])
 
     async def slot_map(self) -> list[tuple[range, ServerAddress]]:
-        """The map as the first member tells it that answers; empty if none does."""
+        """The map that the first member to answer gives; empty if none answers."""
         connected = [server for server, connection in self._primaries.items() if connection.connected]
         known = [*connected, *(server for server in self._seeds if server not in connected)]
         for server in [*sample(connected, len(connected)), *known[len(connected) :]]:
             try:
-                reply = await consult(server, self._access, ANSWER, "CLUSTER", "SLOTS")
+                reply = await consult(server, self._access, MEMBER_SECONDS, "CLUSTER", "SLOTS")
             except (OSError, UnicodeError, NotReady):
                 continue
             if not isinstance(reply, ReplyError):
@@ -74,10 +87,10 @@ class ClusterStore(Store):
             await connection.close()
 
     async def ready(self) -> bool:
-        await self._read_once.wait()
+        await self._was_read.wait()
         for connection in list(self._primaries.values()):
             await connection.tried()
-        return self._whole()
+        return self._is_whole()
 
     @property
     def connected(self) -> bool:
@@ -87,7 +100,7 @@ class ClusterStore(Store):
         slot = slot_of(key)
         connection = self._map[slot]
         if connection is None:
-            self._stale.set()
+            self._is_stale.set()
             raise StoreUnavailable("no primary is known for a part of the Redis cluster")
         return slot, connection
 
@@ -102,36 +115,40 @@ class ClusterStore(Store):
             attempt += 1
 
     async def _next(self, call: Call, outcome: Exception, asked: Connection, attempt: int) -> tuple[Call, Connection]:
-        """The next attempt and where to make it; raises what the outcome means if there is none."""
+        """The next attempt, and the connection for it. Raises what the outcome means if there is to be none."""
         code = error_code(outcome)
-        if attempt >= ATTEMPTS:
+        if attempt >= MAX_ATTEMPTS:
             raise meaning(outcome, call)
         if code == "NOSCRIPT" and call.script:
             failure = await asked.load(call.script, call.deadline)
             if isinstance(failure, Exception):
                 raise meaning(failure, call)
             return self._anew(call, alone=call.alone, asking=call.asking), asked
-        if code == "ASK":
+        if code == "ASK":  # the slot is moving, and this key is at its new place already
             _, server = read_redirect(str(outcome), asked.server)
             return self._anew(call, alone=True, asking=True), self._connection_to(server)
-        self._stale.set()
-        if code == "MOVED":
+        self._is_stale.set()
+        if code == "MOVED":  # the slot has moved
             slot, server = read_redirect(str(outcome), asked.server)
             self._map[slot] = connection = self._connection_to(server)
-            if attempt >= PROMPT:
+            if attempt >= PROMPT_REDIRECTIONS:
                 await self._pause(call, outcome, attempt)
             return self._anew(call, slot=slot), connection
         if code in UNSETTLED:
             await self._pause(call, outcome, attempt)
             return self._anew(call, alone=code == "TRYAGAIN"), self._map[call.slot] or asked
+        # Nothing was written, and by now the map has another primary for the slot.
         connection = self._map[call.slot]
         if type(outcome) is StoreUnavailable and connection and connection is not asked:
             return self._anew(call), connection
         raise meaning(outcome, call)
 
     async def _pause(self, call: Call, outcome: Exception, attempt: int) -> None:
-        """Give the cluster a moment, unless the call has none left. A call that waits still counts as under way."""
-        delay = min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt) * uniform(0.5, 1)
+        """Wait a moment for the cluster to settle. Raises what the outcome means if the call has no time left.
+
+        A call that waits here still counts as under way.
+        """
+        delay = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2**attempt) * uniform(0.5, 1)
         if self._loop.time() + delay >= call.deadline:
             raise meaning(outcome, call)
         self.stats.in_flight += 1
@@ -140,7 +157,7 @@ class ClusterStore(Store):
         finally:
             self.stats.in_flight -= 1
 
-    def _publisher(self, channel: str) -> ServerAddress | None:
+    def _publisher_of(self, channel: str) -> ServerAddress | None:
         connection = self._map[slot_of(channel)]
         return connection.server if connection else None
 
@@ -148,26 +165,26 @@ class ClusterStore(Store):
         connection = self._primaries.get(server)
         if connection is None:
             connection = self._primaries[server] = Connection(server, self._access, self.timeout, self.stats)
-            connection.on_change = self._stale.set
+            connection.on_change = self._is_stale.set
         return connection
 
-    def _whole(self) -> bool:
-        """Whether every slot has a primary and every primary a connection."""
+    def _is_whole(self) -> bool:
+        """Whether each slot has a primary, and each primary is connected."""
         return None not in self._map and all(connection.connected for connection in self._primaries.values())
 
     async def _keep_map(self) -> None:
-        """Read the map whenever it has proved wrong, and until it is whole."""
+        """Read the map whenever it has proved wrong, and again until it is whole."""
         while True:
-            await self._stale.wait()
-            self._stale.clear()
+            await self._is_stale.wait()
+            self._is_stale.clear()
             self._adopt(await self.slot_map())
-            self._read_once.set()
-            await asyncio.sleep(REREAD)
-            if not self._whole():
-                self._stale.set()
+            self._was_read.set()
+            await asyncio.sleep(MAP_SECONDS)
+            if not self._is_whole():
+                self._is_stale.set()
 
     def _adopt(self, ranges: list[tuple[range, ServerAddress]]) -> None:
-        """Send calls where the map says. A server that holds nothing any more is let go."""
+        """Send calls where the new map says. A connection to a server that serves no slot any more is closed."""
         if not ranges:
             return
         for slots, server in ranges:

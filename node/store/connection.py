@@ -1,12 +1,20 @@
 """The multiplexed connection: every call of this process to one server goes through one of these.
 
-Calls made during one turn of the event loop are written together at its end, those of the same
-script as one (group commit), and replies are matched to calls by order alone. So nothing may come
-between: a caller that gives up leaves its place in the line, and its reply is thrown away.
+Calls made during one turn of the event loop are written together at its end. Those of the same script and slot become
+one EVALSHA (group commit), up to MAX_BATCH of them: that costs Redis little more than one call. There is no timer, so a
+single call is not delayed, and the more calls there are the larger the batches.
 
-A call waits unsent while the connection is being made, for as long as one call may take; when the
-server has been gone longer than that, calls are refused at once. No command that blocks (`BLPOP`,
-`XREAD BLOCK`) belongs here: it would hold up everybody.
+What holds:
+
+- Replies are matched to calls by their order alone. So a caller that gives up leaves its place in `_sent`, and its
+  reply is thrown away; and a reply that no call waits for ends the connection.
+- Every call is settled once, whatever happens, and at most a little after its deadline (SWEEPS).
+- A call that was not written is settled with StoreUnavailable: Redis has not begun it. One that was written and not
+  answered is settled with OutcomeUnknown.
+- While the connection is being made, calls wait unsent. Once the server has been gone for as long as a call may take,
+  new ones are refused at once.
+
+A command that blocks (BLPOP, XREAD BLOCK) must never be sent here: it would hold up every other call.
 """
 
 import asyncio
@@ -23,45 +31,49 @@ from node.store.link import Link, ReconnectingLink, RedisReply, Stats, pack
 from node.store.scripts import Arg, Script
 
 CallResult: TypeAlias = RedisReply | ReplyError | StoreUnavailable | CommandFailed
-"""What a call comes to. Errors are values here, so that an abandoned one disturbs nobody; a store raises them."""
+"""How a call ended. Errors are values here, so that one whose caller is gone disturbs nobody; the store raises them."""
 
-MAX_BATCH = 16  # calls in one EVALSHA: most of what batching gains (facts/performance.md), and a short turn for others
-SWEEPS = 16  # looks at the deadlines during one timeout, so a call fails at most 1/16 late
+MAX_BATCH = 16
+"""Calls in one EVALSHA. More gains little, and other commands wait while Redis runs it."""
+
+SWEEPS = 16
+"""How often deadlines are checked within one timeout. So a call fails at most a sixteenth of it too late."""
+
 ASKING = pack(("ASKING",))
 
 
 class Call(msgspec.Struct):
-    """One attempt at a script with its keys and arguments, or at a plain command in `args`."""
+    """One attempt to run a script with `keys` and `args`, or the plain command in `args`."""
 
     script: Script | None
     keys: Sequence[str]
     args: Sequence[Arg]
     slot: int
     deadline: float
-    """Loop time by which the caller has its outcome."""
+    """Loop time by which it is settled."""
     outcome: "asyncio.Future[CallResult]"
     alone: bool = False
-    """Never batched: the slot is moving, and what holds for one key may not hold for the next."""
+    """Not to be batched: its slot is moving, and one key of a batch may be where another is not."""
     asking: bool = False
-    """Goes to the server that the slot is moving to (ASK)."""
+    """Sent after ASKING, to the server that the slot is moving to."""
 
     @property
     def name(self) -> str:
         return self.script.name if self.script else str(self.args[0])
 
     def settle(self, outcome: CallResult) -> None:
-        """Tell the caller, unless it has been told or has gone."""
+        """Give the caller the outcome, unless it has one or is gone."""
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
 
 class Connection(ReconnectingLink):
-    """One link to one server, shared by all callers."""
+    """The calls of this process to one server."""
 
     def __init__(self, server: ServerAddress, access: Access, timeout: float, stats: Stats) -> None:
         self._unsent: list[Call] = []
         self._sent: deque[list[Call]] = deque()
-        """For each reply to come, the calls that it answers: one, a batch, or none."""
+        """For each reply to come, the calls that it answers: one, those of a batch, or none (ASKING)."""
         self._flushing = False
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_due = 0.0
@@ -70,8 +82,8 @@ class Connection(ReconnectingLink):
         super().__init__(server, access, timeout, stats)
 
     def submit(self, call: Call) -> "asyncio.Future[CallResult]":
-        """Send `call` with the others of this turn. It is settled by its deadline, whatever happens."""
-        if self._link is None and not self._hopeful():
+        """Send `call` with the others of this turn of the event loop. Returns the future of its outcome."""
+        if self._link is None and not self._may_return():
             call.settle(StoreUnavailable(self.trouble))
             return call.outcome
         self._stats.calls += 1
@@ -83,7 +95,10 @@ class Connection(ReconnectingLink):
         return call.outcome
 
     async def load(self, script: Script, deadline: float) -> CallResult:
-        """Give the server the forms of `script`; concurrent wishes for the same one are granted together."""
+        """Load both forms of `script` into the server. Those who want the same one at the same time share one load.
+
+        Returns None, or an exception as a value.
+        """
         task = self._loads.get(script.name)
         if task is None:
             task = self._loads[script.name] = self._loop.create_task(self._load(script, deadline))
@@ -91,7 +106,7 @@ class Connection(ReconnectingLink):
         return await asyncio.shield(task)
 
     def retire(self) -> None:
-        """The server serves nothing of ours any more: answer what was sent, take no more, then close."""
+        """The server has left the cluster's map: refuse new calls, wait for the replies to those sent, then close."""
         self._retired = True
         self.trouble = f"Redis at {self.server} has left the cluster's map"
         self._abandon_unsent(self._unsent)
@@ -114,24 +129,25 @@ class Connection(ReconnectingLink):
                 call.settle(OutcomeUnknown(self.trouble))
         self._sent.clear()
 
-    def _hopeful(self) -> bool:
+    def _may_return(self) -> bool:
+        """Whether a call that waits for the connection may still be sent in time."""
         return not self._retired and self._loop.time() - self._down_since < self.timeout
 
     def _flush(self) -> None:
-        """Write what this turn has gathered."""
+        """Write the calls of this turn, or, while the connection cannot take them, leave them for later."""
         self._flushing = False
-        self._watch()
+        self._start_sweeps()
         link = self._link
         if link is None or not link.writable:
             return
         gathered, self._unsent = self._unsent, []
-        packed: list[bytes] = []
+        commands: list[bytes] = []
         for calls in self._grouped(gathered):
-            self._pack(calls, packed)
-        link.write(b"".join(packed))
+            self._pack(calls, commands)
+        link.write(b"".join(commands))
 
     def _grouped(self, gathered: list[Call]) -> Iterator[list[Call]]:
-        """The calls that each command of ours will carry; those that nobody waits for any more are left out."""
+        """The calls of each command to be sent. Those whose caller is gone are left out."""
         groups: dict[tuple[str, int], list[Call]] = {}
         for call in gathered:
             if call.outcome.done():
@@ -145,7 +161,8 @@ class Connection(ReconnectingLink):
                     yield groups.pop((call.script.name, call.slot))
         yield from groups.values()
 
-    def _pack(self, calls: list[Call], packed: list[bytes]) -> None:
+    def _pack(self, calls: list[Call], commands: list[bytes]) -> None:
+        """Append the command that carries `calls`, and note that they wait for its reply."""
         first, script = calls[0], calls[0].script
         try:
             if script is None:
@@ -155,28 +172,28 @@ class Connection(ReconnectingLink):
             else:
                 command = pack(tuple(script.batch([(call.keys, call.args) for call in calls])))
         except (TypeError, ValueError) as error:
-            self._refuse(calls, error, packed)
+            self._refuse(calls, error, commands)
             return
         if first.asking:
-            packed.append(ASKING)
+            commands.append(ASKING)
             self._sent.append([])
         elif len(calls) > 1:
             self._stats.batches += 1
-        packed.append(command)
+        commands.append(command)
         self._sent.append(calls)
 
-    def _refuse(self, calls: list[Call], error: Exception, packed: list[bytes]) -> None:
-        """One of `calls` cannot be put into bytes; the others must not suffer from it."""
+    def _refuse(self, calls: list[Call], error: Exception, commands: list[bytes]) -> None:
+        """An argument of one of `calls` cannot be put into bytes: fail that one, and send the others singly."""
         if len(calls) > 1:
             for call in calls:
-                self._pack([call], packed)
+                self._pack([call], commands)
             return
         self._stats.in_flight -= 1
         calls[0].settle(CommandFailed(f"{calls[0].name}: {error}"))
 
     def _deliver(self, reply: RedisReply | ReplyError) -> None:
-        """Hand the next reply to whom it belongs."""
-        if not self._sent:  # a reply that nobody asked for: we no longer know whose the next one is
+        """Give the next reply to the calls that have waited longest."""
+        if not self._sent:  # nobody asked for this: the order is lost
             self.drop()
             return
         calls = self._sent.popleft()
@@ -189,7 +206,7 @@ class Connection(ReconnectingLink):
             self._close_if_done()
 
     def _deliver_batch(self, calls: list[Call], reply: RedisReply | ReplyError) -> None:
-        """A batch is answered by a list; an error instead, such as NOSCRIPT or OOM, answers each of its calls."""
+        """The reply to a batch is a list of theirs. An error instead, such as NOSCRIPT or OOM, is that of each call."""
         if isinstance(reply, list) and len(reply) == len(calls):
             for call, own in zip(calls, reply, strict=True):
                 call.settle(own)
@@ -199,8 +216,8 @@ class Connection(ReconnectingLink):
                 reply if isinstance(reply, ReplyError) else CommandFailed(f"{call.name}: its batch lost replies")
             )
 
-    def _watch(self) -> None:
-        """See to it that deadlines are looked at while there are any: one timer for all calls."""
+    def _start_sweeps(self) -> None:
+        """Check deadlines while any call is under way: one timer for all calls is cheaper than one for each."""
         if self._sweep_timer is None and (self._unsent or self._sent):
             self._sweep_due = self._loop.time() + self.timeout / SWEEPS
             self._sweep_timer = self._loop.call_at(self._sweep_due, self._sweep)
@@ -208,17 +225,18 @@ class Connection(ReconnectingLink):
     def _sweep(self) -> None:
         self._sweep_timer = None
         now = self._loop.time()
-        if now - self._sweep_due < self.timeout / 2:  # else we were held up ourselves: first read what has come
+        # If this sweep is very late, the event loop was held up, and replies may have come that nobody has read yet.
+        if now - self._sweep_due < self.timeout / 2:
             self._fail_overdue(now)
-        self._watch()
+        self._start_sweeps()
 
     def _fail_overdue(self, now: float) -> None:
-        """Settle what is past its deadline, and drop a link on which the server has gone silent."""
+        """Settle the calls that are past their deadline, and drop a link on which nothing came for a whole timeout."""
         self._abandon_unsent([call for call in self._unsent if call.deadline <= now])
         overdue = [call for calls in self._sent for call in calls if call.deadline <= now]
         for call in overdue:
             call.settle(OutcomeUnknown(f"Redis at {self.server} did not answer in time"))
-        if overdue and self._link and now - self._link.heard >= self.timeout:
+        if overdue and self._link and now - self._link.heard_at >= self.timeout:
             self.drop()
 
     def _abandon_unsent(self, calls: list[Call]) -> None:
@@ -232,7 +250,7 @@ class Connection(ReconnectingLink):
 
     def _close_if_done(self) -> None:
         if not self._sent:
-            self.let_go()
+            self.end()
 
     async def _load(self, script: Script, deadline: float) -> CallResult:
         outcomes = [

@@ -1,7 +1,7 @@
-"""Going through a list by time, from its oldest member, a piece at a time.
+"""A reader's place in a sorted set whose scores are times (ms), which it reads from the oldest member, some at a time.
 
-A list here is a sorted set whose scores are times (ms). What was passed is not looked at again before
-the walk begins anew, so members that stay cost nothing; what is removed on the way disturbs nobody.
+What was read is not read again until the reader starts over, so members that stay in the set cost nothing. Members may
+be removed between two reads.
 """
 
 from collections.abc import Sequence
@@ -11,22 +11,23 @@ from node.store.wire import Store
 
 
 class TimeCursor:
-    """One reader's place in one list."""
+    """The place of one reader in one sorted set."""
 
     def __init__(self, store: Store, listed: str) -> None:
         self._store = store
         self._listed = listed
         self._at = "-inf"
+        """Score of the last member that was read."""
         self._passed: set[str] = set()
-        """Members with exactly that score which were met already."""
+        """Members with exactly that score that were read."""
 
     def begin_anew(self) -> None:
-        """Go back to the oldest member."""
+        """Start over with the oldest member."""
         self._at = "-inf"
         self._passed = set()
 
     async def next(self, until: int, count: int) -> Sequence[str]:
-        """Up to `count` further members that are not younger than `until` (ms). Raises StoreUnavailable."""
+        """The next `count` members, as far as their time is not after `until` (ms). Raises StoreUnavailable."""
         reply = await self._store.command(
             *("ZRANGE", self._listed, self._at, until, "BYSCORE"),
             *("LIMIT", 0, count + len(self._passed), "WITHSCORES"),

@@ -1,4 +1,4 @@
-"""Replies of Redis as the rooms read them."""
+"""Reads replies of Redis: bytes become fields, text and numbers."""
 
 from typing import cast
 
@@ -10,7 +10,7 @@ def fields_of(reply: object) -> dict[bytes, bytes]:
 
 
 def code_of(reply: object) -> str:
-    """The first member of a script's answer, which says how it ended."""
+    """The first member of a script's reply, the word that says how the step ended."""
     return cast("list[bytes]", reply)[0].decode()
 
 

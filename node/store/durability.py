@@ -1,7 +1,7 @@
-"""What an acknowledgement survives on this Redis, from the settings of its servers (DESIGN 10).
+"""What an acknowledged write survives on this Redis, judged by the settings of its servers (DESIGN 10).
 
-A node promises what RELAY_DURABILITY says. Whether the Redis keeps that is the operator's doing, so the
-node looks, and says what it found: in the log, in `check` and in the capabilities of /health.
+RELAY_DURABILITY says what the node promises. Whether the Redis keeps that promise depends on how its operator has set
+it up, so the node reads the settings and says what it found: in the log, in `check` and in /health.
 """
 
 import asyncio
@@ -26,18 +26,22 @@ SETTINGS = (
     "maxmemory",
     "maxmemory-policy",
 )
-"""Names of the settings that decide."""
+"""Those that decide."""
 
-LOOK_AGAIN = 60.0
-"""Seconds between looks: settings change while a server runs, and so do the servers of a cluster."""
+READ_SECONDS = 60.0
+"""Between two readings: settings can change while a server runs, and the servers of a cluster can change, too."""
 
 Kept = Literal["none", "unknown", "everysec", "always", "replicated"]
-"""From the weakest: a restart may lose acknowledged writes; the server does not tell; a power loss costs at most the
-last seconds; none; none, and no write is taken while no replica follows."""
+"""What is kept, from the weakest to the strongest.
+
+none: a restart of Redis may lose acknowledged writes. unknown: the server does not tell its settings. everysec: a power
+loss may cost the last seconds. always: a power loss costs nothing. replicated: likewise, and no write is accepted while
+no replica follows.
+"""
 
 
 def kept(setting: Mapping[str, str]) -> Kept:
-    """What one primary keeps."""
+    """What one primary keeps, by its settings."""
     logged = setting["appendonly"] == "yes" and setting["no-appendfsync-on-rewrite"] == "no"
     evicts = setting["maxmemory-policy"] != "noeviction" and setting["maxmemory"] != "0"
     if not logged or evicts or setting["appendfsync"] not in ("always", "everysec"):
@@ -49,18 +53,18 @@ def kept(setting: Mapping[str, str]) -> Kept:
 
 
 def weakest(each: Iterable[Kept]) -> Kept:
-    """What all of them keep."""
+    """What all of several primaries keep."""
     return min(each, key=get_args(Kept).index)
 
 
 def suffices(found: Kept, promised: Kept) -> bool:
-    """Whether what was found is what RELAY_DURABILITY promises, or more."""
+    """Whether what was found is at least what is promised."""
     order = get_args(Kept)
     return order.index(found) >= order.index(promised)
 
 
 async def read(store: Store) -> Kept:
-    """What all primaries keep; `unknown` if one refuses to tell. Raises StoreUnavailable."""
+    """What all primaries keep; `unknown` if one does not tell its settings. Raises StoreUnavailable."""
     try:
         replies = await store.everywhere("CONFIG", "GET", *SETTINGS)
     except CommandFailed:
@@ -71,21 +75,21 @@ async def read(store: Store) -> Kept:
 
 
 async def watch(store: Store, promised: Kept, stop: asyncio.Event) -> None:
-    """Say in the log what the Redis keeps, and again when that changes, until `stop` is set."""
-    said: Kept | None = None
+    """Log what the Redis keeps, and again whenever that changes, until `stop` is set."""
+    logged: Kept | None = None
     while not stop.is_set():
         pause = 1.0
         with suppress(StoreUnavailable):
             found = await read(store)
-            pause = LOOK_AGAIN
-            if found != said:
-                said = found
-                _say(found, promised)
+            pause = READ_SECONDS
+            if found != logged:
+                logged = found
+                _log(found, promised)
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause)
 
 
-def _say(found: Kept, promised: Kept) -> None:
+def _log(found: Kept, promised: Kept) -> None:
     if suffices(found, promised):
         log.info("durability", kept=found, promised=promised)
     else:

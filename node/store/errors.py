@@ -1,8 +1,8 @@
-"""How a call to Redis can fail, seen from a room: nothing was written, nobody knows, or we have a bug."""
+"""How a call to Redis can fail: nothing was written, nobody knows whether, or the node has a bug."""
 
 
 class StoreUnavailable(Exception):
-    """Redis did not take the call: nothing was written, and the same call may succeed later."""
+    """Redis did not accept the call: nothing was written, and the same call may succeed later."""
 
     def __init__(self, reason: str, retry_after: float = 1.0) -> None:
         super().__init__(reason)
@@ -11,23 +11,23 @@ class StoreUnavailable(Exception):
 
 
 class StoreBusy(StoreUnavailable):
-    """This process has as many calls under way as it may; Redis was not asked."""
+    """This process has as many calls under way as it may. Redis was not asked."""
 
 
 class OutOfMemory(StoreUnavailable):
-    """Redis is full, and the call needs memory. Reads, and what frees memory, are served meanwhile."""
+    """The memory of Redis is full, and the call needs some. Reads are served, and so is what frees memory."""
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The call was sent and its answer never came: it may or may not have been carried out.
+    """The call was sent and no reply came: it may have been carried out or not.
 
-    Nothing below a room repeats such a call. A room may, since every script that writes is
-    idempotent under its request id (DESIGN 5).
+    The store never repeats such a call. A room may, if the call carries a request id that makes its script idempotent
+    (DESIGN 5).
     """
 
 
 class CommandFailed(Exception):
-    """Redis answered an error that no circumstance excuses: wrong type, wrong arguments, broken script. A bug."""
+    """Redis answered with an error that is a bug of the node: wrong type, wrong arguments, a broken script."""
 
 
 REFUSALS = {

@@ -1,7 +1,7 @@
-"""Which workers live: each says so once a second, and hears which others have fallen silent.
+"""Which workers live: each writes the time of its last heartbeat to Redis once a second, and learns who has stopped.
 
-What a dead worker held is then taken over within seconds, while a living one, however long it works on
-something, keeps what it has.
+The age of a pending event alone does not say whether its worker died or is still busy with it. With heartbeats, what a
+dead worker left is taken over within seconds, and a living worker keeps what it works on, however long that takes.
 """
 
 import asyncio
@@ -16,55 +16,63 @@ import structlog
 
 from node.store import keys
 from node.store.errors import StoreUnavailable
-from node.store.scripts import script
+from node.store.steps import Key, step
 from node.store.wire import Store
 
 log = structlog.get_logger()
 
-BEAT = script("worker_beat")
-
-EVERY = 1.0
-"""Seconds between beats."""
+BEAT_SECONDS = 1.0
+"""Between two heartbeats of a worker."""
 
 SILENT_MS = 5000
-"""A worker not heard of for so long, or five beats, is dead. Were it not, its events would be handled twice."""
+"""A worker is taken for dead after so long without a heartbeat: five are missing. Shorter, and a worker that was only
+slow would have its events handled twice."""
 
-GONE_MS = 120_000
-"""So long the dead are told of: by then the events they held have been taken over for their age alone."""
+FORGET_MS = 120_000
+"""A dead worker is listed for so long. By then others have taken over its events because of their age
+(`outbox.STALE_MS`)."""
+
+
+@step
+def worker_beat(*, workers: Key, name: str, silent: int, forget: int) -> None:
+    """A heartbeat, answered by the names of the workers that have fallen silent."""
 
 
 def new_name() -> str:
-    """A name for this worker that none had before: what is pending under it is then its own."""
+    """A name for this worker that no worker had before, so that nothing is pending under it yet."""
     return f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
 
 
 class Heartbeat:
-    """The beat of this worker, and its eye on the others."""
+    """Sends the heartbeats of this worker, and notices the death of others."""
 
-    def __init__(self, store: Store, name: str, heirs: Sequence[Callable[[str], None]]) -> None:
-        """`heirs` are called with the name of each worker that has died, once."""
+    def __init__(self, store: Store, name: str, on_death: Sequence[Callable[[str], None]]) -> None:
+        """`on_death`: each is called once for every worker that has died, with its name."""
         self._store = store
         self._name = name
-        self._heirs = heirs
+        self._on_death = on_death
         self._silent: set[str] = set()
-        self._told: set[str] = set()
+        """Workers that were silent at the last heartbeat."""
+        self._dead: set[str] = set()
+        """Those of them whose death was reported."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Beat until `stop` is set."""
+        """Send heartbeats until `stop` is set."""
         while not stop.is_set():
             with suppress(StoreUnavailable):
                 await self.beat()
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), EVERY)
+                await asyncio.wait_for(stop.wait(), BEAT_SECONDS)
 
     async def beat(self) -> None:
-        """Say that this worker lives; tell of those that are dead. Raises StoreUnavailable."""
-        reply = await self._store.run(BEAT, [keys.WORKERS], [self._name, SILENT_MS, GONE_MS])
-        silent = {name.decode() for name in cast("list[bytes]", reply)}
-        # Silent twice in a row: after a pause of Redis itself the first to beat finds all others silent.
-        for name in (silent & self._silent) - self._told:
+        """Send one heartbeat, and report workers that have died. Raises StoreUnavailable."""
+        beat = worker_beat(workers=keys.WORKERS, name=self._name, silent=SILENT_MS, forget=FORGET_MS)
+        silent = {name.decode() for name in cast("list[bytes]", await self._store.run(beat))}
+        # Only who is silent twice in a row is dead: after a pause of Redis itself, the first worker to send a heartbeat
+        # finds all others silent.
+        for name in (silent & self._silent) - self._dead:
             log.warning("worker died", worker=name)
-            for heir in self._heirs:
-                heir(name)
-        self._told = silent & (self._told | self._silent)
+            for call in self._on_death:
+                call(name)
+        self._dead = silent & (self._dead | self._silent)
         self._silent = silent

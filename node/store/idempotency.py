@@ -1,4 +1,7 @@
-"""A request that says "once": the scope of its key, a digest of what it asked for, and where that goes (DESIGN 6)."""
+"""Idempotency-Keys: under which name a script records what a request created, and in which partition (DESIGN 6).
+
+The record is kept by the script that does the write (`lua/lib/once.lua`, `lua/lib/remember.lua`).
+"""
 
 import msgspec
 
@@ -7,30 +10,30 @@ from node.store import Store, ids
 from node.store.replay import bind
 
 UNGUESSABLE = 16
-"""Characters of a key from which on it is taken for a secret: as many random ones hold 60 bits or more."""
+"""A key of so many characters is taken for a secret: that many random ones hold 60 bits at least."""
 
 RETRIED = 60
-"""Seconds within which a client repeats a request whose answer it has not got. A shorter key, which somebody else may
-have guessed or come upon, gets a token again for as long."""
+"""Seconds within which a client repeats a request whose answer it did not get. With a shorter key, which somebody else
+may have guessed or use by chance, a token is given out again for so long only."""
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
-    """An Idempotency-Key, bound to who used it and for what."""
+    """An Idempotency-Key, bound to the client that sent it and to the operation."""
 
     scope: str
-    """Names the record; hides client and key."""
+    """The name of the record: a digest, from which neither client nor key can be read."""
     digest: str
-    """Of the request body: the same key with another body is a conflict."""
+    """Of the body of the request. The same key with another body is a conflict."""
     is_secret: bool = True
-    """Whether the key is long enough that only who made it knows it."""
+    """Whether the key is long enough to be known to its maker only."""
 
     @property
     def partition(self) -> int:
-        """Where the record and what the request creates live together."""
+        """Where the record is kept, and what the request creates."""
         return ids.partition_of(self.scope)
 
     def check_token(self, first: int, now: int) -> None:
-        """Raise Refused `idempotency.short` if a token that was given out at `first` is not told again (both ms)."""
+        """Raise Refused `idempotency.short` if a token given out at `first` is not to be given again `now` (ms)."""
         if not self.is_secret and now - first > RETRIED * 1000:
             raise Refused("idempotency.short", seconds=RETRIED, least=UNGUESSABLE)
 
@@ -38,7 +41,11 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 def bound_key(
     operation: str, client: str, key: str | None, body: bytes, name: str | None = None
 ) -> IdempotencyKey | None:
-    """None if the request carries no key. A secret key counts for `name`, if there is one, wherever its client is."""
+    """None if the request carries no key.
+
+    A key counts for its client; with `name`, which a body may give (`publisher_id`), a secret key counts for that name,
+    whatever address its client has by then.
+    """
     if key is None:
         return None
     is_secret = len(key) >= UNGUESSABLE
@@ -47,9 +54,10 @@ def bound_key(
 
 
 async def home_of(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str] | None:
-    """Where a request creates something, and the signature that its script has still to remember.
+    """The partition in which a request creates something (None: any), and the signature that its script has to record.
 
-    None if the signature was used for something else. Raises StoreUnavailable.
+    With an Idempotency-Key that signature is empty, because it was recorded here (`node.store.replay`). Returns None if
+    the signature was used for anything else before. Raises StoreUnavailable.
     """
     if given is None:
         return ids.partition_of(replay_id) if replay_id else None, replay_id

@@ -1,7 +1,7 @@
-"""Ids, and the partition that each says: arithmetic, with which any process finds where something is.
+"""Ids, and the partition that each of them names: arithmetic, so that any process knows where something is.
 
-A partition is one of 64 parts of all data, each in one slot of a Redis Cluster (DESIGN 4). An id carries its partition
-in its last byte; what has no id, such as a client, is in the partition that a hash of its name gives.
+The data is divided into 64 partitions, each of which lies in one slot of a Redis Cluster (DESIGN 4). The last byte of
+an id names its partition. What has no id, such as a client, is in the partition that a hash of its name gives.
 """
 
 import os
@@ -25,7 +25,7 @@ def partition_of(*parts: str) -> int:
 
 
 def home_of(client: str) -> int:
-    """The partition where a client is counted. Clients of one site share it, so that a script sees both totals."""
+    """The partition where a client is counted: that of its site, so that one script can see the totals of both."""
     return partition_of(site_of(client))
 
 
@@ -35,7 +35,7 @@ def site_name(client: str) -> str:
 
 
 def new_id(partition: int | None = None) -> str:
-    """A UUIDv7 whose last byte says the partition; a random one if None."""
+    """A UUIDv7 whose last byte names the partition; a random one if None."""
     text = str(uuid_utils.uuid7())
     if partition is None:
         return text
@@ -44,10 +44,10 @@ def new_id(partition: int | None = None) -> str:
 
 
 def unlisted_id(partition: int | None = None) -> str:
-    """A UUIDv7 like those of `new_id`, for what only those may find who are told its id: no other id helps to guess it.
+    """A UUIDv7 like those of `new_id` that cannot be guessed from others: for what only those may find who know its id.
 
-    Those of the library count up within a millisecond, and leave 32 bits to chance; here it is 62, or 56
-    with a partition, behind a clock of a quarter of a microsecond (RFC 9562 §6.2, method 3).
+    The ids of the library count up within a millisecond and have only 32 random bits. These have 62, or 56 with a
+    partition, after a clock of a quarter of a microsecond (RFC 9562 §6.2, method 3).
     """
     milliseconds, rest = divmod(time.time_ns(), 1_000_000)
     chance = int.from_bytes(os.urandom(8))
@@ -60,7 +60,7 @@ def unlisted_id(partition: int | None = None) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether `text` can be an id of ours; what cannot is not found, and never reaches Redis."""
+    """Whether `text` has the form of an id. What has not is answered as not found, without asking Redis."""
     return _ID.fullmatch(text) is not None
 
 
@@ -70,16 +70,16 @@ def partition_of_id(entity_id: str) -> int:
 
 
 def digest(*parts: str | bytes) -> str:
-    """A short name for something too long or too private to be part of a key."""
+    """A short name for what is too long or too private to be part of a key: 32 hex digits."""
     raw = [part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass") for part in parts]
     return blake2b(b"".join([b"%d:%b" % (len(part), part) for part in raw]), digest_size=16).hexdigest()
 
 
 def may_be_ours(context_id: str) -> bool:
-    """Whether the id of an A2A context has the form of `unlisted_id`: the node may have made it, or a client."""
+    """Whether the id of an A2A context has the form of `unlisted_id`. Then the node may have made it."""
     return is_id(context_id) and context_id[14] == "7"
 
 
 def context_home(context_id: str, client: str) -> int:
-    """The partition of an A2A context: what may be ours says it in its last byte, all else is the client's."""
+    """The partition of an A2A context: that named by its id if `may_be_ours`, otherwise that of the client."""
     return partition_of_id(context_id) if may_be_ours(context_id) else partition_of(client)

@@ -1,8 +1,10 @@
 """Every key in Redis: its name, its partition, its lifetime. Nothing else builds a key.
 
-An entity lives in one of 64 partitions, the hash tag `{00}`..`{3f}`, so that a script which
-changes it touches one slot of a Redis Cluster (DESIGN 4). An id carries its partition in its last
-byte: any process finds the slot of an entity from the id alone.
+Most keys carry the hash tag of a partition, `{00}`..`{3f}`, so that all keys of a step are in one slot of a Redis
+Cluster (DESIGN 4). The id of an entity names its partition (`ids.py`), so the key follows from the id alone.
+
+A wake-up about a key is published on the channel that bears the key's name (sharded pub/sub), and so from the slot of
+the script that changes the key.
 """
 
 from typing import NewType
@@ -10,7 +12,7 @@ from typing import NewType
 from node.store.ids import PARTITIONS, context_home, digest, partition_of, partition_of_id
 
 Key = NewType("Key", str)
-"""A key in Redis. Steps take nothing else for one (`node.store.steps`)."""
+"""A key in Redis. A step takes nothing else where its script has a key (`steps.py`)."""
 
 _TAGS = tuple(f"{{{p:02x}}}" for p in range(PARTITIONS))
 
@@ -20,7 +22,7 @@ def tag(partition: int) -> str:
     return _TAGS[partition]
 
 
-# Counters and memories: always with a TTL.
+# Counts and records of what was done: always with a TTL.
 
 
 def rate(partition: int, kind: str, client: str) -> Key:
@@ -29,22 +31,22 @@ def rate(partition: int, kind: str, client: str) -> Key:
 
 
 def places(partition: int, kind: str, client: str) -> Key:
-    """Names of what one client holds of a kind, by the time (ms) at which that ends. TTL: the last one's."""
+    """Names of the things of a kind that one client has, by the time (ms) at which they end. TTL: that of the last."""
     return Key(f"held:{_TAGS[partition]}:{kind}:{client}")
 
 
 def places_of_all(partition: int, kind: str) -> Key:
-    """The same of all clients of the partition, for the total of the node. TTL: the last one's."""
+    """The same of all clients of the partition, for the total of the node. TTL: that of the last."""
     return Key(f"held:{_TAGS[partition]}:{kind}")
 
 
 def byte_count(partition: int, client: str) -> Key:
-    """Bytes that one client, or all of a site, had kept. TTL: 24 h from the first."""
+    """Bytes that were kept for one client, or for all of one site. TTL: 24 h from the first."""
     return Key(f"bytes:{_TAGS[partition]}:{client}")
 
 
 def work(partition: int, kind: str, client: str) -> Key:
-    """What one client's operations have cost and it has not worked off yet, and when that was so. TTL: until it has."""
+    """What one client owes for its operations, and the time (ms) of that figure. TTL: until it is worked off."""
     return Key(f"work:{_TAGS[partition]}:{kind}:{client}")
 
 
@@ -101,7 +103,7 @@ def shared_context(context_id: str) -> Key:
 
 
 def context(context_id: str, client: str) -> Key:
-    """The same of a context that a client named: another client's of that name is another one."""
+    """The same of a context that a client named. A context of that name of another client is another one."""
     return Key(f"context:{_TAGS[context_home(context_id, client)]}:{digest(context_id, client)}")
 
 
@@ -121,7 +123,7 @@ def artifact(artifact_id: str) -> Key:
 
 
 def doc(thread_id: str) -> Key:
-    """The terms of a thread's own text, for search by text. A projection of the thread; gone when it is closed."""
+    """The terms of a thread's own text, for search by text. A projection, deleted when the thread is closed."""
     return _of("doc", thread_id)
 
 
@@ -143,7 +145,7 @@ def reply_docs(thread_id: str) -> Key:
 
 
 def reply_marks(thread_id: str) -> Key:
-    """Marks of the terms in the newest replies of a thread, in order of their coming. Kept with the `reply_doc`s."""
+    """Marks of the terms in the newest replies of a thread, in the order of the replies. Kept with the `reply_doc`s."""
     return Key(f"search:marks:{_TAGS[partition_of_id(thread_id)]}:{thread_id}")
 
 
@@ -168,7 +170,7 @@ def callback(partition: int, name: str) -> Key:
 
 
 def mcp_stream(stream_id: str) -> Key:
-    """An open SSE stream of an MCP client, whose answers come on the channel of that name. TTL: 45 s, kept up."""
+    """An open SSE stream of an MCP client. Its answers come on the channel of that name. TTL: 45 s, renewed."""
     return Key(f"mcp:{_TAGS[partition_of(stream_id)]}:{stream_id}")
 
 
@@ -176,7 +178,7 @@ def mcp_stream(stream_id: str) -> Key:
 
 
 def events(partition: int) -> Key:
-    """The event outbox: what happened, for the worker. Trimmed once every group has seen it."""
+    """The event outbox: what happened, for the workers (`outbox.py`). Trimmed once every group has acknowledged it."""
     return Key(f"events:{_TAGS[partition]}")
 
 
@@ -191,13 +193,13 @@ def leases(partition: int) -> Key:
 
 
 def artifacts(partition: int) -> Key:
-    """Artifacts that count as bytes, by the time (ms) at which theirs is over. Emptied as they end."""
+    """Ids of artifacts that have bytes, by the time (ms) at which these are deleted. Emptied as they end."""
     return Key(f"artifacts:{_TAGS[partition]}")
 
 
 def artifact_bytes(partition: int) -> Key:
-    """What is held in artifacts of the partition: bytes of `all`; of each client and IPv6 /48 bytes, and with
-    `number:` and `reserved:` before its name, how many and what is not uploaded yet. Goes with the artifacts.
+    """Sums of the artifacts of the partition. Fields: `all` (bytes); for each client and IPv6 /48 its name (bytes),
+    `number:<name>` (artifacts) and `reserved:<name>` (bytes not uploaded yet). Goes with the artifacts.
     """
     return Key(f"artifact-bytes:{_TAGS[partition]}")
 
@@ -238,18 +240,18 @@ AUDIT = Key("audit")
 """What the operators did, a stream. Trimmed to a number of entries."""
 
 WORKERS = Key("workers:{workers}")
-"""Names of the workers by the time (ms) of their last beat. TTL: 120 s, kept up."""
+"""Names of the workers by the time (ms) of their last heartbeat. TTL: 120 s, renewed."""
 
-# Search, all in one slot: what web processes and workers tell each other, and which index is in use.
+# Search, all in one slot: what web processes and workers send each other, and which index is in use.
 
 SEARCH_PENDING = Key("search:pending:{search}")
-"""Posts whose vectors are to be made: by their turn (below 0), or by the time (ms) until which a worker has them."""
+"""Posts whose vectors are to be made, by their turn (below 0), or by the time (ms) until which a worker has them."""
 
 SEARCH_TURNS = Key("search:turns:{search}")
 """Where in that queue the last post of each site ends, a hash. TTL: a day; gone sooner when nothing waits."""
 
 SEARCH_BACKLOG = Key("search:backlog:{search}")
-"""The same for threads that are indexed anew: after all that are pending."""
+"""Like SEARCH_PENDING, for threads that are indexed anew. Their turn comes after all that are pending."""
 
 SEARCH_LIVE = Key("search:live:{search}")
 """The generation of the vector index that queries use."""
@@ -285,7 +287,3 @@ def search_answers(process: str) -> str:
 def query_vector(query: str) -> Key:
     """The vector of a query. TTL: 600 s."""
     return Key(f"search:query:{digest(query)}:{{search}}")
-
-
-# Channels: a wake-up about an entity or an outbox is sent by sharded pub/sub on the channel that bears
-# the name of its key, so it stays in the slot of the script that sends it.

@@ -1,6 +1,6 @@
-"""A client's limits and quotas in Redis: requests in a window of time, things at a time, bytes a day.
+"""A client's limits and quotas in Redis: requests in a window of time, things it may have at a time, bytes in a day.
 
-A limit is the exact log of the last accepted requests (DESIGN 6).
+A limit is counted exactly, by a log of the times of the last accepted requests (DESIGN 6).
 """
 
 from collections.abc import Sequence
@@ -34,16 +34,16 @@ def quota_take(
     life: int,
     name: str,
 ) -> None:
-    """A place in a client's limit, and one among what it and its site may hold."""
+    """A place in a client's limit, and one among the things that it and its site may have at a time."""
 
 
 @step
 def bytes_take(*, mine: Key, site: Key, size: int, owed: int, most: int, site_most: int, window: int) -> None:
-    """Bytes of a client and of its site."""
+    """Bytes, counted for a client and for its site."""
 
 
 class Taken(NamedTuple):
-    """How a client stands after a request: `reset` seconds until a place is free again."""
+    """How a client stands in a limit after a request. After `reset` seconds a place is free again."""
 
     allowed: bool
     remaining: int
@@ -51,12 +51,12 @@ class Taken(NamedTuple):
 
     @classmethod
     def of(cls, allowed: object, remaining: object, reset_ms: object) -> "Taken":
-        """From the three integers with which a script ends its answer."""
+        """From the three integers that a script answers."""
         return cls(bool(allowed), cast("int", remaining), cast("int", reset_ms) / 1000)
 
 
 class Rate(Protocol):
-    """The limit in which a script counts a request, and who is told how that ended."""
+    """The limit in which a script counts a request. Whoever calls the script tells `settle` how that ended."""
 
     @property
     def client(self) -> str: ...
@@ -70,7 +70,7 @@ class Rate(Protocol):
 
 
 class Quota(NamedTuple):
-    """A place among what a client may hold of a kind; it ends by itself, or is given back."""
+    """A place among the things of a kind that a client may have at a time. It ends by itself, or is given back."""
 
     kind: str
     client: str
@@ -78,7 +78,7 @@ class Quota(NamedTuple):
 
 
 class Use(NamedTuple):
-    """Bytes of one client: `size` wants to be kept and may be refused, `owed` is kept already."""
+    """Bytes of one client: `size` may still be refused, `owed` is kept already and counts in any case."""
 
     client: str
     size: int
@@ -97,7 +97,7 @@ class LimitStore:
         self._store = store
 
     async def take(self, kind: str, client: str, limit: Limit, entity_id: str = "") -> Taken:
-        """Take a place in a limit, that of one entity if its id is given. Raises StoreUnavailable."""
+        """Take a place in a limit; in a separate one for each entity, if its id is given. Raises StoreUnavailable."""
         partition = ids.partition_of_id(entity_id) if entity_id else ids.home_of(client)
         rate = keys.rate(partition, f"{kind}:{entity_id}" if entity_id else kind, client)
         reply = await self._store.run(limit_take(rate=rate, count=limit.count, window=limit.milliseconds))
@@ -106,10 +106,10 @@ class LimitStore:
     async def take_quota(
         self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, counted: bool
     ) -> tuple[Quota, Taken, float | None]:
-        """Take a place in a limit, and one among `most` things that last `life_ms`. Raises StoreUnavailable.
+        """Take a place in a limit, and one among `most` things, which ends after `life_ms`. Raises StoreUnavailable.
 
-        The last value: none of the latter is free, and the seconds until one is. `counted`: the total of all clients
-        is wanted too.
+        The last value is None, or, if no such place is free, the seconds until one is. `counted`: keep the total of all
+        clients, too.
         """
         partition = ids.home_of(client)
         own, site, everybody = _places(partition, kind, client)
@@ -137,8 +137,8 @@ class LimitStore:
     async def take_bytes(self, uses: Sequence[Use], most: int) -> list[float | None]:
         """Count bytes of some clients, each of which may have `most` in 24 hours. Raises StoreUnavailable.
 
-        For each the seconds until it may have some again if it may not now: its `size` was not counted then, or
-        nothing is left; else None.
+        Returns for each client None, or, if `size` is too much (it is not counted then) or nothing is left, the seconds
+        until it may have some again.
         """
         replies = await self._store.run_all(_bytes_of(use, most) for use in uses)
         return [reply[1] / 1000 if len(reply) > 1 else None for reply in cast("list[list[int]]", replies)]
@@ -153,6 +153,6 @@ def _bytes_of(use: Use, most: int) -> Step:
 
 
 def _places(partition: int, kind: str, client: str) -> tuple[Key, Key, Key]:
-    """Where what a client holds is counted: for itself, for its site, and for the node."""
+    """Where the things of a client are counted: for itself, for its site, and for the node."""
     of_client, of_site = (keys.places(partition, kind, name) for name in (client, site_of(client)))
     return of_client, of_site, keys.places_of_all(partition, kind)

@@ -1,7 +1,8 @@
-"""One live link to a Redis server, from dialled to lost, and the loop that keeps there being one.
+"""A TCP (or unix socket) connection to one Redis server, and the loop that makes another whenever it is lost.
 
-A link moves bytes: it writes what it is given and delivers replies in the order they come, errors as
-values. Who asked for them, and what to do when the link is lost, is the affair of its `ReconnectingLink`.
+`Link` is one connection, from when it is made to when it is lost. It writes bytes and hands over replies in the order
+in which they come, an error as a value. Whose reply it is, and what to do after a loss, is for the two subclasses of
+`ReconnectingLink`: `connection.Connection` for calls, `wakeups.ServerFeed` for subscriptions.
 """
 
 import asyncio
@@ -23,53 +24,63 @@ from node.store.scripts import Arg
 log = structlog.get_logger()
 
 RedisReply: TypeAlias = bytes | int | float | list["RedisReply"] | None
-"""What Redis answers. Text is bytes; a list may hold errors of its own (`ReplyError` as a value)."""
+"""What Redis answers. Text is bytes; a list may contain errors (`ReplyError` as a value)."""
 
 pack = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis_pack)
 
-FIRST_RETRY = 0.02  # s; a restarted server is met soon, without hammering one that is gone
-LAST_RETRY = 0.5  # s; so that service is back within a second of the server's return
-STEADY = 1.0  # s; a link that lived shorter counts as one more failed try
-SWALLOW = 256 * 1024  # bytes written ahead of the socket before writing pauses
+FIRST_RETRY_SECONDS = 0.02
+"""Pause after the first failure to connect, doubled with each further one: a server that restarts is found soon."""
+
+MAX_RETRY_SECONDS = 0.5
+"""The longest pause, so that service is back within a second of the server's return."""
+
+STEADY_SECONDS = 1.0
+"""A link that was lost sooner than that counts as a failure to connect."""
+
+WRITE_BUFFER_BYTES = 256 * 1024
+"""Written ahead of what the socket has taken. Beyond that no more is written until it has."""
 
 
 class NotReady(Exception):
-    """The server was reached but does not serve: it loads its data, or refuses our credentials."""
+    """The server was reached and does not serve: it is loading its data, or refuses our credentials."""
 
 
 class Stats(msgspec.Struct):
-    """Running figures of one store, for the metrics page."""
+    """Counters of one store, for the metrics."""
 
     in_flight: int = 0
-    """Calls handed to a connection and not yet answered, cancelled callers included."""
+    """Calls that were given to a connection and not answered yet, those of cancelled callers included."""
     calls: int = 0
     batches: int = 0
-    """EVALSHA that carried more than one call."""
+    """EVALSHA commands that carried more than one call."""
     reconnects: int = 0
 
 
 class Link(asyncio.Protocol):
-    """One connection to one server."""
+    """One connection to one server. Its owner sets `deliver`, `on_lost` and `on_writable`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(notEnoughData=...)
         self.lost: asyncio.Future[None] = self._loop.create_future()
+        """Done once the connection is lost, for whatever reason."""
         self.deliver: Callable[[RedisReply | ReplyError], None] = self._discard
+        """Called with each reply."""
         self.on_lost: Callable[[], None] = lambda: None
         self.on_writable: Callable[[], None] = lambda: None
         self.writable = True
-        self.heard = self._loop.time()
-        """When bytes last came, in loop time."""
-        self.end: Exception | None = None
-        """What ended the link, if it was not us or a plain farewell."""
+        """False while more is buffered than WRITE_BUFFER_BYTES."""
+        self.heard_at = self._loop.time()
+        """Loop time at which bytes last came."""
+        self.failure: Exception | None = None
+        """What ended the link; None if this side or the server closed it in order."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=SWALLOW)
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.end = exc
+        self.failure = exc
         self.writable = False
         self.deliver = self._discard
         if not self.lost.done():
@@ -84,7 +95,7 @@ class Link(asyncio.Protocol):
         self.on_writable()
 
     def data_received(self, data: bytes) -> None:
-        self.heard = self._loop.time()
+        self.heard_at = self._loop.time()
         self._reader.feed(data)
         gets = self._reader.gets
         try:
@@ -97,12 +108,12 @@ class Link(asyncio.Protocol):
         self._transport.write(data)
 
     def abort(self) -> None:
-        """Drop the link now. Whatever the server still says is not read."""
+        """Drop the link now. What the server still sends is not read."""
         self._transport.abort()
         self.connection_lost(None)
 
     async def ask(self, *commands: tuple[Arg, ...]) -> list[RedisReply | ReplyError]:
-        """Answers to `commands`, on a link that nobody else uses yet. Raises ConnectionError."""
+        """The replies to `commands`, on a link that nobody else uses yet. Raises ConnectionError."""
         replies: list[RedisReply | ReplyError] = []
         answered: asyncio.Future[None] = self._loop.create_future()
 
@@ -123,7 +134,7 @@ class Link(asyncio.Protocol):
 
 
 async def consult(server: ServerAddress, access: Access, timeout: float, *command: Arg) -> RedisReply | ReplyError:
-    """One answer from a server, on a connection of its own. Raises OSError and NotReady."""
+    """The reply to one command, on a connection made for it. Raises OSError and NotReady."""
     async with asyncio.timeout(timeout):
         link = await dial(server, access, timeout)
         try:
@@ -134,7 +145,7 @@ async def consult(server: ServerAddress, access: Access, timeout: float, *comman
 
 
 async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
-    """A link on which the server is ready to serve. Raises OSError (TimeoutError is one) and NotReady."""
+    """Make a link on which the server is ready to serve. Raises OSError (TimeoutError is one) and NotReady."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout):
         if server.path:
@@ -160,87 +171,92 @@ def _introduction(access: Access) -> list[tuple[Arg, ...]]:
 
 
 class ReconnectingLink(ABC):
-    """Keeps a link to one server: dials it again, with growing pauses, whenever it is lost."""
+    """Keeps one link to a server. Whenever it is lost, dials again, with pauses that grow.
+
+    A subclass is told by `linked` and `unlinked`.
+    """
 
     def __init__(self, server: ServerAddress, access: Access, timeout: float, stats: Stats) -> None:
         self.server = server
         self.timeout = timeout
         self.trouble = f"connecting to Redis at {server}"
-        """Why there is no link."""
+        """Why there is no link, for messages of errors."""
         self.on_change: Callable[[], None] = lambda: None
-        """Told whenever a link is lost or could not be made."""
+        """Called whenever the link was lost, or could not be made."""
         self._access = access
         self._stats = stats
         self._loop = asyncio.get_running_loop()
         self._link: Link | None = None
         self._down_since = self._loop.time()
         self._tried = asyncio.Event()
-        self._task = self._loop.create_task(self._live())
+        self._task = self._loop.create_task(self._keep_linked())
 
     @property
     def connected(self) -> bool:
         return self._link is not None
 
     async def tried(self) -> None:
-        """Return once the first attempt to connect has ended, either way."""
+        """Return once the first attempt to connect has succeeded or failed."""
         await self._tried.wait()
 
     def drop(self) -> None:
-        """Give the present link up; another one is made."""
+        """Drop the present link; another one is made."""
         if self._link:
             self._link.abort()
 
-    def let_go(self) -> None:
-        """Give the link up for good."""
+    def end(self) -> None:
+        """Drop the link for good."""
         self._task.cancel()
         self.drop()
 
     async def close(self) -> None:
-        """Give the link up for good, and return when nothing of it runs any more."""
-        self.let_go()
+        """Drop the link for good. Returns when nothing of it runs any more."""
+        self.end()
         await asyncio.wait((self._task,))
 
-    async def _live(self) -> None:
+    async def _keep_linked(self) -> None:
         failures = 0
         while True:
             try:
                 link = await dial(self.server, self._access, self.timeout)
-            except (OSError, UnicodeError, NotReady) as error:  # UnicodeError: a host name that cannot be one
+            except (OSError, UnicodeError, NotReady) as error:  # UnicodeError: not a possible host name
                 self.trouble = f"Redis at {self.server} is out of reach: {error or type(error).__name__}"
                 if failures == 0:
                     log.warning("redis out of reach", server=str(self.server), reason=str(error))
                 self.on_change()
             else:
                 since = self._loop.time()
-                self._begin(link)
+                self._adopt(link)
                 await asyncio.wait((link.lost,))
                 self._stats.reconnects += 1
-                if self._loop.time() - since > STEADY:
+                if self._loop.time() - since > STEADY_SECONDS:
                     failures = 0
             self._tried.set()
-            await asyncio.sleep(min(LAST_RETRY, FIRST_RETRY * 2 ** min(failures, 10)) * uniform(0.5, 1))
+            pause = min(MAX_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(failures, 10))
+            await asyncio.sleep(pause * uniform(0.5, 1))
             failures += 1
 
-    def _begin(self, link: Link) -> None:
+    def _adopt(self, link: Link) -> None:
         log.info("redis connected", server=str(self.server), use=type(self).__name__.lower())
         self._link = link
-        link.on_lost = partial(self._end, link)
+        link.on_lost = partial(self._lose, link)
         self._tried.set()
         self.linked(link)
 
-    def _end(self, link: Link) -> None:
+    def _lose(self, link: Link) -> None:
         self._link = None
         if not self._task.cancelling():
-            log.warning("redis connection lost", server=str(self.server), reason=str(link.end or "closed"))
+            log.warning("redis connection lost", server=str(self.server), reason=str(link.failure or "closed"))
         self._down_since = self._loop.time()
-        self.trouble = f"the connection to Redis at {self.server} was lost" + (f": {link.end}" if link.end else "")
+        reason = f": {link.failure}" if link.failure else ""
+        self.trouble = f"the connection to Redis at {self.server} was lost{reason}"
         self.unlinked()
         self.on_change()
 
     @abstractmethod
     def linked(self, link: Link) -> None:
-        """There is a link now."""
+        """There is a link now: say what is waiting."""
 
     @abstractmethod
     def unlinked(self) -> None:
-        """The link is gone."""
+        """The link is lost: no reply will come for what was sent on it."""

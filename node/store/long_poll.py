@@ -1,7 +1,7 @@
-"""Long poll: a read with `wait=` is answered once there is something new (DESIGN 6).
+"""Long poll: a read with `wait=` is answered once there is something new, or when its time is up (DESIGN 6).
 
-A read that waits costs a place in a dictionary and a timer: wake-ups for all of them arrive on one
-connection per primary. The number that wait in a process is bounded; beyond it reads answer at once.
+A read that waits costs a place in a dictionary and a timer, but no connection: wake-ups for all of them arrive on one
+connection to each primary. How many may wait in a process is bounded; beyond that reads are answered at once.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from node.store import Listener, WakeUps
 T = TypeVar("T")
 
 MAX_WAITING = 8192
-"""Reads that may wait in a process at a time, unless `limit_waiting` said otherwise."""
+"""Reads that may wait in a process at the same time, unless `limit_waiting` said otherwise."""
 
 
 class _Waiting:
-    """The reads of a process that wait now."""
+    """The reads of a process that are waiting."""
 
     def __init__(self) -> None:
         self.listeners: set[Listener] = set()
@@ -31,17 +31,17 @@ _waiting: WeakKeyDictionary[WakeUps, _Waiting] = WeakKeyDictionary()
 
 
 def limit_waiting(wakeups: WakeUps, most: int) -> None:
-    """Let at most that many reads wait (RELAY_MAX_WAITING)."""
+    """Let at most so many reads wait (RELAY_MAX_WAITING)."""
     _waiting.setdefault(wakeups, _Waiting()).most = most
 
 
 def waiting_count(wakeups: WakeUps) -> int:
-    """How many reads wait now."""
+    """How many reads are waiting."""
     return len(_waiting.setdefault(wakeups, _Waiting()).listeners)
 
 
 def release_waiting(wakeups: WakeUps) -> None:
-    """Answer all reads that wait with what there is, and let no more wait: the node is about to stop."""
+    """Answer all waiting reads with what there is, and let no others wait: the node is about to stop."""
     waiting = _waiting.setdefault(wakeups, _Waiting())
     waiting.released = True
     for listener in waiting.listeners:
@@ -56,16 +56,16 @@ async def wait_for_change(
     is_new: Callable[[T], bool],
     lasts: Callable[[T], float] = lambda _: math.inf,
 ) -> T:
-    """What `read` gives: at once if it is new or `seconds` is 0, else when it is, or when the time is up.
+    """What `read` returns: at once if `is_new` says so of it, otherwise as soon as it does, or after `seconds`.
 
-    `lasts` says after how many seconds a value changes by itself, without a wake-up: then it is read again.
+    `lasts` gives the seconds after which a value changes by itself, without a wake-up. It is then read again.
     """
     waiting = _waiting.setdefault(wakeups, _Waiting())
     if seconds <= 0 or waiting.released or len(waiting.listeners) >= waiting.most:
         return await read()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    # Listening starts before the first read, so nothing can happen unnoticed between the two.
+    # Listening begins before the first read, so that no change between the two goes unnoticed.
     with await wakeups.listen(channel) as listener:
         waiting.listeners.add(listener)
         try:

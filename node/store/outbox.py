@@ -1,8 +1,21 @@
-"""The event outboxes, read by the worker: at least once, by as many workers as there are.
+"""The event outboxes and the workers that read them: every event is handled at least once by every group.
 
-Each partition's outbox is a stream; a consumer group reads all of them. What a handler returned from
-is acknowledged; what it failed on is delivered again later, what a dead worker held at once. Wake-ups come as
-news on the stream's own name, so an idle worker asks for nothing but a look every few seconds.
+The script that changes an entity also appends an event to the outbox of its partition, a Redis stream
+(`lua/lib/announce.lua`). What follows from the change, such as lists, the search index and callbacks, is made of these
+events after the acknowledgement. Each such consequence is a consumer group: it sees all events, each in one worker.
+
+What holds, whatever dies:
+
+- An event is acknowledged after its handler has returned, never before. So it may be handled twice, and handlers are
+  idempotent.
+- An event whose handler failed stays pending and comes again. It holds up neither the others of its batch nor those
+  behind it.
+- What a worker leaves pending when it dies, another takes over: as soon as its death is noticed (`heartbeats`), and
+  otherwise because of the age of the event (STALE_MS).
+- An event is trimmed after every group has acknowledged it (`OutboxTrimmer`).
+
+A new event wakes the readers by a message on the channel named like the stream, so an idle worker asks Redis only every
+POLL_SECONDS, in case that message was lost.
 """
 
 import asyncio
@@ -18,44 +31,52 @@ from node.store import ids, keys
 from node.store.decoding import fields_of
 from node.store.errors import CommandFailed, OutOfMemory, StoreUnavailable
 from node.store.heartbeats import new_name
-from node.store.scripts import script
+from node.store.steps import Key, Rest, step
 from node.store.wakeups import Listener
 from node.store.wire import Store
 
 log = structlog.get_logger()
 
-TIDY = script("events_tidy")
+BATCH_SIZE = 64
+"""Events that a handler gets at a time, at most."""
 
-BATCH = 64
-"""Events handed to a handler at a time."""
+REST_FACTOR, MAX_REST_SECONDS = 8, 0.5
+"""After each batch a reader rests for so many times as long as the batch took, but no longer than that. What happens
+meanwhile comes as one batch. So an idle node handles an event at once, and a busy one handles many for the price of a
+few."""
 
-REST, LONGEST_REST = 8, 0.5
-"""A reader rests so many times as long as it was busy, and at most so many seconds: what comes meanwhile shares
-a batch. An idle node so handles an event at once, a busy one many for the price of a few."""
-
-LOOK = 5.0
-"""Seconds between looks at an outbox from which no news came: a lost wake-up costs no more."""
+POLL_SECONDS = 5.0
+"""Between two reads of an outbox that sent no wake-up: a lost one costs no more than that."""
 
 STALE_MS = 30_000
-"""An event held this long by a reader that does not say it still works on it is taken over."""
+"""An event that has been pending for so long is taken over, unless its reader says that it still works on it."""
 
-TAKE_OVER = 10.0
-"""Seconds between looks for such events; every wake-up would be a waste."""
+RENEW_SECONDS = STALE_MS / 3000
+"""Between two messages of a reader that it still works on its events: a third of the time after which it loses them."""
 
-DELIVERIES = 1000
-"""After so many deliveries, some eight hours, an event that cannot be handled is given up: it holds up the trimming."""
+TAKE_OVER_SECONDS = 10.0
+"""Between two searches for stale events."""
 
-TIDY_EVERY = 30.0
-"""Seconds between trims of what every group has seen."""
+MAX_DELIVERIES = 1000
+"""An event that failed so often, which takes some eight hours, is given up: nothing behind it can be trimmed before."""
+
+TRIM_SECONDS = 30.0
+"""Between two trims of an outbox."""
 
 ABANDONED_MS = 2000
-"""What a dead worker held has been untouched for longer; what its heir has claimed has not."""
+"""What a dead worker left was last touched longer ago than this (`heartbeats.SILENT_MS`). What another worker has just
+taken over was not, and stays there."""
 
-GONE_MS = 3600_000
-"""A reader not heard of for so long is no more: a living one looks every few seconds."""
+READER_GONE_MS = 3600_000
+"""A consumer that did nothing for so long is deleted from its group. A living one reads every POLL_SECONDS."""
 
 Entry = tuple[bytes, list[bytes] | None]
-"""Id and fields; no fields if it was trimmed while somebody held it."""
+"""The id of a stream entry, and its fields; None if it was trimmed while it was pending."""
+
+
+@step
+def events_trim(*, events: Key, gone: int, groups: Rest) -> None:
+    """Trims an outbox up to the oldest event that a group still needs."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -69,20 +90,21 @@ class Event(msgspec.Struct, frozen=True):
 
 
 Handler = Callable[[Sequence[Event]], Awaitable[None]]
+"""Handles events of one partition, in their order. It may be called again with events that it has handled."""
 
 
 class Consumer:
-    """One group's reading of every outbox."""
+    """This worker's part in one group: one reader for each outbox."""
 
     def __init__(self, store: Store, group: str, handle: Handler, name: str | None = None, at_once: int = 1) -> None:
-        """`name`: of the worker; never one that was used before. `at_once`: batches handled at a time."""
+        """`name`: the worker's, one that no worker had before. `at_once`: batches that are handled at the same time."""
         name = name or new_name()
         turns = asyncio.Semaphore(at_once)
         partitions = range(ids.PARTITIONS)
         self._readers = [_Reader(store, group, name, handle, turns, partition) for partition in partitions]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Read until `stop` is set; what was begun is finished and acknowledged."""
+        """Read until `stop` is set. Batches that were begun are finished and acknowledged before this returns."""
         async with asyncio.TaskGroup() as work:
             renewing = work.create_task(self._renew())
             async with asyncio.TaskGroup() as reading:
@@ -90,25 +112,25 @@ class Consumer:
                     reading.create_task(reader.run(stop))
                 await stop.wait()
                 for reader in self._readers:
-                    reader.look()
+                    reader.wake()
             renewing.cancel()
 
     def inherit(self, dead: str) -> None:
-        """Handle at once what the worker of that name held, unless another heir is faster."""
+        """Handle soon what the dead worker of that name left pending, unless another worker is faster."""
         for reader in self._readers:
             reader.inherit(dead)
 
     async def _renew(self) -> None:
-        """Nobody takes over what is being handled here, however long that takes."""
+        """Keep other workers from taking over what is being handled here, however long that takes."""
         while True:
-            await asyncio.sleep(STALE_MS / 3000)
+            await asyncio.sleep(RENEW_SECONDS)
             for reader in self._readers:
                 with suppress(StoreUnavailable, CommandFailed):
                     await reader.renew()
 
 
 class _Reader:
-    """The reading of one outbox."""
+    """Reads one outbox for one group."""
 
     def __init__(
         self, store: Store, group: str, name: str, handle: Handler, turns: asyncio.Semaphore, partition: int
@@ -118,32 +140,33 @@ class _Reader:
         self._name = name
         self._handle = handle
         self._turns = turns
-        """One after the other: all outboxes at once would fill Redis' queue, and acknowledgements wait behind it."""
+        """Shared by all readers of the group, so they take turns. Were all outboxes handled at once, their calls would
+        fill Redis' queue, and acknowledgements of requests would wait behind them."""
         self._partition = partition
         self._stream = keys.events(partition)
-        self._resumed = False
-        """Whether nothing is left that this reader held when Redis went away."""
-        self._looked = float("-inf")
-        """Loop time of the last look for what others left."""
+        self._is_resumed = False
+        """Whether everything that this reader had pending when Redis went away has been handled."""
+        self._stale_sought_at = float("-inf")
+        """Loop time of the last search for stale events."""
         self._dead: deque[str] = deque()
-        """Workers whose events are to be handled here."""
-        self._held: Sequence[bytes] = ()
+        """Dead workers whose pending events are to be handled here."""
+        self._unacknowledged: Sequence[bytes] = ()
         """Ids of the events that are being handled."""
         self._listener: Listener | None = None
 
     def inherit(self, dead: str) -> None:
         self._dead.append(dead)
-        self.look()
+        self.wake()
 
-    def look(self) -> None:
-        """Look now, or, when busy, soon again."""
+    def wake(self) -> None:
+        """Read now; while a batch is being handled, right after it."""
         if self._listener:
             self._listener.hear(b"")
 
     async def renew(self) -> None:
-        """Say that what is being handled still is. Raises StoreUnavailable and CommandFailed."""
-        if held := self._held:
-            await self._store.command("XCLAIM", self._stream, self._group, self._name, 0, *held, "JUSTID")
+        """Reset the age of the events that are being handled. Raises StoreUnavailable and CommandFailed."""
+        if handled := self._unacknowledged:
+            await self._store.command("XCLAIM", self._stream, self._group, self._name, 0, *handled, "JUSTID")
 
     async def run(self, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
@@ -152,107 +175,110 @@ class _Reader:
             while not stop.is_set():
                 began = loop.time()
                 if not await self._turn(listener, stop):
-                    await asyncio.sleep(min(REST * (loop.time() - began), LONGEST_REST))
-                    await listener.next(LOOK)
+                    await asyncio.sleep(min(REST_FACTOR * (loop.time() - began), MAX_REST_SECONDS))
+                    await listener.next(POLL_SECONDS)
 
     async def _turn(self, listener: Listener, stop: asyncio.Event) -> bool:
-        """Handle a batch of what there is; whether to go on at once."""
+        """Handle one batch. Returns whether to go on without waiting for a wake-up."""
         try:
             async with self._turns:
                 if stop.is_set():
                     return True
+                # Before the read: a wake-up that comes from here on tells of an event that the read may miss.
                 listener.forget()
-                if not self._resumed:
+                if not self._is_resumed:
                     await self._resume()
-                    self._resumed = True
+                    self._is_resumed = True
                 while self._dead:
                     await self._take_from(self._dead[0])
                     self._dead.popleft()
                 now = asyncio.get_running_loop().time()
-                if now - self._looked >= TAKE_OVER:
-                    self._looked = now
-                    await self._take_over()
-                entries = await self._next(">")
-                await self._handled(entries)
-                return len(entries) == BATCH  # otherwise there will be news of any other
+                if now - self._stale_sought_at >= TAKE_OVER_SECONDS:
+                    self._stale_sought_at = now
+                    await self._take_stale()
+                entries = await self._read(">")
+                await self._handle_all(entries)
+                return len(entries) == BATCH_SIZE
         except StoreUnavailable:
-            self._resumed = False  # what was being handled is ours still
+            self._is_resumed = False
             return False
         except CommandFailed as error:
             if "NOGROUP" not in str(error):
                 raise
-            return await self._join()
+            return await self._create_group()
 
-    async def _join(self) -> bool:
-        """Make the group: at first, and when the server has come back empty. Whether that worked.
+    async def _create_group(self) -> bool:
+        """Create the group, at first and after the server has come back empty. Returns whether that succeeded.
 
-        Not done before it is missed: it needs memory, and reading, which may free some, does not.
+        Tried only once it is missed, because it needs memory. Reading does not, and may let memory be freed.
         """
         try:
             await self._store.command("XGROUP", "CREATE", self._stream, self._group, "0", "MKSTREAM", key=self._stream)
         except StoreUnavailable:
             return False
         except CommandFailed as error:
-            if "BUSYGROUP" not in str(error):
+            if "BUSYGROUP" not in str(error):  # another worker has created it
                 raise
         return True
 
     async def _resume(self) -> None:
-        """Handle what this reader held when Redis went away."""
+        """Handle what this reader had pending when Redis went away."""
         after = "0"
-        while entries := await self._next(after):
-            await self._handled(entries)
+        while entries := await self._read(after):
+            await self._handle_all(entries)
             after = entries[-1][0].decode()
 
-    async def _next(self, after: str) -> list[Entry]:
+    async def _read(self, after: str) -> list[Entry]:
+        """New entries if `after` is `>`; else those that are pending for this reader with a greater id."""
         reply = await self._store.command(
-            *("XREADGROUP", "GROUP", self._group, self._name, "COUNT", BATCH),
+            *("XREADGROUP", "GROUP", self._group, self._name, "COUNT", BATCH_SIZE),
             *("STREAMS", self._stream, after),
             key=self._stream,
         )
         return cast("list[tuple[bytes, list[Entry]]]", reply)[0][1] if reply else []
 
     async def _take_from(self, dead: str) -> None:
-        """Handle what that worker held."""
+        """Handle what that worker left pending."""
         after = "-"
         while True:
-            pending = await self._store.command("XPENDING", self._stream, self._group, after, "+", BATCH, dead)
-            ids = [row[0] for row in cast("list[tuple[bytes, bytes, int, int]]", pending)]
-            if not ids:
+            reply = await self._store.command("XPENDING", self._stream, self._group, after, "+", BATCH_SIZE, dead)
+            pending = [row[0] for row in cast("list[tuple[bytes, bytes, int, int]]", reply)]
+            if not pending:
                 return
-            claimed = await self._store.command("XCLAIM", self._stream, self._group, self._name, ABANDONED_MS, *ids)
-            await self._handled(cast("list[Entry]", claimed))
-            after = f"({ids[-1].decode()}"
+            claimed = await self._store.command("XCLAIM", self._stream, self._group, self._name, ABANDONED_MS, *pending)
+            await self._handle_all(cast("list[Entry]", claimed))
+            after = f"({pending[-1].decode()}"
 
-    async def _take_over(self) -> None:
-        """Handle what could not be handled before, or was left behind by whom nobody knows."""
+    async def _take_stale(self) -> None:
+        """Handle what has been pending for STALE_MS: a handler failed on it, or its worker died unnoticed."""
         after = "0-0"
         while True:
             reply = await self._store.command(
-                "XAUTOCLAIM", self._stream, self._group, self._name, STALE_MS, after, "COUNT", BATCH
+                "XAUTOCLAIM", self._stream, self._group, self._name, STALE_MS, after, "COUNT", BATCH_SIZE
             )
             cursor, entries, *_ = cast("tuple[bytes, list[Entry]]", reply)
-            await self._handled(entries)
+            await self._handle_all(entries)
             after = cursor.decode()
             if after == "0-0":
                 return
 
-    async def _handled(self, entries: Sequence[Entry]) -> None:
-        """Handle and acknowledge. One bad event holds up neither those of its batch nor those behind it."""
+    async def _handle_all(self, entries: Sequence[Entry]) -> None:
+        """Handle and acknowledge entries: together, and if that fails, one by one, so that only the bad ones fail."""
         if not entries:
             return
-        self._held = [entry_id for entry_id, _ in entries]
+        self._unacknowledged = [entry_id for entry_id, _ in entries]
         try:
-            if not await self._tried(entries, last=len(entries) == 1) and len(entries) > 1:
+            if not await self._try(entries, is_last=len(entries) == 1) and len(entries) > 1:
                 for entry in entries:
-                    await self._tried([entry], last=True)
+                    await self._try([entry], is_last=True)
         finally:
-            self._held = ()
+            self._unacknowledged = ()
 
-    async def _tried(self, entries: Sequence[Entry], *, last: bool) -> bool:
-        """Whether the handler took them; they are acknowledged then. Raises StoreUnavailable.
+    async def _try(self, entries: Sequence[Entry], *, is_last: bool) -> bool:
+        """Handle entries and acknowledge them. Returns False if they stay pending. Raises StoreUnavailable.
 
-        What a full Redis has no memory for stays pending and comes again: the events behind it may free some.
+        `is_last`: this is the last try of a turn, with a single entry. If Redis has no memory for what the handler
+        writes, the entry stays pending without a word: the events behind it may free some.
         """
         try:
             events = [_event(self._partition, entry_id, flat) for entry_id, flat in entries if flat]
@@ -263,44 +289,44 @@ class _Reader:
         except StoreUnavailable:
             raise
         except Exception:
-            if not last:
+            if not is_last:
                 return False
             ((entry_id, _),) = entries
             log.exception("event not handled", group=self._group, partition=self._partition, entry=entry_id.decode())
-            if not await self._hopeless(entry_id):
-                return False  # it stays pending, and comes again
+            if not await self._is_hopeless(entry_id):
+                return False
         await self._store.command("XACK", self._stream, self._group, *(entry_id for entry_id, _ in entries))
         return True
 
-    async def _hopeless(self, entry_id: bytes) -> bool:
+    async def _is_hopeless(self, entry_id: bytes) -> bool:
         reply = await self._store.command("XPENDING", self._stream, self._group, entry_id, entry_id, 1)
         rows = cast("list[tuple[bytes, bytes, int, int]]", reply)
-        if not rows or rows[0][3] < DELIVERIES:
+        if not rows or rows[0][3] < MAX_DELIVERIES:
             return False
         log.error("event given up", group=self._group, partition=self._partition, entry=entry_id.decode())
         return True
 
 
 class OutboxTrimmer:
-    """Forgets events that every group has acknowledged, and readers that are no more."""
+    """Trims events that every group has acknowledged, and deletes consumers whose worker is gone."""
 
     def __init__(self, store: Store, groups: Collection[str]) -> None:
-        """`groups`: all that read. An outbox that one of them has not joined yet is left as it is."""
+        """`groups`: all that read. An outbox is left untrimmed until each of them has been created there."""
         self._store = store
         self._groups = sorted(groups)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Tidy every outbox now and then until `stop` is set."""
+        """Trim every outbox now and then, until `stop` is set."""
         while not stop.is_set():
             for partition in range(ids.PARTITIONS):
                 with suppress(StoreUnavailable):
-                    await self.tidy(keys.events(partition))
+                    await self.trim(keys.events(partition))
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), TIDY_EVERY)
+                await asyncio.wait_for(stop.wait(), TRIM_SECONDS)
 
-    async def tidy(self, stream: str) -> None:
-        """Forget what all groups have seen. Raises StoreUnavailable."""
-        await self._store.run(TIDY, [stream], [GONE_MS, *self._groups])
+    async def trim(self, stream: Key) -> None:
+        """Trim one outbox. Raises StoreUnavailable."""
+        await self._store.run(events_trim(events=stream, gone=READER_GONE_MS, groups=self._groups))
 
 
 def _event(partition: int, entry_id: bytes, flat: list[bytes]) -> Event:

@@ -1,19 +1,19 @@
-"""Signatures that were used: each is good for one write (DESIGN 8, Signatures).
+"""Each request signature is good for one write (DESIGN 8, Signatures), so Redis remembers those that were used.
 
-A signed write remembers its signature in its own script. One that also has an Idempotency-Key cannot:
-what it creates lives in the partition of the key, and the same signature with another key, which it
-need not cover, would be looked for in another partition. So such a write first binds the signature to
-the key. To be asked again for the same pair is fine: the key then answers with what it created.
+A signed write without an Idempotency-Key records the signature in its own script. One with a key cannot: what it
+creates is in the key's partition, but the same signature sent with another key would be looked up in that other key's
+partition. So the signature is bound to its key first, in a partition of its own. A request that is repeated with the
+same signature and the same key passes: the key then answers with what was created.
 """
 
 from node.store import Store, ids, keys
 
 REPLAY_MS = 420_000
-"""How long a used signature is remembered: longer than one is fresh (300 s and 60 s of skew on each side)."""
+"""For how long a used signature is remembered. Longer than it is accepted: 300 s, and 60 s of clock skew each way."""
 
 
 async def bind(store: Store, replay_id: str, scope: str) -> bool:
-    """Bind a signature to the scope of an Idempotency-Key; False if it was used for something else.
+    """Bind a signature to the scope of an Idempotency-Key. Returns False if it was used for anything else before.
 
     Raises StoreUnavailable.
     """

@@ -1,12 +1,11 @@
-"""Loads the Lua steps of `lua/` and makes of each the two forms that the wire sends.
+"""Loads the Lua steps of `lua/` and makes of each the two forms that Redis gets. Their contract is `lua/README.md`.
 
-A step's header is checked and used, so it cannot go stale: the names it gives to KEYS and ARGV
-become the locals of the body, and the counts are enforced on every call. `-- include NAME` joins
-`lua/lib/NAME.lua`, a fragment of one function; a missing or circular include fails at start.
-`lua/README.md` is the contract.
+A step's header is checked and used, so it cannot become false: the names it gives to KEYS and ARGV are the locals of
+the body, and every call must bring exactly these (`steps.py`). `-- include NAME` joins `lua/lib/NAME.lua`, a fragment
+of one function. A missing or circular include stops the node at its start.
 
-The batch form runs the same step for many callers in one EVALSHA (group commit). An error in one
-call does not touch the others: each is run under `pcall` and answers for itself.
+The single form runs the step once. The batch form runs it for many callers in one EVALSHA (group commit), each under
+`pcall`, so that an error in one call is the reply to that call alone.
 """
 
 import re
@@ -38,7 +37,7 @@ for call = 1, tonumber(ARGV[1]) do
   arg = arg + count + 1
   local done, reply = pcall(step, keys, args)
   if done then
-    -- A nil would end the list here, for those who come after too.
+    -- Redis would end the list of replies at a nil.
     if reply == nil then reply = false end
     replies[call] = reply
   elseif type(reply) == 'table' then
@@ -52,7 +51,7 @@ return replies
 
 
 class ScriptError(Exception):
-    """A Lua file breaks the contract of lua/README.md; the node does not start."""
+    """A Lua file breaks the contract of lua/README.md. The node does not start."""
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -62,7 +61,7 @@ class Script(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     args: tuple[str, ...]
     rest: str
-    """What any number of further arguments are called; empty if there may be none."""
+    """What further arguments are called, of which there may be any number; empty if there may be none."""
     writes: bool
     single_source: str
     single_sha: str
@@ -80,7 +79,7 @@ class Script(msgspec.Struct, frozen=True):
         return ["EVALSHA", self.single_sha, len(keys), *keys, *args]
 
     def batch(self, calls: Sequence[tuple[Sequence[str], Sequence[Arg]]]) -> list[Arg]:
-        """The EVALSHA of several calls, all in one slot; it answers a list with one reply each."""
+        """The EVALSHA of several calls, all in one slot. Its reply is a list of theirs."""
         command: list[Arg] = ["EVALSHA", self.batch_sha, len(calls) * len(self.keys)]
         for keys, _ in calls:
             command += keys

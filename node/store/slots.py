@@ -22,7 +22,7 @@ def slot_of(key: Arg) -> int:
 
 
 def read_map(reply: RedisReply, asked: ServerAddress) -> list[tuple[range, ServerAddress]]:
-    """The primaries in an answer to CLUSTER SLOTS. A host left out is the one that was asked."""
+    """The primaries in a reply to CLUSTER SLOTS. Where the host is left out it is the one that was asked."""
     found: list[tuple[range, ServerAddress]] = []
     for row in cast("list[tuple[int, int, list[RedisReply]]]", reply):
         first, last, primary = row[:3]

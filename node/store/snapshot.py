@@ -1,8 +1,8 @@
-"""A copy of all that one Redis server holds, taken over a connection as a replica's first copy is (SYNC).
+"""A copy of everything that one Redis server holds, taken over a connection like the first copy of a replica (SYNC).
 
-So it needs no access to the server's disk, works on every server of a cluster, and holds exactly what the
-server had at one moment after it was asked: each copy is a fork of its own. Nothing follows it, since the
-connection says that it wants the snapshot only.
+That needs no access to the server's disk, works for every server of a cluster, and gives exactly what the server held
+at one moment after it was asked, because the server forks for each copy. The connection says that it wants the snapshot
+only, so no stream of changes follows.
 """
 
 import asyncio
@@ -19,23 +19,24 @@ from node.store.errors import StoreUnavailable
 from node.store.link import pack
 from node.store.wire import Store
 
-PATIENCE = 60.0
-"""Seconds without a byte, while the server forks or writes; it sends an empty line now and then."""
+SILENCE_SECONDS = 60.0
+"""Without a byte from the server before the copy is given up. While it forks or writes it sends empty lines."""
 
-CHUNK = 1024 * 1024
-MARK = 40
-"""Bytes that end a copy whose length the server did not know; it names them before."""
+CHUNK_BYTES = 1024 * 1024
+
+MARK_BYTES = 40
+"""Length of the mark that ends a copy whose size the server does not know in advance; it names the mark first."""
 
 
 class Primary(msgspec.Struct, frozen=True):
-    """A server with its share of the slots, as `0-5460`; empty for a single one."""
+    """A server, and the slots that it serves, as `0-5460`; none if it is no cluster."""
 
     server: ServerAddress
     slots: list[str]
 
 
 async def primaries(store: Store, location: Location) -> list[Primary]:
-    """Every server that holds data of its own. Raises StoreUnavailable."""
+    """Every server that is not a replica. Raises StoreUnavailable."""
     if not isinstance(store, ClusterStore):
         return [Primary(location.servers[0], [])]
     found: dict[ServerAddress, list[str]] = {}
@@ -47,7 +48,7 @@ async def primaries(store: Store, location: Location) -> list[Primary]:
 
 
 async def snapshot(server: ServerAddress, location: Location, path: Path) -> int:
-    """Write the copy of a server to a new file that only this user can read, flushed to the disk; its bytes.
+    """Write the copy of a server to a new file that only this user can read, and flush it. Returns its size in bytes.
 
     Raises StoreUnavailable if the server is out of reach or gives none, OSError if the file cannot be written.
     """
@@ -67,19 +68,19 @@ async def snapshot(server: ServerAddress, location: Location, path: Path) -> int
 
 
 async def _connected(server: ServerAddress, location: Location) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(SILENCE_SECONDS):
         if server.path:
-            return await asyncio.open_unix_connection(server.path, limit=CHUNK)
-        return await asyncio.open_connection(server.host, server.port, ssl=location.access.tls, limit=CHUNK)
+            return await asyncio.open_unix_connection(server.path, limit=CHUNK_BYTES)
+        return await asyncio.open_connection(server.host, server.port, ssl=location.access.tls, limit=CHUNK_BYTES)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, location: Location) -> AsyncIterator[bytes]:
     access = location.access
     if access.password:
         words = ("AUTH", access.user, access.password) if access.user else ("AUTH", access.password)
-        await _told(reader, writer, *words)
-    await _told(reader, writer, "REPLCONF", "capa", "eof")
-    await _told(reader, writer, "REPLCONF", "rdb-only", "1")
+        await _send(reader, writer, *words)
+    await _send(reader, writer, "REPLCONF", "capa", "eof")
+    await _send(reader, writer, "REPLCONF", "rdb-only", "1")
     writer.write(pack(("SYNC",)))
     head = await _line(reader)
     if head.startswith(b"$EOF:"):
@@ -90,23 +91,24 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, loca
         raise StoreUnavailable(f"Redis gives no copy: {head.decode(errors='replace')}")
     left = int(head[1:])
     while left:
-        piece = await _read(reader, min(left, CHUNK))
+        piece = await _read(reader, min(left, CHUNK_BYTES))
         left -= len(piece)
         yield piece
 
 
 async def _marked(reader: asyncio.StreamReader, mark: bytes) -> AsyncIterator[bytes]:
-    """What comes before the mark that ends it."""
-    held = b""
-    while not held.endswith(mark):
-        held += await _read(reader, CHUNK)
-        if not held.endswith(mark):
-            yield held[:-MARK]
-            held = held[-MARK:]
-    yield held[:-MARK]
+    """What comes before the mark that ends the copy."""
+    unyielded = b""
+    while not unyielded.endswith(mark):
+        unyielded += await _read(reader, CHUNK_BYTES)
+        if not unyielded.endswith(mark):
+            yield unyielded[:-MARK_BYTES]
+            unyielded = unyielded[-MARK_BYTES:]
+    yield unyielded[:-MARK_BYTES]
 
 
-async def _told(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *words: str) -> None:
+async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *words: str) -> None:
+    """Send a command that the server has to accept."""
     writer.write(pack(words))
     answer = await _line(reader)
     if not answer.startswith(b"+"):
@@ -117,13 +119,13 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
     """The next line that is not empty."""
     line = b""
     while not line:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(SILENCE_SECONDS):
             line = (await reader.readuntil(b"\n")).strip()
     return line
 
 
 async def _read(reader: asyncio.StreamReader, most: int) -> bytes:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(SILENCE_SECONDS):
         piece = await reader.read(most)
     if not piece:
         raise ConnectionResetError("the server closed the connection half-way")

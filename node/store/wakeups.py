@@ -1,9 +1,16 @@
-"""Wake-ups: what a script publishes on a channel reaches everyone in this process who listens there.
+"""Wake-ups: what a script publishes on a channel reaches everybody in this process who listens there.
 
-Sharded pub/sub, so that a message stays with the slot of the key that changed, on one connection per
-primary that all listeners of the process share. News is a hint, never the data: a lost message costs
-its listener a delay until it looks by itself. Wherever one may have been lost, listeners get an
-empty message, which says: look now.
+A read that waits for a change, and a worker that waits for events, listen on the channel that is named like the key
+that will change. The script that changes it publishes there. This is sharded pub/sub (SSUBSCRIBE), so a message stays
+within the slot of the key; all listeners of a process share one connection for each primary.
+
+A wake-up is a hint, not the data: whoever hears one reads the key, so a lost message costs no more than a delay. Only
+answers to one waiting process (of search workers, on MCP streams) are in the message itself. What holds:
+
+- When `listen` returns, messages arrive. So whoever listens first and reads then misses no change.
+- Wherever a message may have been lost (with a connection, a slot that moved, a full queue), the listener gets an empty
+  message, which says: read now.
+- Listening never fails. While Redis is out of reach a listener hears nothing, and gets its empty message afterwards.
 """
 
 import asyncio
@@ -17,24 +24,33 @@ from hiredis import ReplyError
 from node.store.address import Access, ServerAddress
 from node.store.link import Link, ReconnectingLink, RedisReply, Stats, pack
 
-QUEUE = 256  # messages kept for one listener; enough for the answers that one read from the socket can bring
-BACKLOG = 512 * 1024  # bytes of them: twice what the largest message has, or one read can bring
-UPKEEP = 1.0  # s between looks at what is not as it should be
-LINGER = 5  # looks for which a channel without listeners stays subscribed: a poller comes back within that
-HEARTBEAT = 5.0  # s of silence after which a server is asked whether it is there; twice that drops the link
+MAX_MESSAGES = 256
+"""Queued for one listener. One read of the socket brings no more answers than that."""
+
+MAX_QUEUED_BYTES = 512 * 1024
+"""Of these messages: twice the largest message, and twice what one read of the socket brings."""
+
+UPKEEP_SECONDS = 1.0
+"""Between two rounds of upkeep, which repairs what a lost message or a moved slot has left behind."""
+
+IDLE_ROUNDS = 5
+"""Rounds of upkeep for which a channel without listeners stays subscribed: a client that polls is back within that."""
+
+PING_SECONDS = 5.0
+"""A server that was silent for so long is pinged; after twice that the connection is dropped."""
 
 Route: TypeAlias = Callable[[str], ServerAddress | None]
-"""The server that publishes a channel; None while nobody knows."""
+"""The server on which a channel is published; None while that is unknown."""
 
 
 class Listener:
-    """One party's ear on one channel. Use as a context manager."""
+    """Hears one channel for one caller, from `WakeUps.listen` until it is left as a context manager."""
 
     def __init__(self, channel: "Channel") -> None:
         self._channel = channel
         self._messages: deque[bytes] = deque()
-        self.held = 0
-        """Bytes that wait to be taken."""
+        self.queued_bytes = 0
+        """Size of the messages that were heard and not taken yet."""
         self._waiter: asyncio.Future[None] | None = None
 
     def __enter__(self) -> "Listener":
@@ -46,9 +62,9 @@ class Listener:
         self._channel.listeners.discard(self)
 
     async def next(self, timeout: float) -> bytes | None:
-        """The next message; None after `timeout` seconds without; empty if some may have been lost.
+        """The next message; None if there was none for `timeout` seconds; empty if some may have been lost.
 
-        Of a backlog of more than 256 messages or 512 KiB the newest are kept, behind an empty one.
+        If more are queued than MAX_MESSAGES or MAX_QUEUED_BYTES, the oldest are dropped and an empty one put first.
         """
         if not self._messages:
             loop = asyncio.get_running_loop()
@@ -59,25 +75,26 @@ class Listener:
             finally:
                 timer.cancel()
                 self._waiter = None
-        return self._taken() if self._messages else None
+        return self._take() if self._messages else None
 
     def forget(self) -> None:
-        """Drop what has been heard so far: who looks now needs no hint to."""
+        """Drop what was heard so far. For a caller that is about to read anyway."""
         self._messages.clear()
-        self.held = 0
+        self.queued_bytes = 0
 
     def hear(self, message: bytes) -> None:
+        """Queue a message, and end a wait for it."""
         self._messages.append(message)
-        self.held += len(message)
-        if len(self._messages) > QUEUE or self.held > BACKLOG:
-            while len(self._messages) >= QUEUE or self.held > BACKLOG:
-                self._taken()
-            self._messages.appendleft(b"")  # some are lost: who takes them for more than a hint has to know
+        self.queued_bytes += len(message)
+        if len(self._messages) > MAX_MESSAGES or self.queued_bytes > MAX_QUEUED_BYTES:
+            while len(self._messages) >= MAX_MESSAGES or self.queued_bytes > MAX_QUEUED_BYTES:
+                self._take()
+            self._messages.appendleft(b"")  # says that some are lost
         self._wake()
 
-    def _taken(self) -> bytes:
+    def _take(self) -> bytes:
         message = self._messages.popleft()
-        self.held -= len(message)
+        self.queued_bytes -= len(message)
         return message
 
     def _wake(self) -> None:
@@ -86,84 +103,87 @@ class Listener:
 
 
 class Channel:
-    """A channel that this process wants to hear."""
+    """A channel that somebody in this process listens on, or did a moment ago."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.listeners: set[Listener] = set()
         self.feed: ServerFeed | None = None
+        """Where it is subscribed; None while its server is unknown."""
         self.subscribed = asyncio.Event()
-        self.missed = False
-        """Whether somebody listens already while nothing could be heard."""
-        self.idle = 0
-        """Looks of the upkeep that found no listener."""
+        """Set while the server has confirmed the subscription."""
+        self.may_have_missed = False
+        """Whether there was a time in which somebody listened and no message could arrive."""
+        self.idle_rounds = 0
+        """Rounds of upkeep, one after the other, that found no listener."""
 
     def hear(self, message: bytes) -> None:
         for listener in self.listeners:
             listener.hear(message)
 
     def confirm(self) -> None:
-        """Messages arrive from now on."""
+        """The server has confirmed: messages arrive from now on."""
         self.subscribed.set()
-        if self.missed:
-            self.missed = False
+        if self.may_have_missed:
+            self.may_have_missed = False
             self.hear(b"")
 
     def interrupt(self) -> None:
-        """Messages may be lost from now on."""
+        """The subscription has ended: messages may be lost from now on."""
         self.subscribed.clear()
-        self.missed = True
+        self.may_have_missed = True
 
 
 class ServerFeed(ReconnectingLink):
-    """The subscriptions of this process at one server."""
+    """The subscriptions of this process at one server, on a connection of their own."""
 
     def __init__(
-        self, server: ServerAddress, access: Access, timeout: float, stats: Stats, moved: Callable[[], None]
+        self, server: ServerAddress, access: Access, timeout: float, stats: Stats, on_moved: Callable[[], None]
     ) -> None:
+        """`on_moved` is called when the server says that a channel is not published there (any more)."""
         self.channels: dict[bytes, Channel] = {}
-        self._moved = moved
+        self._on_moved = on_moved
         super().__init__(server, access, timeout, stats)
 
     def add(self, channel: Channel) -> None:
         channel.feed = self
         self.channels[channel.name.encode()] = channel
-        self._say("SSUBSCRIBE", channel.name)
+        self._send("SSUBSCRIBE", channel.name)
 
     def remove(self, channel: Channel) -> None:
         channel.feed = None
         del self.channels[channel.name.encode()]
-        self._say("SUNSUBSCRIBE", channel.name)
+        self._send("SUNSUBSCRIBE", channel.name)
 
     def check(self) -> None:
-        """Find out whether a server that says nothing is still there; ask again for what it has not granted."""
+        """Find out whether a silent server is still there, and subscribe again to what it has not confirmed."""
         if self._link is None:
             return
-        silence = self._loop.time() - self._link.heard
-        if silence > 2 * HEARTBEAT:
+        silence = self._loop.time() - self._link.heard_at
+        if silence > 2 * PING_SECONDS:
             self.drop()
-        elif silence > HEARTBEAT:
-            self._say("PING")
+        elif silence > PING_SECONDS:
+            self._send("PING")
         for channel in self.channels.values():
             if not channel.subscribed.is_set():
-                self._say("SSUBSCRIBE", channel.name)
+                self._send("SSUBSCRIBE", channel.name)
 
     def linked(self, link: Link) -> None:
         link.deliver = self._deliver
         for channel in self.channels.values():
-            self._say("SSUBSCRIBE", channel.name)
+            self._send("SSUBSCRIBE", channel.name)
 
     def unlinked(self) -> None:
         for channel in self.channels.values():
             channel.interrupt()
 
-    def _say(self, *command: str) -> None:
+    def _send(self, *command: str) -> None:
         if self._link:
             self._link.write(pack(command))
 
     def _deliver(self, reply: RedisReply | ReplyError) -> None:
         if isinstance(reply, ReplyError):
-            self._moved()  # MOVED or CLUSTERDOWN: the upkeep asks again, where the map then says
+            self._on_moved()  # MOVED or CLUSTERDOWN; the upkeep subscribes again, where the map of slots then says
         if not isinstance(reply, list) or len(reply) < 3:
             return
         kind, name, content = reply
@@ -174,31 +194,31 @@ class ServerFeed(ReconnectingLink):
             channel.hear(cast("bytes", content))
         elif kind == b"ssubscribe":
             channel.confirm()
-        elif kind == b"sunsubscribe" and channel.subscribed.is_set():  # the slot has gone to another server
+        elif kind == b"sunsubscribe" and channel.subscribed.is_set():  # by the server: the slot has moved away
             channel.interrupt()
-            self._moved()
+            self._on_moved()
 
 
 class WakeUps:
-    """All channels that this process listens on."""
+    """All that this process listens on. One for each store (`Store.wakeups`)."""
 
     def __init__(
-        self, route: Route, access: Access, timeout: float, stats: Stats, stale: Callable[[], None] = lambda: None
+        self, route: Route, access: Access, timeout: float, stats: Stats, on_stale: Callable[[], None] = lambda: None
     ) -> None:
+        """`timeout`, in seconds, bounds a subscription. `on_stale` is called when `route` has proved wrong."""
         self._route = route
         self._access = access
         self._timeout = timeout
         self._stats = stats
-        self._stale = stale
-        """Tells the owner of `route` that it has proved wrong."""
+        self._on_stale = on_stale
         self._channels: dict[str, Channel] = {}
         self._feeds: dict[ServerAddress, ServerFeed] = {}
         self._upkeep_task: asyncio.Task[None] | None = None
 
     async def listen(self, name: str) -> Listener:
-        """Start to listen; on return, messages arrive.
+        """Start to listen. When this returns, messages arrive.
 
-        Never fails: if Redis does not answer in time the listener gets its empty message once it does.
+        It never fails: if Redis does not confirm in time, the listener gets an empty message once it has.
         """
         channel = self._channels.get(name)
         if channel is None:
@@ -207,7 +227,7 @@ class WakeUps:
         if self._upkeep_task is None:
             self._upkeep_task = asyncio.get_running_loop().create_task(self._upkeep())
         listener = Listener(channel)
-        channel.listeners.add(listener)  # before the wait: a channel that nobody listens on is forgotten
+        channel.listeners.add(listener)  # before the wait, since the upkeep forgets channels without listeners
         if not channel.subscribed.is_set():
             try:
                 await self._subscribed(channel)
@@ -217,12 +237,12 @@ class WakeUps:
         return listener
 
     def reroute(self) -> None:
-        """Listen to each channel at the server that publishes it now."""
+        """Move each subscription to where its channel is published now: the map of slots has changed."""
         for channel in self._channels.values():
             self._place(channel)
 
     async def close(self) -> None:
-        """Stop listening. Listeners hear nothing more."""
+        """Drop all connections. Listeners hear nothing more."""
         if self._upkeep_task:
             self._upkeep_task.cancel()
             await asyncio.wait((self._upkeep_task,))
@@ -234,7 +254,7 @@ class WakeUps:
             async with asyncio.timeout(self._timeout):
                 await channel.subscribed.wait()
         except TimeoutError:
-            channel.missed = True
+            channel.may_have_missed = True
 
     def _place(self, channel: Channel) -> None:
         server = self._route(channel.name)
@@ -242,8 +262,8 @@ class WakeUps:
             return
         feed = self._feeds.get(server)
         if feed is None:
-            feed = self._feeds[server] = ServerFeed(server, self._access, self._timeout, self._stats, self._stale)
-            feed.on_change = self._stale
+            feed = self._feeds[server] = ServerFeed(server, self._access, self._timeout, self._stats, self._on_stale)
+            feed.on_change = self._on_stale
         if channel.feed is not feed:
             if channel.feed:
                 channel.feed.remove(channel)
@@ -251,12 +271,12 @@ class WakeUps:
             feed.add(channel)
 
     async def _upkeep(self) -> None:
-        """Let go of what nobody needs, and mend what a lost message or a moving slot has left behind."""
+        """Drop channels and connections that nobody needs, and subscribe again where that is needed."""
         while True:
-            await asyncio.sleep(UPKEEP)
+            await asyncio.sleep(UPKEEP_SECONDS)
             for channel in list(self._channels.values()):
-                channel.idle = 0 if channel.listeners else channel.idle + 1
-                if channel.idle > LINGER:
+                channel.idle_rounds = 0 if channel.listeners else channel.idle_rounds + 1
+                if channel.idle_rounds > IDLE_ROUNDS:
                     self._forget(channel)
                 elif channel.feed is None:
                     self._place(channel)
@@ -265,7 +285,7 @@ class WakeUps:
                     feed.check()
                 else:
                     del self._feeds[server]
-                    feed.let_go()
+                    feed.end()
 
     def _forget(self, channel: Channel) -> None:
         del self._channels[channel.name]

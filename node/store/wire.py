@@ -1,7 +1,11 @@
-"""What a room sees of Redis: `Store`, and its form for a single server. Rooms know no more than this.
+"""What a room sees of Redis: `Store`, and its form for a single server (`cluster.py` has the other).
 
-A call is repeated only where Redis said that it did not begin it; every call ends within `timeout`
-seconds, with its reply or with `StoreUnavailable`, `OutcomeUnknown` or `CommandFailed`.
+    room ── Store ─┬─ Connection ── Link                calls: one connection to each primary
+                   └─ WakeUps ── ServerFeed ── Link     subscriptions: another one
+
+All callers of a process share these connections; there is no pool. Every call ends within `timeout` seconds: with its
+reply, or with `StoreUnavailable` (nothing was written), `OutcomeUnknown` (it may have been) or `CommandFailed` (a bug).
+It is sent again only if Redis said that it did not begin it.
 """
 
 import asyncio
@@ -14,7 +18,7 @@ from hiredis import ReplyError
 
 from node.store.address import Location
 from node.store.connection import Call, CallResult, Connection
-from node.store.errors import StoreBusy, judge
+from node.store.errors import CommandFailed, StoreBusy, StoreUnavailable, judge
 from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
 from node.store.steps import Step
@@ -24,7 +28,7 @@ Submitted: TypeAlias = tuple[Call, Connection, "asyncio.Future[CallResult]"]
 
 
 class Store(ABC):
-    """Calls to Redis from one process: many callers, one connection to each primary."""
+    """The calls of one process to Redis."""
 
     wakeups: WakeUps
 
@@ -32,12 +36,12 @@ class Store(ABC):
         self.timeout = timeout
         """Seconds within which every call ends."""
         self.max_in_flight = max_in_flight
-        """Calls under way beyond which one more is refused at once."""
+        """Calls that may be under way; one more is refused at once (StoreBusy)."""
         self.stats = Stats()
         self._loop = asyncio.get_running_loop()
 
     async def run(self, script: Script | Step, keys: Sequence[str] = (), args: Sequence[Arg] = ()) -> RedisReply:
-        """Run one step where its first key lives. It may share its trip with others of its script (group commit)."""
+        """Run one step, on the server of its first key. Calls of one script may share a trip (group commit)."""
         if isinstance(script, Step):
             script, keys, args = script.script, script.keys, script.args
         else:
@@ -50,7 +54,7 @@ class Store(ABC):
         return outcome
 
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
-        """Run one plain command where its `key` lives, by default its first argument. Not for commands that block."""
+        """Run one plain command, on the server of `key`, by default its first argument. It must not block."""
         slot, connection = self._route(key if key is not None else args[1] if len(args) > 1 else "")
         call = self._call(None, (), args, slot)
         outcome = await connection.submit(call)
@@ -59,9 +63,10 @@ class Store(ABC):
         return outcome
 
     async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
-        """Run plain commands, each where its first argument lives, in one trip to every server that is concerned.
+        """Run plain commands in one trip to each server concerned; the first argument of each is its key.
 
-        They may take effect in any order. Raises what the first failure means; the others run all the same.
+        They may take effect in any order. If some fail, the others run all the same, and what the first failure means
+        is raised. `bulk.bulk` takes any number of commands.
         """
         under_way: list[Submitted] = []
         for args in many:
@@ -71,10 +76,7 @@ class Store(ABC):
         return await self._answers(under_way)
 
     async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
-        """Run many steps, as `run` does one: those of a script and a slot share a trip. In any order.
-
-        Raises what the first failure means; the others run all the same.
-        """
+        """Run many steps in one trip to each server concerned; otherwise as `commands`."""
         under_way: list[Submitted] = []
         for step in steps:
             slot, connection = self._route(step.keys[0])
@@ -93,16 +95,25 @@ class Store(ABC):
         return await self._answers(under_way)
 
     async def _answers(self, under_way: Iterable[Submitted]) -> list[RedisReply]:
+        """The replies to calls that were sent. Raises the first failure, after all of them have ended."""
         answered: list[RedisReply] = []
-        # Not gathered: that would make a task of each, which costs more than the command.
+        failure: StoreUnavailable | CommandFailed | None = None
+        # Awaited one after the other: `gather` would make a task of each, which costs more than the command.
         for call, connection, future in under_way:
             outcome = await future
-            answered.append(await self._again(call, outcome, connection) if isinstance(outcome, Exception) else outcome)
+            try:
+                answered.append(
+                    await self._again(call, outcome, connection) if isinstance(outcome, Exception) else outcome
+                )
+            except (StoreUnavailable, CommandFailed) as error:
+                failure = failure or error
+        if failure:
+            raise failure
         return answered
 
     @abstractmethod
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
-        """Run one command on every primary: PING, INFO, CONFIG GET, SCRIPT LOAD."""
+        """Run one command on every primary, such as INFO or SCRIPT LOAD."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -110,12 +121,12 @@ class Store(ABC):
 
     @abstractmethod
     async def ready(self) -> bool:
-        """Whether Redis could be reached, once that is known."""
+        """Wait until the first attempt to connect has ended. Returns whether it succeeded."""
 
     @property
     @abstractmethod
     def connected(self) -> bool:
-        """Whether there is a connection to a primary now; to one of a cluster's, at least."""
+        """Whether there is a connection now; in a cluster, to at least one primary."""
 
     @abstractmethod
     def _route(self, key: Arg) -> tuple[int, Connection]:
@@ -123,7 +134,7 @@ class Store(ABC):
 
     @abstractmethod
     async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
-        """Try once more what Redis has not begun; raise what the outcome means otherwise."""
+        """Send a call again that Redis has not begun. Raises what the outcome means if it may have."""
 
     def _call(self, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int) -> Call:
         if self.stats.in_flight >= self.max_in_flight:
@@ -131,12 +142,12 @@ class Store(ABC):
         return Call(script, keys, args, slot, self._loop.time() + self.timeout, self._loop.create_future())
 
     def _anew(self, call: Call, **changes: int) -> Call:
-        """Another attempt at `call`, within its deadline."""
+        """Another attempt at `call`, with the same deadline."""
         return msgspec.structs.replace(call, outcome=self._loop.create_future(), **{"asking": False} | changes)
 
 
 class SingleStore(Store):
-    """One server holds everything."""
+    """One server has all keys."""
 
     def __init__(self, location: Location, *, timeout: float, max_in_flight: int) -> None:
         super().__init__(timeout, max_in_flight)
@@ -170,22 +181,22 @@ class SingleStore(Store):
                 return answer
             outcome = answer
         if error_code(outcome) in ("READONLY", "MASTERDOWN"):
-            connection.drop()  # by now the address may lead to the new primary
+            connection.drop()  # the host name may lead to the new primary by now
         raise meaning(outcome, call)
 
 
 def error_code(outcome: Exception) -> str:
-    """The first word of an error reply, which is its code; empty if Redis did not say it."""
+    """The first word of an error reply, which is its code; empty if the outcome is none."""
     return str(outcome).partition(" ")[0] if isinstance(outcome, ReplyError) else ""
 
 
 def meaning(outcome: Exception, call: Call) -> Exception:
-    """The exception that a caller gets."""
+    """The exception that the caller gets."""
     return judge(str(outcome), call.name) if isinstance(outcome, ReplyError) else outcome
 
 
 def replies(outcomes: Sequence[CallResult], call: Call) -> list[RedisReply]:
-    """The replies of several servers to one call. Raises what the first failure means."""
+    """The replies of several servers to the same command. Raises what the first failure means."""
     answered: list[RedisReply] = []
     for outcome in outcomes:
         if isinstance(outcome, Exception):

@@ -1,4 +1,4 @@
-"""What a client's operations cost: counted after they were done, and worked off with time."""
+"""What a client's operations have cost: charged after they were done, and worked off evenly as time passes."""
 
 from typing import cast
 
@@ -6,10 +6,12 @@ import msgspec
 
 from node.config import Limit
 from node.store import Store, ids, keys
-from node.store.limits import window
-from node.store.scripts import script
+from node.store.steps import Key, step
 
-SPEND = script("work_spend")
+
+@step
+def work_spend(*, work: Key, amount: int, count: int, window: int) -> None:
+    """A charge for work that was done."""
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -20,13 +22,17 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class WorkStore:
-    """Counts work by kind and client. A client may owe as much as a limit's count, and works it off in its seconds."""
+    """Counts work by kind and client.
+
+    A client may owe as much as the `count` of the limit, and works that off in the limit's `seconds`.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def spend(self, kind: str, client: str, amount: int, limit: Limit) -> Standing:
-        """Charge an amount, 0 to know how the client stands. Raises StoreUnavailable."""
-        key = keys.work(ids.home_of(client), kind, client)
-        left, wait = cast("list[int]", await self._store.run(SPEND, [key], [amount, *window(limit)]))
-        return Standing(left, wait / 1000)
+        """Charge `amount`; with 0, only ask how the client stands. Raises StoreUnavailable."""
+        work = keys.work(ids.home_of(client), kind, client)
+        charge = work_spend(work=work, amount=amount, count=limit.count, window=limit.milliseconds)
+        left, wait_ms = cast("list[int]", await self._store.run(charge))
+        return Standing(left, wait_ms / 1000)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from node.artifacts.model import Manifest
-from node.callbacks.queue import Callback, CallbackQueue
+from node.callbacks.queue import Callback, CallbackQueue, Message
 from node.sign.digest import content_digest
 from node.store import keys
 from node.tasks.compaction import unpack
@@ -29,15 +29,9 @@ async def reported(node: NodeUnderTest, count: int) -> list[str]:
 async def given_up(node: NodeUnderTest, message_id: str, partition: int) -> None:
     """A dead letter."""
     queue = CallbackQueue(node.store, unpack)
-    data = {"thread_id": "t", "seq": 1}
-    message: dict[str, str | int | bytes] = {
-        "url": "https://agent.example/hook",
-        "type": "board.reply",
-        "at": 1,
-        "data": msgspec.json.encode(data),
-    }
-    await queue.enqueue(partition, "thread-1", message_id, 0, message)
-    callback = Callback(partition, "thread-1", message_id, "https://agent.example/hook", "board.reply", 1, {}, 6)
+    told = ("thread-1", message_id, "https://agent.example/hook", "board.reply", 1)
+    await queue.enqueue(partition, [Message(*told, data={"thread_id": "t", "seq": 1})])
+    callback = Callback(*told, data={}, partition=partition, attempt=6)
     await queue.settle(callback, "dead", 0, "answered 500")
 
 
@@ -113,8 +107,8 @@ async def test_dead_callbacks_are_sent_again(node: NodeUnderTest, admin: Admin) 
 
 async def test_a_redriven_callback_leaves_a_newer_one_alone(node: NodeUnderTest, admin: Admin) -> None:
     await given_up(node, "msg_1", 3)
-    newer: dict[str, str | int | bytes] = {"url": "https://agent.example/hook", "type": "board.reply", "at": 2}
-    await CallbackQueue(node.store, unpack).enqueue(3, "thread-1", "msg_2", 0, newer | {"data": b"{}"})
+    newer = Message("thread-1", "msg_2", "https://agent.example/hook", "board.reply", 2, {})
+    await CallbackQueue(node.store, unpack).enqueue(3, [newer])
     await admin("callbacks", "redrive", "--all")
     pending = (await admin("callbacks", "pending", "--json")).data["callbacks"]
     assert {each["id"] for each in pending} == {"msg_1", "msg_2"}

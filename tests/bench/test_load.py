@@ -35,7 +35,7 @@ async def test_a_stall_is_charged_to_every_request_that_fell_due_meanwhile() -> 
             return call(index)
 
         seen = await open_loop(pool, the_tenth_releases, Schedule(100, 0.1))
-    samples = list(seen.tallies[""].samples)
+    samples = list(seen.counts[""].samples)
     assert (len(samples), seen.delayed) == (10, 9)
     assert samples == sorted(samples, reverse=True)
     assert samples[0] >= 90_000_000
@@ -57,7 +57,7 @@ async def test_kinds_and_unexpected_statuses_are_told_apart() -> None:
     async with stand_in() as server, Pool("127.0.0.1", server.port, 2) as pool:
         seen = await open_loop(pool, mixed, Schedule(200, 0.1))
     assert (len(seen.latencies("right")), len(seen.latencies("wrong"))) == (10, 0)
-    assert len(seen.tallies["wrong"].others) == 10  # a refusal is no latency of what was asked for
+    assert len(seen.counts["wrong"].others) == 10  # a refusal is no latency of what was asked for
     assert (seen.good, seen.bad) == (10, 10)
 
 

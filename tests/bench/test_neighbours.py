@@ -167,7 +167,7 @@ async def test_a_real_node_serves_each_kind_of_request_and_survives_each_attack(
         async with bench.pool(node, 8) as pool:
             seen = await closed_loop(pool, day.call, PATIENCE, count=3 * len(IN_TURN))
         assert (seen.good, seen.bad) == (3 * len(IN_TURN), 0), seen.statuses
-        assert set(seen.tallies) == set(SHARES)
+        assert set(seen.counts) == set(SHARES)
 
         probe = Probe(node, receiver, client, "test")
         async with probing(probe):

@@ -6,4 +6,4 @@ import pytest
 @pytest.fixture(autouse=True)
 def look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers look everywhere all the time: tests move the times in Redis behind their back."""
-    monkeypatch.setattr("node.callbacks.queue.LOOK", 0.2)
+    monkeypatch.setattr("node.callbacks.queue.POLL_SECONDS", 0.2)

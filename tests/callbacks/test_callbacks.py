@@ -195,7 +195,7 @@ class TestWithoutLooking:
 
     @pytest.fixture(autouse=True)
     def look(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("node.callbacks.queue.LOOK", 1000.0)
+        monkeypatch.setattr("node.callbacks.queue.POLL_SECONDS", 1000.0)
 
     @pytest.fixture
     def overrides(self) -> dict[str, Any]:

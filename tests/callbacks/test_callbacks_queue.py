@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from node.callbacks.breaker import FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, NotNow
-from node.callbacks.queue import HIDDEN_MS, Callback, CallbackQueue
+from node.callbacks.queue import HIDDEN_MS, Callback, CallbackQueue, Message
 from node.config import Limit
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
@@ -31,9 +30,8 @@ def queue(node: NodeUnderTest) -> CallbackQueue:
 
 
 async def enqueue(queue: CallbackQueue, message_id: str, at: int, pause_ms: int = 0) -> None:
-    data = msgspec.json.encode({"thread_id": "t", "seq": at})
-    message: dict[str, str | int | bytes] = {"url": "http://a/", "type": "board.reply", "at": at, "data": data}
-    await queue.enqueue(HOME, NAME, message_id, pause_ms, message)
+    message = Message(NAME, message_id, "http://a/", "board.reply", at, {"thread_id": "t", "seq": at})
+    await queue.enqueue(HOME, [message], pause_ms)
 
 
 async def make_due(node: NodeUnderTest) -> None:
@@ -41,14 +39,14 @@ async def make_due(node: NodeUnderTest) -> None:
 
 
 async def taken(queue: CallbackQueue) -> Callback:
-    (callback,) = await queue.take(HOME)
+    (callback,) = await queue.take([HOME])
     return callback
 
 
 async def test_what_one_worker_has_taken_no_other_takes(queue: CallbackQueue) -> None:
     await enqueue(queue, "msg_1", 1)
     await taken(queue)
-    assert await queue.take(HOME) == []
+    assert await queue.take([HOME]) == []
 
 
 async def test_what_a_dead_worker_had_taken_comes_again(node: NodeUnderTest, queue: CallbackQueue) -> None:
@@ -78,7 +76,7 @@ async def test_an_event_that_comes_again_after_its_delivery_is_not_told_again(
     await queue.settle(await taken(queue), "delivered", 0)
     await enqueue(queue, "msg_1", 1)
     await make_due(node)
-    assert await queue.take(HOME) == []
+    assert await queue.take([HOME]) == []
     await enqueue(queue, "msg_2", 2)
     assert (await taken(queue)).id == "msg_2"
 
@@ -90,7 +88,7 @@ async def test_what_happens_during_an_attempt_is_told_in_another_message(
     first = await taken(queue)
     await enqueue(queue, "msg_2", 2)
     await queue.settle(first, "delivered", 5000)
-    assert await queue.take(HOME) == []
+    assert await queue.take([HOME]) == []
     await make_due(node)
     assert (await taken(queue)).id == "msg_2"
 
@@ -115,7 +113,7 @@ async def test_a_worker_that_comes_too_late_changes_nothing(
     await queue.settle(slow, "delivered", 0)
     await queue.settle(slow, ending, 0, "too late")
     await make_due(node)
-    assert await queue.take(HOME) == []
+    assert await queue.take([HOME]) == []
     assert await queue.dead(HOME) == []
 
 
@@ -260,9 +258,9 @@ class TestDelivery:
         async with Receiver(PUBLIC) as receiver:
             task_id = await self.claimed(node, receiver.url)
             home = ids.partition_of_id(task_id)
-            message: dict[str, str | int | bytes] = {"url": receiver.url, "type": "task.claimed", "at": 1}
-            data = msgspec.json.encode({"task_id": task_id, "url": "x" * 20_000})
-            await CallbackQueue(node.store, unpack).enqueue(home, "big", "msg_1", 0, message | {"data": data})
+            data: dict[str, object] = {"task_id": task_id, "url": "x" * 20_000}
+            big = Message("big", "msg_1", receiver.url, "task.claimed", 1, data)
+            await CallbackQueue(node.store, unpack).enqueue(home, [big])
             async with node.worker():
                 await receiver.until(1)
                 await until(lambda: self.idle(node, task_id))

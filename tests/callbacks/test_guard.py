@@ -89,8 +89,8 @@ async def test_the_two_addresses_that_are_tried_are_of_both_families_if_there_ar
 
 
 def test_a_look_up_and_both_dials_leave_time_for_an_answer():
-    deadlines = AttemptTimeouts()
-    assert deadlines.resolve + MAX_DIALS * deadlines.connect < deadlines.total
+    timeouts = AttemptTimeouts()
+    assert timeouts.resolve + MAX_DIALS * timeouts.connect < timeouts.total
 
 
 async def test_a_connection_that_leads_elsewhere_than_dialled_is_closed():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from node.callbacks.lookup import MOST_ADDRESSES, Lookup, LookupResult, NotLookedUp, NotResolved
+from node.callbacks.lookup import MAX_ADDRESSES, Lookup, LookupResult, NotLookedUp, NotResolved
 from tests.callbacks.dns_server import FAILS, SILENT, DnsServer
 
 V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
@@ -39,7 +39,7 @@ async def test_a_name_that_does_not_exist_or_has_no_address_is_not_resolved(tmp_
 async def test_a_name_whose_servers_are_broken_or_silent_is_not_resolved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.callbacks.lookup.LIFETIME", 0.2)
+    monkeypatch.setattr("node.callbacks.lookup.LOOKUP_SECONDS", 0.2)
     async with DnsServer({"broken.example": FAILS, "silent.example": SILENT}) as server:
         for name in ("broken.example", "silent.example"):
             with pytest.raises(NotResolved) as failure:
@@ -48,7 +48,7 @@ async def test_a_name_whose_servers_are_broken_or_silent_is_not_resolved(
 
 
 async def test_a_query_that_is_lost_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.callbacks.lookup.TRY", 0.1)
+    monkeypatch.setattr("node.callbacks.lookup.TRY_SECONDS", 0.1)
     async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
         server.to_lose = 2
         assert await addresses(server.lookup(tmp_path), "agent.example") == {V4}
@@ -59,8 +59,8 @@ async def test_one_family_that_is_not_answered_does_not_hide_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some servers drop what they do not know, AAAA above all."""
-    monkeypatch.setattr("node.callbacks.lookup.LIFETIME", 0.3)
-    monkeypatch.setattr("node.callbacks.lookup.TRY", 0.3)
+    monkeypatch.setattr("node.callbacks.lookup.LOOKUP_SECONDS", 0.3)
+    monkeypatch.setattr("node.callbacks.lookup.TRY_SECONDS", 0.3)
     async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
         server.to_lose = 1  # AAAA is asked for first
         assert await addresses(server.lookup(tmp_path), "agent.example") == {V4}
@@ -71,7 +71,7 @@ async def test_an_answer_too_long_for_a_datagram_is_fetched_over_tcp_and_only_it
 ) -> None:
     async with DnsServer({"agent.example": [f"60 A 192.0.2.{n}" for n in range(200)]}) as server:
         found = await server.lookup(tmp_path)("agent.example")
-        assert len(found.addresses) == MOST_ADDRESSES
+        assert len(found.addresses) == MAX_ADDRESSES
 
 
 async def test_a_machine_without_a_way_to_its_servers_learns_nothing_of_the_name(tmp_path: Path) -> None:

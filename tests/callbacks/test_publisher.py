@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from node.callbacks.publisher import publisher_of, site_part
+from node.callbacks.owners import publisher_of, site_part
 from node.store import keys
 from tests.support.node_under_test import NodeUnderTest
 

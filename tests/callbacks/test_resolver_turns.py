@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from node.callbacks.domain import registrable
 from node.callbacks.lookup import NotLookedUp, NotResolved
+from node.callbacks.owners import registrable
 from node.callbacks.resolve import (
-    FAILURE_KEPT,
-    LONGEST_KEPT,
+    KEEP_FAILURE_SECONDS,
+    MAX_KEEP_SECONDS,
     NAMES_KEPT,
     PLACES,
     PLACES_EACH_CLIENT,
@@ -67,7 +67,7 @@ async def test_who_gives_up_waiting_ends_it_for_nobody_else(tmp_path: Path) -> N
         assert server.asked["agent.example"] == 2
 
 
-@pytest.mark.parametrize(("ttl", "kept"), [(5, 5), (3600, LONGEST_KEPT)])
+@pytest.mark.parametrize(("ttl", "kept"), [(5, 5), (3600, MAX_KEEP_SECONDS)])
 async def test_an_answer_is_kept_for_its_time_and_never_for_long(
     tmp_path: Path, clock: Clock, ttl: int, kept: float
 ) -> None:
@@ -89,7 +89,7 @@ async def test_that_a_name_has_no_address_is_kept_for_a_short_while(tmp_path: Pa
                 await resolver("agent.example")
         assert server.asked["agent.example"] == 2
         server.records["agent.example"] = HONEST
-        clock.advance(FAILURE_KEPT)
+        clock.advance(KEEP_FAILURE_SECONDS)
         assert await resolver("agent.example") == FOUND
 
 
@@ -145,7 +145,7 @@ async def test_a_name_that_a_busy_client_waits_to_look_up_is_looked_up_at_once_f
 async def test_what_found_no_place_is_not_kept_as_a_failure_of_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.callbacks.resolve.TURN", 0.05)
+    monkeypatch.setattr("node.callbacks.resolve.TURN_SECONDS", 0.05)
     async with DnsServer({"*.evil.example": SILENT, "agent.example": HONEST}) as server:
         resolver = SystemResolver(server.lookup(tmp_path))
         slow = [asyncio.create_task(resolver(f"n{n}.evil.example", "busy")) for n in range(PLACES_EACH_CLIENT)]

@@ -14,25 +14,24 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from node.callbacks.addresses import Address
-from node.callbacks.envelope import Envelope
-from node.callbacks.guard import MAX_READ
-from node.callbacks.lookup import NotLookedUp
-from node.callbacks.resolve import Resolver
-from node.callbacks.sender import (
+from node.callbacks.attempt import (
     AttemptResult,
-    AttemptTimeouts,
     Delivered,
     Later,
     ReceiverGone,
     Rejected,
     Retry,
-    Sender,
     TargetForbidden,
     Throttled,
     Unreachable,
     delay,
     retry_after,
 )
+from node.callbacks.envelope import Envelope
+from node.callbacks.guard import MAX_READ
+from node.callbacks.lookup import NotLookedUp
+from node.callbacks.resolve import Resolver
+from node.callbacks.sender import AttemptTimeouts, Sender
 from node.callbacks.target import Policy, parse
 from node.sign.node_key import NodeKey
 from tests.callbacks.network import Answer, Dialler, FakeResolver, never, receiver, repeats, says, silence
@@ -51,7 +50,7 @@ def sender(
     dialler: Dialler,
     resolver: Resolver | None = None,
     *,
-    deadlines: AttemptTimeouts = LONG,
+    timeouts: AttemptTimeouts = LONG,
     tls: ssl.SSLContext | None = None,
 ) -> Sender:
     return Sender(
@@ -59,19 +58,19 @@ def sender(
         policy,
         resolver or FakeResolver(),
         public_url="https://node.example",
-        deadlines=deadlines,
+        timeouts=timeouts,
         tls=tls,
         dialler=dialler,
     )
 
 
-async def outcome_of(answer: Answer, deadlines: AttemptTimeouts) -> AttemptResult:
+async def outcome_of(answer: Answer, timeouts: AttemptTimeouts) -> AttemptResult:
     """What comes of one attempt; that it was one, and left nothing open, is checked for all."""
     async with receiver(answer) as server:
         dialler = Dialler()
         target = parse(f"http://127.0.0.1:{server.port}/hook", PRIVATE)
         async with asyncio.timeout(30):
-            outcome = await sender(PRIVATE, dialler, deadlines=deadlines).send(target, ENVELOPE)
+            outcome = await sender(PRIVATE, dialler, timeouts=timeouts).send(target, ENVELOPE)
         assert dialler.dials == ["127.0.0.1"]
         assert dialler.open == 0
         assert dialler.bytes_read <= MAX_READ
@@ -174,7 +173,7 @@ async def test_a_name_whose_address_is_not_public_is_refused_undialled():
 async def test_a_name_that_does_not_resolve_is_tried_again_later(resolver: Resolver):
     dialler = Dialler()
     target = parse("https://agent.example/hook", POLICY)
-    assert isinstance(await sender(POLICY, dialler, resolver, deadlines=SHORT).send(target, ENVELOPE), Retry)
+    assert isinstance(await sender(POLICY, dialler, resolver, timeouts=SHORT).send(target, ENVELOPE), Retry)
     assert dialler.dials == []
 
 
@@ -251,7 +250,7 @@ async def test_a_receiver_that_never_shakes_hands_is_left():
 
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
         target = parse(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", PRIVATE)
-        assert isinstance(await sender(PRIVATE, Dialler(), deadlines=SHORT).send(target, ENVELOPE), Retry)
+        assert isinstance(await sender(PRIVATE, Dialler(), timeouts=SHORT).send(target, ENVELOPE), Retry)
 
 
 def test_retry_after_is_seconds_or_a_date():

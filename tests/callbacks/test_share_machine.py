@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
 from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, NotNow
-from node.callbacks.publisher import publisher_of
+from node.callbacks.owners import publisher_of
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from tests.support.machine import StoreMachine

@@ -8,10 +8,10 @@ import pytest
 import pytest_asyncio
 import uvloop
 
-from node.store import CommandFailed, Script, Store, StoreUnavailable
+from node.store import CommandFailed, Store, StoreUnavailable
 from node.store.keys import PARTITIONS, tag
 from node.store.slots import slot_of
-from tests.store.conftest import Opener, open_store
+from tests.store.conftest import Opener, StepOf, open_store
 from tests.support.servers import Cluster
 
 __all__ = ["open_store"]
@@ -45,11 +45,11 @@ async def store(cluster: Cluster, open_store: Opener) -> Store:
 class Load:
     """Callers that count up in every partition without rest, and remember what they were told."""
 
-    def __init__(self, store: Store, script: Script, *names: str) -> None:
+    def __init__(self, store: Store, made: StepOf, *names: str) -> None:
         self.acknowledged = dict.fromkeys(range(PARTITIONS), 0)
         self.failures: list[tuple[float, Exception]] = []
         self._store = store
-        self._script = script
+        self._step = made
         self._names = names
         self._stopped = False
         self._loop = asyncio.get_running_loop()
@@ -73,7 +73,7 @@ class Load:
     async def _count(self, partition: int) -> None:
         while not self._stopped:
             try:
-                await self._store.run(self._script, self.keys(partition))
+                await self._store.run(self._step(*self.keys(partition)))
             except (StoreUnavailable, CommandFailed) as error:
                 self.failures.append((self._loop.time(), error))
                 await asyncio.sleep(0.01)

@@ -30,16 +30,16 @@ async def heard(store: Store, listeners: dict[str, Listener]) -> None:
     async def hear(channel: str, listener: Listener) -> None:
         async with asyncio.timeout(SOON):
             while await listener.next(0.5) != channel.encode():
-                await store.run(PUBLISH, [channel], [channel])
+                await store.run(PUBLISH(channel, channel))
 
     for channel, listener in listeners.items():
-        await store.run(PUBLISH, [channel], [channel])
+        await store.run(PUBLISH(channel, channel))
         await hear(channel, listener)
 
 
 async def test_a_listener_hears_its_channel_wherever_the_slot_is(store: Store, listeners: dict[str, Listener]) -> None:
     for channel, listener in listeners.items():
-        await store.run(PUBLISH, [channel], ["message"])
+        await store.run(PUBLISH(channel, "message"))
         assert await listener.next(SOON) == b"message"
 
 

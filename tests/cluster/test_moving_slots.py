@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from node.store import CommandFailed, OutcomeUnknown, Script, Store, StoreUnavailable
+from node.store import CommandFailed, OutcomeUnknown, Store, StoreUnavailable
 from node.store.slots import slot_of
 from tests.cluster.conftest import TIMEOUT, Load, slots_in_use
-from tests.store.conftest import Opener, step
+from tests.store.conftest import Opener, StepOf, step
 from tests.support.servers import Cluster, RedisServer, eventually
 
 COUNT = step("count", "return redis.call('INCR', key1)")
@@ -59,14 +59,14 @@ async def test_one_living_member_among_the_given_ones_is_enough(cluster: Cluster
 
 
 @pytest.mark.parametrize(
-    ("script", "names"), [(COUNT, ["one"]), (COUNT_TWO, ["two", "three"])], ids=["one-key", "two-keys"]
+    ("made", "names"), [(COUNT, ["one"]), (COUNT_TWO, ["two", "three"])], ids=["one-key", "two-keys"]
 )
 async def test_slots_that_move_under_load_cost_no_call_and_no_write(
-    cluster: Cluster, store: Store, script: Script, names: list[str]
+    cluster: Cluster, store: Store, made: StepOf, names: list[str]
 ) -> None:
     for server in cluster.servers:
         server.do("CONFIG", "RESETSTAT")
-    async with Load(store, script, *names) as load:
+    async with Load(store, made, *names) as load:
         for slot in slots_in_use()[:24]:
             source = cluster.primary_of(slot)
             target = other_than(cluster, source)
@@ -85,13 +85,13 @@ async def test_a_new_key_of_a_moving_slot_is_made_where_the_slot_goes(cluster: C
     target = other_than(cluster, source)
     await store.command("SET", "{ask}:old", "old")
     cluster.begin_move(slot, target)
-    assert await store.run(COUNT, ["{ask}:new"]) == 1
+    assert await store.run(COUNT("{ask}:new")) == 1
     assert await store.command("GET", "{ask}:old") == b"old"
     assert source.do("DBSIZE") >= 1
     assert b"{ask}:new" in target.do("CLUSTER", "GETKEYSINSLOT", slot, 10)
     cluster.move_keys(slot, target)
     cluster.end_move(slot, target)
-    assert await store.run(COUNT, ["{ask}:new"]) == 2
+    assert await store.run(COUNT("{ask}:new")) == 2
     assert await store.command("GET", "{ask}:old") == b"old"
 
 
@@ -99,13 +99,13 @@ async def test_calls_of_one_turn_find_their_keys_on_both_sides_of_a_moving_slot(
     slot = slot_of("sides")
     target = other_than(cluster, cluster.primary_of(slot))
     for number in range(0, 20, 2):
-        await store.run(COUNT, [f"{{sides}}:{number}"])
+        await store.run(COUNT(f"{{sides}}:{number}"))
     cluster.begin_move(slot, target)
-    answers = await asyncio.gather(*(store.run(COUNT, [f"{{sides}}:{number}"]) for number in range(20)))
+    answers = await asyncio.gather(*(store.run(COUNT(f"{{sides}}:{number}")) for number in range(20)))
     assert answers == [2 - number % 2 for number in range(20)]
     cluster.move_keys(slot, target)
     cluster.end_move(slot, target)
-    answers = await asyncio.gather(*(store.run(COUNT, [f"{{sides}}:{number}"]) for number in range(20)))
+    answers = await asyncio.gather(*(store.run(COUNT(f"{{sides}}:{number}")) for number in range(20)))
     assert answers == [3 - number % 2 for number in range(20)]
 
 
@@ -117,9 +117,9 @@ async def test_a_call_whose_keys_are_torn_apart_waits_and_is_refused_unwritten_i
     await store.command("SET", "{torn}:here", 1)
     cluster.begin_move(slot, target)
     with pytest.raises(StoreUnavailable, match="moving") as refusal:
-        await store.run(COUNT_TWO, ["{torn}:here", "{torn}:missing"])
+        await store.run(COUNT_TWO("{torn}:here", "{torn}:missing"))
     assert not isinstance(refusal.value, OutcomeUnknown)
-    waiting = asyncio.create_task(store.run(COUNT_TWO, ["{torn}:here", "{torn}:missing"]))
+    waiting = asyncio.create_task(store.run(COUNT_TWO("{torn}:here", "{torn}:missing")))
     await asyncio.to_thread(cluster.move_keys, slot, target)
     await asyncio.to_thread(cluster.end_move, slot, target)
     assert await waiting == 2
@@ -129,4 +129,4 @@ async def test_a_call_whose_keys_are_torn_apart_waits_and_is_refused_unwritten_i
 async def test_a_script_error_in_a_cluster_is_still_our_bug(store: Store) -> None:
     await store.command("SET", "{text}", "text")
     with pytest.raises(CommandFailed, match="count: ERR"):
-        await store.run(COUNT, ["{text}"])
+        await store.run(COUNT("{text}"))

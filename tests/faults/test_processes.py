@@ -265,6 +265,6 @@ def test_a_node_that_is_told_to_stop_answers_the_reads_it_holds(tmp_path: Path) 
 
 
 def waited_for(node: NodeProcess) -> int:
-    """On how many channels of news its processes listen."""
+    """How many channels its processes listen on."""
     with redis.Redis(unix_socket_path=str(node.folder / "redis" / "redis.sock")) as store:
         return len(cast("list[bytes]", store.execute_command("PUBSUB", "SHARDCHANNELS")))  # pyright: ignore[reportUnknownMemberType]

@@ -17,7 +17,7 @@ import pytest
 from node.artifacts.store import ArtifactStore
 from node.retention.rules import retention_of
 from node.store import Arg, RedisReply, ids, keys
-from node.store.scripts import Script, all_scripts
+from node.store.scripts import Script, all_scripts, script
 from node.store.steps import Step
 from node.store.wire import Store
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -132,11 +132,12 @@ async def relay_and_board(node: NodeUnderTest) -> None:
     refused = await node.client.post(f"{path}/close")
     assert refused.status_code == 403
     partition = ids.partition_of_id(thread["id"])
-    closed = await node.store.run(
-        next(script for script in all_scripts() if script.name == "thread_close"),
+    closing = Step(
+        script("thread_close"),
         [keys.thread(thread["id"]), keys.thread(thread["id"]), keys.events(partition)],
         [thread["id"], "closed", "", 0],
     )
+    closed = await node.store.run(closing)
     assert closed == [b"closed"]
 
 

@@ -13,7 +13,7 @@ from node.mcp.answer_budget import STREAM_BYTES
 from node.mcp.store import StreamStore
 from node.mcp.transport import event
 from node.store import Listener
-from node.store.wakeups import BACKLOG
+from node.store.wakeups import MAX_QUEUED_BYTES
 from tests.mcp.calls import request, result
 from tests.mcp.streams import EventStream
 from tests.support.node_under_test import NodeUnderTest
@@ -146,8 +146,8 @@ async def test_a_client_that_does_not_read_costs_little_memory(node: NodeUnderTe
             heard.append(_held(node))
         stream.reading.set()
         await stream.ended()
-    assert max(heard) > BACKLOG / 2
-    assert max(heard) <= BACKLOG
+    assert max(heard) > MAX_QUEUED_BYTES / 2
+    assert max(heard) <= MAX_QUEUED_BYTES
 
 
 @pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(3, 60))}])
@@ -217,7 +217,7 @@ async def _long_threads(node: NodeUnderTest) -> None:
 
 def _held(node: NodeUnderTest) -> int:
     """Bytes that wait for the one stream there is."""
-    return max(each.held for each in gc.get_objects() if isinstance(each, Listener))
+    return max(each.queued_bytes for each in gc.get_objects() if isinstance(each, Listener))
 
 
 async def _key(node: NodeUnderTest) -> str:

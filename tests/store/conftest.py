@@ -9,8 +9,9 @@ import pytest
 import pytest_asyncio
 import uvloop
 
-from node.store import Script, Store, connect
+from node.store import Arg, Script, Store, connect
 from node.store.scripts import compile_script
+from node.store.steps import Step
 from tests.support.servers import RedisServer
 
 TIMEOUT = 1.0  # s a call may take in these tests
@@ -69,9 +70,20 @@ async def store(redis_server: RedisServer, open_store: Opener) -> Store:
     return await open_store(redis_server.url)
 
 
-def step(name: str, body: str, keys: int = 1, args: int = 0) -> Script:
-    """A script for a test: `body` sees key1.. and arg1.. as locals."""
+class StepOf:
+    """Makes steps of a script that is no file of `lua/`, from its keys and arguments in the order of its header."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    def __call__(self, *given: Arg) -> Step:
+        count = len(self.script.keys)
+        return Step(self.script, [str(key) for key in given[:count]], given[count:])
+
+
+def step(name: str, body: str, keys: int = 1, args: int = 0) -> StepOf:
+    """Steps of a script for a test: `body` sees key1.. and arg1.. as locals."""
     header = [f"-- KEYS[{n}] key{n}  a key" for n in range(1, keys + 1)]
     header += [f"-- ARGV[{n}] arg{n}  an argument" for n in range(1, args + 1)]
     text = "\n".join(["#!lua", *header, "-- Returns whatever the test needs", "-- Slot of key1", body, ""])
-    return compile_script(name, text, Path())
+    return StepOf(compile_script(name, text, Path()))

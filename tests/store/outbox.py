@@ -7,7 +7,6 @@ from typing import Any
 
 from node.store import Store, keys
 from node.store.outbox import Consumer, Event, Handler
-from node.store.scripts import Script
 from tests.store.conftest import step
 from tests.support.servers import RedisServer
 
@@ -19,7 +18,7 @@ local id = redis.call('XADD', key1, '*', 'type', 'thread.posted', 'id', arg1)
 redis.call('SPUBLISH', key1, 'thread.posted')
 return id
 """
-WRITE: Script = step("write", ANNOUNCE, args=1)
+WRITE = step("write", ANNOUNCE, args=1)
 
 
 class Seen:
@@ -44,7 +43,7 @@ async def write(store: Store, *entities: str, stream: str = STREAM) -> list[byte
     """Ids of new events."""
     ids: list[bytes] = []
     for entity in entities:
-        written = await store.run(WRITE, [stream], [entity])
+        written = await store.run(WRITE(stream, entity))
         assert isinstance(written, bytes)
         ids.append(written)
     return ids

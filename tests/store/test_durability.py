@@ -106,7 +106,7 @@ async def test_health_says_what_is_kept_now_and_not_what_was_promised(server: Re
 async def test_the_log_says_once_what_is_kept_and_again_when_that_changes(
     redis_server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.store.durability.LOOK_AGAIN", 0.01)
+    monkeypatch.setattr("node.store.durability.READ_SECONDS", 0.01)
     log = structlog.testing.CapturingLogger()
     monkeypatch.setattr("node.store.durability.log", log)
     store = await open_store(redis_server.url)

@@ -17,7 +17,7 @@ from tests.support.servers import RedisServer, eventually
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that is silent for half a second is dead."""
-    monkeypatch.setattr("node.store.heartbeats.EVERY", 0.05)
+    monkeypatch.setattr("node.store.heartbeats.BEAT_SECONDS", 0.05)
     monkeypatch.setattr("node.store.heartbeats.SILENT_MS", 500)
     monkeypatch.setattr("node.store.outbox.ABANDONED_MS", 100)
 
@@ -30,8 +30,8 @@ class Worker:
         self.go_on = asyncio.Event()
         self.stop = asyncio.Event()
         consumer = Consumer(store, GROUP, self._handle, name)
-        presence = Heartbeat(store, name, [consumer.inherit])
-        self._tasks = [asyncio.create_task(consumer.run(self.stop)), asyncio.create_task(presence.run(self.stop))]
+        heartbeat = Heartbeat(store, name, [consumer.inherit])
+        self._tasks = [asyncio.create_task(consumer.run(self.stop)), asyncio.create_task(heartbeat.run(self.stop))]
 
     async def _handle(self, events: Sequence[Event]) -> None:
         await self.seen(events)

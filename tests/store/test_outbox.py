@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from node.store import Store, StoreUnavailable, ids, keys
-from node.store.outbox import BATCH, DELIVERIES, Consumer, Event
+from node.store.outbox import BATCH_SIZE, MAX_DELIVERIES, Consumer, Event
 from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, move, pending, raw, reading, write
 from tests.support.node_under_test import until
 from tests.support.servers import RedisServer, eventually
@@ -85,7 +85,7 @@ async def test_an_event_that_can_never_be_handled_is_given_up_in_the_end(
     seen.bad = {"bad"}
     await write(store, "bad")
     held_by_the_dead(redis_server, 1)
-    move(redis_server, minutes=1, deliveries=DELIVERIES)
+    move(redis_server, minutes=1, deliveries=MAX_DELIVERIES)
     async with reading(store, seen):
         await eventually(lambda: pending(redis_server) == 0)
 
@@ -148,7 +148,7 @@ async def answers(store: Store) -> bool:
 async def test_a_full_redis_does_not_keep_what_frees_memory_from_being_handled(
     store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.store.outbox.TAKE_OVER", 0.0)
+    monkeypatch.setattr("node.store.outbox.TAKE_OVER_SECONDS", 0.0)
     done: list[str] = []
 
     async def handle(events: Sequence[Event]) -> None:
@@ -187,7 +187,7 @@ async def test_reading_goes_on_in_a_full_redis_that_was_away(
 async def test_outboxes_that_nobody_reads_yet_are_joined_when_a_full_redis_has_room(
     store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.store.outbox.LOOK", 0.01)
+    monkeypatch.setattr("node.store.outbox.POLL_SECONDS", 0.01)
     await write(store, "a")
     redis_server.do("CONFIG", "SET", "maxmemory", "1mb")
     async with reading(store, seen):
@@ -240,8 +240,8 @@ async def test_what_comes_while_a_batch_is_handled_shares_the_next(store: Store,
 async def test_what_comes_while_a_reader_rests_shares_its_next_batch(
     store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.store.outbox.REST", 1e9)
-    monkeypatch.setattr("node.store.outbox.LONGEST_REST", 1.0)
+    monkeypatch.setattr("node.store.outbox.REST_FACTOR", 1e9)
+    monkeypatch.setattr("node.store.outbox.MAX_REST_SECONDS", 1.0)
     await write(store, "last", stream=keys.events(ids.PARTITIONS - 1))
     async with reading(store, seen):
         await eventually(lambda: seen.entities == {"last"})  # so all outboxes have had their first turn
@@ -281,17 +281,17 @@ async def test_no_more_batches_are_handled_at_a_time_than_may_be(store: Store, a
 
 
 async def test_an_outbox_with_a_backlog_leaves_the_others_their_turn(store: Store, seen: Seen) -> None:
-    await write(store, *map(str, range(3 * BATCH)))
+    await write(store, *map(str, range(3 * BATCH_SIZE)))
     await write(store, "other", stream=keys.events(8))
     async with reading(store, seen):
-        await eventually(lambda: len(seen.entities) == 3 * BATCH + 1)
+        await eventually(lambda: len(seen.entities) == 3 * BATCH_SIZE + 1)
     assert ["other"] in seen.batches[:2]
 
 
 async def test_what_is_being_handled_is_renewed(
     store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.store.outbox.STALE_MS", 60)
+    monkeypatch.setattr("node.store.outbox.RENEW_SECONDS", 0.02)
     go_on = asyncio.Event()
 
     async def handle(events: Sequence[Event]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from node.store import Listener, Store
-from node.store.wakeups import BACKLOG, QUEUE
+from node.store.wakeups import MAX_MESSAGES, MAX_QUEUED_BYTES
 from tests.store.conftest import Opener, step
 from tests.support.servers import RedisServer, eventually
 
@@ -20,7 +20,7 @@ def channels(server: RedisServer) -> list[bytes]:
 
 async def test_a_listener_hears_what_a_script_publishes_on_the_channel(store: Store) -> None:
     with await store.wakeups.listen("thread:{2a}:1") as listener:
-        await store.run(PUBLISH, ["thread:{2a}:1"], ["reply"])
+        await store.run(PUBLISH("thread:{2a}:1", "reply"))
         assert await listener.next(SOON) == b"reply"
 
 
@@ -58,7 +58,7 @@ async def test_a_listener_that_left_hears_nothing_and_the_others_go_on(store: St
 async def test_a_channel_without_listeners_is_left_after_a_while_and_can_be_heard_again(
     redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.store.wakeups.UPKEEP", 0.02)
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
     for _ in range(2):
         with await store.wakeups.listen("channel") as listener:
             assert channels(redis_server) == [b"channel"]
@@ -76,17 +76,17 @@ async def test_a_payload_arrives_as_it_was_sent(store: Store) -> None:
 
 async def test_of_a_long_backlog_the_newest_messages_are_kept_and_the_loss_is_told(store: Store) -> None:
     with await store.wakeups.listen("busy") as listener, await store.wakeups.listen("end") as end:
-        for number in range(QUEUE + 10):
+        for number in range(MAX_MESSAGES + 10):
             await store.command("SPUBLISH", "busy", number)
         await store.command("SPUBLISH", "end", "")
         await end.next(SOON)
-        kept = [await listener.next(SOON) for _ in range(QUEUE)]
-        assert kept == [b"", *(str(number).encode() for number in range(11, QUEUE + 10))]
+        kept = [await listener.next(SOON) for _ in range(MAX_MESSAGES)]
+        assert kept == [b"", *(str(number).encode() for number in range(11, MAX_MESSAGES + 10))]
         assert await listener.next(0) is None
 
 
 async def test_a_long_backlog_is_one_of_many_bytes_too(store: Store) -> None:
-    large = b"x" * (BACKLOG // 4)
+    large = b"x" * (MAX_QUEUED_BYTES // 4)
     with await store.wakeups.listen("busy") as listener, await store.wakeups.listen("end") as end:
         for number in range(10):
             await store.command("SPUBLISH", "busy", b"%d" % number + large[1:])
@@ -94,7 +94,7 @@ async def test_a_long_backlog_is_one_of_many_bytes_too(store: Store) -> None:
         await end.next(SOON)
         kept = [await listener.next(SOON) for _ in range(5)]
         assert [message and message[:1] for message in kept] == [b"", b"6", b"7", b"8", b"9"]
-        await store.command("SPUBLISH", "busy", b"x" * (BACKLOG + 1))
+        await store.command("SPUBLISH", "busy", b"x" * (MAX_QUEUED_BYTES + 1))
         assert await listener.next(SOON) == b"", "whoever looks learns what was in it"
         await store.command("SPUBLISH", "busy", "small")
         assert await listener.next(SOON) == b"small"
@@ -127,8 +127,8 @@ async def test_after_a_broken_connection_listeners_are_told_to_look_and_hear_aga
 async def test_a_silent_server_is_noticed_and_listening_resumes(
     redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.store.wakeups.UPKEEP", 0.05)
-    monkeypatch.setattr("node.store.wakeups.HEARTBEAT", 0.2)
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.05)
+    monkeypatch.setattr("node.store.wakeups.PING_SECONDS", 0.2)
     with await store.wakeups.listen("channel") as listener:
         redis_server.pause()
         await eventually(lambda: store.stats.reconnects)
@@ -148,8 +148,8 @@ async def test_listening_before_redis_exists_works_and_tells_to_look_when_it_doe
 async def test_a_listener_that_waits_long_for_its_subscription_is_not_forgotten(
     redis_server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.store.wakeups.UPKEEP", 0.01)
-    monkeypatch.setattr("node.store.wakeups.LINGER", 0)
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.01)
+    monkeypatch.setattr("node.store.wakeups.IDLE_ROUNDS", 0)
     store = await open_store(redis_server.url)
     redis_server.pause()
     with await store.wakeups.listen("channel") as listener:

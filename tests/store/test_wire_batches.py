@@ -22,14 +22,14 @@ def evalsha_calls(server: RedisServer) -> int:
 
 
 async def warm(store: Store) -> None:
-    for script in (COUNT, OTHER):
-        for source in script.sources().values():
+    for made in (COUNT, OTHER):
+        for source in made.script.sources().values():
             await store.command("SCRIPT", "LOAD", source)
 
 
 async def test_calls_made_in_one_turn_reach_the_server_as_few_commands(redis_server: RedisServer, store: Store) -> None:
     await warm(store)
-    answers = await asyncio.gather(*(store.run(COUNT, ["key"]) for _ in range(100)))
+    answers = await asyncio.gather(*(store.run(COUNT("key")) for _ in range(100)))
     assert sorted(answers) == list(range(1, 101))  # type: ignore[type-var]
     assert evalsha_calls(redis_server) == -(-100 // MAX_BATCH)
 
@@ -37,27 +37,27 @@ async def test_calls_made_in_one_turn_reach_the_server_as_few_commands(redis_ser
 async def test_a_lone_call_is_sent_in_its_single_form(redis_server: RedisServer, store: Store) -> None:
     await warm(store)
     for turn in range(1, 4):
-        assert await store.run(COUNT, ["key"]) == turn
+        assert await store.run(COUNT("key")) == turn
     assert store.stats.batches == 0
     assert evalsha_calls(redis_server) == 3
 
 
 async def test_different_scripts_do_not_share_a_batch(redis_server: RedisServer, store: Store) -> None:
     await warm(store)
-    await asyncio.gather(*(store.run(script, ["key"]) for _ in range(10) for script in (COUNT, OTHER)))
+    await asyncio.gather(*(store.run(script("key")) for _ in range(10) for script in (COUNT, OTHER)))
     assert redis_server.do("GET", "key") == b"0"
     assert evalsha_calls(redis_server) == 2
 
 
 async def test_one_member_that_answers_an_error_does_not_touch_the_others(store: Store) -> None:
-    calls = (store.run(PICKY, ["key"], [text]) for text in ("one", "bad", "two"))
+    calls = (store.run(PICKY("key", text)) for text in ("one", "bad", "two"))
     one, bad, two = await asyncio.gather(*calls, return_exceptions=True)
     assert (one, two) == (b"one", b"two")
     assert isinstance(bad, CommandFailed)
 
 
 async def test_one_member_that_crashes_does_not_touch_the_others(redis_server: RedisServer, store: Store) -> None:
-    calls = (store.run(CRASHING, ["list"], [text]) for text in ("one", "bad", "two"))
+    calls = (store.run(CRASHING("list", text)) for text in ("one", "bad", "two"))
     one, bad, two = await asyncio.gather(*calls, return_exceptions=True)
     assert (one, two) == (b"one", b"two")
     assert isinstance(bad, CommandFailed)
@@ -68,7 +68,7 @@ async def test_a_member_that_gave_up_before_the_batch_was_written_is_left_out(
     redis_server: RedisServer, store: Store
 ) -> None:
     await warm(store)
-    tasks = [asyncio.create_task(store.run(COUNT, [f"key{n}"])) for n in range(3)]
+    tasks = [asyncio.create_task(store.run(COUNT(f"key{n}"))) for n in range(3)]
     await asyncio.sleep(0)
     tasks[1].cancel()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -78,5 +78,5 @@ async def test_a_member_that_gave_up_before_the_batch_was_written_is_left_out(
 
 @pytest.mark.parametrize("size", [2, MAX_BATCH, MAX_BATCH + 1, 3 * MAX_BATCH])
 async def test_every_member_gets_its_own_reply_whatever_the_size(store: Store, size: int) -> None:
-    answers = await asyncio.gather(*(store.run(PICKY, ["key"], [n]) for n in range(size)))
+    answers = await asyncio.gather(*(store.run(PICKY("key", n)) for n in range(size)))
     assert answers == [str(n).encode() for n in range(size)]

@@ -84,16 +84,16 @@ async def test_calls_made_while_redis_restarts_wait_and_succeed(redis_server: Re
 
 
 async def test_a_script_works_again_after_a_restart_that_forgot_it(redis_server: RedisServer, store: Store) -> None:
-    assert await store.run(COUNT, ["key"]) == 1
+    assert await store.run(COUNT("key")) == 1
     redis_server.stop()
     await noticed(store)
     redis_server.start()
-    assert await store.run(COUNT, ["key"]) == 1
+    assert await store.run(COUNT("key")) == 1
 
 
 async def test_a_server_killed_under_a_call_leaves_its_outcome_unknown(redis_server: RedisServer, store: Store) -> None:
-    await store.command("SCRIPT", "LOAD", SPIN.single_source)
-    spinning = asyncio.create_task(store.run(SPIN, ["key"]))
+    await store.command("SCRIPT", "LOAD", SPIN.script.single_source)
+    spinning = asyncio.create_task(store.run(SPIN("key")))
     behind = asyncio.create_task(store.command("INCR", "key"))
     await eventually(lambda: store.stats.in_flight == 2)
     await asyncio.sleep(TURN)
@@ -144,14 +144,14 @@ async def test_calls_while_the_server_is_frozen_end_within_their_deadline(
 
 async def test_a_write_whose_answer_is_lost_is_never_repeated(redis_server: RedisServer, open_store: Opener) -> None:
     async with Proxy(redis_server) as network:
-        store = await open_store(network.url, scripts=[COUNT])
+        store = await open_store(network.url, scripts=[COUNT.script])
         acknowledged = unknown = 0
         for _ in range(10):
-            calls = [asyncio.create_task(store.run(COUNT, ["key"])) for _ in range(20)]
+            calls = [asyncio.create_task(store.run(COUNT("key"))) for _ in range(20)]
             calls += [asyncio.create_task(store.command("INCR", "key")) for _ in range(20)]
             await calls[0]
             network.flowing.clear()
-            calls += [asyncio.create_task(store.run(COUNT, ["key"])) for _ in range(20)]
+            calls += [asyncio.create_task(store.run(COUNT("key"))) for _ in range(20)]
             calls += [asyncio.create_task(store.command("INCR", "key")) for _ in range(20)]
             sent = int(redis_server.do("GET", "key"))
             await eventually(lambda sent=sent: int(redis_server.do("GET", "key")) > sent)
@@ -175,7 +175,7 @@ async def test_crashes_under_load_lose_no_acknowledged_write_and_make_none_twice
     async def count(key: int, store: Store) -> None:
         while crashed < 4:
             try:
-                await store.run(COUNT, [f"key:{key}"])
+                await store.run(COUNT(f"key:{key}"))
                 acknowledged[key] += 1
             except OutcomeUnknown:
                 unknown[key] += 1
@@ -234,18 +234,18 @@ async def test_a_process_that_was_held_up_itself_still_reads_what_came_in_time(
 
 async def test_out_of_memory_refuses_writes_whole_and_goes_on_reading(redis_server: RedisServer, store: Store) -> None:
     await store.command("SET", "kept", "value")
-    await store.run(WRITE, ["key"], ["before"])
+    await store.run(WRITE("key", "before"))
     redis_server.do("CONFIG", "SET", "maxmemory", 1)
-    for call in (store.command("SET", "new", "x"), store.run(WRITE, ["key"], ["after"])):
+    for call in (store.command("SET", "new", "x"), store.run(WRITE("key", "after"))):
         with pytest.raises(StoreUnavailable, match="out of memory") as refusal:
             await call
         assert not isinstance(refusal.value, OutcomeUnknown)
         assert refusal.value.retry_after > 1
-    batch = await asyncio.gather(*(store.run(WRITE, ["key"], ["after"]) for _ in range(5)), return_exceptions=True)
+    batch = await asyncio.gather(*(store.run(WRITE("key", "after")) for _ in range(5)), return_exceptions=True)
     assert all(type(outcome) is OutOfMemory for outcome in batch)
     assert await store.command("MGET", "kept", "key") == [b"value", b"before"]
     redis_server.do("CONFIG", "SET", "maxmemory", 0)
-    assert await store.run(WRITE, ["key"], ["after"]) == 1
+    assert await store.run(WRITE("key", "after")) == 1
 
 
 async def test_a_primary_that_became_a_replica_is_dialled_anew(redis_server: RedisServer, store: Store) -> None:

@@ -1,6 +1,6 @@
-"""A store in memory, for tests that need thousands of steps or a clock of their own; all else runs on a real Redis.
+"""A store in memory, for tests that need thousands of steps or a clock of their own; all others use a real Redis.
 
-It holds the scripts to the rule of a cluster: every key of a step in one slot.
+As in a cluster, all keys of a step have to be in one slot.
 """
 
 import time
@@ -86,6 +86,6 @@ class Clock:
 
     @contextmanager
     def installed(self) -> Generator[None]:
-        """What fakeredis takes for the time: TIME, and the end of keys."""
+        """Used by fakeredis for TIME and for the TTL of keys, until the end of the block."""
         with patch.object(server, "time", self), patch.object(expiry, "time", self):
             yield

@@ -29,7 +29,7 @@ def settings_for(redis_url: str, **given: Any) -> Settings:
 
 
 async def until(condition: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
-    """Return as soon as `condition` answers something true: it asks a server, which has no event to wait for."""
+    """Return as soon as `condition` returns something true. It asks a server, so there is no event to wait for."""
     async with asyncio.timeout(patience):
         while not await condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -55,7 +55,7 @@ class NodeUnderTest:
         return [name.decode() for names in replies for name in names]
 
     async def listened_to(self, channel: str) -> None:
-        """Return once somebody waits for news on the channel."""
+        """Return once somebody listens on the channel."""
 
         async def heard() -> bool:
             return await self.store.command("PUBSUB", "SHARDNUMSUB", channel, key=channel) != [channel.encode(), 0]

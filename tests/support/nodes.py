@@ -1,4 +1,4 @@
-"""Whole nodes as child processes: the real one, and one whose web part does what a test needs."""
+"""Whole nodes as child processes: the real one, and one whose web process does what a test needs (`small_node.py`)."""
 
 import json
 import os

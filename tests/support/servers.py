@@ -68,7 +68,7 @@ _given: set[int] = set()
 def free_port() -> int:
     """A TCP port that is free, and whose cluster bus port is; both below those that the system gives to clients.
 
-    None is given twice: what is to listen on it may not do so yet, or never.
+    No port is returned twice, since its user may not listen there yet.
     """
     while True:
         port = randrange(_FIRST_PORT, _FIRST_PORT + _PORTS_EACH)

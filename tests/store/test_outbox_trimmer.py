@@ -1,4 +1,4 @@
-"""What becomes of events that all have seen, and of readers that are no more, on a real server (DESIGN 4)."""
+"""Events that every group has acknowledged are trimmed, and consumers that are gone deleted (DESIGN 4)."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from tests.store.outbox import GROUP, STREAM, raw, write
 from tests.support.servers import RedisServer
 
 
-class TestJanitor:
+class TestOutboxTrimmer:
     """An outbox keeps what some group has not acknowledged."""
 
     async def lengths(self, store: Store, server: RedisServer, groups: Sequence[str]) -> tuple[int, bytes]:
-        """Length of the outbox after tidying, and the id of its oldest event."""
-        await OutboxTrimmer(store, groups).tidy(STREAM)
+        """Length of the outbox after trimming, and the id of its oldest event."""
+        await OutboxTrimmer(store, groups).trim(STREAM)
         return server.do("XLEN", STREAM), raw(server, "XRANGE", STREAM, "-", "+", "COUNT", 1)[0][0]
 
     async def acknowledge(self, server: RedisServer, group: str, ids: Sequence[bytes]) -> None:
@@ -51,7 +51,7 @@ class TestJanitor:
         assert await self.lengths(store, redis_server, ["early", "late"]) == (10, ids[0])
 
     async def test_an_outbox_that_does_not_exist_is_not_made(self, store: Store, redis_server: RedisServer) -> None:
-        await OutboxTrimmer(store, [GROUP]).tidy(STREAM)
+        await OutboxTrimmer(store, [GROUP]).trim(STREAM)
         assert redis_server.do("EXISTS", STREAM) == 0
 
     async def test_readers_long_silent_are_forgotten_unless_they_hold_something(
@@ -62,10 +62,10 @@ class TestJanitor:
         for reader in ("idle", "holding"):
             redis_server.do("XREADGROUP", "GROUP", GROUP, reader, "COUNT", 1, "STREAMS", STREAM, ">")
         redis_server.do("XACK", STREAM, GROUP, ids[0])
-        await OutboxTrimmer(store, [GROUP]).tidy(STREAM)
+        await OutboxTrimmer(store, [GROUP]).trim(STREAM)
         assert names(redis_server) == {b"idle", b"holding"}
-        monkeypatch.setattr("node.store.outbox.GONE_MS", -1)
-        await OutboxTrimmer(store, [GROUP]).tidy(STREAM)
+        monkeypatch.setattr("node.store.outbox.READER_GONE_MS", -1)
+        await OutboxTrimmer(store, [GROUP]).trim(STREAM)
         assert names(redis_server) == {b"holding"}
 
 
