@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from node.a2a.model import State
-from node.a2a.service import DEFAULT_PAGE, LARGEST_PAGE
+from node.a2a.model import DEFAULT_PAGE, LARGEST_PAGE, State
 from node.tasks.model import PageLimit, PageOffset, TaskQuery, TaskStatus
 
 HistoryLength = Annotated[int, Meta(ge=0, description="A2A: messages of a task's history, all if left out")]

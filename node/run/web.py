@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from node.a2a.api import A2AApi
 from node.a2a.card import CardApi
-from node.a2a.service import Messages
 from node.a2a.tasks_api import SharedTasksApi
 from node.artifacts.api import ArtifactsApi
 from node.artifacts.blobs.disk import PREFIX, DiskStore
@@ -39,7 +38,7 @@ from node.share.capacity import Capacity
 from node.site.assets import ASSETS
 from node.site.page import Pages
 from node.site.pages import SiteApi
-from node.store import Store, long_poll
+from node.store import long_poll
 from node.store.limits import LimitStore
 from node.store.work import WorkStore
 from node.tasks.api import TasksApi
@@ -95,11 +94,13 @@ def create() -> ASGIApp:
 class WebNode:
     """Everything that one web process serves."""
 
+    services_of: type[Services] = Services
+
     def __init__(self, settings: Settings, stores: Stores, tracing: "Tracing | None" = None) -> None:
         store, stats = stores.main, stores.main.stats
         self._stores = stores
         self._tracing = tracing
-        self._rooms = Services(settings, stores)
+        self._rooms = self.services_of(settings, stores)
         capacity = Capacity(settings.client_bytes)
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
         self._blocked = Blocked(store)
@@ -112,7 +113,7 @@ class WebNode:
         characters = settings.limits.search_characters
         self._search_work = WorkLimit("search_characters", characters, "characters searched", WorkStore(store))
         search = LimitedSearch(self._rooms.search, self._limiter, self._search_work)
-        operations = operations_of(settings, store, self._rooms, self._limiter, health, search)
+        operations = operations_of(settings, self._rooms, self._limiter, health, search)
         # MCP's tools are these operations; the documents are of all of them.
         self.origins = Origins(settings)
         self.throughput = Throughput(settings.client_throughput)
@@ -213,18 +214,17 @@ def capabilities_of() -> Capabilities:
 
 
 def operations_of(
-    settings: Settings, store: Store, rooms: Services, limiter: Limiter, health: HealthApi, search: LimitedSearch
+    settings: Settings, rooms: Services, limiter: Limiter, health: HealthApi, search: LimitedSearch
 ) -> list[Route]:
     """Every operation of the rooms, and the pages."""
-    messages = messages_of(settings, store, rooms)
     signatures = Signatures(settings.public_url)
-    contracts = TasksApi(rooms.tasks, limiter, signatures)
+    contracts = TasksApi(rooms.tasks, limiter, signatures).routes()
     return [
         *RelayApi(rooms.relay, limiter).routes(),
         *BoardApi(rooms.board, limiter, signatures).routes(),
         *SearchApi(search, limiter).routes(),
-        *SharedTasksApi(messages, rooms.tasks, contracts, limiter).routes(),
-        *A2AApi(messages, limiter).routes(),
+        *SharedTasksApi(rooms.messages, rooms.tasks, contracts, limiter).routes(),
+        *A2AApi(rooms.messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
         *IdentityApi(settings, capabilities_of()).routes(),
         *SessionsApi(rooms.sessions, limiter).routes(),
@@ -233,12 +233,3 @@ def operations_of(
         *health.routes(),
         *SiteApi(settings, rooms.board, rooms.tasks, limiter, search).routes(),
     ]
-
-
-def messages_of(settings: Settings, store: Store, rooms: Services) -> Messages:
-    """The A2A service, with the hooks of the protocol's test kit where they were asked for."""
-    if not settings.conformance:
-        return rooms.messages
-    from node.a2a.conformance import HookedMessages  # noqa: PLC0415 - production never loads it
-
-    return HookedMessages(settings, store)

@@ -29,7 +29,7 @@ FLOORS = (
 )
 """Folders and loose modules of node/. Each imports only what stands on a lower floor, and its own."""
 
-ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "feedback"}
+ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "feedback", "a2a"}
 
 OF_THE_STORE = {"errors", "idempotency", "ids", "long_poll"}
 """What those who know no Redis may have of node.store."""
