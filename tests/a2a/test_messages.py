@@ -215,9 +215,8 @@ async def test_proto_names_and_unknown_fields_are_read(node: NodeUnderTest) -> N
     assert task["history"][0]["parts"] == [{"text": "Hello there", "mediaType": "text/plain"}]
 
 
-@pytest.mark.parametrize("role", ["ROLE_USER", 1], ids=["usual", "unusual"])
-async def test_what_nobody_sees_is_not_kept(node: NodeUnderTest, role: object) -> None:
-    sent = message(role=role, parts=[{"text": "Hello\u200b there\U000e0041 \x1b[1m👩\u200d🚀"}])
+async def test_what_nobody_sees_is_not_kept(node: NodeUnderTest) -> None:
+    sent = message(parts=[{"text": "Hello\u200b there\U000e0041 \x1b[1m👩\u200d🚀"}])
     task = (await node.client.post(SEND, json=sent, headers=A2A)).json()["task"]
     assert task["history"][0]["parts"] == [{"text": "Hello there 👩\u200d🚀"}]
 
@@ -309,3 +308,11 @@ async def test_canceling_a_message_task_is_refused(node: NodeUnderTest) -> None:
     assert reason(error) == "TASK_NOT_CANCELABLE"
     unknown = await node.client.post("/api/v1/tasks/no-such-task:cancel", headers=A2A)
     assert (unknown.status_code, reason(unknown.json())) == (404, "TASK_NOT_FOUND")
+
+
+async def test_a_message_that_is_refused_for_what_it_says_counts(node: NodeUnderTest) -> None:
+    foreign = message("Hola mundo amigo, necesito tu ayuda")
+    bodies = [{}, message(parts=[{"url": "https://x.example/f"}]), message(taskId="no-such-task"), foreign] * 15
+    codes = [(await node.client.post(SEND, json=body, headers=A2A)).status_code for body in bodies]
+    assert set(codes) == {400, 404}
+    assert (await node.client.post(SEND, json=message(), headers=A2A)).status_code == 429
