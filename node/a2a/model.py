@@ -21,11 +21,12 @@ State = Literal[
 
 
 Metadata = dict[str, msgspec.Raw]
-"""Any JSON under names of the sender's choice, as it came: no number in it is ever converted, which can take 12 µs."""
+"""Any JSON under names of the sender's choice, as it came: converting one number such as 1e300 takes 12 µs, and a body
+has room for 170,000 of them."""
 
 DEFAULT_PAGE = 20
 LARGEST_PAGE = 100
-"""Tasks of a list."""
+"""Tasks on a page of a list."""
 
 
 class Wire(msgspec.Struct, rename="camel", omit_defaults=True):

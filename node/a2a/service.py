@@ -150,7 +150,7 @@ def _milliseconds(instant: str) -> int:
     if not instant:
         return 0
     try:
-        # Some clients send seven digits of a second; more than six say nothing here.
+        # Python reads six digits of a second, and some clients send seven.
         trimmed = re.sub(r"(\.\d{6})\d+", r"\1", instant)
         when = datetime.fromisoformat(trimmed)
         return max(0, math.ceil((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))

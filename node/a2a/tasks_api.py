@@ -6,30 +6,28 @@ ask with a status of contracts or for a page of them. A message task is a Task f
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from node.a2a.api import A2A_MEDIA, negotiated, no_streams
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
-from node.a2a.model import ListQuery, Message, Metadata, ReceivedMessage, SendMessageResponse, Task, TaskList
+from node.a2a.model import ListQuery, Message, Metadata, SendMessageResponse, State, Task, TaskList
+from node.a2a.offer import in_message, member_of, offer_of
 from node.a2a.query_parameters import ListParameters, ReadParameters
 from node.a2a.refusal import A2AError
 from node.a2a.request import check_version, is_a2a, read_message
 from node.a2a.service import Messages
 from node.a2a.view import contract_as_task
 from node.common.refusal import Invalid, Refused
-from node.store.ids import digest
-from node.tasks.model import STATUSES, Cancellation, NewTask
+from node.tasks.model import STATUSES, Cancellation
 from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
-from node.text.lines import mixes_alphabets
-from node.text.readable import first_sentence, is_one_line
 from node.web.errors import response_to
 from node.web.http import NO_STORE, Handler, Request, Response
 from node.web.idempotency import idempotency_key
-from node.web.json import convert_query, decode, issue_of
+from node.web.json import convert_query, decode
 from node.web.limits import Limiter
 from node.web.route import Also, Route
 
@@ -38,32 +36,9 @@ READ = "/api/v1/tasks/{id}"
 """The paths that are shared."""
 
 VARY = (b"vary", b"Accept, A2A-Version")
-A2A_STATES = {
-    f"TASK_STATE_{name}"
-    for name in (
-        "UNSPECIFIED",
-        "SUBMITTED",
-        "WORKING",
-        "COMPLETED",
-        "FAILED",
-        "CANCELED",
-        "INPUT_REQUIRED",
-        "REJECTED",
-        "AUTH_REQUIRED",
-    )
-}
+A2A_STATES = {"TASK_STATE_UNSPECIFIED", *get_args(State)}
 A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
-TITLE_LENGTH = 120
-
-MESSAGE_ID_LENGTH = 128
-"""Characters of a message's id that may be part of a publisher_id; a longer id is hashed."""
-
-PLACES = {
-    "publisher_id": ("body", "message", "metadata", "publisherId"),
-    "title": ("body", "message", "metadata", "title"),
-    "description": ("body", "message", "parts", 0, "text"),
-}
-"""Where the fields of a contract are in the message that offers it."""
+"""Parameters that only A2A clients send."""
 
 
 def shared_fault(request: Request, failure: Exception) -> Response:
@@ -135,9 +110,9 @@ class SharedTasksApi:
             await self._check_place(received.message)
             idempotency = idempotency_key(request, "a2a-task", body)
             try:
-                contract, replayed = await self._tasks.create(_offer(received), None, idempotency, request.client)
+                contract, replayed = await self._tasks.create(offer_of(received), None, idempotency, request.client)
             except Invalid as invalid:
-                raise _in_message(invalid) from None
+                raise in_message(invalid) from None
             if replayed:
                 await permit.replay()
         task = contract_as_task(contract, publisher_token=contract.publisher_token)
@@ -180,7 +155,7 @@ class SharedTasksApi:
         await self._contract(task_id)
         body = await request.body()
         given = decode(body, Cancel).metadata if body else None
-        token = _given(given or {}, "publisherToken")
+        token = member_of(given or {}, "publisherToken")
         if not isinstance(token, str):
             token = None
         try:
@@ -250,35 +225,6 @@ def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struc
     """An operation on contracts that answers an A2A client with `view`; `query` has the words of both readers."""
     also = (Also("application/json", view), Also(A2A_MEDIA, view))
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
-
-
-def _offer(received: ReceivedMessage) -> NewTask:
-    """The contract that a message offers. Its metadata may say publisherId and title."""
-    metadata = received.metadata | (received.message.metadata or {})
-    name = received.message.message_id
-    if len(name) > MESSAGE_ID_LENGTH or not is_one_line(name) or mixes_alphabets(name):
-        name = digest(name)
-    offer = {
-        "publisher_id": _given(metadata, "publisherId") or f"a2a:{name}",
-        "title": _given(metadata, "title") or first_sentence(received.text, TITLE_LENGTH),
-        "description": received.text,
-    }
-    try:
-        return msgspec.convert(offer, NewTask)
-    except msgspec.ValidationError as error:
-        raise Invalid([issue_of(str(error), "body")]) from None
-
-
-def _given(metadata: Metadata, name: str) -> object:
-    """A member of metadata; None if it is not there."""
-    return decode(bytes(metadata[name]), object) if name in metadata else None
-
-
-def _in_message(invalid: Invalid) -> Invalid:
-    """Fields of a contract by their places in the message."""
-    return Invalid(
-        [msgspec.structs.replace(issue, loc=PLACES.get(str(issue.loc[-1]), issue.loc)) for issue in invalid.issues]
-    )
 
 
 class Cancel(msgspec.Struct):
