@@ -224,7 +224,7 @@ class TasksApi:
         )
 
     def _working(self) -> tuple[Route, ...]:
-        of_claim = ("task.unknown", "task.token", "task.state")
+        holding = ("task.unknown", "task.token", "task.state")
         return (
             Route(
                 method="POST",
@@ -248,7 +248,7 @@ class TasksApi:
                 tag="tasks",
                 body=Completion,
                 answers=CompletedTask,
-                errors=(*of_claim, "task.completed"),
+                errors=(*holding, "task.completed"),
                 example={"claim_token": "the token that the claim returned", "result_payload": {"pages": 1}},
             ),
             Route(
@@ -260,7 +260,7 @@ class TasksApi:
                 body=Holding,
                 answers=Task,
                 shows=examples.CLAIMED,
-                errors=of_claim,
+                errors=holding,
                 example={"claim_token": "the token that the claim returned"},
             ),
             Route(
@@ -272,7 +272,7 @@ class TasksApi:
                 body=Holding,
                 answers=Task,
                 shows=examples.RELEASED,
-                errors=of_claim,
+                errors=holding,
                 example={"claim_token": "the token that the claim returned"},
             ),
         )
