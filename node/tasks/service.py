@@ -75,7 +75,7 @@ class Tasks:
     ) -> tuple[OfferedTask, bool]:
         """Offer a contract; the second value says whether it is an earlier one, answered again.
 
-        `client`: whose its callbacks are.
+        `client`: the one on whose behalf its callbacks are sent.
 
         Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
         `idempotency.short`, `signature.replayed`, StoreUnavailable.

@@ -198,7 +198,8 @@ class TaskStore:
             task_id: StoredTask(now, _fields(names, values))
             for task_id, (now, values) in zip(task_ids, replies, strict=True)
         }
-        rows |= await self._compacted([task_id for task_id, row in rows.items() if not row.fields], names)
+        compacted = await self._compacted([task_id for task_id, row in rows.items() if not row.fields], names)
+        rows |= {task_id: StoredTask(rows[task_id].now, fields) for task_id, fields in compacted.items()}
         return [rows[task_id] for task_id in task_ids]
 
     async def wait(self, task_id: str, seconds: float, is_new: Callable[[StoredTask], bool]) -> StoredTask:
@@ -224,7 +225,8 @@ class TaskStore:
         lacking = [name for name, row in rows.items() if not row.fields]
         if leased or lacking:
             judged, compacted = await gather(self.read_all(leased, LISTED), self._compacted(lacking, LISTED))
-            rows |= {**dict(zip(leased, judged, strict=True)), **compacted}
+            rows |= dict(zip(leased, judged, strict=True))
+            rows |= {name: StoredTask(0, fields) for name, fields in compacted.items()}
         return rows, cast("int", total)
 
     async def ended_hot(self, task_ids: Sequence[str]) -> list[int | None]:
@@ -297,24 +299,24 @@ class TaskStore:
         compacted = await self._compacted([task_id])
         if task_id not in compacted:
             return _row_of(reply)
-        row = compacted[task_id]
+        fields = compacted[task_id]
+        judged = [part for name in JUDGED if name in fields for part in (name, fields[name])]
         # The result may be large, so an empty one stands for it, which differs from any that a request brings.
-        fields = [part for name in JUDGED if name in row.fields for part in (name, row.fields[name])]
+        judged += [b"result_payload", b""]
         copy = keys.unpacked(task_id)
-        await self._store.run(steps.task_unpack(copy=copy, ttl=COPY_MS, fields=[*fields, b"result_payload", b""]))
+        await self._store.run(steps.task_unpack(copy=copy, ttl=COPY_MS, fields=judged))
         _, replayed = _row_of(await self._store.run(step_on(copy)))
-        return row, replayed
+        return StoredTask(0, fields), replayed
 
-    async def _compacted(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> dict[str, StoredTask]:
-        """Those of the contracts that are compacted, with the fields of these `names`, or with all."""
+    async def _compacted(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> dict[str, dict[bytes, bytes]]:
+        """The fields of these `names`, or all, of those of the contracts that are compacted."""
         strings = await bulk(self._store, (("GET", keys.packed(task_id)) for task_id in task_ids))
-        whole = {
-            task_id: unpack(cast("bytes", packed)) for task_id, packed in zip(task_ids, strings, strict=True) if packed
-        }
-        return {
-            task_id: StoredTask(0, {name: fields[name] for name in names or fields if name in fields})
-            for task_id, fields in whole.items()
-        }
+        found: dict[str, dict[bytes, bytes]] = {}
+        for task_id, packed in zip(task_ids, strings, strict=True):
+            if packed:
+                fields = unpack(cast("bytes", packed))
+                found[task_id] = {name: fields[name] for name in names or fields if name in fields}
+        return found
 
 
 def _row_of(reply: RedisReply) -> tuple[StoredTask, bool]:
