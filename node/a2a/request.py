@@ -5,6 +5,9 @@ a field that is not set, and pass over fields they do not know. So every field t
 here, and one typed pass reads them all.
 """
 
+# Fields have the JSON names beside the proto names.
+# ruff: noqa: N815
+
 from base64 import b64decode
 from typing import Annotated, Literal
 
@@ -19,6 +22,7 @@ from node.web.http import Request
 from node.web.json import decode, media_type
 
 MEDIA_TYPES = {"application/json", "application/a2a+json"}
+PLAIN = "text/plain"
 ID_LENGTH = 256
 """Characters of an id that a client chooses."""
 
@@ -31,7 +35,7 @@ class SentPart(msgspec.Struct, gc=False):
     """A part as a client may send it; `data` is any JSON."""
 
     text: str | None = None
-    mediaType: str | None = None  # noqa: N815 - both names of a field stand side by side
+    mediaType: str | None = None
     media_type: str | None = None
     metadata: Metadata | None = None
     raw: str | None = None
@@ -42,14 +46,14 @@ class SentPart(msgspec.Struct, gc=False):
 class SentMessage(msgspec.Struct, gc=False):
     """A message as a client may send it."""
 
-    messageId: Name | None = None  # noqa: N815
+    messageId: Name | None = None
     role: Literal["ROLE_USER", "ROLE_AGENT"] | int | None = None
     parts: list[SentPart] | None = None
-    contextId: Id | None = None  # noqa: N815
-    taskId: Id | None = None  # noqa: N815
+    contextId: Id | None = None
+    taskId: Id | None = None
     metadata: Metadata | None = None
     extensions: list[str] | None = None
-    referenceTaskIds: list[str] | None = None  # noqa: N815
+    referenceTaskIds: list[str] | None = None
     message_id: Name | None = None
     context_id: Id | None = None
     task_id: Id | None = None
@@ -59,9 +63,9 @@ class SentMessage(msgspec.Struct, gc=False):
 class SentConfiguration(msgspec.Struct, gc=False):
     """What of a configuration the node looks at."""
 
-    historyLength: Length | None = None  # noqa: N815
+    historyLength: Length | None = None
     history_length: Length | None = None
-    taskPushNotificationConfig: Metadata | None = None  # noqa: N815
+    taskPushNotificationConfig: Metadata | None = None
     task_push_notification_config: Metadata | None = None
 
 
@@ -103,7 +107,7 @@ def message_of(body: bytes) -> ReceivedMessage:
     try:
         request = decode(body, SendMessageRequest)
     except Invalid as invalid:
-        if invalid.issues[0].loc == ("body",):
+        if invalid.issues[0].loc == ("body",) and invalid.issues[0].type == "type_error":  # JSON, but no object
             raise Invalid.field("body", msg="the body must be a JSON object", kind="json_invalid") from None
         raise
     sent, configuration = request.message, request.configuration
@@ -118,7 +122,8 @@ def message_of(body: bytes) -> ReceivedMessage:
     for part in sent.parts:
         text = part.text
         media = part.mediaType or part.media_type
-        if text is None or media or part.raw is not None or part.url is not None or part.data is not UNSET:
+        unusual = part.raw is not None or part.url is not None or part.data is not UNSET
+        if text is None or unusual or (media is not None and media != PLAIN):
             text = _plain_text(part, media, len(parts))
         metadata = _checked(part.metadata) if part.metadata else None
         parts.append(Part(text=readable(text), media_type=media, metadata=metadata))
@@ -137,7 +142,8 @@ def message_of(body: bytes) -> ReceivedMessage:
     )
     history_length = None
     if configuration is not None:
-        if (configuration.taskPushNotificationConfig or configuration.task_push_notification_config) is not None:
+        push = configuration.taskPushNotificationConfig
+        if push is not None or configuration.task_push_notification_config is not None:
             raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "Push notifications are not supported by this agent")
         history_length = configuration.historyLength
         if history_length is None:
@@ -160,7 +166,7 @@ def _plain_text(part: SentPart, media: str | None, place: int) -> str:
             b64decode(part.raw)
         except ValueError:
             raise _wrong("message", "parts", place, "raw", msg="Must be base64.") from None
-    if part.text is None or (media and media.partition(";")[0].strip().lower() != "text/plain"):
+    if part.text is None or (media and media.partition(";")[0].strip().lower() != PLAIN):
         why = f"Part {place} is not text/plain; this agent takes plain English text"
         raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", why)
     return part.text

@@ -19,7 +19,8 @@ from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.sign.signed import Signed
-from node.store import StoreUnavailable, ids
+from node.store import ids
+from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
 from node.tasks.model import (
     Cancellation,

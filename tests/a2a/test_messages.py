@@ -175,6 +175,11 @@ async def test_what_is_no_object_is_an_invalid_request(node: NodeUnderTest, body
     assert reason(response.json()) == "INVALID_REQUEST"
 
 
+async def test_what_is_wrong_with_json_is_said(node: NodeUnderTest) -> None:
+    response = await node.client.post(SEND, content=b'{"message":', headers=A2A | {"content-type": "application/json"})
+    assert "truncated" in response.json()["error"]["message"]
+
+
 async def test_another_content_type_is_refused(node: NodeUnderTest) -> None:
     response = await node.client.post(SEND, content=b"hello", headers=A2A | {"content-type": "text/plain"})
     assert response.status_code == 415
@@ -298,8 +303,11 @@ async def test_what_is_not_supported_says_so(node: NodeUnderTest, method: str, p
 
 
 async def test_a_push_config_inside_a_message_is_refused(node: NodeUnderTest) -> None:
-    body = message() | {"configuration": {"taskPushNotificationConfig": {"url": "https://x.example"}}}
-    assert reason((await node.client.post(SEND, json=body, headers=A2A)).json()) == "PUSH_NOTIFICATION_NOT_SUPPORTED"
+    for name in ("taskPushNotificationConfig", "task_push_notification_config"):
+        for config in ({"url": "https://x.example"}, {}):
+            body = message() | {"configuration": {name: config}}
+            error = (await node.client.post(SEND, json=body, headers=A2A)).json()
+            assert reason(error) == "PUSH_NOTIFICATION_NOT_SUPPORTED"
 
 
 async def test_canceling_a_message_task_is_refused(node: NodeUnderTest) -> None:
