@@ -74,7 +74,9 @@ class StoredTask(msgspec.Struct, frozen=True):
 
 def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> Task:
     """The record that readers get (SPEC 2.3, DESIGN 8); with its result, if it is `whole` and completed."""
-    fields = {name: value for name, value in row.fields.items() if not (row.has_lapsed and name in OF_A_CLAIM)}
+    fields = row.fields
+    if row.has_lapsed:
+        fields = {name: value for name, value in fields.items() if name not in OF_A_CLAIM}
     claimed, completed = number(fields.get(b"claimed_at")), number(fields.get(b"completed_at"))
     lease, ends = number(fields.get(b"lease_ms")), number(fields.get(b"lease_expires_at"))
     inputs, signature = fields.get(b"input_artifact_ids"), fields.get(b"signature")
