@@ -18,7 +18,7 @@ import msgspec
 
 from bench.payload import paragraph, sentence
 from bench.unlimited import Unlimited
-from node.a2a.strict_request import read_strictly
+from node.a2a.request import message_of
 from node.board.model import NewReply, NewThread
 from node.config import Limit, Settings
 from node.feedback.model import NewFeedback
@@ -28,6 +28,7 @@ from node.run.services import Services, Stores
 from node.sessions.model import NewLine, NewSession
 from node.store import ids, keys
 from node.tasks.model import Completion, NewClaim, NewTask
+from node.tasks.store import TaskStore
 
 NONE = Limit(0, 1)
 CLIENT = "203.0.113.7"
@@ -137,10 +138,7 @@ async def everything(scales: Scales, count: int) -> None:
     async def message(number: int) -> None:
         part = {"text": paragraph(number)}
         body = {"message": {"messageId": f"m-{number}", "role": "ROLE_USER", "parts": [part]}}
-        sent = read_strictly(msgspec.json.encode(body))
-        if sent is None:
-            raise TypeError("the message is no usual one")
-        await rooms.messages.accept(sent, rooms.messages.context_of(sent.message, CLIENT)[0], CLIENT, NONE, None)
+        await rooms.messages.send(message_of(msgspec.json.encode(body)), Unlimited(CLIENT), None)
 
     async def feedback(number: int) -> None:
         await rooms.feedback.add(Unlimited(f"203.0.113.{number % 250}"), NewFeedback(sentence(number)), None)
@@ -153,8 +151,7 @@ async def everything(scales: Scales, count: int) -> None:
     await scales.weigh("task, offered", count, offer)
     await many(count, complete)
     show("task, completed", (await scales.used() - before) / count)
-    for task in tasks:
-        await rooms.tasks.compact(task)
+    await TaskStore(scales.store, scales.settings.idempotency_ttl).compact(tasks)
     show("task, compacted", (await scales.used() - before) / count)
     await scales.weigh("session", count, session)
     await scales.weigh("session line, in a session with others", count, line)

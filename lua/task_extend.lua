@@ -1,5 +1,5 @@
 #!lua
--- Starts the lease of a claim again, for whoever holds it. A claim without a lease needs none.
+-- Starts the lease of a claim again, for its claimant. A claim without a lease needs none.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] events   events:{p}
@@ -10,12 +10,12 @@
 -- Slot    partition of the id
 -- include now
 -- include lapse
--- include holds
+-- include is_claimant
 -- include lease
 local at = now()
 local status = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
-if status == 'offered' or not holds(task, attempt, request) then return {'refused', 'task.token', status} end
+if status == 'offered' or not is_claimant(task, attempt, request) then return {'refused', 'task.token', status} end
 if status ~= 'claimed' and status ~= 'in_progress' then return {'refused', 'task.state', status} end
 lease(task, leases, id, at)
 return {'extended', at, redis.call('HGETALL', task)}

@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Removes a contract whose time is over, whole or compacted, if nobody took it up meanwhile.
+-- Removes a contract whose time is over, compacted or not, unless it has been claimed meanwhile.
 -- KEYS[1] task    task:{p}:<id>
 -- KEYS[2] packed  packed:{p}:<id>
 -- KEYS[3] events  events:{p}
 -- ARGV[1] id
--- Returns {'forgotten'} | {'held'}: claimed or in progress | {'gone'}
+-- Returns {'forgotten'} | {'claimed'}: claimed or in progress | {'gone'}
 -- Slot    partition of the id
 -- include announce
 local kind, status = unpack(redis.call('HMGET', task, 'kind', 'status'))
-if status == 'claimed' or status == 'in_progress' then return {'held'} end
+if status == 'claimed' or status == 'in_progress' then return {'claimed'} end
 if kind == 'message' then return {'gone'} end
 if redis.call('UNLINK', task, packed) == 0 then return {'gone'} end
 announce(events, 'task.forgotten', id)

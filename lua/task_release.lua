@@ -1,5 +1,5 @@
 #!lua
--- Gives a claim up, for whoever holds it: the contract is on offer again. The token stays known until the next
+-- Gives a claim up, for its claimant: the contract is on offer again. The token stays known until the next
 -- claim, so that a repeated release is told the same.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
@@ -11,13 +11,13 @@
 -- Slot    partition of the id
 -- include now
 -- include lapse
--- include holds
+-- include is_claimant
 -- include reoffer
 -- include tell_task
 local at = now()
 local status = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
-if not holds(task, attempt, request) then return {'refused', 'task.token', status} end
+if not is_claimant(task, attempt, request) then return {'refused', 'task.token', status} end
 if status == 'completed' or status == 'canceled' then return {'refused', 'task.state', status} end
 if status ~= 'offered' then
   tell_task(task, events, id, 'released', 'offered')

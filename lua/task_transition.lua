@@ -24,7 +24,7 @@
 -- include once
 -- include remember
 -- include lapse
--- include holds
+-- include is_claimant
 -- include finish
 -- include tell_task
 local at = now()
@@ -35,11 +35,11 @@ if before == 'conflict' then return {'refused', 'idempotency.conflict', status} 
 if before then return {before, at, redis.call('HGETALL', task)} end
 
 local publisher, assignee, bound, key = unpack(redis.call('HMGET', task, 'publisher_id', 'assignee_id', 'bound', 'signer'))
-local holder = request ~= '' and holds(task, attempt, request)
-if request ~= '' and not holder then return {'refused', 'task.token', status} end
+local claimant = request ~= '' and is_claimant(task, attempt, request)
+if request ~= '' and not claimant then return {'refused', 'task.token', status} end
 if actor ~= publisher and actor ~= assignee then return {'refused', 'task.actor', status} end
 local as_publisher = actor == publisher and (proven == '1' or (signer ~= '' and signer == key))
-local as_assignee = actor == assignee and holder
+local as_assignee = actor == assignee and claimant
 if bound and not as_publisher and not as_assignee then return {'refused', 'task.proof', status} end
 
 local after = ({claimed = 'in_progress', in_progress = 'completed'})[status]

@@ -288,7 +288,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         says("OTLP/HTTP collector of traces, http://localhost:4318; empty = OTEL_EXPORTER_OTLP_ENDPOINT, if set"),
     ] = ""
     log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe log line written")] = "info"
-    conformance: Annotated[bool, says("A2A test-kit hooks; never in production")] = False
     limits: Limits = Limits()
     aws: dict[str, str] = {}
     """The AWS_* variables of the environment: credentials, so no table shows them."""

@@ -24,15 +24,15 @@ def test_each_kind_of_setting_is_read_from_text() -> None:
             "RELAY_STORE_TIMEOUT": "0.25",
             "RELAY_DATA_DIR": "/var/lib/relay node",
             "RELAY_DURABILITY": "everysec",
-            "RELAY_CONFORMANCE": "1",
-            "RELAY_CALLBACK_ALLOW_PRIVATE": "false",
+            "RELAY_CALLBACK_ALLOW_PRIVATE": "1",
             "RELAY_LIMIT_RELAY": "5/30",
             "RELAY_LIMIT_MCP": "0",
         }
     )
     assert (settings.host, settings.port, settings.store_timeout) == ("0.0.0.0", 9000, 0.25)
     assert settings.data_dir == Path("/var/lib/relay node")
-    assert (settings.durability, settings.conformance, settings.callback_allow_private) == ("everysec", True, False)
+    assert (settings.durability, settings.callback_allow_private) == ("everysec", True)
+    assert load({"RELAY_CALLBACK_ALLOW_PRIVATE": "false"}).callback_allow_private is False
     assert settings.limits.relay == Limit(5, 30)
     assert settings.limits.mcp.count == 0
     assert settings.limits.board == Settings().limits.board
@@ -48,7 +48,7 @@ def test_each_kind_of_setting_is_read_from_text() -> None:
         ("RELAY_STORE_TIMEOUT", "0", ">= 0.01"),
         ("RELAY_STORE_TIMEOUT", "nan", ""),
         ("RELAY_DURABILITY", "sometimes", "sometimes"),
-        ("RELAY_CONFORMANCE", "maybe", "bool"),
+        ("RELAY_CALLBACK_ALLOW_PRIVATE", "maybe", "bool"),
         ("RELAY_CALLBACK_SCHEDULE", "5,soon", "soon"),
         ("RELAY_CALLBACK_SCHEDULE", "5,0", "such as 5,60,300"),
         ("RELAY_CALLBACK_SCHEDULE", "nan", "such as 5,60,300"),

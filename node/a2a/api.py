@@ -1,13 +1,13 @@
 """A2A operations on messages, and those the node does not support (SPEC 4.2)."""
 
-from node.a2a.errors import A2AError, fault
+from node.a2a.errors import fault
 from node.a2a.examples import ACKNOWLEDGED, MESSAGE
 from node.a2a.model import SendMessageResponse
+from node.a2a.refusal import A2AError
 from node.a2a.request import check_version, read_message
 from node.a2a.service import Messages
-from node.common.refusal import Refused
 from node.web.http import Request, Response, json_response
-from node.web.idempotency import idempotency_key, mark_replayed
+from node.web.idempotency import idempotency_key
 from node.web.limits import Limiter
 from node.web.route import Also, Route
 
@@ -40,24 +40,15 @@ class A2AApi:
 
     async def send(self, request: Request) -> Response:
         """Acknowledge a message as a completed task."""
-        self._limiter.precheck(request, "message")
-        sent = await read_message(request)
-        context_id, at_home = self._messages.context_of(sent.message, request.client)
-        body = await request.body()
-        idempotency = idempotency_key(request, "message", body)
-        await self._limiter.charge(request, "message", len(body))
-        limit = self._limiter.of("message") if at_home else None
-        if limit is None:
-            await self._limiter.take(request, "message")
-        await self._messages.check(sent)
-        outcome = await self._messages.accept(sent, context_id, request.client, limit, idempotency)
-        if limit is not None:
-            self._limiter.settle(request, "message", outcome.taken)
-        if outcome.kind == "conflict":
-            raise Refused("idempotency.conflict")
-        if outcome.kind == "replayed":
-            mark_replayed(request)
-        return negotiated(request, await self._messages.reply(sent, context_id, outcome))
+        async with self._limiter.permit(request, "message") as permit:
+            received = await read_message(request)
+            body = await request.body()
+            idempotency = idempotency_key(request, "message", body)
+            await permit.charge("message", len(body))
+            response, replayed = await self._messages.send(received, permit, idempotency)
+            if replayed:
+                await permit.replay()
+        return negotiated(request, response)
 
     async def refuse_stream(self, request: Request) -> Response:
         """There are no streams."""

@@ -1,6 +1,7 @@
 """Failures as A2A clients read them: google.rpc.Status with an ErrorInfo first (A2A v1.0.1 §5.4, §11.6).
 
-Clients map errors by `reason`, not by status. `metadata` values are strings, or some lose the reason.
+Clients map errors by `reason`, not by status. The values of `metadata` are strings: with others, some clients cannot
+read the reason.
 """
 
 import time
@@ -8,21 +9,13 @@ from typing import Any
 
 import msgspec
 
+from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
 from node.common.timestamps import timestamp
 from node.web.errors import CATALOGUE, response_to, sentence
 from node.web.http import JSON_TYPE, Header, Request, Response
 
 DOMAIN = "a2a-protocol.org"
-
-
-class A2AError(Exception):
-    """A failure that the protocol names."""
-
-    def __init__(self, reason: str, message: str, **metadata: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.metadata = metadata
 
 
 STATUS: dict[str, tuple[int, str]] = {
@@ -78,7 +71,7 @@ def fault(request: Request, failure: Exception) -> Response:
     """The answer of an A2A operation that failed."""
     if isinstance(failure, A2AError):
         code, status = STATUS[failure.reason]
-        return status_response(code, status, failure.reason, str(failure), metadata=failure.metadata)
+        return status_response(code, status, failure.reason, failure.message, metadata=failure.metadata)
     if isinstance(failure, Invalid):
         return _invalid(failure)
     plain = response_to(request, failure)  # logs what is a bug, and knows Retry-After

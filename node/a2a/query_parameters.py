@@ -1,7 +1,8 @@
 """What the documents tell of the queries of the paths that A2A clients and readers of contracts share.
 
-The words of one reader are read by `node.tasks.model`, those of the other by `ListQuery` and `HistoryQuery`.
-No A2A word has a default here: who sent one unasked would get the A2A list.
+These structs are for the documents only: the parameters of contracts are read as structs of `node.tasks.model`, those
+of A2A as `ListQuery` and `HistoryQuery`. No A2A parameter has a default here, since a client that sent it unasked
+would get the A2A list.
 """
 
 from typing import Annotated, Literal
@@ -9,8 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from node.a2a.model import State
-from node.a2a.service import DEFAULT_PAGE, LARGEST_PAGE
+from node.a2a.model import DEFAULT_PAGE, LARGEST_PAGE, State
 from node.tasks.model import PageLimit, PageOffset, TaskQuery, TaskStatus
 
 HistoryLength = Annotated[int, Meta(ge=0, description="A2A: messages of a task's history, all if left out")]

@@ -1,32 +1,80 @@
-"""Reading an A2A request: version, media type, and a message in any spelling that ProtoJSON allows."""
+"""Reading an A2A request: its version, its media type, and its message in any spelling that ProtoJSON allows.
+
+ProtoJSON parsers accept the names of the proto file (`message_id`) beside the JSON names (`messageId`), take null for
+a field that is not set, and pass over fields they do not know. So every field that has two names is declared twice
+here, and one typed pass reads them all.
+"""
+
+# Fields have the JSON names beside the proto names.
+# ruff: noqa: N815
 
 from base64 import b64decode
-from typing import Any, cast
+from typing import Annotated, Literal
 
-from node.a2a.errors import A2AError
-from node.a2a.model import Message, Part
-from node.a2a.strict_request import ID_LENGTH, ReceivedMessage, read_strictly
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from node.a2a.model import Message, Metadata, Part, ReceivedMessage
+from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
 from node.text.readable import readable
 from node.web.http import Request
 from node.web.json import decode, media_type
 
 MEDIA_TYPES = {"application/json", "application/a2a+json"}
-CONTENT = ("text", "raw", "url", "data")
-_NAMES = {
-    "message_id": "messageId",
-    "context_id": "contextId",
-    "task_id": "taskId",
-    "reference_task_ids": "referenceTaskIds",
-    "media_type": "mediaType",
-    "history_length": "historyLength",
-    "accepted_output_modes": "acceptedOutputModes",
-    "return_immediately": "returnImmediately",
-    "task_push_notification_config": "taskPushNotificationConfig",
-}
-"""The proto names, which ProtoJSON parsers accept beside the JSON names."""
+PLAIN = "text/plain"
+ID_LENGTH = 256
+"""Characters of an id that a client chooses."""
 
-_ROLES = {1: "ROLE_USER", 2: "ROLE_AGENT"}
+Name = Annotated[str, Meta(max_length=ID_LENGTH)]
+Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH)]
+Length = Annotated[int, Meta(ge=0)]
+
+
+class SentPart(msgspec.Struct, gc=False):
+    """A part as a client may send it; `data` is any JSON."""
+
+    text: str | None = None
+    mediaType: str | None = None
+    media_type: str | None = None
+    metadata: Metadata | None = None
+    raw: str | None = None
+    url: str | None = None
+    data: Raw | UnsetType = UNSET
+
+
+class SentMessage(msgspec.Struct, gc=False):
+    """A message as a client may send it."""
+
+    messageId: Name | None = None
+    role: Literal["ROLE_USER", "ROLE_AGENT"] | int | None = None
+    parts: list[SentPart] | None = None
+    contextId: Id | None = None
+    taskId: Id | None = None
+    metadata: Metadata | None = None
+    extensions: list[str] | None = None
+    referenceTaskIds: list[str] | None = None
+    message_id: Name | None = None
+    context_id: Id | None = None
+    task_id: Id | None = None
+    reference_task_ids: list[str] | None = None
+
+
+class SentConfiguration(msgspec.Struct, gc=False):
+    """What of a configuration the node looks at."""
+
+    historyLength: Length | None = None
+    history_length: Length | None = None
+    taskPushNotificationConfig: Metadata | None = None
+    task_push_notification_config: Metadata | None = None
+
+
+class SendMessageRequest(msgspec.Struct, gc=False):
+    """The body of message:send and of an offer."""
+
+    message: SentMessage | None = None
+    configuration: SentConfiguration | None = None
+    metadata: Metadata | None = None
 
 
 def check_version(request: Request) -> None:
@@ -51,108 +99,89 @@ async def read_message(request: Request) -> ReceivedMessage:
     if media_type(request) not in MEDIA_TYPES:
         # HTTP's own code for it, which the protocol's test kit asks for; the reason is A2A's.
         raise Refused("body.media_type", expected="application/json")
-    content = await request.body()
-    return read_strictly(content) or _any(decode(content, object))
+    return message_of(await request.body())
 
 
-def _any(body: object) -> ReceivedMessage:
-    """The message of a request in any spelling; every wrong field is named."""
-    if not isinstance(body, dict):
-        raise Invalid.field("body", msg="the body must be a JSON object", kind="json_invalid")
-    fields = _json_names(cast("dict[str, Any]", body))
-    message, text = _message(fields.get("message"))
-    configuration = _object(fields.get("configuration"), "configuration")
-    if configuration.get("taskPushNotificationConfig") is not None:
-        raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "Push notifications are not supported by this agent")
-    length = configuration.get("historyLength")
-    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 0):
-        raise _wrong("configuration.historyLength", "Must be a non-negative integer.")
-    return ReceivedMessage(message, text, length, _object(fields.get("metadata"), "metadata"))
-
-
-def _message(value: object) -> tuple[Message, str]:
-    if value is None:
-        raise _wrong("message", "Field is required.")
-    fields = _json_names(_object(value, "message"))
-    missing = [
-        Issue(("body", "message", name), "Field is required.", "missing")
-        for name in ("messageId", "role", "parts")
-        if fields.get(name) in (None, "", [])
-    ]
-    if missing:
-        raise Invalid(missing)
-    for name in ("messageId", "contextId", "taskId"):
-        given = fields.get(name)
-        if given is not None and (not isinstance(given, str) or not 1 <= len(given) <= ID_LENGTH):
-            raise _wrong(f"message.{name}", f"Must be a string of 1 to {ID_LENGTH} characters.")
-    role = _ROLES.get(fields["role"], fields["role"]) if isinstance(fields["role"], int) else fields["role"]
-    if role != "ROLE_USER":
-        raise _wrong("message.role", "Must be ROLE_USER.")
-    if not isinstance(fields["parts"], list):
-        raise _wrong("message.parts", "Must be a list.")
-    parts = [_part(part, n) for n, part in enumerate(cast("list[object]", fields["parts"]))]
-    text = "\n".join(part.text or "" for part in parts)
-    if not text.strip():
-        raise _wrong("message.parts.0.text", "Must hold text.")
+def message_of(body: bytes) -> ReceivedMessage:
+    """The message of a body. Raises A2AError, Invalid."""
+    try:
+        request = decode(body, SendMessageRequest)
+    except Invalid as invalid:
+        if invalid.issues[0].loc == ("body",) and invalid.issues[0].type == "type_error":  # JSON, but no object
+            raise Invalid.field("body", msg="the body must be a JSON object", kind="json_invalid") from None
+        raise
+    sent, configuration = request.message, request.configuration
+    if sent is None:
+        raise _wrong("message", msg="Field is required.")
+    message_id = sent.messageId or sent.message_id
+    if not message_id or sent.role is None or not sent.parts:
+        raise _missing(messageId=message_id, role=sent.role, parts=sent.parts)
+    if sent.role not in {"ROLE_USER", 1}:
+        raise _wrong("message", "role", msg="Must be ROLE_USER.")
+    parts: list[Part] = []
+    for part in sent.parts:
+        text = part.text
+        media = part.mediaType or part.media_type
+        unusual = part.raw is not None or part.url is not None or part.data is not UNSET
+        if text is None or unusual or (media is not None and media != PLAIN):
+            text = _plain_text(part, media, len(parts))
+        metadata = _checked(part.metadata) if part.metadata else None
+        parts.append(Part(text=readable(text), media_type=media, metadata=metadata))
+    said = "\n".join([part.text or "" for part in parts])
+    if not said.strip():
+        raise _wrong("message", "parts", 0, "text", msg="Must hold text.")
     message = Message(
-        message_id=fields["messageId"],
+        message_id=message_id,
         role="ROLE_USER",
         parts=parts,
-        context_id=fields.get("contextId"),
-        task_id=fields.get("taskId"),
-        metadata=_object(fields.get("metadata"), "message.metadata") or None,
-        extensions=_strings(fields.get("extensions"), "message.extensions"),
-        reference_task_ids=_strings(fields.get("referenceTaskIds"), "message.referenceTaskIds"),
+        context_id=sent.contextId or sent.context_id,
+        task_id=sent.taskId or sent.task_id,
+        metadata=_checked(sent.metadata) if sent.metadata else None,
+        extensions=sent.extensions or None,
+        reference_task_ids=sent.referenceTaskIds or sent.reference_task_ids or None,
     )
-    return message, text
+    history_length = None
+    if configuration is not None:
+        push = configuration.taskPushNotificationConfig
+        if push is not None or configuration.task_push_notification_config is not None:
+            raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "Push notifications are not supported by this agent")
+        history_length = configuration.historyLength
+        if history_length is None:
+            history_length = configuration.history_length
+    return ReceivedMessage(message, said, history_length, _checked(request.metadata) if request.metadata else {})
 
 
-def _part(value: object, place: int) -> Part:
-    where = f"message.parts.{place}"
-    fields = _json_names(_object(value, where))
-    kinds = [name for name in CONTENT if fields.get(name) is not None]
-    if len(kinds) != 1:
-        raise _wrong(where, "Must have exactly one of text, raw, url and data.")
-    kind = kinds[0]
-    if kind in {"text", "raw", "url"} and not isinstance(fields[kind], str):
-        raise _wrong(f"{where}.{kind}", "Must be a string.")
-    if kind == "raw":
+def _missing(**given: object) -> Invalid:
+    names = [name for name, value in given.items() if value in (None, "", [])]
+    return Invalid([Issue(("body", "message", name), "Field is required.", "missing") for name in names])
+
+
+def _plain_text(part: SentPart, media: str | None, place: int) -> str:
+    """The text of a part that has more than a text. Raises A2AError, Invalid if it is not plain text."""
+    contents = (part.text, part.raw, part.url, part.data if _is_set(part.data) else None)
+    if len([content for content in contents if content is not None]) != 1:
+        raise _wrong("message", "parts", place, msg="Must have exactly one of text, raw, url and data.")
+    if part.raw is not None:
         try:
-            b64decode(fields["raw"])
+            b64decode(part.raw)
         except ValueError:
-            raise _wrong(f"{where}.raw", "Must be base64.") from None
-    wanted = fields.get("mediaType") or "text/plain"
-    if kind != "text" or not isinstance(wanted, str) or wanted.partition(";")[0].strip().lower() != "text/plain":
-        raise A2AError(
-            "CONTENT_TYPE_NOT_SUPPORTED", f"Part {place} is not text/plain; this agent takes plain English text"
-        )
-    return Part(
-        text=readable(fields["text"]),
-        media_type=fields.get("mediaType"),
-        metadata=_object(fields.get("metadata"), f"{where}.metadata") or None,
-    )
+            raise _wrong("message", "parts", place, "raw", msg="Must be base64.") from None
+    if part.text is None or (media and media.partition(";")[0].strip().lower() != PLAIN):
+        why = f"Part {place} is not text/plain; this agent takes plain English text"
+        raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", why)
+    return part.text
 
 
-def _json_names(fields: dict[str, Any]) -> dict[str, Any]:
-    return {_NAMES.get(name, name): value for name, value in fields.items()}
+def _checked(metadata: Metadata) -> Metadata:
+    """Metadata, which is kept as it came. Raises Invalid for numbers beyond all bounds and half surrogate pairs."""
+    for value in metadata.values():
+        decode(bytes(value), object)
+    return metadata
 
 
-def _object(value: object, where: str) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _wrong(where, "Must be an object.")
-    return cast("dict[str, Any]", value)
+def _is_set(value: Raw | UnsetType) -> bool:
+    return value is not UNSET and bytes(value) != b"null"
 
 
-def _strings(value: object, where: str) -> list[str] | None:
-    if value is None or value == []:
-        return None
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in cast("list[object]", value)):
-        raise _wrong(where, "Must be a list of strings.")
-    return cast("list[str]", value)
-
-
-def _wrong(path: str, message: str) -> Invalid:
-    loc = tuple(int(step) if step.isdigit() else step for step in path.split("."))
-    return Invalid([Issue(("body", *loc), message, "value_error")])
+def _wrong(*loc: str | int, msg: str) -> Invalid:
+    return Invalid.field("body", *loc, msg=msg)

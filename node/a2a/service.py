@@ -2,43 +2,37 @@
 
 import math
 import re
-from asyncio import gather
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from node.a2a.errors import A2AError
-from node.a2a.model import Artifact, Message, Part, SendMessageResponse, Status, Task, TaskList
-from node.a2a.store import ELSEWHERE, Fields, KeptMessage, MessageStore
-from node.a2a.strict_request import ReceivedMessage
+from node.a2a.model import (
+    LARGEST_PAGE,
+    Artifact,
+    ListQuery,
+    Message,
+    Part,
+    ReceivedMessage,
+    SendMessageResponse,
+    Status,
+    Task,
+    TaskList,
+)
+from node.a2a.refusal import A2AError
+from node.a2a.store import Fields, MessageStore
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
-from node.config import Limit, Settings
+from node.config import Settings
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
+from node.store.limits import Rate
 from node.text.english import is_english
-
-DEFAULT_PAGE = 20
-LARGEST_PAGE = 100
 
 EVERY_TASK = {"", "TASK_STATE_UNSPECIFIED", "TASK_STATE_COMPLETED"}
 """The values of `status` under which a list has all tasks: they are completed from the start."""
 
 _MESSAGE = msgspec.json.Decoder(Message)
-
-
-class ListQuery(msgspec.Struct, rename="camel"):
-    """The query of ListTasks, as text where a reader may send what is not of the protocol."""
-
-    context_id: str = ""
-    status: str = ""
-    page_size: int = DEFAULT_PAGE
-    page_token: str = ""
-    history_length: int | None = None
-    status_timestamp_after: str = ""
-    last_updated_after: str = ""
-    include_artifacts: bool = False
 
 
 class Messages:
@@ -48,22 +42,28 @@ class Messages:
         self._store = store
         self._node_id = settings.node_id
 
-    def context_of(self, message: Message, client: str) -> tuple[str, bool]:
-        """The context of a message, and whether it is in the partition of its client.
+    async def send(
+        self, received: ReceivedMessage, rate: Rate, idempotency: IdempotencyKey | None
+    ) -> tuple[SendMessageResponse, bool]:
+        """Log a message and acknowledge it as a completed task; whether that was done before.
 
-        A new context is made there, so that limit and log are one step.
+        Raises A2AError, Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`,
+        StoreUnavailable.
         """
-        home = ids.home_of(client)
-        if message.context_id is None:
-            return ids.unlisted_id(home), True
-        return message.context_id, ids.context_home(message.context_id, client) == home
-
-    async def check(self, sent: ReceivedMessage) -> None:
-        """Raises Refused `language.not_english`, A2AError, StoreUnavailable."""
-        if not is_english(sent.text):
+        message = received.message
+        if not is_english(received.text):
             raise Refused("language.not_english")
-        if sent.message.task_id is not None:
-            await self.check_task(sent.message.task_id, sent.message.context_id)
+        if message.task_id is not None:
+            await self.check_task(message.task_id, message.context_id)
+        # A new context is made in the client's partition, so that limit and log are one step.
+        context_id = message.context_id or ids.unlisted_id(ids.home_of(rate.client))
+        logged = msgspec.json.encode(msgspec.structs.replace(message, context_id=context_id))
+        is_new = message.context_id is None
+        task_id, created_at = await self._store.accept(rate, context_id, logged, idempotency, is_new=is_new)
+        if created_at is None:
+            return SendMessageResponse(task=await self.get(task_id, received.history_length)), True
+        task = self._task(task_id, context_id, created_at, message, received.history_length)
+        return SendMessageResponse(task=task), False
 
     async def check_task(self, task_id: str, context_id: str | None) -> None:
         """Refuse a message to a task: there is none, it is of another context, or it takes no further messages.
@@ -77,34 +77,13 @@ class Messages:
             raise Invalid.field("body", "message", "contextId", msg="contextId is not the one of the task")
         raise A2AError("UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages", taskId=task_id)
 
-    async def accept(
-        self,
-        sent: ReceivedMessage,
-        context_id: str,
-        client: str,
-        limit: Limit | None,
-        idempotency: IdempotencyKey | None,
-    ) -> KeptMessage:
-        """Log the message; `limit` is None if it was counted already. Raises StoreUnavailable."""
-        logged = msgspec.structs.replace(sent.message, context_id=context_id)
-        fields: list[str | bytes] = ["context_id", context_id, "message", msgspec.json.encode(logged)]
-        is_new = sent.message.context_id is None
-        return await self._store.accept(context_id, client, limit or ELSEWHERE, idempotency, fields, is_new=is_new)
-
-    async def reply(self, sent: ReceivedMessage, context_id: str, outcome: KeptMessage) -> SendMessageResponse:
-        """The completed task of a message that was logged now, or before. Raises StoreUnavailable."""
-        if outcome.kind == "replayed":
-            return SendMessageResponse(task=await self.get(outcome.id, sent.history_length))
-        task = self._task(outcome.id, context_id, outcome.created_at, sent.message, sent.history_length)
-        return SendMessageResponse(task=task)
-
     async def get(self, task_id: str, history_length: int | None = None) -> Task | None:
         """A message task, or None if there is none under that id. Raises StoreUnavailable."""
         fields = await self._store.read(task_id) if ids.is_id(task_id) else {}
         return self._read(task_id, fields, history_length) if is_message(fields) else None
 
     async def cancel(self, task_id: str) -> Task | None:
-        """None if there is no message task under that id. There is never one to cancel: it is completed from the start.
+        """Refuse to cancel a message task, which is completed from the start; None if none has that id.
 
         Raises A2AError, StoreUnavailable.
         """
@@ -131,9 +110,7 @@ class Messages:
         if not query.context_id or query.status not in EVERY_TASK:
             return TaskList([], "", size, 0)
         context = await self._store.context(query.context_id, client)
-        found, total = await gather(
-            self._store.page(context, query.page_token, size + 1), self._store.count(context, oldest)
-        )
+        found, total = await self._store.page(context, query.page_token, size + 1, oldest)
         if found is None:
             raise _bad_token()
         # One that has just come to its end is still in the context, without fields.
@@ -173,7 +150,7 @@ def _milliseconds(instant: str) -> int:
     if not instant:
         return 0
     try:
-        # Some clients send seven digits of a second; more than six say nothing here.
+        # Python reads six digits of a second, and some clients send seven.
         trimmed = re.sub(r"(\.\d{6})\d+", r"\1", instant)
         when = datetime.fromisoformat(trimmed)
         return max(0, math.ceil((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))

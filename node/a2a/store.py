@@ -1,40 +1,41 @@
-"""A2A message tasks in Redis: a hash each, and a sorted set for their context, in the context's partition.
+"""A2A message tasks in Redis: a hash for each, and a sorted set for each context, in the context's partition.
 
-A context that the node named is open to whoever knows its id, which nobody can guess. What a client names itself,
-such as `default`, others may name too: each client address has a context of its own under that name.
+A context that the node named is open to whoever knows its id, which nobody can guess. A name that a client has chosen,
+such as `default`, others may choose too: each client address has a context of its own under that name.
 """
 
-from asyncio import gather
-from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Any, cast
 
-import msgspec
-
-from node.config import Limit
+from node.common.refusal import Refused
 from node.store import Store, ids, keys
-from node.store.decoding import code_of, fields_of
+from node.store.decoding import fields_of
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Taken, window
-from node.store.scripts import script
-
-ACCEPT = script("message_accept")
-
-ELSEWHERE = Limit(0, 1)
-"""The limit of a message whose context is in another partition than its client: it was counted before."""
+from node.store.limits import LimitStore, Rate, Taken
+from node.store.steps import Key, Rest, step
 
 NO_TASK = "-"
-"""Stands for the task in the record of a key whose task is in another partition."""
+"""Stands for the task in the record of an Idempotency-Key whose task is in another partition."""
 
 Fields = dict[bytes, bytes]
 
 
-class KeptMessage(msgspec.Struct, frozen=True):
-    """How an accept ended. `taken` counts only if the limit was counted here."""
-
-    kind: Literal["kept", "replayed", "limited", "conflict"]
-    taken: Taken
-    id: str
-    created_at: int = 0
+@step
+def message_accept(
+    *,
+    rate: Key,
+    idem: Key,
+    task: Key,
+    shared: Key,
+    own: Key,
+    count: int,
+    window: int,
+    digest: str,
+    idem_ttl: int,
+    id: str,  # noqa: A002 - the script's word
+    ttl: int,
+    fields: Rest,
+) -> None:
+    """One message of a context, counted and kept once."""
 
 
 class MessageStore:
@@ -43,57 +44,58 @@ class MessageStore:
     def __init__(self, store: Store, idempotency_ttl: int, kept_days: float) -> None:
         """`kept_days`: how long a message task can be read, and its context after its newest task."""
         self._store = store
+        self._limits = LimitStore(store)
         self._idempotency_ms = idempotency_ttl * 1000
         self._kept_ms = round(kept_days * 86_400_000)
 
     async def accept(
-        self,
-        context_id: str,
-        client: str,
-        limit: Limit,
-        idempotency: IdempotencyKey | None,
-        fields: Sequence[str | bytes],
-        *,
-        is_new: bool,
-    ) -> KeptMessage:
-        """Log a message in its context's partition; `is_new` says that the node has just named the context.
+        self, rate: Rate, context_id: str, message: bytes, idempotency: IdempotencyKey | None, *, is_new: bool
+    ) -> tuple[str, int | None]:
+        """Log a message in its context's partition: the id of its task, and when it was made (ms), None if before.
 
-        Raises StoreUnavailable.
+        `is_new` says that the node has just named the context. Raises Refused `limit.exceeded`,
+        `idempotency.conflict`, StoreUnavailable.
         """
-        partition = ids.context_home(context_id, client)
+        client = rate.client
+        partition, home = ids.context_home(context_id, client), ids.home_of(client)
         shared, own = _contexts(context_id, client)
         task_id = ids.unlisted_id(partition)
-        home = ids.home_of(client)
-        if idempotency and partition != home and not await self._bind(idempotency, home):
-            return KeptMessage("conflict", Taken(True, 0, 0), "")
         task = keys.task(task_id)
-        counted_here = bool(limit.count)
-        reply = cast(
-            "list[bytes | int]",
-            await self._store.run(
-                ACCEPT,
-                [
-                    keys.rate(partition, "message", client) if counted_here else task,
-                    keys.idempotency(partition, idempotency.scope) if idempotency else task,
-                    task,
-                    shared,
-                    shared if is_new else own,
-                ],
-                [
-                    *window(limit),
-                    idempotency.digest if idempotency else "",
-                    self._idempotency_ms,
-                    task_id,
-                    self._kept_ms,
-                    *fields,
-                ],
-            ),
+        if partition != home:
+            await self._count(rate)
+            if idempotency and not await self._bind(idempotency, home):
+                raise Refused("idempotency.conflict")
+        reply = await self._store.run(
+            message_accept(
+                rate=keys.rate(home, "message", client) if partition == home else task,
+                idem=keys.idempotency(partition, idempotency.scope) if idempotency else task,
+                task=task,
+                shared=shared,
+                own=shared if is_new else own,
+                count=rate.limit.count if partition == home else 0,
+                window=rate.limit.milliseconds,
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                id=task_id,
+                ttl=self._kept_ms,
+                fields=("context_id", context_id, "message", message),
+            )
         )
-        kind = cast("Literal['kept']", code_of(reply))
-        taken = Taken.of(*reply[1:4])
-        if kind == "kept":
-            return KeptMessage(kind, taken, task_id, cast("int", reply[4]))
-        return KeptMessage(kind, taken, cast("bytes", reply[4]).decode() if len(reply) > 4 else task_id)
+        kind, allowed, remaining, reset_ms, *made = cast("list[Any]", reply)
+        if partition == home:
+            rate.settle(Taken.of(allowed, remaining, reset_ms))
+        match kind:
+            case b"kept":
+                return task_id, made[0]
+            case b"replayed":
+                return made[0].decode(), None
+            case _:
+                raise Refused("idempotency.conflict")
+
+    async def _count(self, rate: Rate) -> None:
+        """Count a message in its client's limit, which is in another partition than the context."""
+        if rate.limit.count:
+            rate.settle(await self._limits.take("message", rate.client, rate.limit))
 
     async def _bind(self, idempotency: IdempotencyKey, home: int) -> bool:
         """Bind an Idempotency-Key to its body in the client's partition; False if it was used for another.
@@ -114,28 +116,29 @@ class MessageStore:
         shared, own = _contexts(context_id, client)
         return shared if shared == own or await self._store.command("EXISTS", shared) else own
 
-    async def page(self, context: str, after: str, limit: int) -> list[tuple[str, Fields]] | None:
+    async def page(
+        self, context: str, after: str, limit: int, oldest: int
+    ) -> tuple[list[tuple[str, Fields]] | None, int]:
         """Up to `limit` tasks of a context, newest first, from the one after the task `after`.
 
-        None if the context has no task of that id. Raises StoreUnavailable.
+        None if the context has no task of that id. The second value: how many tasks are not older than `oldest` (ms).
+        Raises StoreUnavailable.
         """
         start = 0
         if after:
             rank = await self._store.command("ZREVRANK", context, after)
             if rank is None:
-                return None
+                return None, 0
             start = cast("int", rank) + 1
-        ids = await self._store.command("ZRANGE", context, start, start + limit - 1, "REV")
-        names = [name.decode() for name in cast("list[bytes]", ids)]
-        found = await gather(*map(self.read, names))
-        return list(zip(names, found, strict=True))
-
-    async def count(self, context: str, oldest: int) -> int:
-        """How many tasks of a context are not older than `oldest` (ms). Raises StoreUnavailable."""
-        return cast("int", await self._store.command("ZCOUNT", context, oldest, "+inf"))
+        found, total = await self._store.commands(
+            [("ZRANGE", context, start, start + limit - 1, "REV"), ("ZCOUNT", context, oldest, "+inf")]
+        )
+        names = [name.decode() for name in cast("list[bytes]", found)]
+        hashes = await self._store.commands([("HGETALL", keys.task(name)) for name in names])
+        return [(name, fields_of(fields)) for name, fields in zip(names, hashes, strict=True)], cast("int", total)
 
 
-def _contexts(context_id: str, client: str) -> tuple[str, str]:
+def _contexts(context_id: str, client: str) -> tuple[Key, Key]:
     """The context of that id that all who know it share, which only the node begins, and the client's own one.
 
     The same twice if the node does not make such ids.

@@ -1,65 +1,44 @@
 """The paths under /api/v1/tasks that A2A clients and readers of work contracts share (DESIGN 8).
 
-An A2A client says so with `A2A-Version` or by asking for application/a2a+json, as all of the official
-ones do, and is shown a contract as a Task; everyone else gets the contract as it is. A list is of contracts
-only for who asks for theirs, by `status` or page. A message task is a Task for everybody.
+An A2A client says so with `A2A-Version` or by asking for application/a2a+json, as all of the official ones do, and is
+shown a contract as a Task; everyone else gets the contract as it is. A list is one of contracts only for readers who
+ask with a status of contracts or for a page of them. A message task is a Task for everybody.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import msgspec
 
 from node.a2a.api import A2A_MEDIA, negotiated, no_streams
-from node.a2a.errors import A2AError, fault
+from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
-from node.a2a.model import Message, SendMessageResponse, Task, TaskList
+from node.a2a.model import ListQuery, Message, Metadata, SendMessageResponse, State, Task, TaskList
+from node.a2a.offer import in_message, member_of, offer_of
 from node.a2a.query_parameters import ListParameters, ReadParameters
+from node.a2a.refusal import A2AError
 from node.a2a.request import check_version, is_a2a, read_message
-from node.a2a.service import ListQuery, Messages
-from node.a2a.strict_request import ReceivedMessage
+from node.a2a.service import Messages
 from node.a2a.view import contract_as_task
 from node.common.refusal import Invalid, Refused
-from node.store.keys import digest
-from node.tasks.api import TasksApi
-from node.tasks.model import STATUSES, Cancellation, NewTask, OfferedTask, TaskQuery
+from node.tasks.model import STATUSES, Cancellation
 from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
-from node.text.lines import mixes_alphabets
-from node.text.readable import first_sentence, is_one_line
 from node.web.errors import response_to
 from node.web.http import NO_STORE, Handler, Request, Response
-from node.web.idempotency import idempotency_key, mark_replayed
-from node.web.json import convert_query, decode, issue_of
+from node.web.idempotency import idempotency_key
+from node.web.json import convert_query, decode
 from node.web.limits import Limiter
 from node.web.route import Also, Route
 
+LIST = "/api/v1/tasks"
+READ = "/api/v1/tasks/{id}"
+"""The paths that are shared."""
+
 VARY = (b"vary", b"Accept, A2A-Version")
-A2A_STATES = {
-    f"TASK_STATE_{name}"
-    for name in (
-        "UNSPECIFIED",
-        "SUBMITTED",
-        "WORKING",
-        "COMPLETED",
-        "FAILED",
-        "CANCELED",
-        "INPUT_REQUIRED",
-        "REJECTED",
-        "AUTH_REQUIRED",
-    )
-}
+A2A_STATES = {"TASK_STATE_UNSPECIFIED", *get_args(State)}
 A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
-TITLE_LENGTH = 120
-
-NAMED_LENGTH = 128
-"""Characters of a message's id that may be part of a publisher_id."""
-
-PLACES = {
-    "publisher_id": ("body", "message", "metadata", "publisherId"),
-    "title": ("body", "message", "metadata", "title"),
-    "description": ("body", "message", "parts", 0, "text"),
-}
-"""Where a message says the fields of a contract."""
+"""Parameters that only A2A clients send."""
 
 
 def shared_fault(request: Request, failure: Exception) -> Response:
@@ -72,10 +51,13 @@ def shared_fault(request: Request, failure: Exception) -> Response:
 class SharedTasksApi:
     """One path, two readers."""
 
-    def __init__(self, messages: Messages, tasks: Tasks, contracts: TasksApi, limiter: Limiter) -> None:
+    def __init__(self, messages: Messages, tasks: Tasks, contracts: Sequence[Route], limiter: Limiter) -> None:
+        """`contracts`: the routes of contracts, two of which A2A clients share."""
         self._messages = messages
         self._tasks = tasks
-        self._contracts = contracts
+        self._contracts = {(route.method, route.path): route for route in contracts}
+        self._list_contracts = self._contracts["GET", LIST].handler
+        self._get_contract = self._contracts["GET", READ].handler
         self._limiter = limiter
 
     async def list_tasks(self, request: Request) -> Response:
@@ -85,7 +67,7 @@ class SharedTasksApi:
         status = query.get("status", "")
         paged = ("limit" in query or "offset" in query) and not A2A_QUERY & query.keys()
         if status in STATUSES or (not status and paged and not is_a2a(request)):
-            return await self._contracts.list_tasks(request)
+            return await self._list_contracts(request)
         if status and status not in A2A_STATES:
             both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(A2A_STATES))}"
             raise Invalid.field("query", "status", msg=f"Must be one of {both}")
@@ -102,7 +84,7 @@ class SharedTasksApi:
             check_version(request)
             return negotiated(request, await self._task(request, task_id, length))
         try:
-            return await self._contracts.get_task(request)
+            return await self._get_contract(request)
         except Refused as refused:
             task = await self._message(request, task_id, length) if refused.code == "task.unknown" else None
             if task is None:
@@ -120,24 +102,21 @@ class SharedTasksApi:
 
     async def offer(self, request: Request) -> Response:
         """An A2A message becomes an offered contract."""
-        async with self._limiter.holding(request, "task") as held:
-            contract, replayed = await self._offer(request)
-        if replayed:
-            await self._limiter.let_go(request.client, "task", held)
-            mark_replayed(request)
+        async with self._limiter.permit(request, "task") as permit:
+            received = await read_message(request)
+            body = await request.body()
+            await permit.hold()
+            await permit.charge("task", len(body))
+            await self._check_place(received.message)
+            idempotency = idempotency_key(request, "a2a-task", body)
+            try:
+                contract, replayed = await self._tasks.create(offer_of(received), None, idempotency, request.client)
+            except Invalid as invalid:
+                raise in_message(invalid) from None
+            if replayed:
+                await permit.replay()
         task = contract_as_task(contract, publisher_token=contract.publisher_token)
         return negotiated(request, SendMessageResponse(task=task))
-
-    async def _offer(self, request: Request) -> tuple[OfferedTask, bool]:
-        sent = await read_message(request)
-        body = await request.body()
-        await self._limiter.charge(request, "task", len(body))
-        await self._check_place(sent.message)
-        idempotency = idempotency_key(request, "a2a-task", body)
-        try:
-            return await self._tasks.create(_offer(sent), None, idempotency, request.client)
-        except Invalid as invalid:
-            raise _in_message(invalid) from None
 
     async def _check_place(self, message: Message) -> None:
         """Refuse an offer that shall be part of something: a contract is always new.
@@ -163,7 +142,7 @@ class SharedTasksApi:
 
     async def _contract(self, task_id: str) -> Contract:
         try:
-            return await self._tasks.get(task_id, TaskQuery())
+            return await self._tasks.get(task_id)
         except Refused as refused:
             if refused.code != "task.unknown":
                 raise
@@ -176,7 +155,7 @@ class SharedTasksApi:
         await self._contract(task_id)
         body = await request.body()
         given = decode(body, Cancel).metadata if body else None
-        token = (given or {}).get("publisherToken")
+        token = member_of(given or {}, "publisherToken")
         if not isinstance(token, str):
             token = None
         try:
@@ -190,16 +169,12 @@ class SharedTasksApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.2 and 4.3, the shared paths."""
-        shared = {
-            ("GET", "/api/v1/tasks"): (self.list_tasks, TaskList, ListParameters),
-            ("GET", "/api/v1/tasks/{id}"): (self.get_task, Task, ReadParameters),
+        contracts = self._contracts | {
+            ("GET", LIST): _shared(self._contracts["GET", LIST], self.list_tasks, TaskList, ListParameters),
+            ("GET", READ): _shared(self._contracts["GET", READ], self.get_task, Task, ReadParameters),
         }
-        contracts = [
-            _shared(route, *shared[route.method, route.path]) if (route.method, route.path) in shared else route
-            for route in self._contracts.routes()
-        ]
         return (
-            *contracts,
+            *contracts.values(),
             Route(
                 method="POST",
                 path="/api/v1/tasks/{id}:cancel",
@@ -252,34 +227,10 @@ def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struc
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
 
 
-def _offer(sent: ReceivedMessage) -> NewTask:
-    """The contract that a message offers. Its metadata may say publisherId and title."""
-    asked = {**sent.metadata, **(sent.message.metadata or {})}
-    named = sent.message.message_id
-    if len(named) > NAMED_LENGTH or not is_one_line(named) or mixes_alphabets(named):
-        named = digest(named)
-    offer = {
-        "publisher_id": asked.get("publisherId") or f"a2a:{named}",
-        "title": asked.get("title") or first_sentence(sent.text, TITLE_LENGTH),
-        "description": sent.text,
-    }
-    try:
-        return msgspec.convert(offer, NewTask)
-    except msgspec.ValidationError as error:
-        raise Invalid([issue_of(str(error), "body")]) from None
-
-
-def _in_message(invalid: Invalid) -> Invalid:
-    """Fields of a contract by their places in the message."""
-    return Invalid(
-        [msgspec.structs.replace(issue, loc=PLACES.get(str(issue.loc[-1]), issue.loc)) for issue in invalid.issues]
-    )
-
-
 class Cancel(msgspec.Struct):
     """The body of :cancel; clients send it, an empty object, or nothing."""
 
-    metadata: dict[str, Any] | None = None
+    metadata: Metadata | None = None
 
 
 class HistoryQuery(msgspec.Struct, rename="camel"):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from node.a2a.api import A2AApi
 from node.a2a.card import CardApi
-from node.a2a.service import Messages
 from node.a2a.tasks_api import SharedTasksApi
 from node.artifacts.api import ArtifactsApi
 from node.artifacts.blobs.disk import PREFIX, DiskStore
@@ -38,7 +37,7 @@ from node.sessions.api import SessionsApi
 from node.share.capacity import Capacity
 from node.site.page import Pages
 from node.site.pages import SiteApi
-from node.store import Store, long_poll
+from node.store import long_poll
 from node.store.limits import LimitStore
 from node.store.work import WorkStore
 from node.tasks.api import TasksApi
@@ -79,11 +78,13 @@ def create() -> ASGIApp:
 class WebNode:
     """Everything that one web process serves."""
 
+    services_of: type[Services] = Services
+
     def __init__(self, settings: Settings, stores: Stores, tracing: "Tracing | None" = None) -> None:
         store, stats = stores.main, stores.main.stats
         self._stores = stores
         self._tracing = tracing
-        self._services = Services(settings, stores)
+        self._services = self.services_of(settings, stores)
         capacity = Capacity(settings.client_bytes)
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
         self._blocked = Blocked(store)
@@ -96,7 +97,7 @@ class WebNode:
         characters = settings.limits.search_characters
         self._search_work = WorkLimit("search_characters", characters, "characters searched", WorkStore(store))
         search = LimitedSearch(self._services.search, self._limiter, self._search_work)
-        operations = operations_of(settings, store, self._services, self._limiter, health, search)
+        operations = operations_of(settings, self._services, self._limiter, health, search)
         self.origins = Origins(settings)
         self.throughput = Throughput(settings.client_throughput)
         # MCP's tools call these operations. The documents describe them and MCP's own routes.
@@ -195,18 +196,17 @@ def capabilities_of() -> Capabilities:
 
 
 def operations_of(
-    settings: Settings, store: Store, services: Services, limiter: Limiter, health: HealthApi, search: LimitedSearch
+    settings: Settings, services: Services, limiter: Limiter, health: HealthApi, search: LimitedSearch
 ) -> list[Route]:
     """Every operation of the services, and the pages."""
-    messages = messages_of(settings, store, services)
     signatures = Signatures(settings.public_url)
-    contracts = TasksApi(services.tasks, limiter, signatures)
+    contracts = TasksApi(services.tasks, limiter, signatures).routes()
     return [
         *RelayApi(services.relay, limiter).routes(),
         *BoardApi(services.board, limiter, signatures).routes(),
         *SearchApi(search, limiter).routes(),
-        *SharedTasksApi(messages, services.tasks, contracts, limiter).routes(),
-        *A2AApi(messages, limiter).routes(),
+        *SharedTasksApi(services.messages, services.tasks, contracts, limiter).routes(),
+        *A2AApi(services.messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
         *IdentityApi(settings, capabilities_of()).routes(),
         *SessionsApi(services.sessions, limiter).routes(),
@@ -215,12 +215,3 @@ def operations_of(
         *health.routes(),
         *SiteApi(settings, services.board, services.tasks, search).routes(),
     ]
-
-
-def messages_of(settings: Settings, store: Store, services: Services) -> Messages:
-    """The A2A service, with the hooks of the protocol's test kit where they were asked for."""
-    if not settings.conformance:
-        return services.messages
-    from node.a2a.conformance import HookedMessages  # noqa: PLC0415 - production never loads it
-
-    return HookedMessages(settings, store)

@@ -97,6 +97,11 @@ def packed(task_id: str) -> Key:
     return _of("packed", task_id)
 
 
+def unpacked(task_id: str) -> Key:
+    """A copy of a `packed` contract's fields, for a script to judge by. TTL: 10 s."""
+    return _of("unpacked", task_id)
+
+
 def shared_context(context_id: str) -> Key:
     """The A2A message tasks of a context that the node named, by time (ms). TTL: that of its newest task."""
     return Key(f"context:{_TAGS[partition_of_id(context_id)]}:{digest(context_id)}")

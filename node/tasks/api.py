@@ -1,4 +1,7 @@
-"""/api/v1/tasks for readers of work contracts (SPEC 4.3); the A2A view of the same paths is `node.a2a`."""
+"""/api/v1/tasks for readers of work contracts (SPEC 4.3); `node.a2a.tasks_api` shows A2A clients the same paths."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from node.common.refusal import Refused
 from node.store.idempotency import RETRIED, UNGUESSABLE
@@ -26,20 +29,20 @@ from node.web.limits import Limiter
 from node.web.route import Route
 from node.web.signature import Signatures
 
-SHOWN = ("publisher_id", "title", "description", "input_artifact_ids", "lease_seconds", "require_proof")
+SHOWN_FIELDS = ("publisher_id", "title", "description", "input_artifact_ids", "lease_seconds", "require_proof")
 """Fields of an offer that its record shows, so that its proof may carry them."""
 
 CONFLICT = "idempotency.conflict"
 SHORT = "idempotency.short"
 
-SHORTER = f"A shorter key counts for the client address too, and gets the token for {RETRIED} s"
+SHORT_KEYS = f"A shorter key counts for the client address too, and gets the token for {RETRIED} s"
 REPEATED_OFFER = (
     f"Keep it secret: of at least {UNGUESSABLE} random characters, with the same body of the same publisher_id, from "
-    f"any address, it gets the same contract again with its publisher_token; another body gets 422. {SHORTER}"
+    f"any address, it gets the same contract again with its publisher_token; another body gets 422. {SHORT_KEYS}"
 )
 REPEATED_CLAIM = (
     f"Keep it secret: a claim repeated with it, if it has at least {UNGUESSABLE} random characters, by the same "
-    f"assignee_id, from any address, gets the same claim_token. {SHORTER}"
+    f"assignee_id, from any address, gets the same claim_token. {SHORT_KEYS}"
 )
 
 
@@ -53,24 +56,18 @@ class TasksApi:
 
     async def create(self, request: Request) -> Response:
         """Offer a contract."""
-        async with self._limiter.holding(request, "task") as held:
-            task, replayed = await self._offer(request)
-        if replayed:
-            await self._limiter.let_go(request.client, "task", held)
-            mark_replayed(request)
+        async with self._limiter.permit(request, "task") as permit:
+            new = await read_json(request, NewTask)
+            body = await request.body()
+            await permit.hold()
+            await permit.charge("task", len(body))
+            signed = await self._signatures.of(request, SHOWN_FIELDS)
+            idempotency = idempotency_key(request, "task", body, name=new.publisher_id, key=new.idempotency_key)
+            with _named_in_body(new.idempotency_key):
+                task, replayed = await self._tasks.create(new, signed, idempotency, request.client)
+            if replayed:
+                await permit.replay()
         return created(task, task.url)
-
-    async def _offer(self, request: Request) -> tuple[OfferedTask, bool]:
-        new = await read_json(request, NewTask)
-        body = await request.body()
-        await self._limiter.charge(request, "task", len(body))
-        signed = await self._signatures.of(request, SHOWN)
-        idempotency = idempotency_key(request, "task", body, name=new.publisher_id, key=new.idempotency_key)
-        try:
-            return await self._tasks.create(new, signed, idempotency, request.client)
-        except Refused as refused:
-            _place(refused, new.idempotency_key)
-            raise
 
     async def list_tasks(self, request: Request) -> Response:
         """Contracts of one status, newest first."""
@@ -83,19 +80,17 @@ class TasksApi:
 
     async def claim(self, request: Request) -> Response:
         """Claim an offered contract; the first claimer wins."""
-        await self._limiter.take(request, "claim")
-        new = await read_json(request, NewClaim)
-        await self._limiter.charge(request, "claim", len(await request.body()))
-        signed = await self._signatures.of(request, ())
-        # Only who and key make a claim the same one, so the digest of the body does not matter.
-        idempotency = idempotency_key(request, "claim", b"", name=new.assignee_id, key=new.idempotency_key)
-        try:
-            task, replayed = await self._tasks.claim(request.params["id"], new, signed, idempotency)
-        except Refused as refused:
-            _place(refused, new.idempotency_key)
-            raise
-        if replayed:
-            mark_replayed(request)
+        async with self._limiter.permit(request, "claim") as permit:
+            new = await read_json(request, NewClaim)
+            await permit.count()
+            await permit.charge("claim", len(await request.body()))
+            signed = await self._signatures.of(request, ())
+            # Assignee and key alone say that a claim is the same one, so the digest of the body does not matter.
+            idempotency = idempotency_key(request, "claim", b"", name=new.assignee_id, key=new.idempotency_key)
+            with _named_in_body(new.idempotency_key):
+                task, replayed = await self._tasks.claim(request.params["id"], new, signed, idempotency)
+            if replayed:
+                await permit.replay()
         return json_response(task)
 
     async def transition(self, request: Request) -> Response:
@@ -273,7 +268,12 @@ class TasksApi:
         )
 
 
-def _place(refused: Refused, named: str | None) -> None:
-    """Say of a key that the body names where it is there."""
-    if named is not None and refused.code in {CONFLICT, SHORT}:
-        refused.facts["loc"] = ("body", "idempotency_key")
+@contextmanager
+def _named_in_body(key: str | None) -> Generator[None]:
+    """Say of an Idempotency-Key that is refused that it is in the body, if the body names it."""
+    try:
+        yield
+    except Refused as refused:
+        if key is not None and refused.code in {CONFLICT, SHORT}:
+            refused.facts["loc"] = ("body", "idempotency_key")
+        raise

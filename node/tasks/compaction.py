@@ -1,9 +1,9 @@
 """A contract that is over, in one compressed string: what its hash held, byte for byte.
 
-The string is one byte that names the format, then a MessagePack list: the fields of `FIELDS` in that order,
-and a map of all others. In format 1 the list is deflated with a dictionary of what most contracts have in
-common; in format 0 it is as it is, where deflating does not pay. Order and dictionary belong to the format:
-whoever changes either takes a new number and goes on reading the old one.
+The string is one byte that names the format, then a MessagePack list: the fields of `FIELDS` in that order, and a map
+of all others if there are any. In format 1 the list is deflated with a dictionary of what most contracts have in
+common; in format 0, for contracts that deflating would make longer, it is not. Order and dictionary belong to the
+format: a change of either takes a new number, and the old number must stay readable.
 """
 
 import zlib
@@ -45,8 +45,8 @@ DICTIONARY = (
     b"\xa8canceled\xa8contract\xa9completed\x01\xcf\x00\x00\x01\x9f"
 )
 
-_WHOLE = 2**63
-"""Numbers below it are kept as such: the times of a contract take 9 bytes rather than 14."""
+_INTEGERS_END = 2**63
+"""Integers below it are kept as such: a time in milliseconds takes 9 bytes then, not 14."""
 
 _MEMBERS = msgspec.msgpack.Decoder(list[object])
 
@@ -62,7 +62,7 @@ def pack(fields: Mapping[bytes, bytes]) -> bytes:
 
 
 def unpack(packed: bytes) -> dict[bytes, bytes]:
-    """The fields of a contract. Raises ValueError for a string of a format that this version does not know."""
+    """The fields of a contract. Raises ValueError for a format that this version does not know."""
     match packed[:1]:
         case b"\x00":
             content = packed[1:]
@@ -79,7 +79,9 @@ def unpack(packed: bytes) -> dict[bytes, bytes]:
 
 
 def _number(value: bytes) -> bytes | int:
-    return int(value) if value.isdigit() and (number := int(value)) < _WHOLE and b"%d" % number == value else value
+    return (
+        int(value) if value.isdigit() and (number := int(value)) < _INTEGERS_END and b"%d" % number == value else value
+    )
 
 
 def _bytes(value: object) -> bytes:

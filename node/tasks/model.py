@@ -12,7 +12,7 @@ NAME_LENGTH = 200
 TITLE_LENGTH = 200
 DESCRIPTION_LENGTH = 20_000
 MAX_INPUTS = 50
-"""Artifacts that one contract may name."""
+"""Artifacts that one contract may name as its inputs."""
 
 Party = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, description="A public name of your choice, one line")]
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line")]
@@ -25,7 +25,10 @@ Key = Annotated[
         description="At least 16 random characters, kept secret; repeated, it gets the same answer",
     ),
 ]
-Lease = Annotated[int, Meta(ge=30, le=86400, description="A claim neither completed nor extended by then is void")]
+Lease = Annotated[
+    int,
+    Meta(ge=30, le=86400, description="Seconds after which a claim is void that was neither completed nor extended"),
+]
 
 PageLimit = Annotated[int, Meta(ge=1, le=50)]
 PageOffset = Annotated[int, Meta(ge=0, le=2**53)]
@@ -42,7 +45,8 @@ class NewTask(msgspec.Struct):
     input_artifact_ids: Annotated[list[str], Meta(max_length=MAX_INPUTS)] = []
     lease_seconds: Annotated[Lease, Meta(examples=[900])] | None = None
     require_proof: Annotated[
-        bool, Meta(description="A public id alone shall not do to act; so with a signed offer")
+        bool,
+        Meta(description="Moving it takes a token or a signature, not only a public id; always so if signed"),
     ] = False
 
 
@@ -102,7 +106,7 @@ class Task(msgspec.Struct, kw_only=True):
     is_signed: Annotated[bool, Meta(examples=[False])]
     signature: Annotated[dict[str, Any] | None, Meta(examples=[None])]
     require_proof: Annotated[bool, Meta(examples=[False])]
-    """Whether acting on it takes a token or the signing key: asked for, or signed."""
+    """Whether a transition takes a token or a signature: as the publisher asked, or because the offer is signed."""
     assignee_id: Annotated[str | None, Meta(examples=["summary-agent"])]
     created_at: str
     claimed_at: str | None

@@ -1,6 +1,5 @@
 """When contracts that are over are kept in less memory, and when contracts are removed."""
 
-from asyncio import gather
 from collections.abc import Sequence
 
 from node.tasks.store import TaskStore
@@ -8,31 +7,30 @@ from node.tasks.view import LISTED, StoredTask
 
 
 class TaskRetention:
-    """Compacts contracts that are over, and removes those that nobody holds. A time of 0 is for ever."""
+    """Compacts contracts that are over, and removes contracts that nobody has claimed."""
 
     def __init__(self, store: TaskStore, hot_ms: int, kept_ms: int) -> None:
+        """`hot_ms`: how long a contract that is over stays as it is; `kept_ms`: how long it is kept at all."""
         self._store = store
         self._hot_ms = hot_ms
         self._kept_ms = kept_ms
 
     async def compact(self, tasks: Sequence[str], now: int) -> int:
         """Compact those of the contracts that have been over for long enough; how many. Raises StoreUnavailable."""
-        return sum(await gather(*(self._compacted(task, now - self._hot_ms) for task in tasks)))
+        ended = await self._store.ended_hot(tasks)
+        before = now - self._hot_ms
+        return await self._store.compact(
+            [task for task, at in zip(tasks, ended, strict=True) if at is not None and at <= before]
+        )
 
     async def forget(self, tasks: Sequence[str], now: int) -> int:
         """Remove those of the contracts whose time is over; how many were. Raises StoreUnavailable."""
-        return sum(await gather(*(self._forgotten(task, now - self._kept_ms) for task in tasks)))
-
-    async def _compacted(self, task: str, before: int) -> bool:
-        ended = await self._store.ended_hot(task)
-        return ended is not None and ended <= before and await self._store.compact(task)
-
-    async def _forgotten(self, task: str, before: int) -> bool:
-        row = await self._store.read(task, (*LISTED, b"canceled_at"))
-        if row.is_contract and (_since(row) > before or not await self._store.forget(task)):
-            return False
-        await self._store.place(task, None)
-        return row.is_contract
+        rows = dict(zip(tasks, await self._store.read_all(tasks, (*LISTED, b"canceled_at")), strict=True))
+        gone = [task for task, row in rows.items() if not row.is_contract]
+        old = [task for task, row in rows.items() if row.is_contract and _since(row) <= now - self._kept_ms]
+        forgotten = await self._store.forget(old)
+        await self._store.place([(task, None, 0) for task in (*gone, *forgotten)])
+        return len(forgotten)
 
 
 def _since(row: StoredTask) -> int:

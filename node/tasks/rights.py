@@ -1,7 +1,7 @@
 """Who may do what to a contract, as far as tokens show it (SPEC 5.2, DESIGN 8).
 
-The publisher_token belongs to the contract. A claim_token says which claim it belongs to, so that the
-step that uses it can tell whether that is still the present one; no token is stored.
+The publisher_token belongs to the contract. A claim_token says which claim it belongs to, so that the script that
+uses it can tell whether that is still the present one. No token is stored.
 """
 
 import msgspec
@@ -14,6 +14,20 @@ class Claim(msgspec.Struct, frozen=True):
 
     attempt: str
     request: str
+
+
+class Actor(msgspec.Struct, frozen=True, kw_only=True):
+    """Who acts on a contract, and what they have shown for it."""
+
+    name: str = ""
+    """The name they give: that of the publisher or of the assignee."""
+    has_publisher_token: bool = False
+    claim: Claim | None = None
+    """That of the claim_token they have shown."""
+    signer: str = ""
+    """Thumbprint of the key that signed the request; empty if it is not signed."""
+    replay_id: str = ""
+    """The same for every use of that signature."""
 
 
 class ContractTokens:
@@ -30,12 +44,12 @@ class ContractTokens:
         """Whether the token is the publisher's, in constant time."""
         return self._tokens.proves(token, "publish", task_id)
 
-    def claim_token(self, task_id: str, attempt: str, request: str) -> str:
+    def claim_token(self, task_id: str, claim: Claim) -> str:
         """`<attempt>.<request>.<mac>`."""
-        return f"{attempt}.{request}.{self._tokens.issue('claim', task_id, attempt, request)}"
+        return f"{claim.attempt}.{claim.request}.{self._tokens.issue('claim', task_id, claim.attempt, claim.request)}"
 
-    def grip_of(self, task_id: str, token: str) -> Claim | None:
-        """The claim that a token was issued for, in constant time; None if it never was for this contract."""
+    def claim_of(self, task_id: str, token: str) -> Claim | None:
+        """The claim that a token was issued for, in constant time; None if it was issued for none of this contract."""
         attempt, _, rest = token.partition(".")
         request, _, mac = rest.partition(".")
         return Claim(attempt, request) if self._tokens.proves(mac, "claim", task_id, attempt, request) else None

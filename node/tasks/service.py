@@ -1,8 +1,11 @@
-"""Work contracts: offered by a publisher, claimed by one worker, completed with a result (SPEC 3.1, 4.3)."""
+"""Work contracts: offered by a publisher, claimed by one worker, completed with a result (SPEC 3.1, 4.3).
+
+What a contract allows at the moment of a step is decided by the scripts behind `store`; here it is judged what a
+request says, and what its tokens show.
+"""
 
 import secrets
-from asyncio import gather
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn, cast
 
@@ -10,14 +13,15 @@ import msgspec
 import orjson
 
 from node.callbacks.policy import TargetPolicy
+from node.common.canonical_json import canonical
 from node.common.refusal import Invalid, Issue, Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.sign.signed import Signed
-from node.store import StoreUnavailable, ids, keys
+from node.store import ids
+from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
-from node.store.long_poll import wait_for_change
 from node.tasks.model import (
     Cancellation,
     ClaimedTask,
@@ -31,11 +35,9 @@ from node.tasks.model import (
     TaskPage,
     TaskPageQuery,
     TaskQuery,
-    TaskStatus,
     Transition,
 )
-from node.tasks.rights import Claim, ContractTokens
-from node.tasks.steps import Actor, StepResult
+from node.tasks.rights import Actor, Claim, ContractTokens
 from node.tasks.store import TaskStore
 from node.tasks.view import LISTED, StoredTask, task_of
 from node.text.english import is_english
@@ -43,10 +45,10 @@ from node.text.lines import require_line, require_name, require_title
 from node.text.readable import readable
 
 ArtifactStatuses = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
-"""The status of each of these that is the id of an artifact."""
+"""For ids, of which some may be those of artifacts: the status of each artifact."""
 
 WITHOUT_BYTES = ("rejected", "expired")
-"""Statuses of artifacts that no worker could read."""
+"""Statuses of artifacts whose bytes no worker could read."""
 
 SWEEP_LIMIT = 100
 """Leases that one sweep ends in a partition; the next sweep takes the rest."""
@@ -64,7 +66,7 @@ class Tasks:
         artifact_statuses: ArtifactStatuses,
     ) -> None:
         self._store = store
-        self._rights = ContractTokens(tokens)
+        self._tokens = ContractTokens(tokens)
         self._targets = targets
         self._artifact_statuses = artifact_statuses
         self._base = f"{settings.public_url}/api/v1/tasks/"
@@ -74,7 +76,7 @@ class Tasks:
     ) -> tuple[OfferedTask, bool]:
         """Offer a contract; the second value says whether it is an earlier one, answered again.
 
-        `client`: whose its callbacks are.
+        `client`: the one on whose behalf its callbacks are sent.
 
         Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
         `idempotency.short`, `signature.replayed`, StoreUnavailable.
@@ -87,40 +89,33 @@ class Tasks:
         if signed or new.require_proof:
             fields["bound"] = "1"
         flat = [part for pair in fields.items() for part in pair]
-        outcome = await self._store.create(idempotency, signed.replay_id if signed else "", flat)
-        if outcome.kind == "replayed" and idempotency:
-            task = await self._offered_before(outcome.id, idempotency)
+        replay_id = signed.replay_id if signed else ""
+        task_id, row, replayed = await self._store.create(idempotency, replay_id, flat)
+        if replayed and idempotency:
+            idempotency.check_token(row.created_at, row.now)
         else:
-            task = await self._changed(outcome)
-        token = self._rights.publisher_token(task.id)
-        return OfferedTask(**msgspec.structs.asdict(task), publisher_token=token), outcome.kind == "replayed"
+            await self._list([(task_id, row)])
+        task = self._task(task_id, row)
+        token = self._tokens.publisher_token(task_id)
+        return OfferedTask(**msgspec.structs.asdict(task), publisher_token=token), replayed
 
     async def get(self, task_id: str, query: TaskQuery | None = None) -> Task:
         """A contract, waiting for another status if asked to. Raises Refused `task.unknown`, StoreUnavailable."""
         query = query or TaskQuery()
         _require_id(task_id)
-        row = await wait_for_change(
-            self._store.wakeups,
-            keys.task(task_id),
-            query.wait,
-            lambda: self._store.read(task_id),
-            lambda row: not row.is_contract or row.status != query.status,
-        )
+        row = await self._store.wait(task_id, query.wait, lambda row: not row.is_contract or row.status != query.status)
         if not row.is_contract:
             raise Refused("task.unknown")
         return self._task(task_id, row)
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
         """Contracts of one status, newest first, without their results. Raises StoreUnavailable."""
-        found, total = await self._store.list(query.status, query.limit, query.offset)
-        tasks: list[Task] = []
-        for task_id, row in found:
-            if row.is_contract and row.status == query.status:
-                tasks.append(task_of(task_id, self._base + task_id, row, whole=False))
-            else:  # changed since: the list is behind, and is put right where it is seen
-                total -= 1
-                await self._place(task_id, row)
-        return TaskPage(tasks, total, query.limit, query.offset)
+        found, total = await self._store.page(query.status, query.limit, query.offset)
+        shown = {task_id: row for task_id, row in found.items() if row.is_contract and row.status == query.status}
+        # The others have changed since: the list is behind, and is put right where it is seen.
+        await self._list((task_id, row) for task_id, row in found.items() if task_id not in shown)
+        tasks = [self._task(task_id, row, whole=False) for task_id, row in shown.items()]
+        return TaskPage(tasks, total - (len(found) - len(shown)), query.limit, query.offset)
 
     async def claim(
         self, task_id: str, new: NewClaim, signed: Signed | None, idempotency: IdempotencyKey | None
@@ -135,12 +130,12 @@ class Tasks:
         require_name("assignee_id", new.assignee_id)
         request = idempotency.scope if idempotency else secrets.token_hex(16)
         replay_id = signed.replay_id if signed else ""
-        outcome = await self._store.claim(task_id, new.assignee_id, request, replay_id)
-        if outcome.kind == "replayed" and idempotency:
-            idempotency.check_token(int(outcome.row.fields[b"claimed_at"]), outcome.row.now)
-        task = await self._changed(outcome)
-        token = self._rights.claim_token(task_id, str(task.attempt), request)
-        return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), outcome.kind == "replayed"
+        row, replayed = await self._store.claim(task_id, new.assignee_id, request, replay_id)
+        if replayed and idempotency:
+            idempotency.check_token(int(row.fields[b"claimed_at"]), row.now)
+        task = await self._changed(task_id, row)
+        token = self._tokens.claim_token(task_id, Claim(str(task.attempt), request))
+        return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), replayed
 
     async def transition(
         self, task_id: str, move: Transition, signed: Signed | None, idempotency: IdempotencyKey | None
@@ -151,28 +146,34 @@ class Tasks:
         `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
-        acting = Actor(
-            actor=_actor(move),
+        actor = Actor(
+            name=_actor_name(move),
             has_publisher_token=await self._shows(task_id, move.publisher_token),
-            grip=await self._grip(task_id, move.claim_token) if move.claim_token is not None else None,
+            claim=await self._claim_of(task_id, move.claim_token) if move.claim_token is not None else None,
             signer=signed.signer if signed else "",
             replay_id=signed.replay_id if signed else "",
         )
-        outcome = await self._store.transition(task_id, acting, move.status or "", idempotency)
-        return await self._changed(outcome), outcome.kind == "replayed"
+        row, replayed = await self._store.transition(task_id, actor, move.status or "", idempotency)
+        return await self._changed(task_id, row), replayed
 
     async def complete(self, task_id: str, completion: Completion) -> CompletedTask:
-        """Complete a contract with its result, which is kept as it is.
+        """Complete a contract with its result, which is kept as it is; the same JSON again gets the same answer.
 
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, StoreUnavailable.
         """
         _require_id(task_id)
         result = bytes(completion.result_payload)
         _require_json(result)
-        grip = await self._grip(task_id, completion.claim_token)
-        outcome = _done(await self._store.complete(task_id, grip, result))
-        await self._place(task_id, outcome.row, "completed")
-        claimed, completed = (int(outcome.row.fields[name]) for name in (b"claimed_at", b"completed_at"))
+        claim = await self._claim_of(task_id, completion.claim_token)
+        try:
+            row = await self._store.complete(task_id, claim, result)
+        except Refused as refused:
+            # The script compares bytes. What is completed never changes, so it can be looked at afterwards.
+            row = await self._store.read(task_id) if refused.code == "task.completed" else None
+            if row is None or not row.is_contract or not _is_same(row.result, result):
+                raise
+        await self._list([(task_id, row)])
+        claimed, completed = (int(row.fields[name]) for name in (b"claimed_at", b"completed_at"))
         return CompletedTask(True, task_id, "completed", completed - claimed, timestamp(completed))
 
     async def cancel(self, task_id: str, cancellation: Cancellation, signed: Signed | None) -> Task:
@@ -181,12 +182,12 @@ class Tasks:
         Raises Refused `task.unknown`, `task.proof`, `task.state`, `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
-        acting = Actor(
+        actor = Actor(
             has_publisher_token=await self._shows(task_id, cancellation.publisher_token),
             signer=signed.signer if signed else "",
             replay_id=signed.replay_id if signed else "",
         )
-        return await self._changed(await self._store.cancel(task_id, acting))
+        return await self._changed(task_id, await self._store.cancel(task_id, actor))
 
     async def extend(self, task_id: str, holding: Holding) -> Task:
         """Start the lease of a claim again.
@@ -194,14 +195,14 @@ class Tasks:
         Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
         """
         _require_id(task_id)
-        grip = await self._grip(task_id, holding.claim_token)
-        return self._task(task_id, _done(await self._store.extend(task_id, grip)).row)
+        claim = await self._claim_of(task_id, holding.claim_token)
+        return self._task(task_id, await self._store.extend(task_id, claim))
 
     async def release(self, task_id: str, holding: Holding) -> Task:
         """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
         _require_id(task_id)
-        grip = await self._grip(task_id, holding.claim_token)
-        return await self._changed(await self._store.release(task_id, grip))
+        claim = await self._claim_of(task_id, holding.claim_token)
+        return await self._changed(task_id, await self._store.release(task_id, claim))
 
     async def project(self, *task_ids: str) -> None:
         """Put contracts into the lists their status asks for; the worker does so for every task event.
@@ -209,28 +210,19 @@ class Tasks:
         What is no contract is taken off all lists. Raises StoreUnavailable.
         """
         rows = await self._store.read_all(task_ids, LISTED)
-        await self._store.place_all(
-            [
-                (task_id, row.status, row.created_at) if row.is_contract else (task_id, None, 0)
-                for task_id, row in zip(task_ids, rows, strict=True)
-            ]
-        )
+        await self._store.place([_place(task_id, row) for task_id, row in zip(task_ids, rows, strict=True)])
 
     async def sweep(self) -> int:
         """End the claims whose lease has ended, and say how many did; the worker does so all the time.
 
-        Claims are judged by the clock wherever they are met: this only brings events, callbacks and
+        Claims are judged by the clock wherever they are read or acted on: this only brings events, callbacks and
         lists up to date. Raises StoreUnavailable.
         """
-        ids = await self._store.due(SWEEP_LIMIT)
-        statuses = await gather(*(self._store.lapse(task_id) for task_id in ids))
-        lapsed = [task_id for task_id, status in zip(ids, statuses, strict=True) if status == "offered"]
+        due = await self._store.due(SWEEP_LIMIT)
+        statuses = await self._store.lapse(due)
+        lapsed = [task_id for task_id, status in zip(due, statuses, strict=True) if status == "offered"]
         await self.project(*lapsed)
         return len(lapsed)
-
-    async def compact(self, task_id: str) -> bool:
-        """Keep a contract that is over in less memory; whether that was done now. Raises StoreUnavailable."""
-        return await self._store.compact(task_id)
 
     async def _fields(self, new: NewTask, client: str) -> dict[str, str | bytes]:
         title, description = new.title, readable(new.description or "")
@@ -251,74 +243,67 @@ class Tasks:
             fields["lease_ms"] = str(new.lease_seconds * 1000)
         return fields
 
-    async def _offered_before(self, task_id: str, idempotency: IdempotencyKey) -> Task:
-        row = await self._store.read(task_id)
-        if not row.is_contract:
-            raise Refused("task.unknown")
-        idempotency.check_token(row.created_at, row.now)
-        return self._task(task_id, row)
-
-    async def _check_inputs(self, ids: Sequence[str]) -> None:
-        statuses = await self._artifact_statuses(ids)
+    async def _check_inputs(self, artifact_ids: Sequence[str]) -> None:
+        statuses = await self._artifact_statuses(artifact_ids)
         issues = [
             Issue(("body", "input_artifact_ids", place), "no artifact has this id", "value_error", input=artifact_id)
-            for place, artifact_id in enumerate(ids)
+            for place, artifact_id in enumerate(artifact_ids)
             if artifact_id not in statuses
         ]
         if issues:
             raise Invalid(issues)
-        for place, artifact_id in enumerate(ids):
+        for place, artifact_id in enumerate(artifact_ids):
             if (status := statuses[artifact_id]) in WITHOUT_BYTES:
                 raise Refused("artifact.unusable", loc=("body", "input_artifact_ids", place), status=status)
 
     async def _shows(self, task_id: str, publisher_token: str | None) -> bool:
-        """Whether the publisher_token was shown; a wrong one is never taken for none."""
+        """Whether the publisher_token was shown. A wrong one is refused, not taken for none."""
         if publisher_token is None:
             return False
-        if not self._rights.is_publisher(task_id, publisher_token):
+        if not self._tokens.is_publisher(task_id, publisher_token):
             await self._refuse(task_id, "task.proof")
         return True
 
-    async def _grip(self, task_id: str, claim_token: str) -> Claim:
-        grip = self._rights.grip_of(task_id, claim_token)
-        return grip or await self._refuse(task_id, "task.token")
+    async def _claim_of(self, task_id: str, claim_token: str) -> Claim:
+        claim = self._tokens.claim_of(task_id, claim_token)
+        return claim or await self._refuse(task_id, "task.token")
 
     async def _refuse(self, task_id: str, code: str) -> NoReturn:
-        """Refuse a forged token; of an unknown contract that it is unknown."""
+        """Refuse a wrong token with `code`, or with `task.unknown` if there is no such contract."""
         await self.get(task_id)
         raise Refused(code)
 
-    async def _changed(self, outcome: StepResult) -> Task:
-        """The contract after a step, put into its list. Raises Refused."""
-        done = _done(outcome)
-        await self._place(done.id, done.row)
-        return self._task(done.id, done.row)
+    async def _changed(self, task_id: str, row: StoredTask) -> Task:
+        """The contract after a step, put into its list."""
+        await self._list([(task_id, row)])
+        return self._task(task_id, row)
 
-    async def _place(self, task_id: str, row: StoredTask, status: TaskStatus | None = None) -> None:
-        # What was done is done, whether or not the lists can be told now: the worker will.
+    async def _list(self, rows: Iterable[tuple[str, StoredTask]]) -> None:
+        """Put contracts into the lists of their status, if Redis can be told; else the worker will."""
         with suppress(StoreUnavailable):
-            if row.is_contract or status:
-                await self._store.place(task_id, status or row.status, row.created_at)
-            else:
-                await self._store.place(task_id, None)
+            await self._store.place([_place(task_id, row) for task_id, row in rows])
 
-    def _task(self, task_id: str, row: StoredTask) -> Task:
-        return task_of(task_id, self._base + task_id, row)
+    def _task(self, task_id: str, row: StoredTask, *, whole: bool = True) -> Task:
+        return task_of(task_id, self._base + task_id, row, whole=whole)
 
 
-def _done(outcome: StepResult) -> StepResult:
-    if outcome.kind == "refused":
-        raise Refused(outcome.refusal, status=outcome.status)
-    return outcome
+def _place(task_id: str, row: StoredTask) -> tuple[str, str | None, int]:
+    """Where a contract is listed; what is no contract is on no list."""
+    return (task_id, row.status, row.created_at) if row.is_contract else (task_id, None, 0)
 
 
-def _actor(move: Transition) -> str:
+def _is_same(result: bytes, other: bytes) -> bool:
+    """Whether two results are the same JSON, whatever their spaces and the order of their members."""
+    return result == other or canonical(result, orjson.loads(result)) == canonical(other, orjson.loads(other))
+
+
+def _actor_name(move: Transition) -> str:
     """Who says to act: actor_id, or the one role that is named instead."""
     named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
     if move.actor_id is None and len(named) != 1:
         raise Invalid.field("body", "actor_id", msg="Field required", kind="missing")
-    require_line(named[0], actor := cast("str", getattr(move, named[0])))
-    return actor
+    require_line(named[0], name := cast("str", getattr(move, named[0])))
+    return name
 
 
 def _require_id(task_id: str) -> None:
@@ -332,7 +317,7 @@ def _require_words(name: str, value: str) -> None:
 
 
 def _require_json(result: bytes) -> None:
-    """Raise Invalid for a result that the decoder passed over: a number beyond all bounds, half a character."""
+    """Raise Invalid for a number beyond all bounds or half a surrogate pair, which the decoder does not look at."""
     try:
         orjson.loads(result)
     except orjson.JSONDecodeError as error:

@@ -1,7 +1,7 @@
 """A stored contract as its readers see it.
 
-The hash may lag behind the clock: a claim whose lease has ended is void before anything writes it
-down (lua/lib/lapse.lua), so a view is always of a moment.
+The hash may lag behind the clock: a claim whose lease has ended is void before any script has removed it from the
+hash (lua/lib/lapse.lua). So every view is of the moment at which the fields were read.
 """
 
 from typing import cast
@@ -32,7 +32,11 @@ LISTED = (
 """Fields that every view needs."""
 
 WHOLE = (*LISTED, b"result_payload")
-"""And the one that may be large."""
+"""Those, and the one that may be large."""
+
+
+OF_A_CLAIM = frozenset({b"assignee_id", b"claimed_at", b"lease_expires_at"})
+"""Fields that are gone once a claim is void (lua/lib/reoffer.lua)."""
 
 
 class StoredTask(msgspec.Struct, frozen=True):
@@ -62,13 +66,19 @@ class StoredTask(msgspec.Struct, frozen=True):
         """When it was offered (ms)."""
         return int(self.fields[b"created_at"])
 
+    @property
+    def result(self) -> bytes:
+        """The result of a completed one: JSON. A transition to completed leaves none behind."""
+        return self.fields.get(b"result_payload", b"null")
+
 
 def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> Task:
     """The record that readers get (SPEC 2.3, DESIGN 8); with its result, if it is `whole` and completed."""
     fields = row.fields
-    held = not row.has_lapsed
-    claimed, completed = number(fields.get(b"claimed_at")) if held else None, number(fields.get(b"completed_at"))
-    lease, ends = number(fields.get(b"lease_ms")), number(fields.get(b"lease_expires_at")) if held else None
+    if row.has_lapsed:
+        fields = {name: value for name, value in fields.items() if name not in OF_A_CLAIM}
+    claimed, completed = number(fields.get(b"claimed_at")), number(fields.get(b"completed_at"))
+    lease, ends = number(fields.get(b"lease_ms")), number(fields.get(b"lease_expires_at"))
     inputs, signature = fields.get(b"input_artifact_ids"), fields.get(b"signature")
     status = row.status
     return Task(
@@ -81,7 +91,7 @@ def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> T
         is_signed=signature is not None,
         signature=msgspec.json.decode(signature) if signature else None,
         require_proof=b"bound" in fields,
-        assignee_id=text(fields.get(b"assignee_id")) if held else None,
+        assignee_id=text(fields.get(b"assignee_id")),
         created_at=timestamp(row.created_at),
         claimed_at=_shown(claimed),
         completed_at=_shown(completed),
@@ -90,13 +100,8 @@ def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> T
         lease_expires_at=_shown(ends),
         attempt=int(fields[b"attempt"]),
         url=url,
-        result_payload=_result(fields) if whole and status == "completed" else msgspec.UNSET,
+        result_payload=msgspec.Raw(row.result) if whole and status == "completed" else msgspec.UNSET,
     )
-
-
-def _result(fields: dict[bytes, bytes]) -> msgspec.Raw:
-    # A transition to completed leaves none behind.
-    return msgspec.Raw(fields.get(b"result_payload", b"null"))
 
 
 def _shown(ms: int | None) -> str | None:

@@ -175,6 +175,11 @@ async def test_what_is_no_object_is_an_invalid_request(node: NodeUnderTest, body
     assert reason(response.json()) == "INVALID_REQUEST"
 
 
+async def test_what_is_wrong_with_json_is_said(node: NodeUnderTest) -> None:
+    response = await node.client.post(SEND, content=b'{"message":', headers=A2A | {"content-type": "application/json"})
+    assert "truncated" in response.json()["error"]["message"]
+
+
 async def test_another_content_type_is_refused(node: NodeUnderTest) -> None:
     response = await node.client.post(SEND, content=b"hello", headers=A2A | {"content-type": "text/plain"})
     assert response.status_code == 415
@@ -215,9 +220,8 @@ async def test_proto_names_and_unknown_fields_are_read(node: NodeUnderTest) -> N
     assert task["history"][0]["parts"] == [{"text": "Hello there", "mediaType": "text/plain"}]
 
 
-@pytest.mark.parametrize("role", ["ROLE_USER", 1], ids=["usual", "unusual"])
-async def test_what_nobody_sees_is_not_kept(node: NodeUnderTest, role: object) -> None:
-    sent = message(role=role, parts=[{"text": "Hello\u200b there\U000e0041 \x1b[1m👩\u200d🚀"}])
+async def test_what_nobody_sees_is_not_kept(node: NodeUnderTest) -> None:
+    sent = message(parts=[{"text": "Hello\u200b there\U000e0041 \x1b[1m👩\u200d🚀"}])
     task = (await node.client.post(SEND, json=sent, headers=A2A)).json()["task"]
     assert task["history"][0]["parts"] == [{"text": "Hello there 👩\u200d🚀"}]
 
@@ -299,8 +303,11 @@ async def test_what_is_not_supported_says_so(node: NodeUnderTest, method: str, p
 
 
 async def test_a_push_config_inside_a_message_is_refused(node: NodeUnderTest) -> None:
-    body = message() | {"configuration": {"taskPushNotificationConfig": {"url": "https://x.example"}}}
-    assert reason((await node.client.post(SEND, json=body, headers=A2A)).json()) == "PUSH_NOTIFICATION_NOT_SUPPORTED"
+    for name in ("taskPushNotificationConfig", "task_push_notification_config"):
+        for config in ({"url": "https://x.example"}, {}):
+            body = message() | {"configuration": {name: config}}
+            error = (await node.client.post(SEND, json=body, headers=A2A)).json()
+            assert reason(error) == "PUSH_NOTIFICATION_NOT_SUPPORTED"
 
 
 async def test_canceling_a_message_task_is_refused(node: NodeUnderTest) -> None:
@@ -309,3 +316,11 @@ async def test_canceling_a_message_task_is_refused(node: NodeUnderTest) -> None:
     assert reason(error) == "TASK_NOT_CANCELABLE"
     unknown = await node.client.post("/api/v1/tasks/no-such-task:cancel", headers=A2A)
     assert (unknown.status_code, reason(unknown.json())) == (404, "TASK_NOT_FOUND")
+
+
+async def test_a_message_that_is_refused_for_what_it_says_counts(node: NodeUnderTest) -> None:
+    foreign = message("Hola mundo amigo, necesito tu ayuda")
+    bodies = [{}, message(parts=[{"url": "https://x.example/f"}]), message(taskId="no-such-task"), foreign] * 15
+    codes = [(await node.client.post(SEND, json=body, headers=A2A)).status_code for body in bodies]
+    assert set(codes) == {400, 404}
+    assert (await node.client.post(SEND, json=message(), headers=A2A)).status_code == 429

@@ -267,6 +267,30 @@ async def test_nesting_without_end_is_refused(node: NodeUnderTest) -> None:
         assert (response.status_code, reason(response.json())) == (400, "INVALID_REQUEST")
 
 
+WITH_METADATA = (
+    '{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"Hello there","metadata":%s}],"metadata":%s}}'
+)
+
+
+@pytest.mark.parametrize("metadata", ['{"x":[1.50,1e300,-0.0]}', '{"n":12345678901234567890123}', '{"é":"\\u00e9"}'])
+async def test_metadata_is_kept_to_the_byte(node: NodeUnderTest, metadata: str) -> None:
+    """Its numbers used to be converted at each reading, and a mebibyte of some takes seconds to convert."""
+    body = (WITH_METADATA % (metadata, metadata)).encode()
+    sent = await node.client.post(SEND, content=body, headers=A2A | JSON)
+    assert sent.status_code == 200, sent.text
+    read = await node.client.get(f"/api/v1/tasks/{sent.json()['task']['id']}", headers=A2A)
+    for response in (sent, read):
+        assert response.content.count(b'"metadata":' + metadata.encode()) == 2
+
+
+@pytest.mark.parametrize("path", [SEND, OFFER])
+@pytest.mark.parametrize("metadata", ['{"x":1e400}', '{"x":[-1e999]}', '{"x":"\\ud800"}'])
+async def test_metadata_that_no_reader_can_hold_is_refused(node: NodeUnderTest, path: str, metadata: str) -> None:
+    for body in (WITH_METADATA % (metadata, "{}"), WITH_METADATA % ("{}", metadata)):
+        response = await node.client.post(path, content=body, headers=A2A | JSON)
+        assert (response.status_code, reason(response.json())) == (400, "INVALID_REQUEST"), body
+
+
 @pytest.mark.parametrize(
     ("said", "field"),
     [

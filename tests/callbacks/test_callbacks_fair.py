@@ -238,7 +238,7 @@ class TestDeadLetters:
                 return len(letters) == len(STEPS)
 
             await until(given_up)
-            assert await TaskStore(node.store, 60).compact(task_id)
+            assert await TaskStore(node.store, 60).compact([task_id]) == 1
             receiver.answers.clear()
             for letter in letters:
                 await queue.redrive(letter)

@@ -10,7 +10,7 @@ from openapi_spec_validator import OpenAPIV30SpecValidator
 from referencing import Registry
 from referencing.jsonschema import DRAFT4
 
-from node.a2a.service import ListQuery
+from node.a2a.model import ListQuery
 from node.config import Limit, Limits
 from node.describe.openapi import codes_of, document
 from node.tasks.model import TaskPageQuery

@@ -30,8 +30,8 @@ ELSEWHERE = {
 }
 """Steps that the operations below do not reach, and why."""
 
-REMOVING = {"thread_purge", "task_compact", "task_forget"}
-"""Steps that come last, since they leave the others nothing to work on."""
+LAST = {"thread_purge", "task_compact", "task_unpack", "task_forget"}
+"""Steps that leave the others nothing to work on, and the one on what is compacted."""
 
 
 @pytest.fixture
@@ -85,12 +85,12 @@ async def test_every_step_of_every_room_runs_on_a_cluster(tmp_path: Path, steps:
             await artifacts(node)
             await worked(node, steps)
             await old_things(node)
-            assert steps >= REMOVING
+            assert steps >= LAST
 
 
 async def worked(node: NodeUnderTest, steps: set[str]) -> None:
     """Until the worker has done its part: it has its model, has answered a search and tried the callback."""
-    expected = {script.name for script in all_scripts()} - ELSEWHERE.keys() - REMOVING
+    expected = {script.name for script in all_scripts()} - ELSEWHERE.keys() - LAST
 
     async def done() -> bool:
         if expected <= steps:
@@ -186,14 +186,13 @@ async def messages(node: NodeUnderTest) -> None:
 
 async def old_things(node: NodeUnderTest) -> None:
     at_once = 1e-7
-    settings = msgspec.structs.replace(
-        node.settings,
-        idempotency_ttl=0,
-        task_hot_days=at_once,
-        task_retention_days=at_once,
-        thread_retention_days=at_once,
-    )
-    await until(lambda: retention_of(settings, node.store).look(5))
+    (completed,) = (await call(node, "GET", "/api/v1/tasks?status=completed"))["tasks"]
+    compacting = msgspec.structs.replace(node.settings, idempotency_ttl=0, task_hot_days=at_once)
+    await until(lambda: retention_of(compacting, node.store).look(5))
+    late = await node.client.post(f"/api/v1/tasks/{completed['id']}/claim", json={"assignee_id": "late"})
+    assert late.status_code == 409
+    removing = msgspec.structs.replace(compacting, task_retention_days=at_once, thread_retention_days=at_once)
+    await until(lambda: retention_of(removing, node.store).look(5))
 
 
 async def artifacts(node: NodeUnderTest) -> None:

@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text()
 FLOORS = [set(line.split()) for line in re.findall(r"^│ ((?:[a-z_]\w* *)+)│$", PAGE, re.MULTILINE)][::-1]
 """Folders and loose modules of node/, as they are drawn. Each imports only what is on a lower floor, and its own."""
 
-ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "feedback"}
+ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "feedback", "a2a"}
 
 COMPOSITION = {"run", "retention"}
 """Folders that put others together, and so know what is inside a room: its stores, its rules of retention."""

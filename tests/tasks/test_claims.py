@@ -8,6 +8,7 @@ import pytest
 from node.common.refusal import Refused
 from node.store import connect, keys
 from node.tasks.model import NewClaim, NewTask
+from node.tasks.store import TaskStore
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, act, claimed, offered, refused, tasks_on, told
@@ -168,6 +169,18 @@ async def test_a_repeated_transition_moves_once(node: NodeUnderTest) -> None:
     assert refused(other) == (422, "idempotency.conflict")
 
 
+async def test_a_transition_repeated_after_its_contract_was_compacted_moves_once(node: NodeUnderTest) -> None:
+    """It used to be refused as a step on a contract that is over."""
+    task = await claimed(node)
+    url, header = f"{TASKS}/{task['id']}/transition", {"idempotency-key": "k1"}
+    await act(node, task, "transition", actor_id="summary-agent")
+    first = await node.client.post(url, json={"actor_id": "summary-agent"}, headers=header)
+    assert await TaskStore(node.store, 60).compact([task["id"]]) == 1
+    again = await node.client.post(url, json={"actor_id": "summary-agent"}, headers=header)
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert again.headers["idempotency-replayed"] == "true"
+
+
 @pytest.mark.parametrize("started", [False, True])
 async def test_a_contract_is_completed_with_its_result(node: NodeUnderTest, started: bool) -> None:
     task = await claimed(node)
@@ -223,7 +236,7 @@ async def test_the_same_result_written_otherwise_is_the_same_and_stays_as_it_was
     task = await claimed(node)
     first = await complete_with(node, task, b'{"b":[1,2.50],"a":"caf\xc3\xa9"}')
     if compacted:
-        assert await tasks_on(node.store).compact(task["id"])
+        assert await TaskStore(node.store, 60).compact([task["id"]]) == 1
     again = await complete_with(node, task, b'{\n  "a": "caf\\u00e9",\n  "b": [1, 2.5]\n}')
     assert (again.status_code, again.json()) == (200, first.json())
     assert b'"result_payload":{"b":[1,2.50],' in (await node.client.get(f"{TASKS}/{task['id']}")).content

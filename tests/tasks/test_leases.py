@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from node.store import ids, keys
+from node.store import connect, ids, keys
+from node.tasks.model import NewClaim, NewTask, TaskPageQuery
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, tasks_on, told
 
 
@@ -170,6 +172,19 @@ async def test_the_sweep_ends_what_is_due_and_tells_of_it_once(node: NodeUnderTe
         assert await leased(node, task) is None
     assert sorted(await listed(node, "offered")) == sorted(task["id"] for task in due)
     assert (await read(node, standing))["status"] == "claimed"
+
+
+async def test_the_sweep_ends_more_leases_than_there_may_be_calls_to_redis(empty_redis: RedisServer) -> None:
+    """All of them used to be ended at once, which was refused, again and again."""
+    store = await connect(empty_redis.url, timeout=10, max_in_flight=64)
+    tasks = tasks_on(store)
+    for _ in range(70):
+        task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=30), None, None)
+        await tasks.claim(task.id, NewClaim("agent"), None, None)
+        await end_lease(store, task.id)
+    assert await tasks.sweep() == 70
+    assert (await tasks.page(TaskPageQuery("offered"))).total == 70
+    await store.close()
 
 
 async def test_the_sweep_forgets_a_lease_that_nobody_has(node: NodeUnderTest) -> None:

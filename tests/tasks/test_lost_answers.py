@@ -8,8 +8,8 @@ from node.store import OutcomeUnknown, Store, connect
 from node.store.idempotency import bound_key
 from node.tasks.model import Completion, NewClaim, NewTask
 from node.tasks.service import Tasks
-from node.tasks.steps import StepResult
 from node.tasks.store import TaskStore
+from node.tasks.view import StoredTask
 from tests.support.servers import RedisServer
 from tests.tasks.calls import tasks_on
 
@@ -25,12 +25,12 @@ class Lossy(TaskStore):
         self._chance = Random(1)
         self.lost = 0
 
-    async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> StepResult:
-        outcome = await super().claim(task_id, assignee, request, replay_id)
+    async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> tuple[StoredTask, bool]:
+        claimed = await super().claim(task_id, assignee, request, replay_id)
         if self._chance.random() < LOST:
             self.lost += 1
             raise OutcomeUnknown("no answer")
-        return outcome
+        return claimed
 
 
 async def persist(tasks: Tasks, task_id: str, name: str) -> str | None:

@@ -7,6 +7,7 @@ import pytest
 from node.common.refusal import Invalid, Refused
 from node.store import ids, keys
 from node.tasks.model import NewTask
+from node.tasks.store import TaskStore
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import OFFER, TASKS, UNKNOWN_ID, act, claimed, offered, refused, tasks_on, told
 
@@ -240,3 +241,12 @@ async def test_there_is_a_list_for_each_status(node: NodeUnderTest) -> None:
         assert [(found["id"], found["status"]) for found in page["tasks"]] == [(task["id"], status)]
         assert page["total"] == 1
         assert "result_payload" not in page["tasks"][0]
+
+
+async def test_a_short_key_tells_the_token_of_a_compacted_contract_no_more(node: NodeUnderTest) -> None:
+    task = await offered(node, idempotency_key="k1")
+    await act(node, task, "cancel", publisher_token=task["publisher_token"])
+    await node.store.command("HSET", keys.task(task["id"]), "created_at", 1)
+    assert await TaskStore(node.store, 60).compact([task["id"]]) == 1
+    again = await node.client.post(TASKS, json=OFFER | {"idempotency_key": "k1"})
+    assert refused(again) == (422, "idempotency.short")

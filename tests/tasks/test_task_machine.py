@@ -20,6 +20,7 @@ from node.tasks.model import (
     TaskStatus,
     Transition,
 )
+from node.tasks.store import TaskStore
 from tests.support.machine import StoreMachine
 from tests.tasks.calls import tasks_on, told
 
@@ -68,7 +69,7 @@ class Model:
         """The token, or the one that the contract's assignee has."""
         return (self.token or NO_TOKEN) if token == OWN else token
 
-    def holding(self, token: str, *, released: bool = False) -> str | None:
+    def claim_refusal(self, token: str, *, released: bool = False) -> str | None:
         """The refusal of a step that takes the claim."""
         if token != self.token or (self.status == "offered" and not released):
             return "task.token"
@@ -162,7 +163,7 @@ class TaskMachine(StoreMachine):
     def complete(self, model: Model, token: str, result: bytes) -> None:
         model.lapse(self.now)
         token = model.meant(token)
-        refusal = model.holding(token)
+        refusal = model.claim_refusal(token)
         if refusal == "task.state" and model.status == "completed":
             refusal = None if result == (model.result or b"null") else "task.completed"
         answer = self.attempt(lambda: self._tasks.complete(model.id, Completion(token, msgspec.Raw(result))), refusal)
@@ -174,14 +175,14 @@ class TaskMachine(StoreMachine):
     def extend(self, model: Model, token: str) -> None:
         model.lapse(self.now)
         token = model.meant(token)
-        if self.attempt(lambda: self._tasks.extend(model.id, Holding(token)), model.holding(token)):
+        if self.attempt(lambda: self._tasks.extend(model.id, Holding(token)), model.claim_refusal(token)):
             model.ends = None if model.lease is None else self.now + model.lease
 
     @rule(model=models, token=st.just(OWN) | tokens)
     def release(self, model: Model, token: str) -> None:
         model.lapse(self.now)
         token = model.meant(token)
-        refusal = model.holding(token, released=True)
+        refusal = model.claim_refusal(token, released=True)
         if self.attempt(lambda: self._tasks.release(model.id, Holding(token)), refusal) and model.status != "offered":
             model.change("offered", "released")
 
@@ -214,7 +215,8 @@ class TaskMachine(StoreMachine):
     def compact(self, model: Model) -> None:
         """What the worker does days after a contract is over; at any other time it must do nothing."""
         over = model.status in ("completed", "canceled")
-        assert self.run_step(self._tasks.compact(model.id)) == (over and model not in self._compacted)
+        compacted = self.run_step(TaskStore(self.store, 3600).compact([model.id]))
+        assert compacted == (over and model not in self._compacted)
         if over:
             self._compacted.append(model)
 

@@ -25,12 +25,12 @@ def answers(node: NodeProcess) -> bool:
     return True
 
 
-def web(tmp_path_factory: pytest.TempPathFactory, **settings: str) -> Iterator[NodeProcess]:
-    """A web process with a Redis of its own."""
+def web(tmp_path_factory: pytest.TempPathFactory, *module: str) -> Iterator[NodeProcess]:
+    """A web process with a Redis of its own, run by this module and its arguments."""
     folder = tmp_path_factory.mktemp("node")
-    command = (sys.executable, "-m", "node", "web")
+    command = (sys.executable, "-m", *module)
     with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
-        node.start(RELAY_REDIS_URL=redis.url, RELAY_WORKERS="1", RELAY_LIMIT_MESSAGE="0", **settings)
+        node.start(RELAY_REDIS_URL=redis.url, RELAY_WORKERS="1", RELAY_LIMIT_MESSAGE="0")
         until(lambda: answers(node), f"{node.url} answers: {node.lines}{node.words()}")
         yield node
 
@@ -38,13 +38,13 @@ def web(tmp_path_factory: pytest.TempPathFactory, **settings: str) -> Iterator[N
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """A node as it is."""
-    yield from web(tmp_path_factory)
+    yield from web(tmp_path_factory, "node", "web")
 
 
 @pytest.fixture(scope="module")
 def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """A node with the hooks of the protocol's test kit."""
-    yield from web(tmp_path_factory, RELAY_CONFORMANCE="1")
+    yield from web(tmp_path_factory, "tests.conformance.a2a.hooked_node")
 
 
 @pytest_asyncio.fixture

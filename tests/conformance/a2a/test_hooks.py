@@ -1,4 +1,4 @@
-"""The hooks of the protocol's test kit (RELAY_CONFORMANCE=1), called by the official Python client."""
+"""The hooks of the protocol's test kit (`hooked_node`), called by the official Python client."""
 
 from typing import Any
 

@@ -1,0 +1,13 @@
+"""How the A2A service says no where the protocol has a name of its own for it. `errors` makes responses of it."""
+
+from node.common.refusal import Refused
+
+
+class A2AError(Refused):
+    """A refusal that the protocol names by its `reason`."""
+
+    def __init__(self, reason: str, message: str, **metadata: str) -> None:
+        super().__init__("request.protocol")  # what all refusals that a protocol names are counted under
+        self.reason = reason
+        self.message = message
+        self.metadata = metadata
