@@ -1,36 +1,46 @@
-"""Reading and writing much at once, without taking all the calls that a process may have under way."""
+"""Any number of commands or steps, a bounded number at a time.
+
+A process may have only so many calls under way (`Store.max_in_flight`), and one more is refused. So whoever reads or
+writes for a whole partition, or for many entities, goes through here instead of `Store.commands` and `Store.run_all`.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from node.store.link import RedisReply
 from node.store.scripts import Arg, Script
+from node.store.steps import Step
 from node.store.wire import Store
 
 T = TypeVar("T")
 
-PART = 8
-"""One in so many of the calls that may be under way is for one bulk: others go on meanwhile."""
+SHARE_OF_CALLS = 8
+"""A bulk takes one in so many of the calls that may be under way; the rest is for everybody else."""
 
 
-async def bulk(store: Store, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
-    """`store.commands` for any number of commands, some at a time. Raises StoreUnavailable, CommandFailed."""
-    return await _in_parts(store, store.commands, many)
+async def bulk(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply]:
+    """`store.commands` for any number of commands. Raises StoreUnavailable, CommandFailed."""
+    return await _some_at_a_time(store, store.commands, commands)
+
+
+async def bulk_steps(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
+    """`store.run_all` for any number of steps. Raises StoreUnavailable, CommandFailed."""
+    return await _some_at_a_time(store, store.run_all, steps)
 
 
 async def bulk_runs(
     store: Store, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]
 ) -> list[RedisReply]:
-    """`store.runs` likewise."""
-    return await _in_parts(store, lambda some: store.runs(script, some), many)
+    """The old form."""
+    return await _some_at_a_time(store, lambda some: store.runs(script, some), many)
 
 
-async def _in_parts(
+async def _some_at_a_time(
     store: Store, call: Callable[[Sequence[T]], Awaitable[list[RedisReply]]], many: Iterable[T]
 ) -> list[RedisReply]:
     waiting = list(many)
-    at_once = max(1, store.max_in_flight // PART)
-    found: list[RedisReply] = []
+    at_once = max(1, store.max_in_flight // SHARE_OF_CALLS)
+    replies: list[RedisReply] = []
     for start in range(0, len(waiting), at_once):
-        found += await call(waiting[start : start + at_once])
-    return found
+        replies += await call(waiting[start : start + at_once])
+    return replies
