@@ -12,6 +12,7 @@ from node.artifacts.store import ArtifactStore
 from node.artifacts.verify import Verifier
 from node.board.service import Board
 from node.board.store import BoardStore
+from node.board.thread_reader import ThreadReader
 from node.callbacks.policy import TargetPolicy
 from node.common.tokens import Tokens
 from node.config import ConfigError, Settings
@@ -20,6 +21,7 @@ from node.feedback.store import FeedbackStore
 from node.relay.service import Relay
 from node.relay.store import RelayStore
 from node.search.service import Search
+from node.search.store import SearchStore
 from node.sessions.service import Sessions
 from node.sessions.store import SessionStore
 from node.store import Store, connect
@@ -62,7 +64,7 @@ class Services:
         targets = TargetPolicy(settings)
         remembered = settings.idempotency_ttl
         self.relay = Relay(RelayStore(store, remembered), settings, targets)
-        self.search = Search(store, stores.documents, settings)
+        self.search = Search(SearchStore(store, stores.documents), ThreadReader(store), settings)
         self.board = Board(BoardStore(store, remembered), settings, targets, self.search.note)
         self.blobs = blobs_of(settings)
         manifests = ArtifactStore(store, remembered, settings.artifact_ttl)

@@ -12,6 +12,7 @@ import structlog
 
 from node.artifacts.expiry import ArtifactExpiry
 from node.artifacts.verify import AT_ONCE
+from node.board.thread_reader import ThreadReader
 from node.callbacks.breaker import Breaker, Dials
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue
@@ -49,7 +50,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             stack.push_async_callback(tracing.close)
         stack.push_async_callback(stores.close)
         rooms = Services(settings, stores)
-        search = SearchWorker(store, stores.documents, settings)
+        search = SearchWorker(store, stores.documents, ThreadReader(store), settings)
         stack.push_async_callback(rooms.close)
         queue = CallbackQueue(store, unpack)
         # The attempt is a span, what it asks Redis on its way is none.

@@ -24,7 +24,7 @@ Mode = Literal["meaning", "text", "both"]
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """A search as engines take it."""
+    """A search as engines take it. `text` is the query, `limit` how many threads are wanted."""
 
     text: str
     limit: int
@@ -105,7 +105,7 @@ def candidates(text: ByText, near: Iterable[str]) -> list[str]:
 
 
 def ranked(
-    question: SearchRequest,
+    request: SearchRequest,
     by_meaning: Sequence[str],
     by_text: Sequence[str],
     near: Mapping[str, NearThread],
@@ -127,15 +127,15 @@ def ranked(
         meaning = nearest.meaning if nearest else 0.0
         share = shares.get(thread, 0.0)
         score = max(meaning, share)
-        if score < question.threshold:
+        if score < request.threshold:
             continue
         weight = _reciprocal(meaning_ranks.get(thread)) * meaning**2 + _reciprocal(text_ranks.get(thread)) * share**2
-        mode = _mode(nearest is not None and meaning >= question.threshold, 0 < share >= question.threshold)
+        mode = _mode(nearest is not None and meaning >= request.threshold, 0 < share >= request.threshold)
         passage = nearest.passage if nearest else ""
         reply = replies.get(thread, 0) if replies else 0
         found.append((weight, score, thread, RankedThread(thread, round(score, 6), mode, passage, reply)))
     found.sort(key=lambda entry: entry[:3], reverse=True)
-    return [match for *_, match in found[: question.limit]]
+    return [match for *_, match in found[: request.limit]]
 
 
 def _reciprocal(rank: int | None) -> float:

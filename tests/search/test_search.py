@@ -4,7 +4,7 @@ import pytest
 
 from node.board.model import NewThread
 from node.common.refusal import Invalid
-from node.search.passages import LENGTH
+from node.search.passages import PASSAGE_CHARACTERS
 from node.store import keys
 from node.text.embed import Model
 from tests.search.searching import ANYTHING, SearchableBoard
@@ -64,7 +64,9 @@ async def test_replies_count(board: SearchableBoard, loaded_model: Model) -> Non
 
 
 async def test_the_snippet_is_the_passage_that_matches(board: SearchableBoard, loaded_model: Model) -> None:
-    filler = "The committee met on Tuesday and talked about the minutes of the last meeting. " * (LENGTH // 70)
+    filler = "The committee met on Tuesday and talked about the minutes of the last meeting. " * (
+        PASSAGE_CHARACTERS // 70
+    )
     body = f"{filler} Penguins cannot fly, but they swim better than most fish. {filler}"
     thread = await board.post("Minutes of the committee", body)
     async with board.worker():

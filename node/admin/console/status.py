@@ -14,24 +14,11 @@ from node.admin.console.context import CommandContext, CommandResult, add, add_d
 from node.callbacks.backlog import dead_count, pending_count
 from node.observe.consumer_lag import GroupLag, lags
 from node.observe.memory import memory
-from node.search.generations import IndexVersion, IndexVersions, left, reindex
-from node.search.indexing.queue import Queue
+from node.search.service import SearchState
 from node.store import Store, keys
 
 SAMPLES = 1000
 """Keys drawn to estimate how many there are of each kind: within 3 % of all keys, mostly."""
-
-
-class SearchState(msgspec.Struct, frozen=True):
-    """The index of the board."""
-
-    live: IndexVersion | None
-    target: IndexVersion | None
-    """The one that is built to take its place."""
-    pending: int
-    backlog: int
-    meaning: bool
-    """Whether a worker embeds queries now."""
 
 
 class StatusReport(msgspec.Struct, frozen=True):
@@ -84,7 +71,7 @@ async def _status(desk: CommandContext, _given: argparse.Namespace) -> CommandRe
         events=await lags(store),
         callbacks_pending=await pending_count(store),
         callbacks_dead=await dead_count(store),
-        search=await _search(store),
+        search=await desk.rooms.search.state(),
     )
     return CommandResult(data=status, lines=_screen(status))
 
@@ -99,14 +86,6 @@ async def _kinds(store: Store) -> tuple[int, dict[str, int]]:
         for name, times in names.items():
             kinds[name] += max(1, round(size * times / SAMPLES))
     return sum(sizes), dict(kinds.most_common())
-
-
-async def _search(store: Store) -> SearchState:
-    generations = IndexVersions(store)
-    live, target = await gather(generations.live(), generations.target())
-    pending, backlog = await Queue(store).waiting()
-    meaning = await store.command("EXISTS", keys.search_alive("vectors"))
-    return SearchState(live, target, pending, backlog, meaning == 1)
 
 
 def _screen(status: StatusReport) -> list[str]:
@@ -142,12 +121,12 @@ async def _reindex(desk: CommandContext, given: argparse.Namespace) -> CommandRe
     threads = await desk.store.command("ZCARD", keys.OPEN_THREADS)
     if given.dry_run:
         return CommandResult(
-            data={"asked": False, "threads": threads, "left": await left(desk.store)},
+            data={"asked": False, "threads": threads, "left": await desk.rooms.search.left()},
             lines=[f"the workers would index {threads} threads anew; queries use the present index meanwhile"],
             outcome=f"dry run: {threads}",
         )
-    await reindex(desk.store)
-    remaining = await left(desk.store)
+    await desk.rooms.search.reindex()
+    remaining = await desk.rooms.search.left()
     return CommandResult(
         data={"asked": True, "threads": threads, "left": remaining},
         lines=[f"the workers index {threads} threads anew; `relay-node admin status` shows how far they are"],

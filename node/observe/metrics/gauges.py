@@ -11,7 +11,6 @@ from node.artifacts.store import ArtifactStore
 from node.callbacks.backlog import dead_count, pending_count
 from node.observe.consumer_lag import lags
 from node.observe.metrics.snapshots import Reading
-from node.search.indexing.queue import Queue
 from node.store import Store, ids, keys
 
 LISTS = {"open": keys.OPEN_THREADS, "closed": keys.CLOSED_THREADS, "hidden": keys.HIDDEN_THREADS}
@@ -35,12 +34,14 @@ async def _events(store: Store) -> Iterable[Reading]:
 
 
 async def _search(store: Store) -> Iterable[Reading]:
-    pending, backlog = await Queue(store).waiting()
-    meaning = await store.command("EXISTS", keys.search_alive("vectors"))
+    found = await store.commands(
+        [("ZCARD", keys.SEARCH_PENDING), ("ZCARD", keys.SEARCH_BACKLOG), ("EXISTS", keys.search_alive("vectors"))]
+    )
+    pending, backlog, meaning = cast("list[int]", found)
     return [
         Reading("relay_search_queue", ("pending",), pending),
         Reading("relay_search_queue", ("backlog",), backlog),
-        Reading("relay_search_by_meaning", (), cast("int", meaning)),
+        Reading("relay_search_by_meaning", (), meaning),
     ]
 
 
