@@ -47,7 +47,7 @@ class Effort:
         self._unbroken += characters
         if self._unbroken >= SLICE_CHARACTERS:
             self._unbroken = 0
-            # A search keeps its place while it rests, so however many clients search for much, part of a core stays free.
+            # A search keeps its place while it rests, so however many clients search for much, a core is not used up.
             await sleep(REST_SECONDS if self.looked > LIGHT_CHARACTERS else 0)
             await self._place.aclose()
             await self._enter()

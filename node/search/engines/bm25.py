@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from sys import intern
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -48,7 +49,7 @@ class Postings(Generic[N]):
         """Add a document, or replace the one of that name."""
         self.remove(name)
         number = self._number_for(name)
-        counted = Counter(terms)
+        counted = Counter(map(intern, terms))  # so that a term is in memory once, however many documents have it
         self._documents[name] = number, tuple(counted)
         self._lengths[number] = len(terms)
         self._total += len(terms)

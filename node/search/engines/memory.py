@@ -99,8 +99,10 @@ class Vectors:
             row = len(self._owners)
             self._owners.append(None)
         if row == len(self._matrix):
-            more = np.zeros((max(FIRST_VECTORS, row), len(vector)), np.float32)
-            self._matrix = np.concatenate([self._matrix, more]) if row else more
+            larger = np.zeros((max(FIRST_VECTORS, 2 * row), len(vector)), np.float32)
+            if row:
+                larger[:row] = self._matrix
+            self._matrix = larger
         self._matrix[row] = vector
         self._owners[row] = (thread_id, passage)
         return row
