@@ -6,7 +6,7 @@ Redis, so that all workers agree. Keys and log entries call a version a generati
 """
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 
@@ -14,7 +14,9 @@ from node.search.passages import FORMAT
 from node.store import Store, ids, keys
 from node.store.decoding import code_of, fields_of
 from node.store.steps import Key, step
-from node.text.embed import Model
+
+if TYPE_CHECKING:  # only the worker has a model, and what a model needs
+    from node.text.embed import Model
 
 HNSW_FROM_THREADS, FLAT_BELOW_THREADS = 20_000, 10_000
 """Where `auto` changes to HNSW (DESIGN 9), and where back: the gap keeps it from changing to and fro."""
@@ -39,7 +41,7 @@ class IndexVersion(msgspec.Struct, frozen=True):
     """How often an operator had asked for a new index. Vectors of an earlier epoch are not copied."""
 
 
-def kind_of(model: Model) -> str:
+def kind_of(model: "Model") -> str:
     """Vectors of one kind can be compared: made by the same weights from passages cut in the same way."""
     return f"{model.fingerprint}-{FORMAT}"
 
@@ -62,7 +64,7 @@ class IndexVersions:
     async def wanted(
         self,
         setting: Literal["auto", "flat", "hnsw"],
-        model: Model,
+        model: "Model",
         current: IndexVersion | None,
         open_threads: int,
     ) -> IndexVersion:

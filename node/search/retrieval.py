@@ -72,15 +72,12 @@ class EngineRetriever:
         query = QueryTerms(request.text)
         (text, known), (vector, nearest) = await asyncio.gather(self._by_text(query), self._by_meaning(request.text))
         async with effort.reading():
-            near = {each.thread_id: each for each in nearest}
-            by_meaning = list(near)
+            near = {each.thread_id for each in nearest}
             shares, others = await asyncio.gather(
-                read_shares(self._documents, query, candidates(text, near), effort, known),
+                read_shares(self._documents, query, candidates(text, nearest), effort, known),
                 self._meanings(vector, [thread for thread in text.threads if thread not in near]),
             )
-            shares |= {thread: max(shares.get(thread, 0.0), query.least) for thread in text.threads}
-            near |= {each.thread_id: each for each in others}
-            matches = ranked(request, by_meaning, text.threads, near, shares, text.replies)
+            matches = ranked(request, nearest, text, others, shares, query.least)
         return RankedThreads(matches, "both" if vector else "text")
 
     async def _by_text(self, query: QueryTerms) -> tuple[ByText, KnownMarks]:
@@ -137,7 +134,7 @@ class WorkerMemoryRetriever:
         await self._read_unindexed(query, unindexed[:UNINDEXED_THREADS], shares, effort)
         found = [thread for thread in threads if shares.get(thread)]
         found.sort(key=lambda thread: shares[thread], reverse=True)
-        return ranked(request, [], found, {}, shares)
+        return ranked(request, [], ByText(found, {}, True), [], shares)
 
     async def _read_unindexed(
         self, query: QueryTerms, threads: Sequence[str], shares: dict[str, float], effort: Effort

@@ -41,13 +41,13 @@ async def test_it_is_swept_built_anew_and_its_old_vectors_are_removed(
     monkeypatch.setattr("node.search.indexing.reconcile.GRACE_SECONDS", 0.0)
     await fill(search_redis.url)
     async with searchable(search_redis.url, max_in_flight=CALLS) as board, board.worker():
-        generations = IndexVersions(board.store)
-        (old,) = await generations.names()
+        versions = IndexVersions(board.store)
+        (old,) = await versions.names()
         await IndexVersions(board.store).reindex()
 
         async def forgotten() -> bool:
             await board.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
-            return old not in await generations.names()
+            return old not in await versions.names()
 
         await until(forgotten, "nothing of the old vectors is left")
         assert len(await board.vectors()) == 2 * THREADS

@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 from node.search.engines.bm25 import K1, B, Postings
 from node.search.engines.memory import Document, MemoryIndex, Vectors
+from node.search.index_versions import IndexVersion, IndexVersions
+from node.search.indexing.memory_replica import MemoryReplica
 from node.search.ranking import SearchRequest
+from node.search.store import SearchStore
 from node.search.threads import OWN, Place
+from node.store import StoreUnavailable
 from node.text.terms import marks_of
+from tests.search.searching import searchable
+from tests.support.servers import RedisServer
 
 TERMS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12)
 CHANGES = st.lists(st.tuples(st.sampled_from("rstuvwxyz"), st.none() | TERMS), max_size=40)
@@ -129,3 +135,26 @@ def test_more_passages_than_there_was_room_for() -> None:
     best = vectors.nearest(vectors.cosines(vector(0, 1)), 10)
     assert len(best) == 10
     assert {near.thread_id for near in best} <= {f"t{number}" for number in range(1000, 3000)}
+
+
+async def test_an_index_that_could_not_be_loaded_anew_is_not_taken_for_loaded(
+    empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Vectors of one index version used to be compared with queries of another one after that."""
+    async with searchable(empty_redis.url) as board:
+        thread = await board.post("Sourdough schedule", "When should I mix the dough?")
+        replica = MemoryReplica(SearchStore(board.store, board.documents), board.threads)
+        await replica.follow()
+        await IndexVersions(board.store).use(IndexVersion("0123456789ab", "a-model", 2, "flat", 0))
+
+        async def fails(*_: object) -> None:
+            raise StoreUnavailable("the store went away")
+
+        monkeypatch.setattr("node.search.indexing.memory_replica.read_documents", fails)
+        with pytest.raises(StoreUnavailable):
+            await replica.follow()
+        assert replica.version == ""
+        monkeypatch.undo()
+        found = await replica.find(SearchRequest("sourdough", 5, 0.7), None)
+        assert [match.thread_id for match in found] == [thread]
+        assert replica.version == "0123456789ab"

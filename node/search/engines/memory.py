@@ -159,21 +159,18 @@ class MemoryIndex:
             [_candidate(*found) for found in self._threads.best(query.terms, CANDIDATES)],
             [_candidate(*found) for found in self._replies.best(query.terms, REPLY_CANDIDATES)],
         )
-        near: dict[str, NearThread] = {}
-        by_meaning: list[str] = []
+        nearest: list[NearThread] = []
+        others: list[NearThread] = []
         if vector is not None:
             cosines = self._vectors.cosines(vector)
-            near = {each.thread_id: each for each in self._vectors.nearest(cosines, CANDIDATES)}
-            by_meaning = list(near)
-            for thread_id in set(text.threads) - near.keys():
-                if nearest := self._vectors.nearest_of(cosines, self._posts[thread_id]):
-                    near[thread_id] = nearest
+            nearest = self._vectors.nearest(cosines, CANDIDATES)
+            of_text = (self._vectors.nearest_of(cosines, self._posts[thread_id]) for thread_id in text.threads)
+            others = [near for near in of_text if near]
         shares = {
             thread: query.share(self._marks.get(thread, b""), self._reply_marks.get(thread, b""))
-            for thread in candidates(text, by_meaning)
+            for thread in candidates(text, nearest)
         }
-        shares |= {thread: max(shares[thread], query.least) for thread in text.threads}
-        return ranked(request, by_meaning, text.threads, near, shares, text.replies)
+        return ranked(request, nearest, text, others, shares, query.least)
 
 
 def _candidate(place: Place, score: float) -> Candidate:
