@@ -60,10 +60,10 @@ class Data(NamedTuple):
 class KnownVectors(WorkerClient):
     """In the place of the workers: the vectors are known."""
 
-    def __init__(self, store: Store, generation: str, data: Data) -> None:
+    def __init__(self, store: Store, version: str, data: Data) -> None:
         super().__init__(store)
         self._known = {
-            query: QueryVector(generation, vector.tobytes())
+            query: QueryVector(version, vector.tobytes())
             for query, vector in zip(data.queries, data.asked, strict=True)
         }
 
@@ -95,13 +95,13 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
     module = find_search()
     with redis("--loadmodule", str(module)) as server:
         store = await connect(server.url, timeout=30, max_in_flight=4096, required=True)
-        generation = IndexVersion("bench", "bench", data.matrix.shape[1], algorithm, 0)
+        version = IndexVersion("bench", "bench", data.matrix.shape[1], algorithm, 0)
         engine = QueryEngine(store)
         await engine.ensure_terms()
-        await engine.ensure_vectors(generation)
+        await engine.ensure_vectors(version)
         before = await used(store)
         began = time.perf_counter()
-        await fill(SearchStore(store, store).documents, generation, data)
+        await fill(SearchStore(store, store).documents, version, data)
         put = (time.perf_counter() - began) / len(data.ids)
         size = (await used(store) - before) / len(data.ids)
         finder = EngineRetriever(engine, store, KnownVectors(store, "bench", data))
@@ -118,12 +118,12 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
     )
 
 
-async def fill(index: Documents, generation: IndexVersion, data: Data) -> None:
+async def fill(index: Documents, version: IndexVersion, data: Data) -> None:
     """As a worker does: terms at once, vectors some at a time."""
     for start in range(0, len(data.ids), AT_ONCE):
         places = range(start, min(start + AT_ONCE, len(data.ids)))
         await index.put([Post(data.ids[n], OWN, "", data.texts[n]) for n in places])
-        await index.put_vectors(generation, {(data.ids[n], "0.0"): data.matrix[n].tobytes() for n in places})
+        await index.put_vectors(version, {(data.ids[n], "0.0"): data.matrix[n].tobytes() for n in places})
 
 
 def memory(data: Data) -> Figures:

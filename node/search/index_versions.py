@@ -46,6 +46,11 @@ def kind_of(model: "Model") -> str:
     return f"{model.fingerprint}-{FORMAT}"
 
 
+def is_made_by(model: "Model | None", version: IndexVersion | None) -> bool:
+    """Whether the vectors of a version are of the kind that a model makes."""
+    return model is not None and version is not None and version.model == kind_of(model)
+
+
 class IndexVersions:
     """The records of versions. Every method raises StoreUnavailable."""
 

@@ -164,8 +164,9 @@ class MemoryIndex:
         if vector is not None:
             cosines = self._vectors.cosines(vector)
             nearest = self._vectors.nearest(cosines, CANDIDATES)
-            of_text = (self._vectors.nearest_of(cosines, self._posts[thread_id]) for thread_id in text.threads)
-            others = [near for near in of_text if near]
+            unknown = set(text.threads) - {near.thread_id for near in nearest}
+            by_thread = (self._vectors.nearest_of(cosines, self._posts[thread_id]) for thread_id in unknown)
+            others = [near for near in by_thread if near]
         shares = {
             thread: query.share(self._marks.get(thread, b""), self._reply_marks.get(thread, b""))
             for thread in candidates(text, nearest)

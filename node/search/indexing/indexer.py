@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import structlog
 
-from node.search.index_versions import IndexVersion, kind_of
+from node.search.index_versions import IndexVersion, is_made_by
 from node.search.indexing.queue import Leased
 from node.search.passages import PASSAGE_CHARACTERS, Passage, kept, place_of
 from node.search.store import SearchStore
@@ -107,7 +107,9 @@ class Indexer:
 
     async def _round(self) -> bool:
         """Do some of what is due. Returns whether there was anything."""
-        versions = await self._versions()
+        model, both = self._embedder.model, await self._store.versions.both()
+        # Those that this worker's model can make vectors for, the one in use first.
+        versions = [version for version in both if version and is_made_by(model, version)]
         if not versions and (not self.text_only or await self._store.embeds_queries()):
             return False  # another worker makes the vectors, or this one will
         self._leased = leased = await self._store.queue.lease(LEASED_AT_ONCE)
@@ -121,13 +123,6 @@ class Indexer:
         await self._store.queue.done(leased, leased.names[:begun])
         self._leased = None
         return True
-
-    async def _versions(self) -> list[IndexVersion]:
-        """The index versions that this worker's model can make vectors for, the one in use first."""
-        model = self._embedder.model
-        if model is None:
-            return []
-        return [each for each in await self._store.versions.both() if each and each.model == kind_of(model)]
 
     async def _begin(self, places: Sequence[Place]) -> tuple[int, dict[str, ThreadWork]]:
         """As many of the places, from the first, as one round has time for, and what is to be done by thread."""

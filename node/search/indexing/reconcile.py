@@ -13,7 +13,7 @@ from typing import Literal
 import structlog
 
 from node.search.engines.redisearch import QueryEngine
-from node.search.index_versions import IndexVersion, kind_of
+from node.search.index_versions import IndexVersion, is_made_by
 from node.search.store import SearchStore
 from node.search.threads import Threads
 from node.search.worker_loop import unless, until_woken
@@ -102,8 +102,7 @@ class Reconciler:
 
     async def _build(self, built: IndexVersion) -> None:
         """Have a version's vectors made, and use it once they are."""
-        model = self._embedder.model
-        if model is None or built.model != kind_of(model):
+        if not is_made_by(self._embedder.model, built):
             return
         if not await self._versions.is_filled():
             async for threads in self._threads.scan("open"):

@@ -14,7 +14,7 @@ import msgspec
 
 from node.search.ranking import RankedThreads, SearchRequest
 from node.store import Store, keys
-from node.store.steps import Key, Step, step
+from node.store.steps import Key, step
 
 ANSWER_SECONDS = 0.3
 """For which an answer is waited for (DESIGN 9)."""
@@ -103,7 +103,19 @@ class WorkerClient:
         request = WorkerRequest(os.urandom(8), self._channel, text, search)
         # Listening starts before the request is there, so that no answer can come unheard.
         with await self._store.wakeups.listen(self._channel) as listener:
-            outcome, *cached = cast("list[bytes]", await self._store.run(_step(service, request)))
+            reply = await self._store.run(
+                search_request(
+                    requests=keys.search_asks(service),
+                    alive=keys.search_alive(service),
+                    cached=keys.query_vector(text),
+                    current=keys.SEARCH_LIVE,
+                    use_cache=int(search is None),
+                    wait=int(ANSWER_SECONDS * 1000),
+                    most=MAX_WAITING_REQUESTS,
+                    request=encode(request),
+                )
+            )
+            outcome, *cached = cast("list[bytes]", reply)
             if outcome == b"cached":
                 return WorkerReply(QueryVector(cached[0].decode(), cached[1]))
             loop = asyncio.get_running_loop()
@@ -113,19 +125,6 @@ class WorkerClient:
                 if message and message.startswith(request.id):
                     return decode_reply(memoryview(message)[len(request.id) :])
         return None
-
-
-def _step(service: Service, request: WorkerRequest) -> Step:
-    return search_request(
-        requests=keys.search_asks(service),
-        alive=keys.search_alive(service),
-        cached=keys.query_vector(request.text),
-        current=keys.SEARCH_LIVE,
-        use_cache=int(request.search is None),
-        wait=int(ANSWER_SECONDS * 1000),
-        most=MAX_WAITING_REQUESTS,
-        request=encode(request),
-    )
 
 
 def embedded_part(query: str) -> str:

@@ -10,7 +10,7 @@ from typing import cast
 
 import structlog
 
-from node.search.index_versions import IndexVersion, IndexVersions, kind_of
+from node.search.index_versions import IndexVersion, IndexVersions, is_made_by
 from node.search.indexing.memory_replica import MemoryReplica
 from node.search.ranking import RankedThreads
 from node.search.rpc.client import QueryVector, Service, WorkerReply, WorkerRequest, decode_request, encode
@@ -61,7 +61,8 @@ class WorkerServer:
             while not stop.is_set():
                 worked = False
                 try:
-                    version = await self._usable()
+                    current = await self._versions.current()
+                    version = current if is_made_by(self._embedder.model, current) else None
                     if self._memory.ready if service == "hits" else version:
                         if loop.time() - said_alive >= POLL_SECONDS:
                             said_alive = loop.time()
@@ -73,12 +74,6 @@ class WorkerServer:
                     log.exception("question not answered", service=service)
                 if not worked:
                     await until_woken(listener, POLL_SECONDS, stop)
-
-    async def _usable(self) -> IndexVersion | None:
-        """The index version in use, if this worker's model made it."""
-        model = self._embedder.model
-        current = await self._versions.current() if model else None
-        return current if model and current and current.model == kind_of(model) else None
 
     async def _answer(self, service: Service, version: IndexVersion | None) -> bool:
         """Answer the requests that wait. Returns whether there were any."""
