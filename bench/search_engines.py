@@ -20,16 +20,16 @@ import uvloop
 from bench.search_data import Matrix, sentences, vectors
 from node.observe.log import configure
 from node.run.embedded_redis import find_search
-from node.search.effort import READERS, Effort
-from node.search.engines.choice import EngineChoice
-from node.search.engines.memory import MemoryIndex
+from node.search.effort import SEARCHES_READING, Effort
+from node.search.engines.memory import Document, MemoryIndex
 from node.search.engines.redisearch import QueryEngine
-from node.search.generations import Algorithm, IndexVersion
+from node.search.index_versions import Algorithm, IndexVersion
 from node.search.indexing.documents import Documents
 from node.search.ranking import SearchRequest
 from node.search.retrieval import EngineRetriever
-from node.search.rpc.client import Vector
-from node.search.threads import OWN, Post
+from node.search.rpc.client import QueryVector, WorkerClient
+from node.search.store import SearchStore
+from node.search.threads import OWN, Place, Post
 from node.share.turns import Turns
 from node.store import Store, connect, ids
 from node.text.embed import load
@@ -57,19 +57,18 @@ class Data(NamedTuple):
         return [{self.ids[place] for place in row} for row in best]
 
 
-class Told:
+class KnownVectors(WorkerClient):
     """In the place of the workers: the vectors are known."""
 
-    def __init__(self, generation: str, data: Data) -> None:
-        self._vectors = {
-            query: Vector(generation, vector.tobytes()) for query, vector in zip(data.queries, data.asked, strict=True)
+    def __init__(self, store: Store, version: str, data: Data) -> None:
+        super().__init__(store)
+        self._known = {
+            query: QueryVector(version, vector.tobytes())
+            for query, vector in zip(data.queries, data.asked, strict=True)
         }
 
-    async def vector_of(self, query: str) -> Vector | None:
-        return self._vectors[query]
-
-    def forget(self) -> None:
-        """Nothing is kept."""
+    async def vector_of(self, query: str) -> QueryVector | None:
+        return self._known[query]
 
 
 class Figures(NamedTuple):
@@ -96,17 +95,17 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
     module = find_search()
     with redis("--loadmodule", str(module)) as server:
         store = await connect(server.url, timeout=30, max_in_flight=4096, required=True)
-        generation = IndexVersion("bench", "bench", data.matrix.shape[1], algorithm, 0)
+        version = IndexVersion("bench", "bench", data.matrix.shape[1], algorithm, 0)
         engine = QueryEngine(store)
         await engine.ensure_terms()
-        await engine.ensure_vectors(generation)
+        await engine.ensure_vectors(version)
         before = await used(store)
         began = time.perf_counter()
-        await fill(Documents(store, store, EngineChoice(store)), generation, data)
+        await fill(SearchStore(store, store).documents, version, data)
         put = (time.perf_counter() - began) / len(data.ids)
         size = (await used(store) - before) / len(data.ids)
-        finder = EngineRetriever(engine, store, Told("bench", data))
-        readers = Turns(READERS)
+        finder = EngineRetriever(engine, store, KnownVectors(store, "bench", data))
+        readers = Turns(SEARCHES_READING)
         seconds: list[float] = []
         for query in data.queries:
             began = time.perf_counter()
@@ -119,12 +118,12 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
     )
 
 
-async def fill(index: Documents, generation: IndexVersion, data: Data) -> None:
+async def fill(index: Documents, version: IndexVersion, data: Data) -> None:
     """As a worker does: terms at once, vectors some at a time."""
     for start in range(0, len(data.ids), AT_ONCE):
         places = range(start, min(start + AT_ONCE, len(data.ids)))
         await index.put([Post(data.ids[n], OWN, "", data.texts[n]) for n in places])
-        await index.put_vectors(generation, {data.ids[n]: {"0.0": data.matrix[n].tobytes()} for n in places})
+        await index.put_vectors(version, {(data.ids[n], "0.0"): data.matrix[n].tobytes() for n in places})
 
 
 def memory(data: Data) -> Figures:
@@ -133,7 +132,7 @@ def memory(data: Data) -> Figures:
     began = time.perf_counter()
     for thread, text, vector in zip(data.ids, data.texts, data.matrix, strict=True):
         terms = terms_of(text)
-        index.put(thread, " ".join(terms), marks_of(terms), {"0.0": vector.tobytes()})
+        index.put(Document(Place(thread, OWN), " ".join(terms), marks_of(terms), {"0.0": vector.tobytes()}))
     put = (time.perf_counter() - began) / len(data.ids)
     size = (resident() - before) / len(data.ids)
     seconds: list[float] = []

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.search_data import Known, known_items, vectors
-from node.search.engines.memory import MemoryIndex
-from node.search.passages import passages_of
+from node.search.engines.memory import Document, MemoryIndex
+from node.search.passages import of_thread
 from node.search.ranking import SearchRequest
+from node.search.threads import OWN, Place
 from node.text.embed import Model, load
 from node.text.readable import first_sentence
 from node.text.terms import marks_of, terms_of
@@ -46,12 +47,12 @@ class Corpus:
     def __init__(self, model: Model, texts: Sequence[Text]) -> None:
         self._model = model
         self.index = MemoryIndex()
-        cut = [passages_of(text.title, text.body, []) for text in texts]
+        cut = [of_thread(text.title, text.body) for text in texts]
         made = iter(vectors(model, [passage.text for passages in cut for passage in passages]))
         for text, passages in zip(texts, cut, strict=True):
             terms = terms_of(f"{text.title}\n{text.body}")
             held = {passage.name: next(made).tobytes() for passage in passages}
-            self.index.put(text.name, " ".join(terms), marks_of(terms), held)
+            self.index.put(Document(Place(text.name, OWN), " ".join(terms), marks_of(terms), held))
 
     def scores(self, query: str, threshold: float = 0.0, most: int = 1000) -> list[tuple[str, float]]:
         """Threads by meaning alone, with their scores."""

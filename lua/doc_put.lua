@@ -1,6 +1,6 @@
 #!lua
--- Puts the terms of a thread's own text where search by text finds them. Those of the whole text are never replaced
--- by those of its beginning, whoever is late.
+-- Makes a thread be found by the text of its title and body. The terms of the whole text are never replaced by those
+-- of its beginning, in whichever order the web process and the worker come.
 -- KEYS[1] doc     doc:{p}:<id>
 -- ARGV[1] whole   1 = the terms are those of the whole text, 0 = of its beginning
 -- ARGV[2] forced  1 = also if as much is there already

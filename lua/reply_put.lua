@@ -1,21 +1,21 @@
 #!lua
--- Puts the terms of a reply where search by text finds them, and its marks to those of the thread's other replies.
--- The same again changes nothing.
+-- Makes a reply be found by text: its terms become a document, and its marks join those of the thread's other replies.
+-- A reply that has a document already changes nothing.
 -- KEYS[1] doc     search:reply:{p}:<thread>:<seq>
 -- KEYS[2] docs    search:replies:{p}:<thread>
 -- KEYS[3] marks   search:marks:{p}:<thread>
 -- ARGV[1] seq     number of the reply
 -- ARGV[2] forced  1 = also if it is there already
--- ARGV[3] most    bytes of marks that are kept of a thread's replies, the newest; up to twice as many are stored
+-- ARGV[3] most    bytes of marks that count, those of the newest replies; up to twice as many are stored
 -- ARGV[4] terms
--- ARGV[5] more    marks of the reply
--- ARGV[6] passages  that it has
+-- ARGV[5] added   marks of the reply
+-- ARGV[6] passages  number of them
 -- Returns {'put', replies that have a document} | {'same', replies that have a document}
 -- Slot    partition of the thread's id
 if redis.call('EXISTS', doc) == 1 and forced ~= '1' then return {'same', redis.call('SCARD', docs)} end
 redis.call('SADD', docs, seq)
 redis.call('HSET', doc, 'terms', terms, 'passages', passages)
-if more ~= '' and redis.call('APPEND', marks, more) > 2 * most then
+if added ~= '' and redis.call('APPEND', marks, added) > 2 * most then
   redis.call('SET', marks, redis.call('GETRANGE', marks, -most, -1))
 end
 return {'put', redis.call('SCARD', docs)}

@@ -1,8 +1,8 @@
 #!lua
--- Takes indexed threads out of the queue, except those that changed meanwhile or whose lease has ended.
--- KEYS[1] queue   search:pending:{search} or search:backlog:{search}
--- ARGV[1] ends    of the lease, ms
--- ARGV[2...] ids
+-- Takes what is indexed out of the queue, except what changed meanwhile or whose lease has ended.
+-- KEYS[1] queue     search:pending:{search} or search:backlog:{search}
+-- ARGV[1] ends      of the lease, ms
+-- ARGV[2...] names
 -- Returns {'done', number taken out}
 -- Slot    {search}
 local done = 0

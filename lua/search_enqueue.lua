@@ -1,6 +1,6 @@
 #!lua
--- Queues posts to be indexed, so that the sites they came from take turns: start-time fair queueing. A post starts
--- where its site's last one ends, or at the front if that is further on; each takes as long as it weighs.
+-- Queues posts to be indexed, so that the sites they came from take turns (start-time fair queueing): a post starts
+-- where the last one of its site ends, or at the head of the queue if that is further on, and ends its weight later.
 -- KEYS[1] queue   search:pending:{search}: posts by their start (below 0), or by the end of their lease (ms)
 -- KEYS[2] turns   search:turns:{search}: where the last post of each site ends
 -- ARGV[1...] posts  site, weight, name, ...
@@ -9,14 +9,14 @@
 local origin = -2 ^ 52  -- of all starts: far below 0, and whole numbers are exact
 
 local first = redis.call('ZRANGE', queue, '-inf', '(0', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
-if not first then redis.call('DEL', turns) end  -- nobody waits: all begin anew
-local front = math.max(tonumber(first or origin), origin)
+if not first then redis.call('DEL', turns) end  -- nothing waits, so no site has had more than another
+local head = math.max(tonumber(first or origin), origin)
 local queued = 0
 for place = 1, #ARGV, 3 do
   local site, weight, name = ARGV[place], ARGV[place + 1], ARGV[place + 2]
-  local start = math.max(front, tonumber(redis.call('HGET', turns, site) or origin))
+  local start = math.max(head, tonumber(redis.call('HGET', turns, site) or origin))
   local known = redis.call('ZSCORE', queue, name)
-  -- One that is under way has changed meanwhile, and is due again; one that waits keeps its place.
+  -- A post that is leased has changed meanwhile and is due again; one that waits keeps its place.
   if not known or tonumber(known) >= 0 then
     redis.call('ZADD', queue, start, name)
     redis.call('HSET', turns, site, string.format('%.0f', start + weight))

@@ -1,13 +1,13 @@
 #!lua
--- Hands out threads that are due to be indexed. They are due again if they are not done when the lease ends.
--- KEYS[1] queue   search:pending:{search} or search:backlog:{search}
--- ARGV[1] most    threads
--- ARGV[2] lease   milliseconds
--- Returns {'leased', until_ms, id, ...}
+-- Leases what is due to be indexed to one worker. It is due again if it is not done when the lease ends.
+-- KEYS[1] queue     search:pending:{search} or search:backlog:{search}
+-- ARGV[1] most      names
+-- ARGV[2] lease_ms
+-- Returns {'leased', end of the lease in ms, name, ...}
 -- Slot    {search}
 -- include now
 local at = now()
-local ends = string.format('%.0f', at + lease)
+local ends = string.format('%.0f', at + lease_ms)
 local due = redis.call('ZRANGE', queue, '-inf', at, 'BYSCORE', 'LIMIT', 0, most)
-for _, id in ipairs(due) do redis.call('ZADD', queue, ends, id) end
+for _, name in ipairs(due) do redis.call('ZADD', queue, ends, name) end
 return {'leased', tonumber(ends), unpack(due)}

@@ -1,13 +1,13 @@
 #!lua
--- Makes the generation that was built the one that queries use, once nothing of it is left to be done.
--- KEYS[1] live     search:live:{search}
--- KEYS[2] target   search:target:{search}
+-- Makes the index version that was built the one that queries use, once nothing of it is left to be done.
+-- KEYS[1] current  search:live:{search}
+-- KEYS[2] built    search:target:{search}
 -- KEYS[3] backlog  search:backlog:{search}
--- ARGV[1] name     of the generation
+-- ARGV[1] name     of the version that was built
 -- Returns {'switched'} | {'building'}: not all of it is there | {'gone'}: another one is being built, or none
 -- Slot    {search}
-if redis.call('HGET', target, 'name') ~= name then return {'gone'} end
-if redis.call('HGET', target, 'filled') ~= '1' or redis.call('ZCARD', backlog) > 0 then return {'building'} end
-redis.call('RENAME', target, live)
-redis.call('SPUBLISH', live, name)
+if redis.call('HGET', built, 'name') ~= name then return {'gone'} end
+if redis.call('HGET', built, 'filled') ~= '1' or redis.call('ZCARD', backlog) > 0 then return {'building'} end
+redis.call('RENAME', built, current)
+redis.call('SPUBLISH', current, name)
 return {'switched'}

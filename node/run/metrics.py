@@ -73,7 +73,7 @@ async def report(settings: Settings, roles: list[str]) -> None:
     # A parent that blocks these signals for itself has passed that on.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
-    gauges = partial(readings_of, store, Queue(store).waiting, ArtifactStore(store, 0, 0).total)
+    gauges = partial(readings_of, store, Queue(store).lengths, ArtifactStore(store, 0, 0).total)
     names = f"{settings.admin_names},{settings.admin_host}"
     instance = Instance(Path(settings.metrics_dir), store, gauges, roles, names)
     try:

@@ -10,6 +10,7 @@ from node.artifacts.store import ArtifactStore
 from node.artifacts.verify import Verifier
 from node.board.service import Board
 from node.board.store import BoardStore
+from node.board.thread_reader import ThreadReader
 from node.callbacks.policy import TargetPolicy
 from node.callbacks.queue import CallbackQueue
 from node.common.tokens import Tokens
@@ -20,6 +21,7 @@ from node.relay.service import Relay
 from node.relay.store import RelayStore
 from node.run.blobs import blobs_of
 from node.search.service import Search
+from node.search.store import SearchStore
 from node.sessions.service import Sessions
 from node.sessions.store import SessionStore
 from node.store import Store, connect
@@ -64,7 +66,7 @@ class Services:
         idempotency_ttl = settings.idempotency_ttl
         self.callbacks = CallbackQueue(store, unpack)
         self.relay = Relay(RelayStore(store, idempotency_ttl), settings, targets)
-        self.search = Search(store, stores.documents, settings)
+        self.search = Search(SearchStore(store, stores.documents), ThreadReader(store), settings)
         self.board = Board(BoardStore(store, idempotency_ttl), settings, targets, self.search.note)
         self.blobs = blobs_of(settings)
         manifests = ArtifactStore(store, idempotency_ttl, settings.artifact_ttl)

@@ -12,6 +12,7 @@ import structlog
 
 from node.artifacts.expiry import ArtifactExpiry
 from node.artifacts.verify import CONCURRENT_VERIFICATIONS
+from node.board.thread_reader import ThreadReader
 from node.callbacks.breaker import Breaker, Dials
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue
@@ -48,7 +49,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             stack.push_async_callback(tracing.close)
         stack.push_async_callback(stores.close)
         services = Services(settings, stores)
-        search = SearchWorker(store, stores.documents, settings)
+        search = SearchWorker(store, stores.documents, ThreadReader(store), settings)
         stack.push_async_callback(services.close)
         # On the store that is not traced: an attempt is one span, its calls to Redis are none.
         deliverer = deliverer_of(settings, opened.main, services.callbacks, tracing.sender if tracing else Sender)

@@ -11,11 +11,11 @@ from node.web.route import Route
 from node.web.work import WorkLimit
 
 REFUSALS = ("limit.work", "limit.waiting")
-"""Of searches, beside their limit."""
+"""How a search is refused, beside its limit."""
 
 
 class LimitedSearch:
-    """Searches for clients: each counts, and is charged by what it looked at."""
+    """Searches, each of which counts against its client's limit and is charged by the characters it looked at."""
 
     def __init__(self, search: Search, limiter: Limiter, work: WorkLimit) -> None:
         self._search = search
@@ -38,8 +38,9 @@ class SearchApi:
 
     async def search_threads(self, request: Request) -> Response:
         """Threads by meaning or text, best first."""
-        self._limiter.precheck(request, "search")
-        return json_response(await self._search.search(request, await read_json(request, SearchQuery)))
+        async with self._limiter.permit(request, "search"):  # so that a malformed query counts, too
+            query = await read_json(request, SearchQuery)
+        return json_response(await self._search.search(request, query))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.4."""

@@ -1,6 +1,6 @@
-"""What one search costs: it takes its turn among those of other clients, is counted, and never holds up the event loop.
+"""What one search costs. It takes turns with those of other clients, and never holds up the event loop.
 
-The unit is a character that was looked at, about 60 ns. What costs more than its length counts as more of them.
+The unit is a character that was looked at, about 60 ns. What costs more than its length is counted as more characters.
 """
 
 from asyncio import sleep
@@ -9,22 +9,22 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from node.share.turns import Turns
 
-READERS = 2
-"""Searches of one process that look at something at the same time."""
+SEARCHES_READING = 2
+"""Searches of one process that look at texts or marks at the same time."""
 
-SLICE = 4_000
-"""Characters looked at in one go, a quarter of a millisecond: then others have their turn, searches too."""
+SLICE_CHARACTERS = 4_000
+"""Looked at in one go, a quarter of a millisecond; then other searches and requests have their turn."""
 
-LIGHT = 40_000
-"""Characters that a search may look at without a rest; few look at so many."""
+LIGHT_CHARACTERS = 40_000
+"""That a search may look at without a rest; few look at so many."""
 
-REST = 0.001
-"""Seconds of rest after each slice of what goes beyond. To let others have a turn is not enough: the server's threads
-would get the interpreter from a busy event loop only every five milliseconds (`sys.getswitchinterval`)."""
+REST_SECONDS = 0.001
+"""After each slice beyond that. A mere turn of the event loop is not enough: the HTTP server's threads would get the
+interpreter from a busy event loop only every five milliseconds (`sys.getswitchinterval`)."""
 
 
 class Effort:
-    """Of one search, for one client."""
+    """What one search of a client has cost, and its place among the searches of all clients."""
 
     def __init__(self, client: str, readers: Turns) -> None:
         self._client = client
@@ -36,19 +36,19 @@ class Effort:
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[None]:
-        """Have a place among the searches that look at something. Raises Crowded."""
+        """Hold a place among the searches that look at something while the block runs. Raises Crowded."""
         async with self._place:
             await self._enter()
             yield
 
     async def spend(self, characters: int) -> None:
-        """Count what was just looked at; if it was enough for one go, make place for others. Raises Crowded."""
+        """Count characters that were just looked at; after a slice of them let others go on. Raises Crowded."""
         self.looked += characters
         self._unbroken += characters
-        if self._unbroken >= SLICE:
+        if self._unbroken >= SLICE_CHARACTERS:
             self._unbroken = 0
-            # Who rests keeps its place: however many clients ask for much, the rest of a core is left to the others.
-            await sleep(REST if self.looked > LIGHT else 0)
+            # A search keeps its place while it rests, so however many clients search for much, a core is not used up.
+            await sleep(REST_SECONDS if self.looked > LIGHT_CHARACTERS else 0)
             await self._place.aclose()
             await self._enter()
 

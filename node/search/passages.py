@@ -1,21 +1,21 @@
-"""Cuts a thread into passages: the pieces that are embedded, one vector each, and that snippets are cut from.
+"""Cuts posts into passages: the pieces that are embedded, one vector each, and that snippets are cut from.
 
-The cut depends on the text alone, so that a web process finds a passage again by its name. A passage
-is about as long as the default model can read (256 tokens) of dense text.
+The cut depends on the text alone, so that a web process finds a passage again by its name.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 FORMAT = 1
 """Changes with the way in which texts are cut: a passage of the same name is then another text."""
 
-LENGTH = 700
-"""Characters of a passage, at most; the title in front of the first one not counted."""
+PASSAGE_CHARACTERS = 700
+"""Characters of a passage, at most, about as many as the default model can read of dense text (256 tokens); the title
+in front of the first one not counted."""
 
-MOST = 64
+MAX_PASSAGES = 64
 """Passages of one thread: its body, and of its replies the newest."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -28,32 +28,26 @@ class Passage(NamedTuple):
     text: str
 
 
-def passages_of(title: str, body: str, replies: Sequence[tuple[int, str]]) -> list[Passage]:
-    """The passages of a thread; `replies` are seq and text, oldest first. Never none."""
+def of_thread(title: str, body: str) -> list[Passage]:
+    """The passages of a thread's own text, the first with the title. Never none."""
     first, *rest = pieces(body) or [""]
-    found = [Passage("0.0", f"{title}\n{first}"), *(Passage(f"0.{n}", text) for n, text in enumerate(rest, 1))]
-    for seq, text in reversed(replies):
-        more = of_reply(seq, text)
-        if len(found) + len(more) > MOST:
-            break
-        found += more
-    return found[:MOST]
+    return [Passage("0.0", f"{title}\n{first}"), *(Passage(f"0.{n}", text) for n, text in enumerate(rest, 1))]
 
 
 def of_reply(seq: int, body: str) -> list[Passage]:
-    """The passages of one reply, by itself."""
+    """The passages of a reply."""
     return [Passage(f"{seq}.{n}", piece) for n, piece in enumerate(pieces(body))]
 
 
 def kept(names: Iterable[str]) -> set[str]:
-    """Which of a thread's passages are in the index: what `passages_of` gives, from the names alone, so that who adds a
-    reply need not read the others."""
+    """Which of a thread's passages are in the index, by their names alone, so that who adds a reply need not read the
+    others: those of its own text, then of the newest replies as many whole ones as there is room for."""
     posts: defaultdict[int, list[str]] = defaultdict(list)
     for name in names:
         posts[place_of(name)[0]].append(name)
-    found = sorted(posts.pop(0, []), key=place_of)[:MOST]
+    found = sorted(posts.pop(0, []), key=place_of)[:MAX_PASSAGES]
     for seq in sorted(posts, reverse=True):
-        if len(found) + len(posts[seq]) > MOST:
+        if len(found) + len(posts[seq]) > MAX_PASSAGES:
             break
         found += posts[seq]
     return set(found)
@@ -66,15 +60,15 @@ def place_of(name: str) -> tuple[int, int]:
 
 
 def pieces(text: str) -> list[str]:
-    """The text in pieces of at most LENGTH characters, cut between sentences, else between words."""
+    """The text in pieces of at most PASSAGE_CHARACTERS characters, cut between sentences, else between words."""
     return list(each_piece(text))
 
 
 def each_piece(text: str) -> Iterator[str]:
-    """The same one after the other, for who wants no more than the first ones."""
+    """Gives the pieces one after the other, for callers that want only the first ones."""
     found = ""
     for sentence in _short(text):
-        if found and len(found) + 1 + len(sentence) <= LENGTH:
+        if found and len(found) + 1 + len(sentence) <= PASSAGE_CHARACTERS:
             found += f" {sentence}"
         else:
             if found:
@@ -88,9 +82,9 @@ def _short(text: str) -> Iterator[str]:
     """Sentences, and parts of those that are longer than a passage."""
     for raw in _sentences(text):
         sentence = " ".join(raw.split())
-        while len(sentence) > LENGTH:
-            cut = sentence.rfind(" ", LENGTH // 2, LENGTH + 1)
-            cut = cut if cut > 0 else LENGTH
+        while len(sentence) > PASSAGE_CHARACTERS:
+            cut = sentence.rfind(" ", PASSAGE_CHARACTERS // 2, PASSAGE_CHARACTERS + 1)
+            cut = cut if cut > 0 else PASSAGE_CHARACTERS
             yield sentence[:cut]
             sentence = sentence[cut:].lstrip()
         if sentence:

@@ -1,7 +1,7 @@
 """What a score means and in which order hits come (DESIGN 9): the one place for all engines.
 
-An engine finds candidates by meaning and by text and says what it knows of each; what that is worth
-is decided here. Nothing here knows where candidates come from.
+An engine finds candidates by meaning and by text, and says how near each is and how much of the query it contains; what
+score and place that gives is decided here. Nothing here knows where candidates come from.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple
 import msgspec
 
 CANDIDATES = 100
-"""Threads taken from each of the two lists: twice the most hits a client may ask for."""
+"""Threads taken from each of the two lists, by meaning and by text: twice the most hits a client may ask for."""
 
 REPLY_CANDIDATES = 300
-"""Replies taken by text, beside the threads that are found by their own: several may be of one thread."""
+"""Replies taken by text, beside the threads found by their own text: several may be of one thread."""
 
 RECIPROCAL = 10
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): the smaller, the more a first rank
@@ -24,7 +24,7 @@ Mode = Literal["meaning", "text", "both"]
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """A search as engines take it."""
+    """A search as engines take it. `text` is the query, `limit` how many threads are wanted."""
 
     text: str
     limit: int
@@ -40,7 +40,7 @@ class NearThread(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Candidate(NamedTuple):
-    """A post that contains some of the words: of two, the larger matches better."""
+    """A post that contains some of the words. The better of two is the larger."""
 
     score: float
     """By BM25."""
@@ -50,7 +50,7 @@ class Candidate(NamedTuple):
 
 
 class ByText(NamedTuple):
-    """The list by text."""
+    """The threads that contain some of the words."""
 
     threads: list[str]
     """By their best post, best first."""
@@ -98,44 +98,46 @@ def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> ByText:
     return ByText(list(threads), best, whole and len(threads) < CANDIDATES)
 
 
-def candidates(text: ByText, near: Iterable[str]) -> list[str]:
-    """The threads that may contain some of the words: the list by text, and where that is not whole also those near
-    in meaning."""
-    return text.threads if text.whole else list(dict.fromkeys([*text.threads, *near]))
+def candidates(text: ByText, nearest: Iterable[NearThread]) -> list[str]:
+    """The threads that may contain some of the words: those found by text, and unless these are all, those near in
+    meaning."""
+    return text.threads if text.whole else list(dict.fromkeys([*text.threads, *(each.thread_id for each in nearest)]))
 
 
 def ranked(
-    question: SearchRequest,
-    by_meaning: Sequence[str],
-    by_text: Sequence[str],
-    near: Mapping[str, NearThread],
+    request: SearchRequest,
+    nearest: Sequence[NearThread],
+    text: ByText,
+    others: Iterable[NearThread],
     shares: Mapping[str, float],
-    replies: Mapping[str, int] | None = None,
+    least: float = 0.0,
 ) -> list[RankedThread]:
     """The threads that reach the threshold, best first, at most `limit`.
 
-    `by_meaning` and `by_text` are the two lists, best first; `near` and `shares` hold what is known of
-    every thread in either, `replies` the reply of each that matches best by text. The score is the better of
-    the two scores. The order is that of the reciprocal ranks in the two lists, each weighted by the square of
-    its score, so that a good rank among bad matches counts for little; then by score, then the newer thread first.
+    `nearest` is the list by meaning, best first, `text` that by text; `others` says how near threads are that are in
+    the latter only. `shares` are those of the query's terms that threads contain, at least `least` for each found by
+    text. The score is the better of meaning and share. The order is that of the reciprocal ranks in the two lists, each
+    weighted by the square of its score, so that a good rank among bad matches counts for little; then by score, then
+    the newer thread first.
     """
-    meaning_ranks = {thread: rank for rank, thread in enumerate(by_meaning, 1)}
-    text_ranks = {thread: rank for rank, thread in enumerate(by_text, 1)}
+    near = {each.thread_id: each for each in (*others, *nearest)}
+    meaning_ranks = {each.thread_id: rank for rank, each in enumerate(nearest, 1)}
+    text_ranks = {thread: rank for rank, thread in enumerate(text.threads, 1)}
     found: list[tuple[float, float, str, RankedThread]] = []
     for thread in meaning_ranks | text_ranks:
-        nearest = near.get(thread)
-        meaning = nearest.meaning if nearest else 0.0
-        share = shares.get(thread, 0.0)
+        known = near.get(thread)
+        meaning = known.meaning if known else 0.0
+        share = max(shares.get(thread, 0.0), least if thread in text_ranks else 0.0)
         score = max(meaning, share)
-        if score < question.threshold:
+        if score < request.threshold:
             continue
         weight = _reciprocal(meaning_ranks.get(thread)) * meaning**2 + _reciprocal(text_ranks.get(thread)) * share**2
-        mode = _mode(nearest is not None and meaning >= question.threshold, 0 < share >= question.threshold)
-        passage = nearest.passage if nearest else ""
-        reply = replies.get(thread, 0) if replies else 0
-        found.append((weight, score, thread, RankedThread(thread, round(score, 6), mode, passage, reply)))
+        mode = _mode(known is not None and meaning >= request.threshold, 0 < share >= request.threshold)
+        passage = known.passage if known else ""
+        match = RankedThread(thread, round(score, 6), mode, passage, text.replies.get(thread, 0))
+        found.append((weight, score, thread, match))
     found.sort(key=lambda entry: entry[:3], reverse=True)
-    return [match for *_, match in found[: question.limit]]
+    return [match for *_, match in found[: request.limit]]
 
 
 def _reciprocal(rank: int | None) -> float:

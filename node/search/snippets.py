@@ -1,7 +1,7 @@
 """The part of a text that shows why it was found.
 
-Texts are long and anybody may write them, so they are looked at piece by piece, each piece says what it cost, and
-whoever asked decides how far to go.
+Texts are long and anybody may write them, so they are looked at piece by piece; each piece says what it cost, and the
+caller decides how far to go.
 """
 
 import re
@@ -11,21 +11,21 @@ from collections.abc import Collection, Iterator, Sequence
 
 from node.text.terms import stem
 
-LENGTH = 240
-"""Characters of a snippet, at most (DESIGN 8)."""
+SNIPPET_CHARACTERS = 240
+"""At most (DESIGN 8)."""
 
-PIECE = 2_000
-"""Characters looked at in one go: a quarter of a millisecond at most."""
+PIECE_CHARACTERS = 2_000
+"""Looked at in one go: a quarter of a millisecond at most."""
 
-WORD = 5
+WORD_COST = 5
 """Characters that a word counts as, however short it is."""
 
-LOOKED_UP = 20
-"""More of them that it counts as if it begins like one of those wanted, and so has to be looked up."""
+LOOK_UP_COST = 20
+"""Characters that a word counts as in addition if it begins like a wanted one, so that it has to be stemmed."""
 
-HEAD = 3
-"""Letters that a word has in common with its term, if that is longer, since stemming changes the end of a word; else it
-is the first one."""
+HEAD_LETTERS = 3
+"""That a word has in common with its term, if the term is longer than that: stemming changes the end of a word. With a
+shorter term it has the first letter in common."""
 
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"[^\W_]+")
@@ -42,7 +42,7 @@ class Excerpt:
     def __init__(self, words: Collection[str]) -> None:
         """`words` are terms."""
         self._wanted = frozenset(words)
-        self._heads = frozenset(term[:HEAD] if len(term) > HEAD else term[:1] for term in self._wanted)
+        self._heads = frozenset(term[:HEAD_LETTERS] if len(term) > HEAD_LETTERS else term[:1] for term in self._wanted)
         self._most = -1
         self.text = ""
         """The best of the texts looked at so far."""
@@ -53,33 +53,33 @@ class Excerpt:
         return self._most == len(self._wanted)
 
     def look(self, text: str, most: int) -> Iterator[int]:
-        """Look at a text, for about `most` characters; gives after each piece how many it counts as."""
+        """Look at a text, for about `most` characters. Gives the cost of each piece, in characters, once it is done."""
         line = " ".join(text[:most].split())
         window = _Window()
         stop = 0 if self._wanted else len(line)
         while stop < len(line) and most > 0:
-            start, room = stop, min(PIECE, most)
+            start, room = stop, min(PIECE_CHARACTERS, most)
             words, looked_up, stop = self._look_at(line, start, _end_of_piece(line, start, room), room, window)
-            cost = max(stop - start, WORD * words) + LOOKED_UP * looked_up
+            cost = max(stop - start, WORD_COST * words) + LOOK_UP_COST * looked_up
             most -= cost
             yield cost
         self._take(line, window)
 
     def _look_at(self, line: str, start: int, stop: int, room: int, window: "_Window") -> tuple[int, int, int]:
-        """Find the wanted words of one piece: how many words were met, how many had to be looked up, and where it
-        ended: before `stop` if these were too many."""
+        """Find the wanted words of one piece. Returns how many words it has, how many had to be looked up, and where it
+        ended: before `stop` if the latter were too many."""
         wanted, heads, ascii_only = self._wanted, self._heads, line.isascii()
         words = looked_up = 0
         for words, match in enumerate(_WORD.finditer(line, start, stop), 1):
             word = match[0]
-            head = word[:HEAD].lower()
+            head = word[:HEAD_LETTERS].lower()
             if head not in heads and head[:1] not in heads and (ascii_only or word.isascii()):
                 continue
             looked_up += 1
             term = stem(word)
             if term in wanted:
                 window.add(match.start(), match.end(), term)
-            if looked_up * LOOKED_UP >= room:
+            if looked_up * LOOK_UP_COST >= room:
                 return words, looked_up, match.end()
         return words, looked_up, stop
 
@@ -91,7 +91,7 @@ class Excerpt:
 
 
 class _Window:
-    """Slides over the words found in a text."""
+    """Slides over the wanted words of a text, and remembers the stretch with the most distinct ones."""
 
     def __init__(self) -> None:
         self.best = (0, 0, 0)
@@ -104,7 +104,7 @@ class _Window:
         inside, counts = self._inside, self._counts
         inside.append((start, end, term))
         counts[term] = counts.get(term, 0) + 1
-        while inside and end - inside[0][0] > LENGTH - 2 * len(CUT):
+        while inside and end - inside[0][0] > SNIPPET_CHARACTERS - 2 * len(CUT):
             _, _, gone = inside.popleft()
             counts[gone] -= 1
             if not counts[gone]:
@@ -123,16 +123,18 @@ def _end_of_piece(line: str, start: int, room: int) -> int:
 
 def _shown(line: str, start: int, end: int) -> str:
     """Whole tokens around `start`..`end`, from a sentence's beginning where that fits."""
-    if len(line) <= LENGTH:
+    if len(line) <= SNIPPET_CHARACTERS:
         return line
-    tokens = _tokens_around(line, start, end)
+    # More tokens than a snippet can have; the first and the last may be parts of one.
+    around = max(0, start - 2 * SNIPPET_CHARACTERS), end + 2 * SNIPPET_CHARACTERS
+    tokens = [match.span() for match in _TOKEN.finditer(line, *around)]
     begins = [token[0] for token in tokens]
     first = bisect_right(begins, start) - 1
     last = max(first, bisect_right(begins, max(start, end - 1)) - 1)
-    room = LENGTH - 2 * len(CUT)
+    room = SNIPPET_CHARACTERS - 2 * len(CUT)
     if tokens[last][1] - tokens[first][0] > room:  # a token without spaces that is longer than a snippet
         return f"{line[start : start + room].rstrip()}{CUT}"
-    # A third of what is left goes before, at most: a reader wants to know how it goes on.
+    # At most a third of the room that is left goes to what stands before: a reader wants to know how it goes on.
     before = tokens[first][0] - max(0, room - (tokens[last][1] - tokens[first][0])) // 3
     first = _beginning(line, tokens, begins, first, before)
     while last + 1 < len(tokens) and tokens[last + 1][1] - tokens[first][0] <= room:
@@ -141,11 +143,6 @@ def _shown(line: str, start: int, end: int) -> str:
         first -= 1
     begin, finish = tokens[first][0], tokens[last][1]
     return f"{CUT if begin else ''}{line[begin:finish]}{CUT if finish < len(line) else ''}"
-
-
-def _tokens_around(line: str, start: int, end: int) -> list[tuple[int, int]]:
-    """More tokens than a snippet around `start`..`end` can have; the first and the last may be parts of one."""
-    return [match.span() for match in _TOKEN.finditer(line, max(0, start - 2 * LENGTH), end + 2 * LENGTH)]
 
 
 def _beginning(line: str, tokens: Sequence[tuple[int, int]], begins: Sequence[int], first: int, before: int) -> int:

@@ -1,6 +1,6 @@
 """How the loops of a search worker wait, and how they end: at once, whatever they are doing.
 
-Everything they do may be given up at any point and is done again by another worker, or after a restart.
+Whatever they do may be given up at any point; another worker, or this one after a restart, does it again.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from node.store.wakeups import Listener
 T = TypeVar("T")
 
 
-async def until_news(listener: Listener, seconds: float, stop: asyncio.Event) -> None:
-    """Return when there is news, when `stop` is set, or after so many seconds."""
+async def until_woken(listener: Listener, seconds: float, stop: asyncio.Event) -> None:
+    """Return at a wake-up, when `stop` is set, or after so many seconds."""
     await unless(stop, listener.next(seconds))
 
 

@@ -42,13 +42,13 @@ def search_redis(request: pytest.FixtureRequest, shared_redis: RedisServer) -> I
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of workers are waited for however busy the machine is."""
-    monkeypatch.setattr("node.search.rpc.client.DEADLINE", PATIENCE)
+    monkeypatch.setattr("node.search.rpc.client.ANSWER_SECONDS", PATIENCE)
 
 
 @pytest.fixture
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are waited for as long as a node waits for them."""
-    monkeypatch.setattr("node.search.rpc.client.DEADLINE", 0.3)
+    monkeypatch.setattr("node.search.rpc.client.ANSWER_SECONDS", 0.3)
 
 
 @pytest_asyncio.fixture

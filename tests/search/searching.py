@@ -8,14 +8,16 @@ from typing import Any, Literal, cast
 from node.board.model import NewReply, NewThread
 from node.board.service import Board
 from node.board.store import BoardStore
+from node.board.thread_reader import ThreadReader
 from node.callbacks.policy import TargetPolicy
 from node.config import Settings
 from node.run.embedded_redis import find_search
 from node.search.engines.choice import EngineChoice
-from node.search.generations import IndexVersions
+from node.search.index_versions import IndexVersions
 from node.search.indexing.queue import Queue
 from node.search.model import Hit, Hits, SearchQuery
 from node.search.service import Search
+from node.search.store import SearchStore
 from node.search.worker import SearchWorker
 from node.store import Store, StoreUnavailable, connect, ids, keys
 from node.store.decoding import fields_of
@@ -39,7 +41,8 @@ class SearchableBoard:
         self.store = store
         self.documents = documents
         self.settings = settings
-        self.search = Search(store, documents, settings)
+        self.threads = ThreadReader(store)
+        self.search = Search(SearchStore(store, documents), self.threads, settings)
         self.looked: list[int] = []
         """Characters that each search has looked at."""
         self.board = Board(BoardStore(store, settings.idempotency_ttl), settings, TargetPolicy(settings))
@@ -97,7 +100,7 @@ class SearchableBoard:
 
         async def done() -> bool:
             lags = await asyncio.gather(*(self._lag(keys.events(number)) for number in range(ids.PARTITIONS)))
-            return not any(lags) and await Queue(self.store).waiting() == (0, 0)
+            return not any(lags) and await Queue(self.store).lengths() == (0, 0)
 
         await until(done, "the index is complete")
 
@@ -107,7 +110,7 @@ class SearchableBoard:
 
     async def vectors(self) -> set[tuple[str, str]]:
         """Thread and name of every passage that has a vector in the index in use."""
-        live = await IndexVersions(self.store).live()
+        live = await IndexVersions(self.store).current()
         pattern = f"{keys.vectors_prefix(live.name)}*" if live else "none"
         replies = cast("list[list[bytes]]", await self.documents.everywhere("KEYS", pattern))
         parts = [name.decode().split(":") for names in replies for name in names]
@@ -151,7 +154,7 @@ class SearchableBoard:
         """Return once nothing of a thread is left in the index."""
 
         async def nothing() -> bool:
-            live = await IndexVersions(self.store).live()
+            live = await IndexVersions(self.store).current()
             left = [keys.doc(thread_id), *([keys.passages(live.name, thread_id)] if live else [])]
             return not any([await self.documents.command("EXISTS", key) for key in left])
 
@@ -172,7 +175,9 @@ class SearchableBoard:
     @asynccontextmanager
     async def worker(self, **changed: Any) -> AsyncGenerator[SearchWorker]:
         """A worker for as long as the context lasts."""
-        worker = SearchWorker(self.store, self.documents, settings_for(self.settings.redis_url, **changed))
+        worker = SearchWorker(
+            self.store, self.documents, self.threads, settings_for(self.settings.redis_url, **changed)
+        )
         stop = asyncio.Event()
         running = asyncio.gather(worker.run(stop), Consumer(self.store, "index", worker.handle).run(stop))
         try:

@@ -99,3 +99,9 @@ async def test_searches_are_limited(node: NodeUnderTest) -> None:
     assert [response.status_code for response in responses] == [200] * 60 + [429]
     assert responses[-1].headers["x-error-code"] == "limit.exceeded"
     assert responses[0].headers["ratelimit-policy"] == '"search";q=60;w=60'
+
+
+async def test_malformed_searches_count_too(node: NodeUnderTest) -> None:
+    """They used to be free, so that a client could probe the parser without end."""
+    statuses = [(await node.client.post(SEARCH, json={"query": 5})).status_code for _ in range(61)]
+    assert statuses == [422] * 60 + [429]

@@ -12,7 +12,7 @@ from node.board.model import NewThread
 from node.common.refusal import Refused
 from node.search import retrieval, snippets
 from node.search import service as search
-from node.search.effort import SLICE
+from node.search.effort import SLICE_CHARACTERS
 from node.search.indexing import documents
 from node.search.model import SearchQuery
 from node.search.ranking import RankedThreads, SearchRequest
@@ -25,8 +25,8 @@ from tests.support.servers import RedisServer
 LONGEST = 20_000  # characters of a post
 THREADS = 12
 OTHER = "203.0.113.8"
-MOST_MARKS = retrieval.MARKS // retrieval.MARKS_A_CHARACTER
-ONE_MORE = 2 * snippets.PIECE  # by so much a bound is exceeded at most: that of the piece under way
+MOST_MARKS = retrieval.MAX_MARKS // retrieval.MARKS_A_CHARACTER
+ONE_MORE = 2 * snippets.PIECE_CHARACTERS  # by so much a bound is exceeded at most: that of the piece under way
 
 random = Random(7)
 
@@ -73,8 +73,8 @@ async def test_one_hit_takes_no_more_than_its_share(hostile: SearchableBoard) ->
 async def test_what_many_threads_contain_is_looked_at_as_far_as_the_bound(
     hostile: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retrieval, "MARKS", 1)
-    monkeypatch.setattr(retrieval, "TOGETHER", 1)
+    monkeypatch.setattr(retrieval, "MAX_MARKS", 1)
+    monkeypatch.setattr(retrieval, "THREADS_AT_ONCE", 1)
     monkeypatch.setattr(search, "CHARACTERS_A_HIT", 0)
     found = await hostile.find("zebra qqqqq", ANYTHING, 50)
     assert {hit.score for hit in found.hits} == {0.5}, "what the engine found has one of the words at least"
@@ -93,7 +93,7 @@ async def test_others_have_their_turn_while_a_search_looks_at_texts(hostile: Sea
     busy = asyncio.create_task(others())
     await hostile.find("zebra qqqqq", ANYTHING, 50)
     busy.cancel()
-    assert turns >= hostile.looked[-1] / (SLICE + ONE_MORE)
+    assert turns >= hostile.looked[-1] / (SLICE_CHARACTERS + ONE_MORE)
 
 
 async def test_a_post_of_noise_takes_no_more_room_than_one_of_words(
@@ -129,8 +129,8 @@ async def test_a_post_of_noise_takes_no_more_room_than_one_of_words(
 def test_whatever_a_text_is_made_of_a_piece_of_it_is_small_and_an_end_is_made(text: str) -> None:
     excerpt = Excerpt(QueryTerms("zebra qqqqq z").terms)
     pieces = list(excerpt.look(text, 8_000))
-    assert max(pieces) <= 3 * snippets.PIECE
-    assert 1_000 < sum(pieces) <= 8_000 + 3 * snippets.PIECE
+    assert max(pieces) <= 3 * snippets.PIECE_CHARACTERS
+    assert 1_000 < sum(pieces) <= 8_000 + 3 * snippets.PIECE_CHARACTERS
     assert text.startswith(excerpt.text.removesuffix("…").strip())
 
 
@@ -179,7 +179,7 @@ async def test_only_so_many_searches_of_a_client_may_wait(
     board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched(board, monkeypatch)
-    tasks = [watched.search(f"query {number}", CLIENT) for number in range(1 + search.WAITING)]
+    tasks = [watched.search(f"query {number}", CLIENT) for number in range(1 + search.WAITING_SEARCHES)]
     await watched.has_begun("query 0")
     with pytest.raises(Refused) as refused:
         await watched.search("one more", CLIENT)
@@ -195,7 +195,7 @@ async def test_a_search_is_charged_whatever_becomes_of_it(
     async def fails(*_: object) -> None:
         raise StoreUnavailable("the store went away")
 
-    monkeypatch.setattr(search, "read_replies", fails)
+    monkeypatch.setattr(search, "read_posts", fails)
     with pytest.raises(StoreUnavailable):
         await hostile.find("zebra", ANYTHING)
     assert hostile.looked[-1] > 0 or await hostile.search_by_memory()
@@ -205,9 +205,9 @@ async def test_a_board_that_nobody_indexes_is_looked_through_as_far_as_the_bound
     empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.board.service.is_english", passes)
-    monkeypatch.setattr(retrieval, "UNINDEXED_CHARACTERS", 3 * retrieval.NOTED)
+    monkeypatch.setattr(retrieval, "UNINDEXED_CHARACTERS", 3 * retrieval.NOTED_CHARACTERS)
     async with searchable(empty_redis.url) as board:
         threads = [await board.post(f"Thread {n}", f"zebra{n} {noise(LONGEST - 10)}", noted=False) for n in range(10)]
         assert await board.ids("zebra9") == [threads[9]]
         assert await board.ids("zebra0") == []
-        assert board.looked[-1] <= 4 * retrieval.NOTED
+        assert board.looked[-1] <= 4 * retrieval.NOTED_CHARACTERS

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from node.search import effort
-from node.search.effort import LIGHT, REST, SLICE, Effort
+from node.search.effort import LIGHT_CHARACTERS, REST_SECONDS, SLICE_CHARACTERS, Effort
 from node.share.turns import Turns
 
 
@@ -25,8 +25,8 @@ async def test_what_was_looked_at_is_counted(rests: list[float]) -> None:
     search = Effort("client", Turns(1))
     async with search.reading():
         for _ in range(3):
-            await search.spend(SLICE - 1)
-    assert search.looked == 3 * (SLICE - 1)
+            await search.spend(SLICE_CHARACTERS - 1)
+    assert search.looked == 3 * (SLICE_CHARACTERS - 1)
     assert rests == [0]
 
 
@@ -34,9 +34,9 @@ async def test_a_search_that_looks_at_much_rests_after_every_slice_of_it(rests: 
     search = Effort("client", Turns(1))
     async with search.reading():
         for _ in range(20):
-            await search.spend(SLICE)
-    light = LIGHT // SLICE
-    assert rests == [0] * light + [REST] * (20 - light)
+            await search.spend(SLICE_CHARACTERS)
+    light = LIGHT_CHARACTERS // SLICE_CHARACTERS
+    assert rests == [0] * light + [REST_SECONDS] * (20 - light)
 
 
 async def test_searches_have_their_slices_in_turn() -> None:
@@ -47,7 +47,7 @@ async def test_searches_have_their_slices_in_turn() -> None:
         async with own.reading():
             for _ in range(slices):
                 order.append(client)
-                await own.spend(SLICE)
+                await own.spend(SLICE_CHARACTERS)
 
     await asyncio.gather(search("long", 5), search("short", 2))
     assert order == ["long", "short", "long", "short", "long", "long", "long"]
@@ -60,7 +60,7 @@ async def test_a_search_that_is_given_up_leaves_its_place() -> None:
         own = Effort(client, readers)
         async with own.reading():
             while True:
-                await own.spend(SLICE)
+                await own.spend(SLICE_CHARACTERS)
 
     tasks = [asyncio.create_task(search(client)) for client in ("one", "other")]
     for _ in range(10):

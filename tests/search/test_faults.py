@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from node.search.generations import IndexVersions
+from node.search.index_versions import IndexVersions
 from node.store import StoreUnavailable, keys
 from node.text.embed import Model
 from tests.search.conftest import WITH_ENGINE
@@ -73,7 +73,7 @@ async def test_a_worker_killed_between_a_name_and_its_vector_loses_nothing(
 ) -> None:
     async with board.worker():
         await board.settled()
-    live = await IndexVersions(board.store).live()
+    live = await IndexVersions(board.store).current()
     assert live is not None
     thread = await board.post(*BREAD)
     await board.documents.command("SADD", keys.passages(live.name, thread), "0.0")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from node.search.generations import IndexVersions, reindex
-from node.search.passages import LENGTH
+from node.search.index_versions import IndexVersions
+from node.search.passages import PASSAGE_CHARACTERS
 from node.store import keys
 from node.text.embed import Model
 from tests.search.searching import ANYTHING, searchable, until
@@ -11,7 +11,7 @@ from tests.support.servers import RedisServer
 
 CALLS = 24  # that may be under way; by default it is 4,096
 THREADS = 20
-BODY = "A sentence that says little. " * (LENGTH // 20)  # two passages
+BODY = "A sentence that says little. " * (PASSAGE_CHARACTERS // 20)  # two passages
 
 
 async def fill(url: str) -> None:
@@ -38,16 +38,16 @@ async def test_a_worker_takes_it_into_its_memory(
 async def test_it_is_swept_built_anew_and_its_old_vectors_are_removed(
     search_redis: RedisServer, loaded_model: Model, patience: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.search.indexing.reconcile.GRACE", 0.0)
+    monkeypatch.setattr("node.search.indexing.reconcile.GRACE_SECONDS", 0.0)
     await fill(search_redis.url)
     async with searchable(search_redis.url, max_in_flight=CALLS) as board, board.worker():
-        generations = IndexVersions(board.store)
-        (old,) = await generations.known()
-        await reindex(board.store)
+        versions = IndexVersions(board.store)
+        (old,) = await versions.names()
+        await IndexVersions(board.store).reindex()
 
         async def forgotten() -> bool:
             await board.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
-            return old not in await generations.known()
+            return old not in await versions.names()
 
         await until(forgotten, "nothing of the old vectors is left")
         assert len(await board.vectors()) == 2 * THREADS

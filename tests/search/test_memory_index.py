@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.search.engines.bm25 import K1, B, Postings
-from node.search.engines.memory import MemoryIndex, Vectors
+from node.search.engines.memory import Document, MemoryIndex, Vectors
+from node.search.index_versions import IndexVersion, IndexVersions
+from node.search.indexing.memory_replica import MemoryReplica
 from node.search.ranking import SearchRequest
+from node.search.store import SearchStore
+from node.search.threads import OWN, Place
+from node.store import StoreUnavailable
 from node.text.terms import marks_of
+from tests.search.searching import searchable
+from tests.support.servers import RedisServer
 
 TERMS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12)
 CHANGES = st.lists(st.tuples(st.sampled_from("rstuvwxyz"), st.none() | TERMS), max_size=40)
@@ -37,7 +44,7 @@ def bm25(query: list[str], documents: dict[str, list[str]]) -> dict[str, float]:
 def test_scores_are_those_of_bm25_whatever_came_and_went(
     changes: list[tuple[str, list[str] | None]], query: list[str]
 ) -> None:
-    postings = Postings()
+    postings = Postings[str]()
     documents: dict[str, list[str]] = {}
     for name, terms in changes:
         if terms is None:
@@ -51,8 +58,8 @@ def test_scores_are_those_of_bm25_whatever_came_and_went(
     assert found == pytest.approx(bm25(wanted, documents), rel=1e-4)
 
 
-def test_the_dead_are_cleared_away() -> None:
-    postings = Postings()
+def test_of_documents_that_are_replaced_nothing_is_left() -> None:
+    postings = Postings[str]()
     for number in range(5000):
         postings.put(f"doc{number % 10}", ["common", f"rare{number}"])
     assert len(postings) == 10
@@ -74,7 +81,7 @@ def test_vectors_that_come_and_go_leave_no_trace(changes: list[tuple[str, list[i
     vectors = Vectors()
     held: dict[str, list[int]] = {}
     for name, numbers in changes:
-        vectors.put(name, {f"0.{n}": directions[n] for n in numbers})
+        vectors.put(Place(name, OWN), {f"0.{n}": directions[n] for n in numbers})
         held[name] = numbers
     query = vector(1, 2, -1, 0.5)
     cosine = {n: float(np.frombuffer(directions[n], "f") @ np.frombuffer(query, "f")) for n in range(8)}
@@ -82,9 +89,8 @@ def test_vectors_that_come_and_go_leave_no_trace(changes: list[tuple[str, list[i
     cosines = vectors.cosines(query)
     found = {near.thread_id: 2 * near.meaning - 1 for near in vectors.nearest(cosines, 100)}
     assert found == pytest.approx(expected, abs=1e-5)
-    assert {near.thread_id: near.passage for near in vectors.of(cosines, "rstuvwxyz")} == {
-        near.thread_id: near.passage for near in vectors.nearest(cosines, 100)
-    }
+    for near in vectors.nearest(cosines, 100):
+        assert vectors.nearest_of(cosines, [Place(near.thread_id, OWN)]) == near
 
 
 def test_an_empty_index_finds_nothing() -> None:
@@ -93,8 +99,8 @@ def test_an_empty_index_finds_nothing() -> None:
 
 def test_a_thread_is_found_by_either_and_gone_when_it_is_removed() -> None:
     index = MemoryIndex()
-    index.put("a", "bread butter", marks_of(["bread", "butter"]), {"0.0": vector(1, 0)})
-    index.put("b", "jam", marks_of(["jam"]), {"0.0": vector(0, 1), "0.1": vector(1, 1)})
+    index.put(Document(Place("a", OWN), "bread butter", marks_of(["bread", "butter"]), {"0.0": vector(1, 0)}))
+    index.put(Document(Place("b", OWN), "jam", marks_of(["jam"]), {"0.0": vector(0, 1), "0.1": vector(1, 1)}))
     assert [match.thread_id for match in index.find(SearchRequest("bread", 5, 0.9), None)] == ["a"]
     assert [match.thread_id for match in index.find(SearchRequest("zebra", 5, 0.99), vector(0, 1))] == ["b"]
     index.remove("a")
@@ -105,18 +111,18 @@ def test_a_thread_is_found_by_either_and_gone_when_it_is_removed() -> None:
 
 def test_a_reply_comes_and_goes_by_itself() -> None:
     index = MemoryIndex()
-    index.put("a", "bread", marks_of(["bread"]), {"0.0": vector(1, 0)})
-    index.put_reply("a", 1, "jam", {"1.0": vector(0, 1)})
-    index.put_reply("a", 2, "jam jam", {"2.0": vector(0, 1)})
+    index.put(Document(Place("a", OWN), "bread", marks_of(["bread"]), {"0.0": vector(1, 0)}))
+    index.put(Document(Place("a", 1), "jam", vectors={"1.0": vector(0, 1)}))
+    index.put(Document(Place("a", 2), "jam jam", vectors={"2.0": vector(0, 1)}))
     index.put_reply_marks("a", marks_of(["jam"]))
     (match,) = index.find(SearchRequest("jam", 5, 0.9), None)
     assert (match.thread_id, match.score, match.reply) == ("a", 1.0, 2)
     (match,) = index.find(SearchRequest("zebra", 5, 0.9), vector(0, 1))
     assert match.passage in {"1.0", "2.0"}
-    index.put_reply("a", 2, "", {})
+    index.put(Document(Place("a", 2), "", vectors={}))
     (match,) = index.find(SearchRequest("jam", 5, 0.9), None)
     assert match.reply == 1
-    index.put("a", "butter", marks_of(["butter"]), {"0.0": vector(1, 1)})
+    index.put(Document(Place("a", OWN), "butter", marks_of(["butter"]), {"0.0": vector(1, 1)}))
     assert [match.reply for match in index.find(SearchRequest("jam butter", 5, 0.9), None)] == [1], "the replies stay"
     index.remove("a")
     assert index.find(SearchRequest("jam butter", 5, 0.1), vector(1, 1)) == []
@@ -125,7 +131,30 @@ def test_a_reply_comes_and_goes_by_itself() -> None:
 def test_more_passages_than_there_was_room_for() -> None:
     vectors = Vectors()
     for number in range(3000):
-        vectors.put(f"t{number}", {"0.0": vector(1, number)})
+        vectors.put(Place(f"t{number}", OWN), {"0.0": vector(1, number)})
     best = vectors.nearest(vectors.cosines(vector(0, 1)), 10)
     assert len(best) == 10
     assert {near.thread_id for near in best} <= {f"t{number}" for number in range(1000, 3000)}
+
+
+async def test_an_index_that_could_not_be_loaded_anew_is_not_taken_for_loaded(
+    empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Vectors of one index version used to be compared with queries of another one after that."""
+    async with searchable(empty_redis.url) as board:
+        thread = await board.post("Sourdough schedule", "When should I mix the dough?")
+        replica = MemoryReplica(SearchStore(board.store, board.documents), board.threads)
+        await replica.follow()
+        await IndexVersions(board.store).use(IndexVersion("0123456789ab", "a-model", 2, "flat", 0))
+
+        async def fails(*_: object) -> None:
+            raise StoreUnavailable("the store went away")
+
+        monkeypatch.setattr("node.search.indexing.memory_replica.read_documents", fails)
+        with pytest.raises(StoreUnavailable):
+            await replica.follow()
+        assert replica.version == ""
+        monkeypatch.undo()
+        found = await replica.find(SearchRequest("sourdough", 5, 0.7), None)
+        assert [match.thread_id for match in found] == [thread]
+        assert replica.version == "0123456789ab"

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.search import passages
-from node.search.passages import Passage, kept, of_reply, passages_of, pieces, place_of
-from node.search.snippets import LENGTH, Excerpt
+from node.search.passages import MAX_PASSAGES, Passage, kept, of_reply, of_thread, pieces, place_of
+from node.search.snippets import SNIPPET_CHARACTERS, Excerpt
 from node.text.terms import QueryTerms, stem, words_of
 
 WORDS = st.lists(st.from_regex(r"[a-z]{1,9}[.,!]?", fullmatch=True), max_size=200).map(" ".join)
 ANY_TEXT = st.one_of(st.text(), WORDS)
 FILLER = "Nothing of interest is said here. " * 300
-ROOM = LENGTH - 2  # characters of a snippet that are of the text
+ROOM = SNIPPET_CHARACTERS - 2  # characters of a snippet that are of the text
 
 
 def shown(text: str, query: str, most: int = 10**6) -> str:
@@ -31,41 +31,44 @@ def best(texts: list[str], query: str, most: int = 10**6) -> str:
 
 
 def test_a_short_thread_is_one_passage_that_begins_with_the_title() -> None:
-    assert passages_of("A title", "A body.", []) == [Passage("0.0", "A title\nA body.")]
+    assert of_thread("A title", "A body.") == [Passage("0.0", "A title\nA body.")]
+    assert of_thread("A title", "") == [Passage("0.0", "A title\n")]
 
 
-def test_replies_are_passages_of_their_own_newest_first() -> None:
-    found = passages_of("A title", "A body.", [(1, "Yes."), (2, "No.")])
-    assert found[1:] == [Passage("2.0", "No."), Passage("1.0", "Yes.")]
+def test_a_reply_is_passages_of_its_own() -> None:
+    assert of_reply(2, "No.") == [Passage("2.0", "No.")]
 
 
 def test_of_many_replies_the_newest_are_kept() -> None:
-    found = passages_of("A title", "A body.", [(seq, "Yes.") for seq in range(1, 500)])
-    assert len(found) == passages.MOST
-    assert place_of(found[1].name) == (499, 0)
+    found = kept(f"{seq}.0" for seq in range(500))
+    assert found == {"0.0", *(f"{seq}.0" for seq in range(500 - MAX_PASSAGES + 1, 500))}
+
+
+def test_a_reply_is_kept_whole_or_not_at_all_and_no_older_one_in_its_place() -> None:
+    long = [f"{seq}.{n}" for seq in (2, 3) for n in range(MAX_PASSAGES // 2)]
+    assert kept(["0.0", "1.0", *long, "4.0"]) == {"0.0", "4.0", *(f"3.{n}" for n in range(MAX_PASSAGES // 2))}
 
 
 def test_a_passage_ends_where_a_sentence_does() -> None:
     text = "A sentence of middling length about nothing at all. " * 60
     for piece in pieces(text):
         assert piece.endswith(".")
-        assert len(piece) > passages.LENGTH / 2
+        assert len(piece) > passages.PASSAGE_CHARACTERS / 2
 
 
 @given(ANY_TEXT)
 def test_nothing_is_lost_in_cutting(text: str) -> None:
     found = pieces(text)
     assert "".join("".join(found).split()) == "".join(text.split())
-    assert all(0 < len(piece) <= passages.LENGTH for piece in found)
+    assert all(0 < len(piece) <= passages.PASSAGE_CHARACTERS for piece in found)
 
 
-@given(ANY_TEXT, st.lists(st.tuples(st.integers(1, 99), ANY_TEXT), max_size=5))
-def test_a_passage_is_found_again_by_its_name(body: str, replies: list[tuple[int, str]]) -> None:
-    texts = {0: body} | dict(replies)
-    for name, text in passages_of("A title", body, sorted(texts.items())[1:]):
+@given(ANY_TEXT)
+def test_a_passage_is_found_again_by_its_name(body: str) -> None:
+    for name, text in [*of_thread("A title", body)[1:], *of_reply(7, body)]:
         seq, number = place_of(name)
-        if name != "0.0":
-            assert pieces(texts[seq])[number] == text
+        assert seq in (0, 7)
+        assert pieces(body)[number] == text
 
 
 @given(
@@ -78,12 +81,23 @@ def test_replies_that_come_one_by_one_leave_the_passages_of_the_whole_thread(
 ) -> None:
     """Each is placed by the names of those that are there, and has not read them."""
     numbered = list(enumerate(replies, 1))
-    whole = {found.name for found in passages_of("A title", body, numbered)}
-    posts = [passages_of("A title", body, []), *(of_reply(seq, text) for seq, text in numbered)]
+    posts = [of_thread("A title", body), *(of_reply(seq, text) for seq, text in numbered)]
+    whole = newest_that_fit(posts)
     assert added(posts) == whole
     random.shuffle(posts)
     assert whole <= added(posts), "whatever came before whatever else"
-    assert len(added(posts)) <= passages.MOST
+    assert len(added(posts)) <= passages.MAX_PASSAGES
+
+
+def newest_that_fit(posts: list[list[Passage]]) -> set[str]:
+    """Names of the passages that a thread has: of its own text, then of whole replies, as many as there is room for."""
+    own, *replies = posts
+    names = [found.name for found in own]
+    for reply in reversed(replies):
+        if len(names) + len(reply) > MAX_PASSAGES:
+            break
+        names += [found.name for found in reply]
+    return set(names[:MAX_PASSAGES])
 
 
 def added(posts: list[list[Passage]]) -> set[str]:
@@ -155,9 +169,9 @@ def test_of_a_long_text_no_more_is_looked_at_than_may_be() -> None:
 @given(ANY_TEXT, ANY_TEXT)
 def test_a_snippet_is_short_and_of_whole_words(text: str, query: str) -> None:
     found = shown(text, query)
-    assert len(found) <= LENGTH
+    assert len(found) <= SNIPPET_CHARACTERS
     tokens = text.split()
-    if all(len(token) < LENGTH / 2 for token in tokens):
+    if all(len(token) < SNIPPET_CHARACTERS / 2 for token in tokens):
         inner = found.removeprefix("…") if found[:1] == "…" != text.strip()[:1] else found
         inner = inner.removesuffix("…") if found[-1:] == "…" != text.strip()[-1:] else inner
         assert inner in " ".join(tokens)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from node.search.indexing.queue import Queue
+from node.search.indexing.queue import Leased, Queue
 from node.store import Store, connect, keys
 from tests.support.servers import RedisServer
 
@@ -17,78 +17,85 @@ async def store(empty_redis: RedisServer) -> AsyncIterator[Store]:
     await store.close()
 
 
+async def lease(queue: Queue, most: int) -> Leased:
+    """What is due, of which there is something."""
+    leased = await queue.lease(most)
+    assert leased
+    return leased
+
+
 async def came(queue: Queue, *names: str, site: str = "somewhere", weight: int = 1) -> None:
-    await queue.changed((site, name, weight) for name in names)
+    await queue.add((site, name, weight) for name in names)
 
 
 async def test_what_is_taken_is_not_taken_twice_and_gone_when_done(store: Store) -> None:
     queue = Queue(store)
     await came(queue, "a", "b", "c")
-    first, second, third = await queue.take(2), await queue.take(2), await queue.take(2)
-    assert (first.names, second.names, third.names) == (["a", "b"], ["c"], [])
+    first, second = await lease(queue, 2), await lease(queue, 2)
+    assert (first.names, second.names, await queue.lease(2)) == (["a", "b"], ["c"], None)
     await queue.done(first, first.names)
     await queue.done(second, second.names)
-    assert await queue.waiting() == (0, 0)
+    assert await queue.lengths() == (0, 0)
 
 
 async def test_pending_goes_before_the_backlog(store: Store) -> None:
     queue = Queue(store)
-    await queue.anew(["old"])
+    await queue.add_anew(["old"])
     await came(queue, "new")
-    assert (await queue.take(5)).names == ["new"]
-    taken = await queue.take(5)
+    assert (await lease(queue, 5)).names == ["new"]
+    taken = await lease(queue, 5)
     assert (taken.queue, taken.names) == (keys.SEARCH_BACKLOG, ["old"])
 
 
 async def test_a_thread_that_changes_while_it_is_indexed_is_due_again(store: Store) -> None:
     queue = Queue(store)
     await came(queue, "a")
-    taken = await queue.take(1)
+    taken = await lease(queue, 1)
     await came(queue, "a")
     await queue.done(taken, taken.names)
-    assert (await queue.take(1)).names == ["a"]
+    assert (await lease(queue, 1)).names == ["a"]
 
 
 async def test_what_a_dead_worker_had_is_due_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("node.search.indexing.queue.LEASE_MS", -1)
     queue = Queue(store)
     await came(queue, "a")
-    lost = await queue.take(1)
+    lost = await lease(queue, 1)
     monkeypatch.undo()
-    again = await queue.take(1)
+    again = await lease(queue, 1)
     assert again.names == ["a"]
     await queue.done(lost, ["a"])
-    assert await queue.waiting() == (1, 0), "a lease that has ended takes nothing out"
+    assert await queue.lengths() == (1, 0), "a lease that has ended takes nothing out"
     await queue.done(again, ["a"])
-    assert await queue.waiting() == (0, 0)
+    assert await queue.lengths() == (0, 0)
 
 
 async def test_what_is_given_back_is_due_at_once_unless_it_is_done(store: Store) -> None:
     queue = Queue(store)
     await came(queue, "a", "b")
-    taken = await queue.take(2)
+    taken = await lease(queue, 2)
     await queue.done(taken, ["a"])
     await queue.give_back(taken, ["a", "b"])
-    assert (await queue.take(2)).names == ["b"]
+    assert (await lease(queue, 2)).names == ["b"]
 
 
 async def test_a_site_that_posts_much_waits_for_itself(store: Store) -> None:
     queue = Queue(store)
     await came(queue, *(f"m{number:02}" for number in range(20)), site="much")
-    await queue.done(taken := await queue.take(2), taken.names)
+    await queue.done(taken := await lease(queue, 2), taken.names)
     await came(queue, "x1", "x2", site="little")
     await came(queue, "y1", site="less")
-    names = (await queue.take(8)).names
+    names = (await lease(queue, 8)).names
     assert {"x1", "y1"} < set(names[:4])
     assert names.index("x2") <= 6
-    assert len((await queue.take(50)).names) == 20 - 2 + 3 - 8
+    assert len((await lease(queue, 50)).names) == 20 - 2 + 3 - 8
 
 
 async def test_what_takes_longer_counts_for_more(store: Store) -> None:
     queue = Queue(store)
     await came(queue, "h0", "h1", "h2", site="huge", weight=30)
     await came(queue, *(f"s{number:02}" for number in range(30)), site="small")
-    names = (await queue.take(100)).names
+    names = (await lease(queue, 100)).names
     assert names.index("h1") >= 30
     assert names[-1] == "h2"
 
@@ -97,14 +104,14 @@ async def test_what_waits_keeps_its_place_when_it_changes_again(store: Store) ->
     queue = Queue(store)
     await came(queue, "a", "b")
     await came(queue, "a")
-    assert (await queue.take(5)).names == ["a", "b"]
+    assert (await lease(queue, 5)).names == ["a", "b"]
 
 
 async def test_no_turn_is_remembered_once_nothing_waits(store: Store) -> None:
     queue = Queue(store)
     await came(queue, "a", weight=1000)
-    await queue.done(taken := await queue.take(5), taken.names)
+    await queue.done(taken := await lease(queue, 5), taken.names)
     await came(queue, "b", site="elsewhere")
     await came(queue, "c")
-    assert (await queue.take(1)).names == ["b"] or (await queue.take(1)).names == ["c"]
+    assert (await lease(queue, 1)).names == ["b"] or (await lease(queue, 1)).names == ["c"]
     assert await store.command("HLEN", keys.SEARCH_TURNS) == 2

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.search.ranking import NearThread, RankedThread, SearchRequest, meaning_of, ranked
+from node.search.ranking import ByText, NearThread, RankedThread, SearchRequest, meaning_of, ranked
 
 SCORES = st.floats(0, 1)
 LISTS = st.lists(st.tuples(st.sampled_from("abcdefgh"), SCORES), unique_by=lambda entry: entry[0])
@@ -13,10 +13,9 @@ LISTS = st.lists(st.tuples(st.sampled_from("abcdefgh"), SCORES), unique_by=lambd
 def rank(
     by_meaning: list[tuple[str, float]], by_text: list[tuple[str, float]], threshold: float = 0.7, limit: int = 5
 ) -> list[RankedThread]:
-    near = {thread: NearThread(thread, "0.0", meaning) for thread, meaning in by_meaning}
-    return ranked(
-        SearchRequest("", limit, threshold), [t for t, _ in by_meaning], [t for t, _ in by_text], near, dict(by_text)
-    )
+    nearest = [NearThread(thread, "0.0", meaning) for thread, meaning in by_meaning]
+    text = ByText([thread for thread, _ in by_text], {}, True)
+    return ranked(SearchRequest("", limit, threshold), nearest, text, [], dict(by_text))
 
 
 @pytest.mark.parametrize(("cosine", "meaning"), [(1, 1), (0, 0.5), (-1, 0), (0.4, 0.7), (1.0000001, 1)])

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import pytest
 
-from node.search.engines.memory import MemoryIndex
-from node.search.passages import passages_of
+from node.search.engines.memory import Document, MemoryIndex
+from node.search.passages import of_thread
 from node.search.ranking import RankedThread, SearchRequest
+from node.search.threads import OWN, Place
 from node.text.embed import Model
 from node.text.terms import marks_of, terms_of
 from tests.search.relevance import EXACT, NOTHING, PARAPHRASES, QUESTIONS, THREADS, Query
@@ -36,11 +37,11 @@ class Library(NamedTuple):
 def library(loaded_model: Model) -> Library:
     index = MemoryIndex()
     for key, thread in THREADS.items():
-        passages = passages_of(thread.title, thread.body, [])
+        passages = of_thread(thread.title, thread.body)
         vectors = loaded_model.passages([passage.text for passage in passages])
         terms = terms_of(f"{thread.title}\n{thread.body}")
         named = {passage.name: vector for passage, vector in zip(passages, vectors, strict=True)}
-        index.put(key, " ".join(terms), marks_of(terms), named)
+        index.put(Document(Place(key, OWN), " ".join(terms), marks_of(terms), named))
     return Library(index, loaded_model)
 
 

@@ -7,8 +7,9 @@ from typing import cast
 import pytest
 
 from node.board.model import NewThread
+from node.board.thread_reader import ThreadReader
 from node.search import passages as passage
-from node.search.generations import IndexVersions, reindex
+from node.search.index_versions import IndexVersions
 from node.search.worker import SearchWorker
 from node.store import ids, keys
 from node.store.outbox import Event
@@ -105,7 +106,7 @@ async def test_the_same_reply_again_changes_nothing(board: SearchableBoard, load
 async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.search.passages.MOST", 6)
+    monkeypatch.setattr("node.search.passages.MAX_PASSAGES", 6)
     thread = await board.post(*BREAD)
     async with board.worker():
         for number in range(4):
@@ -115,11 +116,11 @@ async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
         before = await documents(board, thread)
         assert before[0] == set(range(1, 9))
         assert before[1] == {"0.0", "8.0", "7.0", "7.1", "6.0"}, "the newest that fit"
-        old = await IndexVersions(board.store).live()
-        await reindex(board.store)
+        old = await IndexVersions(board.store).current()
+        await IndexVersions(board.store).reindex()
 
         async def switched() -> bool:
-            return await IndexVersions(board.store).live() != old
+            return await IndexVersions(board.store).current() != old
 
         await until(switched, "another generation is in use")
         await board.emptied()
@@ -142,15 +143,15 @@ async def test_of_replies_that_wait_only_those_are_embedded_that_stay(
         await board.reply(thread, f"{number} {LONG}")
     came = [Event("1-1", 0, "thread.posted", thread, {})]
     came += [Event("1-1", 0, "reply.posted", thread, {"seq": str(number)}) for number in range(1, 13)]
-    await SearchWorker(board.store, board.documents, board.settings).handle(came)
+    await SearchWorker(board.store, board.documents, ThreadReader(board.store), board.settings).handle(came)
     async with board.worker():
         await board.settled()
     assert {name.partition(".")[0] for _, name in await board.vectors()} == {"0", "12", "11", "10", "9"}
-    assert len(embedded) == len(await board.vectors()) <= passage.MOST
+    assert len(embedded) == len(await board.vectors()) <= passage.MAX_PASSAGES
 
 
 async def test_of_many_replies_the_newest_are_indexed(board: SearchableBoard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.search.indexing.documents.REPLIES", 2)
+    monkeypatch.setattr("node.search.indexing.documents.INDEXED_REPLIES", 2)
     thread = await board.post(*BREAD)
     async with board.worker(embedding_model="none"):
         for answer in ANSWERS:

@@ -4,27 +4,26 @@ import asyncio
 import time
 from array import array
 
-from node.search.generations import IndexVersion, IndexVersions
+from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.ranking import SearchRequest
-from node.search.rpc.client import MOST_WAITING, Vector, WorkerClient, WorkerReply, decode_ask, encode
+from node.search.rpc.client import MAX_WAITING_REQUESTS, QueryVector, WorkerClient, WorkerReply, decode_request, encode
+from node.search.rpc.server import search_take
 from node.store import keys
-from node.store.scripts import script
 from node.text.embed import Model
 from tests.search.searching import SearchableBoard, until
 
 LIVE = IndexVersion("0123456789ab", "a-model", 2, "flat", 0)
 VECTOR = array("f", [0.6, 0.8]).tobytes()
-TAKE = script("search_take")
 
 
 async def alive(board: SearchableBoard, service: str = "vectors") -> None:
     """A worker that says it is there and never answers."""
-    await IndexVersions(board.store).found(LIVE)
+    await IndexVersions(board.store).use(LIVE)
     await board.store.command("SET", keys.search_alive(service), 1, "EX", 60)
 
 
 async def taken(board: SearchableBoard, service: str = "vectors") -> list[bytes]:
-    reply = await board.store.run(TAKE, [keys.search_asks(service)], [MOST_WAITING])
+    reply = await board.store.run(search_take(requests=keys.search_asks(service), most=MAX_WAITING_REQUESTS))
     assert isinstance(reply, list)
     return [ask for ask in reply[1:] if isinstance(ask, bytes)]
 
@@ -46,11 +45,11 @@ async def test_an_answer_goes_to_the_one_who_asked(board: SearchableBoard) -> No
 
     await until(all_there, "three questions are asked")
     for raw in reversed(asks):
-        ask = decode_ask(raw)
-        answer = WorkerReply(Vector(ask.text, VECTOR))
+        ask = decode_request(raw)
+        answer = WorkerReply(QueryVector(ask.text, VECTOR))
         await board.store.command("SPUBLISH", ask.channel, ask.id + encode(answer))
     found = await asyncio.gather(*asked)
-    assert [vector and vector.generation for vector in found] == ["question 0", "question 1", "question 2"]
+    assert [vector and vector.version for vector in found] == ["question 0", "question 1", "question 2"]
     assert await one.vector_of("question 1") is found[1], "what was answered is remembered"
 
 
@@ -73,21 +72,21 @@ async def test_a_question_that_nobody_waits_for_any_more_is_not_answered(
 async def test_a_flood_of_questions_is_bounded(board: SearchableBoard, no_patience: None) -> None:
     await alive(board)
     workers = WorkerClient(board.store)
-    found = await asyncio.gather(*(workers.vector_of(f"question {n}") for n in range(MOST_WAITING + 50)))
+    found = await asyncio.gather(*(workers.vector_of(f"question {n}") for n in range(MAX_WAITING_REQUESTS + 50)))
     assert set(found) == {None}
     waiting = await board.store.command("LLEN", keys.search_asks("vectors"))
     assert isinstance(waiting, int)
-    assert waiting <= MOST_WAITING
+    assert waiting <= MAX_WAITING_REQUESTS
 
 
 async def test_a_cached_vector_needs_no_worker(board: SearchableBoard) -> None:
-    await IndexVersions(board.store).found(LIVE)
+    await IndexVersions(board.store).use(LIVE)
     await board.store.command("SET", keys.query_vector("a question"), b"0123456789ab " + VECTOR, "EX", 60)
-    assert await WorkerClient(board.store).vector_of("  a\nquestion ") == Vector("0123456789ab", VECTOR)
+    assert await WorkerClient(board.store).vector_of("  a\nquestion ") == QueryVector("0123456789ab", VECTOR)
 
 
 async def test_a_vector_of_another_generation_is_not_used(board: SearchableBoard) -> None:
-    await IndexVersions(board.store).found(LIVE)
+    await IndexVersions(board.store).use(LIVE)
     await board.store.command("SET", keys.query_vector("a question"), b"ba9876543210 " + VECTOR, "EX", 60)
     assert await WorkerClient(board.store).vector_of("a question") is None
 

@@ -1,10 +1,12 @@
 """Board search, with a real model, on a Redis with the query engine and on one without."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from node.board.model import NewThread
 from node.common.refusal import Invalid
-from node.search.passages import LENGTH
+from node.search.passages import PASSAGE_CHARACTERS
 from node.store import keys
 from node.text.embed import Model
 from tests.search.searching import ANYTHING, SearchableBoard
@@ -64,7 +66,9 @@ async def test_replies_count(board: SearchableBoard, loaded_model: Model) -> Non
 
 
 async def test_the_snippet_is_the_passage_that_matches(board: SearchableBoard, loaded_model: Model) -> None:
-    filler = "The committee met on Tuesday and talked about the minutes of the last meeting. " * (LENGTH // 70)
+    filler = "The committee met on Tuesday and talked about the minutes of the last meeting. " * (
+        PASSAGE_CHARACTERS // 70
+    )
     body = f"{filler} Penguins cannot fly, but they swim better than most fish. {filler}"
     thread = await board.post("Minutes of the committee", body)
     async with board.worker():
@@ -128,6 +132,23 @@ async def test_limit_and_threshold_bound_the_hits(board: SearchableBoard) -> Non
     assert len((await board.find("sourdough bread", 0.7, 50)).hits) == 6
     assert len((await board.find("sourdough bread", 0.5, 50)).hits) == 12
     assert [hit.score for hit in (await board.find("sourdough bread", 0.5, 50)).hits] == [1.0] * 6 + [0.5] * 6
+
+
+async def test_the_texts_of_ten_hits_are_read_in_one_trip(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10):
+        await board.post(f"Sourdough question {number}", "It is about bread.")
+    read: list[int] = []
+    posts = board.threads.posts
+
+    async def counted(places: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
+        read.append(len(places))
+        return await posts(places)
+
+    monkeypatch.setattr(board.threads, "posts", counted)
+    assert len((await board.find("sourdough", limit=10)).hits) == 10
+    assert read == [10]
 
 
 @pytest.mark.parametrize("query", ["   ", "\n\t", "\u2003"])

@@ -1,4 +1,4 @@
-"""Which engine searches: the query engine of the Redis that holds the documents, or the workers' memory."""
+"""Which engine finds threads: the query engine of the Redis that holds the documents, or the workers' memory."""
 
 import structlog
 
@@ -18,9 +18,9 @@ class EngineChoice:
 
     async def query_engine(self) -> QueryEngine | None:
         """The query engine with its index of terms, or None if there is none. Raises StoreUnavailable."""
-        era = self._documents.stats.reconnects
-        if self._known is None or self._known[0] != era:
-            self._known = (era, await self._works())
+        reconnects = self._documents.stats.reconnects
+        if self._known is None or self._known[0] != reconnects:
+            self._known = (reconnects, await self._works())
         return self._engine if self._known[1] else None
 
     async def _works(self) -> bool:
@@ -36,5 +36,5 @@ class EngineChoice:
         return True
 
     def forget(self) -> None:
-        """Ask again next time: something did not go as it should."""
+        """Ask Redis again next time, because a call did not go as expected."""
         self._known = None

@@ -1,17 +1,16 @@
 """The search index in a worker's memory, for a Redis without a query engine: exact cosines and BM25.
 
-It answers what `redisearch` answers, with the same scores. Made for 50,000 threads; that is
-about 200 MB. It blocks, so it lives in one thread; `node.search.indexing.memory_replica` feeds it and asks it.
+It gives what `redisearch` gives, with the same scores. Made for 50,000 threads, which take about 200 MB. Its calls
+block, so it lives in one thread; `node.search.indexing.memory_replica` feeds it and asks it.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from node.search.engines.bm25 import Postings
-from node.search.passages import place_of
 from node.search.ranking import (
     CANDIDATES,
     REPLY_CANDIDATES,
@@ -24,13 +23,26 @@ from node.search.ranking import (
     meaning_of,
     ranked,
 )
+from node.search.threads import OWN, Place
 from node.text.terms import QueryTerms
 
-FIRST_ROOM = 1024
+FIRST_VECTORS = 1024
 """Vectors for which there is room at first; doubled when full."""
 
-NOWHERE = -2.0
-"""The cosine of a row without a vector: below all others."""
+NO_VECTOR = -2.0
+"""In place of a cosine, where a row has no vector: below all cosines."""
+
+
+class Document(NamedTuple):
+    """What search holds of one post."""
+
+    place: Place
+    terms: str = ""
+    """Parted by spaces."""
+    marks: bytes = b""
+    """Of a thread's own text; those of its replies are kept together."""
+    vectors: Mapping[str, bytes] = {}
+    """By the name of the passage."""
 
 
 class Vectors:
@@ -39,76 +51,60 @@ class Vectors:
     def __init__(self) -> None:
         self._matrix: NDArray[np.float32] = np.zeros((0, 0), np.float32)
         self._owners: list[tuple[str, str] | None] = []
+        """By row: the thread and the name of the passage; None where the row is free."""
         self._free: list[int] = []
-        self._rows: dict[str, dict[str, int]] = {}
+        self._rows: dict[Place, list[int]] = {}
 
-    def put(self, thread_id: str, vectors: Mapping[str, bytes]) -> None:
-        """Set the vectors of a thread's passages; those it had before are forgotten."""
-        self.remove(thread_id)
-        self._add(thread_id, vectors)
-
-    def put_post(self, thread_id: str, seq: int, vectors: Mapping[str, bytes]) -> None:
-        """Set those of one post; those that it had before are forgotten."""
-        rows = self._rows.get(thread_id, {})
-        for passage in [passage for passage in rows if place_of(passage)[0] == seq]:
-            self._clear(rows.pop(passage))
-        self._add(thread_id, vectors)
-
-    def remove(self, thread_id: str) -> None:
-        """Forget the vectors of a thread."""
-        for row in self._rows.pop(thread_id, {}).values():
-            self._clear(row)
-
-    def _add(self, thread_id: str, vectors: Mapping[str, bytes]) -> None:
-        rows = self._rows.setdefault(thread_id, {}) if vectors else {}
-        for passage, raw in vectors.items():
-            vector = np.frombuffer(raw, np.float32)
-            rows[passage] = row = self._place(len(vector))
-            self._matrix[row] = vector
-            self._owners[row] = (thread_id, passage)
-
-    def _clear(self, row: int) -> None:
-        self._owners[row] = None
-        self._matrix[row] = 0
-        self._free.append(row)
+    def put(self, place: Place, vectors: Mapping[str, bytes]) -> None:
+        """Set the vectors of a post's passages; those it had before are forgotten."""
+        for row in self._rows.pop(place, ()):
+            self._owners[row] = None
+            self._free.append(row)
+        if vectors:
+            self._rows[place] = [self._add(place.thread_id, *each) for each in vectors.items()]
 
     def cosines(self, query: bytes) -> NDArray[np.float32]:
         """Of every row with the query. Vectors have length 1."""
         if not self._owners:
             return np.zeros(0, np.float32)
         cosines: NDArray[np.float32] = self._matrix[: len(self._owners)] @ np.frombuffer(query, np.float32)
-        cosines[self._free] = NOWHERE
+        cosines[self._free] = NO_VECTOR
         return cosines
 
     def nearest(self, cosines: NDArray[np.float32], most: int) -> list[NearThread]:
         """The threads of the nearest passages, best first."""
-        places: NDArray[Any] = np.arange(len(cosines))
+        rows: NDArray[Any] = np.arange(len(cosines))
         if len(cosines) > most:
-            places = np.argpartition(cosines, len(cosines) - most)[-most:]
-        owned = [(owner, float(cosines[place])) for place in places if (owner := self._owners[int(place)])]
+            rows = np.argpartition(cosines, len(cosines) - most)[-most:]
         found: dict[str, NearThread] = {}
-        for (thread_id, passage), cosine in sorted(owned, key=lambda each: each[1], reverse=True):
-            found.setdefault(thread_id, NearThread(thread_id, passage, meaning_of(cosine)))
+        for row in sorted(map(int, rows), key=lambda row: float(cosines[row]), reverse=True):
+            if owner := self._owners[row]:
+                thread_id, passage = owner
+                found.setdefault(thread_id, NearThread(thread_id, passage, meaning_of(float(cosines[row]))))
         return sorted(found.values(), key=lambda near: (near.meaning, near.thread_id), reverse=True)
 
-    def of(self, cosines: NDArray[np.float32], threads: Iterable[str]) -> Iterable[NearThread]:
-        """How near these threads are, for those that have vectors."""
-        for thread_id in threads:
-            rows = self._rows.get(thread_id)
-            if rows:
-                cosine, passage = max((float(cosines[row]), name) for name, row in rows.items())
-                yield NearThread(thread_id, passage, meaning_of(cosine))
+    def nearest_of(self, cosines: NDArray[np.float32], posts: Iterable[Place]) -> NearThread | None:
+        """How near the thread of these posts is, if they have vectors."""
+        rows = [row for place in posts for row in self._rows.get(place, ())]
+        if not rows:
+            return None
+        cosine, owner = max((float(cosines[row]), self._owners[row] or ("", "")) for row in rows)
+        return NearThread(*owner, meaning_of(cosine))
 
-    def _place(self, dimension: int) -> int:
-        """A row for one more vector."""
+    def _add(self, thread_id: str, passage: str, raw: bytes) -> int:
+        vector = np.frombuffer(raw, np.float32)
         if self._free:
-            return self._free.pop()
-        row = len(self._owners)
+            row = self._free.pop()
+        else:
+            row = len(self._owners)
+            self._owners.append(None)
         if row == len(self._matrix):
-            larger = np.zeros((max(FIRST_ROOM, 2 * row), dimension), np.float32)
-            larger[:row] = self._matrix[:, :dimension] if row else 0
+            larger = np.zeros((max(FIRST_VECTORS, 2 * row), len(vector)), np.float32)
+            if row:
+                larger[:row] = self._matrix
             self._matrix = larger
-        self._owners.append(None)
+        self._matrix[row] = vector
+        self._owners[row] = (thread_id, passage)
         return row
 
 
@@ -117,36 +113,33 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._vectors = Vectors()
-        self._threads = Postings()
-        """Threads by their own text."""
-        self._replies = Postings()
-        """Replies, by thread and number."""
-        self._numbers: dict[str, set[int]] = {}
-        """Those of the replies of each thread."""
+        # Apart, as in a query engine: no number of replies keeps a thread from being found by its own text.
+        self._threads = Postings[Place]()
+        self._replies = Postings[Place]()
+        self._posts: dict[str, set[Place]] = {}
+        """The posts of each thread."""
         self._marks: dict[str, bytes] = {}
         self._reply_marks: dict[str, bytes] = {}
 
     def __len__(self) -> int:
-        return len(self._marks)
+        return len(self._threads)
 
-    def put(self, thread_id: str, terms: str, marks: bytes, vectors: Mapping[str, bytes]) -> None:
-        """Add a thread's own text, or replace what is known of it."""
-        self._marks[thread_id] = marks
-        self._threads.put(thread_id, terms.split())
-        self._vectors.put_post(thread_id, 0, vectors)
-
-    def put_reply(self, thread_id: str, seq: int, terms: str, vectors: Mapping[str, bytes]) -> None:
-        """Add a reply, or replace what is known of it; one without terms and vectors is forgotten."""
-        if terms or vectors:
-            self._numbers.setdefault(thread_id, set()).add(seq)
-            self._replies.put(f"{thread_id}:{seq}", terms.split())
+    def put(self, document: Document) -> None:
+        """Add a post, or replace what is known of it; one without terms and vectors is forgotten."""
+        place = document.place
+        postings = self._threads if place.seq == OWN else self._replies
+        if document.terms or document.vectors:
+            self._posts.setdefault(place.thread_id, set()).add(place)
+            postings.put(place, document.terms.split())
+            if place.seq == OWN:
+                self._marks[place.thread_id] = document.marks
         else:
-            self._numbers.get(thread_id, set()).discard(seq)
-            self._replies.remove(f"{thread_id}:{seq}")
-        self._vectors.put_post(thread_id, seq, vectors)
+            self._posts.get(place.thread_id, set()).discard(place)
+            postings.remove(place)
+        self._vectors.put(place, document.vectors)
 
     def put_reply_marks(self, thread_id: str, marks: bytes) -> None:
-        """Set the marks of a thread's replies."""
+        """Set the marks of all of a thread's replies together."""
         if marks:
             self._reply_marks[thread_id] = marks
         else:
@@ -156,33 +149,30 @@ class MemoryIndex:
         """Forget a thread."""
         self._marks.pop(thread_id, None)
         self._reply_marks.pop(thread_id, None)
-        self._threads.remove(thread_id)
-        for seq in self._numbers.pop(thread_id, ()):
-            self._replies.remove(f"{thread_id}:{seq}")
-        self._vectors.remove(thread_id)
+        for place in self._posts.pop(thread_id, ()):
+            self.put(Document(place))
 
-    def find(self, question: SearchRequest, vector: bytes | None) -> list[RankedThread]:
+    def find(self, request: SearchRequest, vector: bytes | None) -> list[RankedThread]:
         """The threads that reach the threshold, by text alone if there is no vector."""
-        asked = QueryTerms(question.text)
+        query = QueryTerms(request.text)
         text = by_text(
-            [_candidate(*found) for found in self._threads.best(asked.terms, CANDIDATES)],
-            [_candidate(*found) for found in self._replies.best(asked.terms, REPLY_CANDIDATES)],
+            [_candidate(*found) for found in self._threads.best(query.terms, CANDIDATES)],
+            [_candidate(*found) for found in self._replies.best(query.terms, REPLY_CANDIDATES)],
         )
-        near: dict[str, NearThread] = {}
-        by_meaning: list[str] = []
+        nearest: list[NearThread] = []
+        others: list[NearThread] = []
         if vector is not None:
             cosines = self._vectors.cosines(vector)
-            near = {each.thread_id: each for each in self._vectors.nearest(cosines, CANDIDATES)}
-            by_meaning = list(near)
-            near |= {each.thread_id: each for each in self._vectors.of(cosines, set(text.threads) - near.keys())}
+            nearest = self._vectors.nearest(cosines, CANDIDATES)
+            unknown = set(text.threads) - {near.thread_id for near in nearest}
+            by_thread = (self._vectors.nearest_of(cosines, self._posts[thread_id]) for thread_id in unknown)
+            others = [near for near in by_thread if near]
         shares = {
-            thread: asked.share(self._marks.get(thread, b""), self._reply_marks.get(thread, b""))
-            for thread in candidates(text, by_meaning)
+            thread: query.share(self._marks.get(thread, b""), self._reply_marks.get(thread, b""))
+            for thread in candidates(text, nearest)
         }
-        shares |= {thread: max(shares[thread], asked.least) for thread in text.threads}
-        return ranked(question, by_meaning, text.threads, near, shares, text.replies)
+        return ranked(request, nearest, text, others, shares, query.least)
 
 
-def _candidate(name: str, score: float) -> Candidate:
-    thread_id, _, seq = name.partition(":")
-    return Candidate(round(score, 6), thread_id, int(seq or 0))
+def _candidate(place: Place, score: float) -> Candidate:
+    return Candidate(round(score, 6), *place)

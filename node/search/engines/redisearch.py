@@ -1,6 +1,6 @@
 """The query engine of Redis (`FT.*`): its indexes over the documents, and the queries on them.
 
-One index holds the terms of threads, one those of replies, one per generation the vectors of passages. Threads and
+One index holds the terms of threads, one those of replies, one per index version the vectors of passages. Threads and
 replies have an index each, so that no number of replies keeps a thread from being found by its own text. Terms are
 made of a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothing a client writes is ever syntax. In a
 cluster the engine must be cluster-wide: asked at one primary, it answers for all.
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from node.search.generations import IndexVersion
+from node.search.index_versions import IndexVersion
 from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, NearThread, meaning_of
 from node.store import CommandFailed, RedisReply, Store, keys
 from node.store.decoding import fields_of
@@ -21,12 +21,12 @@ TERMS = "relay-terms-1"
 REPLY_TERMS = "relay-replies-1"
 """That of replies' terms."""
 
-PATIENCE_MS = 25
-"""What Redis may spend on each of the two queries by text; then it answers with what it has. Everybody else waits
-meanwhile."""
+TEXT_QUERY_MS = 25
+"""Milliseconds that Redis may spend on each of the two queries by text; then it answers with what it has found. It does
+nothing else meanwhile."""
 
-PASSAGES = 1000
-"""Passages looked at when the meaning of given threads is asked for."""
+PASSAGES_LOOKED_AT = 1000
+"""When it is asked how near given threads are."""
 
 _VECTOR_OPTIONS = {"flat": ("BLOCK_SIZE", 1024), "hnsw": ("M", 16, "EF_CONSTRUCTION", 200, "EF_RUNTIME", 200)}
 _BARE = ("NOOFFSETS", "NOHL", "NOFIELDS")
@@ -40,35 +40,39 @@ class QueryEngine:
         self._documents = documents
 
     async def ensure_terms(self) -> None:
-        """Make the indexes of terms, unless they are there. Documents that are there are indexed by Redis. Raises
-        StoreUnavailable."""
+        """Make the indexes of terms, unless they are there. Redis then indexes the documents that there are already.
+
+        Raises StoreUnavailable.
+        """
         schema = ("SCHEMA", "terms", "TEXT", "NOSTEM")
         for name, prefix in ((TERMS, keys.DOCS), (REPLY_TERMS, keys.REPLY_DOCS)):
             await self._create(name, "ON", "HASH", "PREFIX", 1, prefix, "STOPWORDS", 0, *_BARE, *schema)
 
-    async def ensure_vectors(self, generation: IndexVersion) -> None:
-        """Make the index of a generation's vectors, unless it is there. Raises StoreUnavailable."""
-        options = ("TYPE", "FLOAT32", "DIM", generation.dimension, "DISTANCE_METRIC", "COSINE")
-        options += _VECTOR_OPTIONS[generation.algorithm]
-        schema = ("SCHEMA", "thread", "TAG", "vector", "VECTOR", generation.algorithm.upper(), len(options), *options)
-        prefix = keys.vectors_prefix(generation.name)
-        await self._create(_vectors(generation.name), "ON", "HASH", "PREFIX", 1, prefix, *_BARE, *schema)
+    async def ensure_vectors(self, version: IndexVersion) -> None:
+        """Make the index of a version's vectors, unless it is there. Raises StoreUnavailable."""
+        options = ("TYPE", "FLOAT32", "DIM", version.dimension, "DISTANCE_METRIC", "COSINE")
+        options += _VECTOR_OPTIONS[version.algorithm]
+        schema = ("SCHEMA", "thread", "TAG", "vector", "VECTOR", version.algorithm.upper(), len(options), *options)
+        prefix = keys.vectors_prefix(version.name)
+        await self._create(_vectors(version.name), "ON", "HASH", "PREFIX", 1, prefix, *_BARE, *schema)
 
-    async def drop_vectors(self, generation: str) -> None:
-        """Forget the index of a generation; its vectors stay. Raises StoreUnavailable."""
-        await self._tolerant("FT.DROPINDEX", _vectors(generation))
+    async def drop_vectors(self, version: str) -> None:
+        """Forget the index of a version; its vectors stay. Raises StoreUnavailable."""
+        await self._tolerant("FT.DROPINDEX", _vectors(version))
 
     async def count_terms(self) -> int:
         """Threads that can be found by text. Raises StoreUnavailable, CommandFailed without the index."""
         return await self._count(TERMS)
 
-    async def count_vectors(self, generation: str) -> int:
+    async def count_vectors(self, version: str) -> int:
         """Passages that can be found by meaning. Raises StoreUnavailable, CommandFailed without the index."""
-        return await self._count(_vectors(generation))
+        return await self._count(_vectors(version))
 
     async def by_text(self, terms: Sequence[str]) -> tuple[list[Candidate], list[Candidate], dict[str, bytes]]:
         """The threads and the replies that match best with any of the terms, and the marks of these threads' own texts.
-        Raises StoreUnavailable, CommandFailed without the indexes."""
+
+        Raises StoreUnavailable, CommandFailed without the indexes.
+        """
         own, replies = await asyncio.gather(
             self._matching(TERMS, terms, CANDIDATES, "RETURN", 1, "marks", width=3),
             self._matching(REPLY_TERMS, terms, REPLY_CANDIDATES, "NOCONTENT", width=2),
@@ -76,22 +80,22 @@ class QueryEngine:
         marks = {_post(key)[0]: fields_of(fields).get(b"marks", b"") for key, _, fields in own}
         return [_candidate(*row) for row in own], [_candidate(*row) for row in replies], marks
 
-    async def by_meaning(self, generation: str, vector: bytes) -> list[NearThread]:
+    async def by_meaning(self, version: str, vector: bytes) -> list[NearThread]:
         """Threads nearest to a vector, best first. Raises StoreUnavailable, CommandFailed without the index."""
-        return await self._nearest(generation, "*", vector, CANDIDATES)
+        return await self._nearest(version, "*", vector, CANDIDATES)
 
-    async def meanings(self, generation: str, vector: bytes, threads: Iterable[str]) -> list[NearThread]:
+    async def meanings(self, version: str, vector: bytes, threads: Iterable[str]) -> list[NearThread]:
         """How near these threads are. Raises StoreUnavailable, CommandFailed without the index."""
         tags = "|".join(thread.replace("-", "\\-") for thread in threads)
-        return await self._nearest(generation, f"(@thread:{{{tags}}})", vector, PASSAGES) if tags else []
+        return await self._nearest(version, f"(@thread:{{{tags}}})", vector, PASSAGES_LOOKED_AT) if tags else []
 
     async def _matching(self, index: str, terms: Sequence[str], most: int, *content: Any, width: int) -> list[Any]:
-        scored = ("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", PATIENCE_MS, "LIMIT", 0, most)
+        scored = ("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", TEXT_QUERY_MS, "LIMIT", 0, most)
         return await self._search(index, f"@terms:({'|'.join(terms)})", *scored, *content, width=width)
 
-    async def _nearest(self, generation: str, among: str, vector: bytes, most: int) -> list[NearThread]:
+    async def _nearest(self, version: str, among: str, vector: bytes, most: int) -> list[NearThread]:
         rows = await self._search(
-            _vectors(generation),
+            _vectors(version),
             f"{among}=>[KNN {most} @vector $vector AS distance]",
             *("PARAMS", 2, "vector", vector, "SORTBY", "distance", "LIMIT", 0, most, "RETURN", 1, "distance"),
             width=2,
@@ -107,8 +111,8 @@ class QueryEngine:
 
     async def _search(self, index: str, query: str, *options: Any, width: int) -> list[Any]:
         """The rows found: `width` values each, the key first."""
-        answer = await self._documents.command("FT.SEARCH", index, query, *options, "DIALECT", 2)
-        _total, *flat = cast("list[RedisReply]", answer)
+        reply = await self._documents.command("FT.SEARCH", index, query, *options, "DIALECT", 2)
+        _total, *flat = cast("list[RedisReply]", reply)
         return list(zip(*(flat[part::width] for part in range(width)), strict=True))
 
     async def _create(self, index: str, *definition: Any) -> None:
@@ -135,8 +139,8 @@ class QueryEngine:
         return int(float(cast("bytes", facts[facts.index(b"num_docs") + 1])))
 
 
-def _vectors(generation: str) -> str:
-    return f"relay-vectors-{generation}"
+def _vectors(version: str) -> str:
+    return f"relay-vectors-{version}"
 
 
 def _candidate(key: bytes, score: bytes, *_: object) -> Candidate:

@@ -1,113 +1,93 @@
 """Makes the documents of search: terms as soon as a post is there, vectors as the model gets to it.
 
-Events put a post's terms in place and the post into the queue; a loop takes posts from the queue and adds the vectors
-that are missing. Both read the post and nothing else of its thread. Doing it again, or in another order, comes to the
-same. A thread that is indexed anew is in the queue as a whole, and everything is derived from the thread as it is.
+An event puts a post's terms in place and the post into the queue; a loop takes posts from the queue and adds the
+vectors that are missing. Both read the post and nothing else of its thread. Doing it again, or in another order, gives
+the same documents. A thread that is indexed anew is in the queue as a whole, and all is made from the thread as it is.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 import structlog
 
-from node.search.generations import IndexVersion, IndexVersions, kind_of
-from node.search.indexing.documents import Documents
-from node.search.indexing.queue import Leased, Queue
-from node.search.passages import LENGTH, MOST, Passage, kept, passages_of, place_of
-from node.search.threads import EVERY, OWN, Place, Post, open_ones, read_posts, read_thread
-from node.search.worker_loop import unless, until_news
-from node.store import Store, StoreUnavailable, keys
+from node.search.index_versions import IndexVersion, is_made_by
+from node.search.indexing.queue import Leased
+from node.search.passages import PASSAGE_CHARACTERS, Passage, kept, place_of
+from node.search.store import SearchStore
+from node.search.threads import EVERY, OWN, Place, Post, Threads, read_posts, read_thread
+from node.search.worker_loop import unless, until_woken
+from node.store import StoreUnavailable, keys
 from node.store.outbox import Event
 from node.text.embed import Embedder
 
 log = structlog.get_logger()
 
-TOGETHER = 32
-"""Posts or threads taken from the queue at a time."""
+LEASED_AT_ONCE = 32
+"""Posts or threads taken from the queue together."""
 
-PASSAGES = 64
-"""Of them in one round, about five seconds of work; at least one post or thread."""
+PASSAGES_A_ROUND = 64
+"""Passages embedded in one round, about five seconds of work; at least those of one post or thread."""
 
-LOOK = 5.0
-"""Seconds between looks at the queue without news of it."""
+POLL_SECONDS = 5.0
+"""Between looks at the queue without a wake-up."""
 
 
-class IndexingStep:
+class ThreadWork:
     """What is to be done for one thread in one round."""
 
-    def __init__(self, thread_id: str) -> None:
-        self.thread_id = thread_id
+    def __init__(self) -> None:
         self.passages: dict[str, Passage] = {}
         """Those that the vectors are wanted of, by name."""
         self.whole = False
-        """Whether the thread is to have no others."""
+        """Whether the thread is to have no other vectors."""
         self.changed: set[int] = set()
         """Numbers of the posts whose vectors came or went."""
 
-    def add(self, posts: Sequence[Post]) -> None:
-        """Single posts."""
-        for post in posts:
-            self.changed.add(post.seq)
-            self.passages |= {passage.name: passage for passage in post.passages()}
-
-    def add_whole(self, posts: Sequence[Post]) -> None:
-        """All posts of the thread, its own text first; none if it is not open."""
-        self.whole = True
-        self.changed.add(EVERY)
-        if posts:
-            own, *replies = posts
-            wanted = passages_of(own.title, own.body, [(reply.seq, reply.body) for reply in replies])
-            self.passages = {passage.name: passage for passage in wanted}
-
-    @property
-    def most(self) -> int:
-        """How many vectors will have to be made, at most."""
-        return min(MOST, len(self.passages))
-
-    def joined(self, other: "IndexingStep") -> "IndexingStep":
-        """Both in one; the whole of the thread includes all else."""
-        if self.whole or other.whole:
-            return self if self.whole else other
-        both = IndexingStep(self.thread_id)
-        both.passages = self.passages | other.passages
-        both.changed = self.changed | other.changed
-        return both
+    def add(self, seq: int, passages: Sequence[Passage]) -> None:
+        """Those of a post, or of EVERY post of the thread, which include all else."""
+        if self.whole and seq != EVERY:
+            return
+        if seq == EVERY:
+            self.whole, self.passages, self.changed = True, {}, set()
+        self.passages |= {passage.name: passage for passage in passages}
+        self.changed.add(seq)
 
 
 class Indexer:
     """One worker's part in it."""
 
-    def __init__(
-        self, store: Store, index: Documents, generations: IndexVersions, queue: Queue, embedder: Embedder
-    ) -> None:
+    def __init__(self, store: SearchStore, threads: Threads, embedder: Embedder) -> None:
         self._store = store
-        self._index = index
-        self._generations = generations
-        self._queue = queue
+        self._documents = store.documents
+        self._threads = threads
         self._embedder = embedder
         self._leased: Leased | None = None
         self.text_only = False
         """Whether this worker has no model and will have none."""
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Put the terms of every post that came in place, and have its vectors made. Raises StoreUnavailable: the
-        events come again, and again changes nothing."""
+        """Put the terms of every post that came in place, and queue it for its vectors.
+
+        Raises StoreUnavailable: the events then come again, which changes nothing that is done already.
+        """
         sites = {
-            _place_of(event): event.fields.get("site", "")
+            Place(event.entity, int(event.fields.get("seq", OWN))): event.fields.get("site", "")
             for event in events
             if event.kind.startswith(("thread.", "reply."))
         }
-        posts, closed = await read_posts(self._store, list(sites))
+        posts, closed = await read_posts(self._threads, list(sites))
         if posts:
+            # A passage is no longer than PASSAGE_CHARACTERS, so this is about how many there are.
+            weighed = [
+                (sites[place], place.name, 1 + len(post.text) // PASSAGE_CHARACTERS) for place, post in posts.items()
+            ]
             # Both at once, so that Redis flushes its log once for it.
-            await asyncio.gather(self._index.put(posts), self._queue.changed([_queued(sites, post) for post in posts]))
-        if closed:
-            generations = await self._generations.known()
-            await asyncio.gather(*(self._index.remove(thread, generations) for thread in closed))
+            await asyncio.gather(self._documents.put(list(posts.values())), self._store.queue.add(weighed))
+        await self._remove(closed)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Make vectors until `stop` is set. What is under way then is for another worker."""
+        """Make vectors until `stop` is set. What is not finished then is left to another worker."""
         with await self._store.wakeups.listen(keys.SEARCH_PENDING) as listener:
             while not stop.is_set():
                 worked = None
@@ -115,130 +95,104 @@ class Indexer:
                     await self._return_unfinished()
                     worked = await unless(stop, self._round())
                 except StoreUnavailable:
-                    pass  # what was taken is given back as soon as that can be done
+                    pass  # what was leased is given back as soon as that can be done
                 except Exception:
-                    # What was taken is due again when its lease ends; the rest must not wait for it.
+                    # What was leased is due again when the lease ends; the rest must not wait for it.
                     log.exception("posts not indexed", posts=self._leased and self._leased.names)
                     self._leased = None
                 if not worked:
-                    await until_news(listener, LOOK, stop)
+                    await until_woken(listener, POLL_SECONDS, stop)
         with suppress(StoreUnavailable):
             await self._return_unfinished()
 
     async def _round(self) -> bool:
-        """Do some of what is due; whether there was anything."""
-        generations = await self._ours()
-        if not generations and not await self._nobody_embeds():
+        """Do some of what is due. Returns whether there was anything."""
+        model, both = self._embedder.model, await self._store.versions.both()
+        # Those that this worker's model can make vectors for, the one in use first.
+        versions = [version for version in both if version and is_made_by(model, version)]
+        if not versions and (not self.text_only or await self._store.embeds_queries()):
+            return False  # another worker makes the vectors, or this one will
+        self._leased = leased = await self._store.queue.lease(LEASED_AT_ONCE)
+        if leased is None:
             return False
-        leased = await self._queue.take(TOGETHER)
-        if not leased.names:
-            return False
-        self._leased = leased
-        begun, works = await self._begun([Place.named(name) for name in leased.names])
-        await self._queue.give_back(leased, leased.names[begun:])
-        for generation in generations:
-            await self._embed(generation, generations[0], works)
-        await self._settle(works)
-        await self._queue.done(leased, leased.names[:begun])
+        begun, works = await self._begin([Place.named(name) for name in leased.names])
+        await self._store.queue.give_back(leased, leased.names[begun:])
+        for version in versions:
+            await self._embed(version, versions[0], works)
+        await self._finish(works)
+        await self._store.queue.done(leased, leased.names[:begun])
         self._leased = None
         return True
 
-    async def _ours(self) -> list[IndexVersion]:
-        """The generations that this worker's model can make vectors for, the one in use first."""
-        model = self._embedder.model
-        if model is None:
-            return []
-        known = await asyncio.gather(self._generations.live(), self._generations.target())
-        return [generation for generation in known if generation and generation.model == kind_of(model)]
-
-    async def _nobody_embeds(self) -> bool:
-        return self.text_only and not await self._store.command("EXISTS", keys.search_alive("vectors"))
-
-    async def _begun(self, places: Sequence[Place]) -> tuple[int, list[IndexingStep]]:
-        """As many of the places, from the first, as one round has time for, and what is to be done for them."""
-        posts, _ = await read_posts(self._store, [place for place in places if place.seq != EVERY])
-        single = {Place(post.thread_id, post.seq): post for post in posts}
-        works: dict[str, IndexingStep] = {}
+    async def _begin(self, places: Sequence[Place]) -> tuple[int, dict[str, ThreadWork]]:
+        """As many of the places, from the first, as one round has time for, and what is to be done by thread."""
+        posts, _ = await read_posts(self._threads, [place for place in places if place.seq != EVERY])
+        works: dict[str, ThreadWork] = {}
+        total = 0
         for number, place in enumerate(places):
-            work = IndexingStep(place.thread_id)
-            if place.seq == EVERY:
-                work.add_whole(await self._put_anew(place.thread_id))
-            elif place in single:
-                work.add([single[place]])
-            known = works.get(place.thread_id)
-            joined = known.joined(work) if known else work
-            others = sum(other.most for thread, other in works.items() if thread != place.thread_id)
-            if number and others + joined.most > PASSAGES:
-                return number, list(works.values())
-            works[place.thread_id] = joined
-        return len(places), list(works.values())
+            passages = await self._passages(place, posts.get(place))
+            total += len(passages)
+            if number and total > PASSAGES_A_ROUND:
+                return number, works
+            works.setdefault(place.thread_id, ThreadWork()).add(place.seq, passages)
+        return len(places), works
 
-    async def _put_anew(self, thread_id: str) -> list[Post]:
-        """Put the terms of all posts of a thread, and give the posts."""
+    async def _passages(self, place: Place, post: Post | None) -> list[Passage]:
+        """The passages of a post; of a whole thread after the terms of all its posts are put anew."""
+        if place.seq != EVERY:
+            return post.passages() if post else []
         # Before the thread is read: of a reply that comes meanwhile, nothing must be forgotten.
-        await self._index.start_anew(thread_id)
-        posts = await read_thread(self._store, thread_id)
-        await self._index.put(posts, forced=True)
-        return posts
+        await self._documents.start_anew(place.thread_id)
+        posts = await read_thread(self._threads, place.thread_id)
+        await self._documents.put(posts, forced=True)
+        passages = [passage for each in posts for passage in each.passages()]
+        names = kept(passage.name for passage in passages)
+        return [passage for passage in passages if passage.name in names]
 
-    async def _embed(self, generation: IndexVersion, other: IndexVersion, works: Sequence[IndexingStep]) -> None:
-        """Add the vectors that a generation lacks, and remove those that it should not have."""
-        had = await self._index.passages(generation.name, [work.thread_id for work in works])
-        lacking: list[tuple[str, Passage]] = []
-        vectors: dict[str, dict[str, bytes]] = {work.thread_id: {} for work in works}
-        for work, names in zip(works, had, strict=True):
-            wanted = kept(work.passages if work.whole else {*names, *work.passages, *await self._newer(work)})
-            there = await self._index.there(generation.name, work.thread_id, names & work.passages.keys())
-            for passage in work.passages.values():
-                if passage.name in there or passage.name not in wanted:
-                    continue
-                known = await self._known(generation, other, work.thread_id, passage.name)
-                if known is None:
-                    lacking.append((work.thread_id, passage))
-                else:
-                    vectors[work.thread_id][passage.name] = known
-            gone = names - wanted
-            await self._index.remove_vectors(generation.name, work.thread_id, gone)
-            work.changed |= {place_of(name)[0] for name in gone}
-        made = await self._embedder.passages([passage.text for _, passage in lacking])
-        for (thread, passage), vector in zip(lacking, made, strict=True):
-            vectors[thread][passage.name] = vector
-        await self._index.put_vectors(generation, vectors)
-
-    async def _newer(self, work: IndexingStep) -> set[str]:
-        """Names of the passages of replies that came later. What does not fit beside them need not be embedded, so that
-        of many replies that wait only those are that stay."""
-        replies = work.changed - {OWN}
-        return await self._index.newer(work.thread_id, min(replies)) if replies else set()
-
-    async def _known(self, generation: IndexVersion, other: IndexVersion, thread_id: str, passage: str) -> bytes | None:
-        """The vector of a passage in another generation of the same model, unless all is to be made anew."""
-        if other.name == generation.name or other.epoch != generation.epoch:
-            return None
-        return await self._index.vector(other.name, thread_id, passage)
-
-    async def _settle(self, works: Sequence[IndexingStep]) -> None:
-        """Undo what was made for threads that are no longer open, and tell of the rest."""
-        opened = await open_ones(self._store, [work.thread_id for work in works])
-        for work in works:
-            if work.thread_id not in opened:
-                await self._index.remove(work.thread_id, await self._generations.known())
-        await self._index.publish_changes(
-            [Place(work.thread_id, seq) for work in works if work.thread_id in opened for seq in work.changed]
+    async def _embed(self, version: IndexVersion, current: IndexVersion, works: dict[str, ThreadWork]) -> None:
+        """Add the vectors that an index version lacks, and remove those that it should not have."""
+        had = dict(zip(works, await self._documents.passages(version.name, list(works)), strict=True))
+        there = await self._documents.with_vector(
+            version.name, [(each, name) for each, work in works.items() for name in work.passages if name in had[each]]
         )
+        lacking: dict[tuple[str, str], str] = {}
+        gone: dict[str, set[str]] = {}
+        for thread_id, work in works.items():
+            others = set[str]() if work.whole else had[thread_id] | await self._newer(thread_id, work)
+            wanted = kept(others | work.passages.keys())
+            for name, passage in work.passages.items():
+                if name in wanted and (thread_id, name) not in there:
+                    lacking[thread_id, name] = passage.text
+            gone[thread_id] = had[thread_id] - wanted
+            work.changed |= {place_of(name)[0] for name in gone[thread_id]}
+        await self._documents.remove_vectors(version.name, gone)
+        vectors: dict[tuple[str, str], bytes] = {}
+        if version.name != current.name and version.epoch == current.epoch:
+            vectors = await self._documents.vectors(current.name, list(lacking))
+        unknown = [passage for passage in lacking if passage not in vectors]
+        made = await self._embedder.passages([lacking[passage] for passage in unknown])
+        await self._documents.put_vectors(version, vectors | dict(zip(unknown, made, strict=True)))
+
+    async def _newer(self, thread_id: str, work: ThreadWork) -> set[str]:
+        """Names of the passages of replies that came later. What does not fit beside them is not embedded, so that of
+        many replies that wait only those are that stay."""
+        replies = work.changed - {OWN}
+        return await self._documents.newer(thread_id, min(replies)) if replies else set()
+
+    async def _finish(self, works: dict[str, ThreadWork]) -> None:
+        """Remove what was made for threads that are no longer open, and publish the rest."""
+        statuses = dict(zip(works, await self._threads.statuses(list(works)), strict=True))
+        await self._remove([thread_id for thread_id, status in statuses.items() if status != "open"])
+        await self._store.changes.publish(
+            [Place(each, seq) for each, work in works.items() if statuses[each] == "open" for seq in work.changed]
+        )
+
+    async def _remove(self, threads: Collection[str]) -> None:
+        if threads:
+            versions = await self._store.versions.names()
+            await asyncio.gather(*(self._documents.remove(thread_id, versions) for thread_id in threads))
 
     async def _return_unfinished(self) -> None:
         if self._leased:
-            await self._queue.give_back(self._leased, self._leased.names)
+            await self._store.queue.give_back(self._leased, self._leased.names)
             self._leased = None
-
-
-def _place_of(event: Event) -> Place:
-    """The post that an event is about."""
-    return Place(event.entity, int(event.fields.get("seq", OWN)))
-
-
-def _queued(sites: Mapping[Place, str], post: Post) -> tuple[str, str, int]:
-    """The site that a post came from, its name, and how many passages it may have."""
-    place = Place(post.thread_id, post.seq)
-    return sites.get(place, ""), place.name, 1 + len(post.text) // LENGTH

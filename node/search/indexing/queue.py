@@ -1,8 +1,8 @@
-"""The queues of what is to be indexed: in Redis, so that a worker that dies loses nothing.
+"""The queues of what is to be embedded: in Redis, so that a worker that dies loses nothing.
 
-A post or a whole thread, known by its name, is leased to a worker and taken out when it is done; one that changes
-meanwhile, or whose worker is gone, is due again. `pending` holds what has just come, in turns of the sites that it
-came from; `backlog` holds what is indexed anew.
+A post or a whole thread, known by its name (`Place.name`), is leased to a worker and taken out when it is done; if it
+changes meanwhile, or its worker is gone, it is due again. `pending` holds what has just come, in turns of the sites
+that it came from; `backlog` holds what is indexed anew.
 """
 
 import asyncio
@@ -12,74 +12,84 @@ from typing import cast
 import msgspec
 
 from node.store import Store, keys
-from node.store.scripts import script
-
-ENQUEUE = script("search_enqueue")
-LEASE = script("search_lease")
-DONE = script("search_done")
+from node.store.steps import Key, Rest, step
 
 LEASE_MS = 60_000
-"""What a worker takes at a time is done in a tenth of that, on a slow machine too."""
+"""A worker does what it leases together in a tenth of that, on a slow machine too."""
+
+FRONT = -(2**52) - 1
+"""The place of what was leased and not begun: before all turns."""
 
 
-FIRST = -(2**52) - 1
-"""Of all turns: what was taken and not begun."""
+@step
+def search_enqueue(*, queue: Key, turns: Key, posts: Rest) -> None:
+    """Queue posts in turns of their sites."""
+
+
+@step
+def search_lease(*, queue: Key, most: int, lease_ms: int) -> None:
+    """Lease what is due."""
+
+
+@step
+def search_done(*, queue: Key, ends: int, names: Rest) -> None:
+    """Take out what is done."""
 
 
 class Leased(msgspec.Struct, frozen=True):
     """What this worker has to itself until `ends`, ms."""
 
-    queue: str
+    queue: Key
     ends: int
     names: list[str]
 
 
 class Queue:
-    """Both queues."""
+    """Both queues. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def changed(self, came: Iterable[tuple[str, str, int]]) -> None:
-        """These have come: of each the site it came from, its name and how much there is to embed. The sites take
-        turns, so that one which posts much waits for itself. Raises StoreUnavailable.
+    async def add(self, posts: Iterable[tuple[str, str, int]]) -> None:
+        """Queue posts that have come: of each the site it came from, its name and how much there is to embed.
+
+        The sites take turns, so that one which posts much waits for itself.
         """
-        posts = [part for site, name, weight in came for part in (site, weight, name)]
+        flat = [part for site, name, weight in posts for part in (site, weight, name)]
         await asyncio.gather(
-            self._store.run(ENQUEUE, [keys.SEARCH_PENDING, keys.SEARCH_TURNS], posts),
+            self._store.run(search_enqueue(queue=keys.SEARCH_PENDING, turns=keys.SEARCH_TURNS, posts=flat)),
             self._store.command("SPUBLISH", keys.SEARCH_PENDING, ""),
         )
 
-    async def anew(self, threads: Collection[str]) -> None:
-        """These threads are to be indexed anew, after all that has come. Raises StoreUnavailable."""
+    async def add_anew(self, threads: Collection[str]) -> None:
+        """Queue threads to be indexed anew, after all that has come."""
         if threads:
-            await self._store.command(
-                "ZADD", keys.SEARCH_BACKLOG, *(part for thread in threads for part in (0, thread))
-            )
+            scored = [part for thread in threads for part in (0, thread)]
+            await self._store.command("ZADD", keys.SEARCH_BACKLOG, *scored)
             await self._store.command("SPUBLISH", keys.SEARCH_PENDING, "")
 
-    async def take(self, most: int) -> Leased:
-        """What is due, pending before backlog; maybe nothing. Raises StoreUnavailable."""
+    async def lease(self, most: int) -> Leased | None:
+        """What is due, pending before backlog; None if nothing is."""
         for queue in (keys.SEARCH_PENDING, keys.SEARCH_BACKLOG):
-            reply = await self._store.run(LEASE, [queue], [most, LEASE_MS])
+            reply = await self._store.run(search_lease(queue=queue, most=most, lease_ms=LEASE_MS))
             _, ends, *names = cast("list[bytes]", reply)
             if names:
-                break
-        return Leased(queue, int(ends), [name.decode() for name in names])
+                return Leased(queue, int(ends), [name.decode() for name in names])
+        return None
 
     async def done(self, leased: Leased, names: Collection[str]) -> None:
-        """These are indexed. Whoever waits for the backlog to be empty is woken. Raises StoreUnavailable."""
+        """Take out what is indexed. Whoever waits for the backlog to be empty is woken."""
         if names:
-            await self._store.run(DONE, [leased.queue], [leased.ends, *names])
+            await self._store.run(search_done(queue=leased.queue, ends=leased.ends, names=list(names)))
         if leased.queue == keys.SEARCH_BACKLOG and not await self._store.command("EXISTS", leased.queue):
             await self._store.command("SPUBLISH", keys.SEARCH_LIVE, "")
 
     async def give_back(self, leased: Leased, names: Collection[str]) -> None:
-        """These were not begun and are due again. Raises StoreUnavailable."""
+        """Make due at once what was not begun."""
         if names:
-            await self._store.command("ZADD", leased.queue, "XX", *(part for name in names for part in (FIRST, name)))
+            await self._store.command("ZADD", leased.queue, "XX", *(part for name in names for part in (FRONT, name)))
 
-    async def waiting(self) -> tuple[int, int]:
-        """How many posts are pending, and how many threads in the backlog. Raises StoreUnavailable."""
-        pending = await self._store.command("ZCARD", keys.SEARCH_PENDING)
-        return cast("int", pending), cast("int", await self._store.command("ZCARD", keys.SEARCH_BACKLOG))
+    async def lengths(self) -> tuple[int, int]:
+        """How many posts are pending, and how many threads in the backlog."""
+        pending, backlog = await self._store.commands([("ZCARD", keys.SEARCH_PENDING), ("ZCARD", keys.SEARCH_BACKLOG)])
+        return cast("int", pending), cast("int", backlog)

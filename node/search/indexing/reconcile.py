@@ -1,68 +1,53 @@
 """Keeps the search index what it should be: there, of the wanted kind, and complete.
 
-It looks when a worker starts, when Redis comes back, when an operator asks, and every few seconds. What
-is missing goes into the backlog; a new kind of vectors is built beside the one in use, which goes on
-answering; then queries are switched over and the old one is forgotten.
+It looks when a worker starts, when Redis comes back, when an operator asks, and every few seconds. What is missing goes
+into the backlog. Another kind of vectors is built beside the one in use, which goes on answering; then queries are
+switched over and the old vectors are removed.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from typing import Literal, cast
+from typing import Literal
 
 import structlog
 
-from node.search.engines.choice import EngineChoice
 from node.search.engines.redisearch import QueryEngine
-from node.search.generations import IndexVersion, IndexVersions, kind_of
-from node.search.indexing.documents import Documents
-from node.search.indexing.queue import Queue
-from node.search.worker_loop import unless, until_news
-from node.store import CommandFailed, Store, StoreUnavailable, keys
+from node.search.index_versions import IndexVersion, is_made_by
+from node.search.store import SearchStore
+from node.search.threads import Threads
+from node.search.worker_loop import unless, until_woken
+from node.store import CommandFailed, StoreUnavailable, keys
 from node.text.embed import Embedder
 
 log = structlog.get_logger()
 
-LOOK = 10.0
-"""Seconds between looks."""
+POLL_SECONDS = 10.0
+"""Between looks."""
 
-SWEEP = 60.0
-"""Seconds between two comparisons of all threads with all documents, at least."""
+SWEEP_SECONDS = 60.0
+"""Between two comparisons of all threads with all documents, at least."""
 
-GRACE = 30.0
-"""Seconds for which a generation outlives its use: queries may be under way, and workers may not have noticed."""
-
-CHUNK = 500
-"""Threads looked at together."""
+GRACE_SECONDS = 30.0
+"""For which vectors outlive their use: queries may be under way, and workers may not have noticed."""
 
 
 class Reconciler:
-    """One worker's part in it; more of them come to the same."""
+    """One worker's part in it; however many workers take part, the outcome is the same."""
 
     def __init__(
-        self,
-        store: Store,
-        documents: Store,
-        choice: EngineChoice,
-        index: Documents,
-        queue: Queue,
-        embedder: Embedder,
-        algorithm: Literal["auto", "flat", "hnsw"],
+        self, store: SearchStore, threads: Threads, embedder: Embedder, algorithm: Literal["auto", "flat", "hnsw"]
     ) -> None:
         self._store = store
-        self._documents = documents
-        self._index = index
-        self._queue = queue
+        self._versions = store.versions
+        self._threads = threads
         self._embedder = embedder
         self._algorithm: Literal["auto", "flat", "hnsw"] = algorithm
-        self._choice = choice
-        self._generations = IndexVersions(store)
-        self._first_look = True
-        self._swept = 0.0
+        self._is_first_look = True
+        self._swept_at = 0.0
         self._swept_for: IndexVersion | None = None
-        self._eras: tuple[int, int] | None = None
-        self._retired: dict[str, float] = {}
+        self._reconnects: tuple[int, int] | None = None
+        self._unused_since: dict[str, float] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look after the index until `stop` is set."""
@@ -73,104 +58,91 @@ class Reconciler:
                 except StoreUnavailable:
                     pass
                 except CommandFailed:
-                    self._choice.forget()
+                    self._store.choice.forget()
                     log.exception("search index not looked after")
-                await until_news(listener, LOOK, stop)
+                await until_woken(listener, POLL_SECONDS, stop)
 
     async def look_soon(self) -> None:
         """Have this worker look now, and all others too."""
         with suppress(StoreUnavailable):
-            await self._store.command("SPUBLISH", keys.SEARCH_LIVE, "")
+            await self._store.wake_reconcilers()
 
     async def look(self) -> None:
         """See that everything is as it should be, or on its way there. Raises StoreUnavailable, CommandFailed."""
-        engine = await self._choice.query_engine()
-        live, target = await self._settled()
+        engine = await self._store.choice.query_engine()
+        current, built = await self._settled()
         if engine:
             await engine.ensure_terms()
-            for generation in filter(None, (live, target)):
-                await engine.ensure_vectors(generation)
-        if target:
-            await self._build(target)
-        usable = live if self._embedder.model else None
-        if await self._is_suspect(engine, usable):
+            for version in filter(None, (current, built)):
+                await engine.ensure_vectors(version)
+        if built:
+            await self._build(built)
+        usable = current if self._embedder.model else None
+        if await self._may_lack_documents(engine, usable):
             await self._sweep(usable)
-        await self._forget_old(engine)
+        await self._remove_old(engine)
 
     async def _settled(self) -> tuple[IndexVersion | None, IndexVersion | None]:
-        """The generation in use and the one being built, after this worker has said what it wants."""
-        live, target = await asyncio.gather(self._generations.live(), self._generations.target())
+        """The version in use and the one being built, after this worker has said what it wants."""
+        current, built = await self._versions.both()
         model = self._embedder.model
         if model is None:
-            return live, target
-        wanted = await self._generations.wanted(self._algorithm, model, live)
-        if live is None:
-            await self._generations.found(wanted)
-            live = wanted
+            return current, built
+        wanted = await self._versions.wanted(self._algorithm, model, current, await self._threads.count_open())
+        if current is None:
+            await self._versions.use(wanted)
+            current = wanted
         # Another model is wanted only by a worker that starts with it: else two kinds of workers would take turns.
-        elif wanted not in (live, target) and (self._first_look or live.model == wanted.model):
+        elif wanted not in (current, built) and (self._is_first_look or current.model == wanted.model):
             log.info("search index is built anew", generation=wanted.name, algorithm=wanted.algorithm)
-            await self._generations.begin(wanted)
-            target = wanted
-        self._first_look = False
-        return live, target
+            await self._versions.build(wanted)
+            built = wanted
+        self._is_first_look = False
+        return current, built
 
-    async def _build(self, target: IndexVersion) -> None:
-        """Have the target's vectors made, and use it once they are."""
-        model = self._embedder.model
-        if model is None or target.model != kind_of(model):
+    async def _build(self, built: IndexVersion) -> None:
+        """Have a version's vectors made, and use it once they are."""
+        if not is_made_by(self._embedder.model, built):
             return
-        if not await self._generations.is_filled():
-            async for threads in _members(self._store, keys.OPEN_THREADS):
-                await self._queue.anew(threads)
-            await self._generations.filled(target)
-        if await self._generations.switch(target):
-            log.info("search index switched", generation=target.name)
+        if not await self._versions.is_filled():
+            async for threads in self._threads.scan("open"):
+                await self._store.queue.add_anew(threads)
+            await self._versions.mark_filled(built)
+        if await self._versions.switch(built):
+            log.info("search index switched", generation=built.name)
 
-    async def _is_suspect(self, engine: QueryEngine | None, live: IndexVersion | None) -> bool:
+    async def _may_lack_documents(self, engine: QueryEngine | None, current: IndexVersion | None) -> bool:
         """Whether documents may be missing: after a start, a reconnection or a switch, or if the engine has too few."""
-        now = time.monotonic()
-        eras = (self._store.stats.reconnects, self._documents.stats.reconnects)
-        if self._eras != eras or self._swept_for != live:
-            self._eras = eras
+        reconnects = self._store.reconnects
+        if self._reconnects != reconnects or self._swept_for != current:
+            self._reconnects = reconnects
             return True
-        if engine is None or now - self._swept < SWEEP or any(await self._queue.waiting()):
+        is_early = time.monotonic() - self._swept_at < SWEEP_SECONDS
+        if engine is None or is_early or any(await self._store.queue.lengths()):
             return False
-        threads = cast("int", await self._store.command("ZCARD", keys.OPEN_THREADS))
-        lacking = await engine.count_terms() < threads
-        return lacking or (live is not None and await engine.count_vectors(live.name) < threads)
+        threads = await self._threads.count_open()
+        has_too_few = await engine.count_terms() < threads
+        return has_too_few or (current is not None and await engine.count_vectors(current.name) < threads)
 
-    async def _sweep(self, live: IndexVersion | None) -> None:
+    async def _sweep(self, current: IndexVersion | None) -> None:
         """Put every open thread without a document, or without vectors, into the backlog."""
-        self._swept = time.monotonic()
-        self._swept_for = live
-        name = live.name if live else None
-        async for threads in _members(self._store, keys.OPEN_THREADS):
-            await self._queue.anew(await self._index.lacking(threads, name))
+        self._swept_at = time.monotonic()
+        self._swept_for = current
+        name = current.name if current else None
+        async for threads in self._threads.scan("open"):
+            await self._store.queue.add_anew(await self._store.documents.incomplete(threads, name))
 
-    async def _forget_old(self, engine: QueryEngine | None) -> None:
-        """Remove what is left of generations that are not used any more."""
-        live, target = await asyncio.gather(self._generations.live(), self._generations.target())
-        used = {generation.name for generation in (live, target) if generation}
+    async def _remove_old(self, engine: QueryEngine | None) -> None:
+        """Remove what is left of versions that are no longer used."""
+        used = {version.name for version in await self._versions.both() if version}
         now = time.monotonic()
-        for name in await self._generations.known():
-            if name in used or now - self._retired.setdefault(name, now) < GRACE:
+        for name in await self._versions.names():
+            if name in used or now - self._unused_since.setdefault(name, now) < GRACE_SECONDS:
                 continue
             if engine:
                 await engine.drop_vectors(name)
-            for listed in (keys.OPEN_THREADS, keys.CLOSED_THREADS):
-                async for threads in _members(self._store, listed):
-                    await self._index.remove_all_vectors(name, threads)
-            await self._generations.forget(name)
-            del self._retired[name]
-
-
-async def _members(store: Store, listed: str) -> AsyncIterator[list[str]]:
-    """All threads of a list in chunks. Those that are there throughout are met; some maybe twice (ZSCAN)."""
-    cursor = b"0"
-    while True:
-        reply = await store.command("ZSCAN", listed, cursor, "COUNT", CHUNK)
-        cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
-        yield [name.decode() for name in flat[::2]]
-        if cursor == b"0":
-            return
+            for status in ("open", "closed"):
+                async for threads in self._threads.scan(status):
+                    await self._store.documents.remove_all_vectors(name, threads)
+            await self._versions.forget(name)
+            del self._unused_since[name]

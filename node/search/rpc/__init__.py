@@ -1,1 +1,1 @@
-"""Questions of web processes to workers, through Redis: vectors of queries, and hits of an index in memory."""
+"""Requests of web processes to workers, through Redis: for vectors of queries, for matches in an index in memory."""

@@ -1,8 +1,8 @@
-"""How a web process asks the workers: for the vector of a query, or for the hits of an index in memory.
+"""How a web process asks the workers: for the vector of a query, or for the matches in an index in memory.
 
-The question goes through a list in Redis, the answer comes by news on a channel of this process. An
-answer that does not come in time is as good as none: search goes on by text. What both sides send each
-other is defined here; who answers is in `server`.
+A request goes through a list in Redis, its answer comes on a pub/sub channel of this process. An answer that does not
+come in time is as good as none: search goes on by text. What both sides send each other is defined here; `server` is
+the side of the workers.
 """
 
 import asyncio
@@ -13,53 +13,58 @@ from typing import Literal, cast
 import msgspec
 
 from node.search.ranking import RankedThreads, SearchRequest
-from node.store import RedisReply, Store, keys
-from node.store.decoding import code_of
-from node.store.scripts import script
+from node.store import Store, keys
+from node.store.steps import Key, step
 
-ASK = script("search_ask")
+ANSWER_SECONDS = 0.3
+"""For which an answer is waited for (DESIGN 9)."""
 
-DEADLINE = 0.3
-"""Seconds an answer may take (DESIGN 9)."""
+MAX_WAITING_REQUESTS = 256
+"""At the workers: more than can be answered in time."""
 
-MOST_WAITING = 256
-"""Questions that may wait for a worker: more than can be answered in time."""
-
-REMEMBERED = 512
-"""Vectors kept in this process, under 1 MB."""
+REMEMBERED_VECTORS = 512
+"""In this process, under 1 MB."""
 
 QUERY_CHARACTERS = 2000
 """Of a query that say what it means; as much as the worker embeds."""
 
 Service = Literal["vectors", "hits"]
+"""What a worker offers: vectors of queries, or the matches in its index in memory."""
+
+
+@step
+def search_request(
+    *, requests: Key, alive: Key, cached: Key, current: Key, use_cache: int, wait: int, most: int, request: bytes
+) -> None:
+    """Put a request to the workers."""
 
 
 class WorkerRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A question: for hits if there is one, else for the vector of the text."""
+    """For matches if there is a search, else for the vector of the text."""
 
     id: bytes
     channel: str
     text: str
-    question: SearchRequest | None = None
+    search: SearchRequest | None = None
 
 
-class Vector(msgspec.Struct, frozen=True, array_like=True):
-    """The vector of a query, and the generation of the index that it can be compared with."""
+class QueryVector(msgspec.Struct, frozen=True, array_like=True):
+    """The vector of a query, and the index version that it can be compared with."""
 
-    generation: str
+    version: str
     vector: bytes
 
 
 class WorkerReply(msgspec.Struct, frozen=True, array_like=True):
-    """One of the two; on its way it follows the id of the question."""
+    """One of the two. It is sent behind the id of the request."""
 
-    vector: Vector | None = None
+    vector: QueryVector | None = None
     found: RankedThreads | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_ask = msgspec.msgpack.Decoder(WorkerRequest).decode
-decode_answer = msgspec.msgpack.Decoder(WorkerReply).decode
+decode_request = msgspec.msgpack.Decoder(WorkerRequest).decode
+decode_reply = msgspec.msgpack.Decoder(WorkerReply).decode
 
 
 class WorkerClient:
@@ -68,63 +73,60 @@ class WorkerClient:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._channel = keys.search_answers(os.urandom(8).hex())
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._vectors: OrderedDict[str, QueryVector] = OrderedDict()
 
-    async def vector_of(self, query: str) -> Vector | None:
+    async def vector_of(self, query: str) -> QueryVector | None:
         """The vector of a query, or None if there is none in time. Raises StoreUnavailable."""
-        text = meant(query)
+        text = embedded_part(query)
         known = self._vectors.get(text)
         if known is not None:
             self._vectors.move_to_end(text)
             return known
-        answer = await self._ask("vectors", text, None)
-        if answer is None or answer.vector is None:
+        reply = await self._ask("vectors", text, None)
+        if reply is None or reply.vector is None:
             return None
-        self._vectors[text] = answer.vector
-        if len(self._vectors) > REMEMBERED:
+        self._vectors[text] = reply.vector
+        if len(self._vectors) > REMEMBERED_VECTORS:
             self._vectors.popitem(last=False)
-        return answer.vector
+        return reply.vector
 
     def forget(self) -> None:
-        """The vectors that are remembered are for a generation that is no more."""
+        """Drop the vectors that are remembered: they are for an index version that is no more."""
         self._vectors.clear()
 
-    async def find(self, question: SearchRequest) -> RankedThreads | None:
-        """Hits out of a worker's memory, or None if there are none in time. Raises StoreUnavailable."""
-        answer = await self._ask("hits", meant(question.text), question)
-        return answer.found if answer else None
+    async def find(self, search: SearchRequest) -> RankedThreads | None:
+        """Matches out of a worker's memory, or None if there are none in time. Raises StoreUnavailable."""
+        reply = await self._ask("hits", embedded_part(search.text), search)
+        return reply.found if reply else None
 
-    async def _ask(self, service: Service, text: str, question: SearchRequest | None) -> WorkerReply | None:
-        ask = WorkerRequest(os.urandom(8), self._channel, text, question)
+    async def _ask(self, service: Service, text: str, search: SearchRequest | None) -> WorkerReply | None:
+        request = WorkerRequest(os.urandom(8), self._channel, text, search)
+        # Listening starts before the request is there, so that no answer can come unheard.
         with await self._store.wakeups.listen(self._channel) as listener:
-            known = await self._put(service, ask)
-            if known is None or known.vector is not None:
-                return known
+            reply = await self._store.run(
+                search_request(
+                    requests=keys.search_asks(service),
+                    alive=keys.search_alive(service),
+                    cached=keys.query_vector(text),
+                    current=keys.SEARCH_LIVE,
+                    use_cache=int(search is None),
+                    wait=int(ANSWER_SECONDS * 1000),
+                    most=MAX_WAITING_REQUESTS,
+                    request=encode(request),
+                )
+            )
+            outcome, *cached = cast("list[bytes]", reply)
+            if outcome == b"cached":
+                return WorkerReply(QueryVector(cached[0].decode(), cached[1]))
             loop = asyncio.get_running_loop()
-            deadline = loop.time() + DEADLINE
-            while (left := deadline - loop.time()) > 0:
+            deadline = loop.time() + ANSWER_SECONDS
+            while outcome == b"waiting" and (left := deadline - loop.time()) > 0:
                 message = await listener.next(left)
-                if message and message.startswith(ask.id):
-                    return decode_answer(memoryview(message)[len(ask.id) :])
+                if message and message.startswith(request.id):
+                    return decode_reply(memoryview(message)[len(request.id) :])
         return None
 
-    async def _put(self, service: Service, ask: WorkerRequest) -> WorkerReply | None:
-        """The answer if it is known, one without content if it was asked for, None if nobody can give it."""
-        reply = await self._store.run(
-            ASK,
-            [keys.search_asks(service), keys.search_alive(service), keys.query_vector(ask.text), keys.SEARCH_LIVE],
-            [int(ask.question is None), int(DEADLINE * 1000), MOST_WAITING, encode(ask)],
-        )
-        match code_of(reply):
-            case "cached":
-                _, generation, vector = cast("tuple[bytes, bytes, bytes]", tuple(cast("list[RedisReply]", reply)))
-                return WorkerReply(Vector(generation.decode(), vector))
-            case "asked":
-                return WorkerReply()
-            case _:
-                return None
 
-
-def meant(query: str) -> str:
-    """The part of a query that is embedded, on one line: what is cached is cached under it."""
+def embedded_part(query: str) -> str:
+    """The part of a query that is embedded, on one line; its vector is cached under it."""
     return " ".join(query.split())[:QUERY_CHARACTERS]

@@ -1,7 +1,7 @@
-"""The workers' side of `client`: vectors of queries, and hits out of an index in memory.
+"""The workers' side of `client`: vectors of queries, and matches in an index in memory.
 
-Questions that came together are embedded together; a question that nobody waits for any more is not
-answered. A worker says that it is there by a key that outlives it by three seconds.
+Requests that came together are embedded together; one whose caller waits no longer is not answered. A worker says that
+it is there by a key that outlives it by three seconds.
 """
 
 import asyncio
@@ -10,30 +10,33 @@ from typing import cast
 
 import structlog
 
-from node.search.generations import IndexVersion, IndexVersions, kind_of
+from node.search.index_versions import IndexVersion, IndexVersions, is_made_by
 from node.search.indexing.memory_replica import MemoryReplica
 from node.search.ranking import RankedThreads
-from node.search.rpc.client import Service, Vector, WorkerReply, WorkerRequest, decode_ask, encode
-from node.search.worker_loop import until_news
+from node.search.rpc.client import QueryVector, Service, WorkerReply, WorkerRequest, decode_request, encode
+from node.search.worker_loop import until_woken
 from node.store import Store, StoreUnavailable, keys
-from node.store.scripts import script
+from node.store.steps import Key, step
 from node.text.embed import Embedder
 
 log = structlog.get_logger()
 
-TAKE = script("search_take")
+REQUESTS_AT_ONCE = 32
+"""Requests taken together."""
 
-TOGETHER = 32
-"""Questions taken at a time."""
-
-LOOK = 1.0
-"""Seconds between looks without news, and between two signs of life."""
+POLL_SECONDS = 1.0
+"""Between looks without a wake-up, and between two signs of life."""
 
 ALIVE_MS = 3000
 """For which a sign of life holds."""
 
 CACHED_SECONDS = 600
 """For which the vector of a query is kept in Redis."""
+
+
+@step
+def search_take(*, requests: Key, most: int) -> None:
+    """Requests whose callers still wait."""
 
 
 class WorkerServer:
@@ -43,7 +46,7 @@ class WorkerServer:
         self._store = store
         self._embedder = embedder
         self._memory = memory
-        self._generations = IndexVersions(store)
+        self._versions = IndexVersions(store)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Answer until `stop` is set."""
@@ -53,66 +56,61 @@ class WorkerServer:
 
     async def _serve(self, service: Service, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
-        said = -LOOK
+        said_alive = -POLL_SECONDS
         with await self._store.wakeups.listen(keys.search_asks(service)) as listener:
             while not stop.is_set():
                 worked = False
                 try:
-                    live = await self._usable()
-                    if self._memory.ready if service == "hits" else live:
-                        if loop.time() - said >= LOOK:
-                            said = loop.time()
+                    current = await self._versions.current()
+                    version = current if is_made_by(self._embedder.model, current) else None
+                    if self._memory.ready if service == "hits" else version:
+                        if loop.time() - said_alive >= POLL_SECONDS:
+                            said_alive = loop.time()
                             await self._store.command("SET", keys.search_alive(service), 1, "PX", ALIVE_MS)
-                        worked = await self._answer(service, live)
+                        worked = await self._answer(service, version)
                 except StoreUnavailable:
-                    pass  # whoever asked goes on by text
+                    pass  # the callers go on by text
                 except Exception:
                     log.exception("question not answered", service=service)
                 if not worked:
-                    await until_news(listener, LOOK, stop)
+                    await until_woken(listener, POLL_SECONDS, stop)
 
-    async def _usable(self) -> IndexVersion | None:
-        """The generation in use, if this worker's model made it."""
-        model = self._embedder.model
-        live = await self._generations.live() if model else None
-        return live if model and live and live.model == kind_of(model) else None
-
-    async def _answer(self, service: Service, live: IndexVersion | None) -> bool:
-        """Answer what waits; whether anything did."""
-        reply = await self._store.run(TAKE, [keys.search_asks(service)], [TOGETHER])
+    async def _answer(self, service: Service, version: IndexVersion | None) -> bool:
+        """Answer the requests that wait. Returns whether there were any."""
+        reply = await self._store.run(search_take(requests=keys.search_asks(service), most=REQUESTS_AT_ONCE))
         _, *waiting = cast("list[bytes]", reply)
-        asks = [decode_ask(raw) for raw in waiting]
-        vectors = await self._vectors(live, list({ask.text for ask in asks})) if live and asks else {}
-        await asyncio.gather(*(self._reply(ask, live, vectors.get(ask.text)) for ask in asks))
-        return bool(asks)
+        requests = [decode_request(raw) for raw in waiting]
+        vectors = await self._vectors(version, list({each.text for each in requests})) if version and requests else {}
+        await asyncio.gather(*(self._reply(each, version, vectors.get(each.text)) for each in requests))
+        return bool(requests)
 
-    async def _reply(self, ask: WorkerRequest, live: IndexVersion | None, vector: bytes | None) -> None:
-        answer = WorkerReply()
-        if ask.question is not None:
-            comparable = vector if live and live.name == self._memory.generation else None
-            matches = await self._memory.find(ask.question, comparable)
-            answer = WorkerReply(found=RankedThreads(matches, "both" if comparable else "text"))
-        elif live and vector:
-            answer = WorkerReply(Vector(live.name, vector))
-        await self._store.command("SPUBLISH", ask.channel, ask.id + encode(answer))
+    async def _reply(self, request: WorkerRequest, version: IndexVersion | None, vector: bytes | None) -> None:
+        reply = WorkerReply()
+        if request.search is not None:
+            comparable = vector if version and version.name == self._memory.version else None
+            matches = await self._memory.find(request.search, comparable)
+            reply = WorkerReply(found=RankedThreads(matches, "both" if comparable else "text"))
+        elif version and vector:
+            reply = WorkerReply(QueryVector(version.name, vector))
+        await self._store.command("SPUBLISH", request.channel, request.id + encode(reply))
 
-    async def _vectors(self, live: IndexVersion, texts: Sequence[str]) -> dict[str, bytes]:
+    async def _vectors(self, version: IndexVersion, texts: Sequence[str]) -> dict[str, bytes]:
         """The vectors of queries, from the cache where they are in it."""
-        mark = live.name.encode() + b" "
-        cached = await asyncio.gather(*(self._store.command("GET", keys.query_vector(text)) for text in texts))
+        prefix = version.name.encode() + b" "
+        cached = await self._store.commands([("GET", keys.query_vector(text)) for text in texts])
         found = {
-            text: held.removeprefix(mark)
-            for text, held in zip(texts, cast("list[bytes | None]", cached), strict=True)
-            if held and held.startswith(mark)
+            text: raw.removeprefix(prefix)
+            for text, raw in zip(texts, cast("list[bytes | None]", cached), strict=True)
+            if raw and raw.startswith(prefix)
         }
-        lacking = [text for text in texts if text not in found]
-        if lacking:
-            made = dict(zip(lacking, await self._embedder.queries(lacking), strict=True))
+        unknown = [text for text in texts if text not in found]
+        if unknown:
+            made = dict(zip(unknown, await self._embedder.queries(unknown), strict=True))
             found |= made
-            await asyncio.gather(
-                *(
-                    self._store.command("SET", keys.query_vector(text), mark + vector, "EX", CACHED_SECONDS)
+            await self._store.commands(
+                [
+                    ("SET", keys.query_vector(text), prefix + vector, "EX", CACHED_SECONDS)
                     for text, vector in made.items()
-                )
+                ]
             )
         return found

@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.search.generations import FLAT_BELOW, HNSW_FROM, IndexVersion, IndexVersions, left, reindex
+from node.search.index_versions import FLAT_BELOW_THREADS, HNSW_FROM_THREADS, IndexVersion, IndexVersions
 from node.store import keys
 from node.text.embed import Model
 from tests.search.searching import SearchableBoard, until
@@ -12,7 +12,7 @@ LOAF = "at what time do I prepare the loaf for the oven"
 
 
 async def live(board: SearchableBoard) -> IndexVersion:
-    found = await IndexVersions(board.store).live()
+    found = await IndexVersions(board.store).current()
     assert found is not None
     return found
 
@@ -44,13 +44,13 @@ async def test_another_algorithm_is_built_without_embedding_anew(board: Searchab
 async def test_another_model_is_built_beside_the_one_in_use(board: SearchableBoard, loaded_model: Model) -> None:
     thread = await board.post(*BREAD)
     older = IndexVersion("0123456789ab", "another-model", 3, "flat", 0)
-    generations = IndexVersions(board.store)
-    await generations.found(older)
+    versions = IndexVersions(board.store)
+    await versions.use(older)
     async with board.worker():
         newer = await switched(board, older)
         assert newer.dimension == loaded_model.dimension
         await board.found(LOAF, thread)
-        assert set(await generations.known()) == {older.name, newer.name}
+        assert set(await versions.names()) == {older.name, newer.name}
         await board.settled()
 
 
@@ -59,13 +59,13 @@ async def test_an_operator_can_have_everything_indexed_anew(board: SearchableBoa
     async with board.worker():
         await board.settled()
         before = await live(board)
-        assert await left(board.store) is None
+        assert await IndexVersions(board.store).left() is None
         await board.documents.command("DEL", keys.doc(thread))
-        await reindex(board.store)
+        await IndexVersions(board.store).reindex()
         after = await switched(board, before)
         assert after.epoch == before.epoch + 1
         await board.settled()
-        assert await left(board.store) is None
+        assert await IndexVersions(board.store).left() is None
         assert (await board.found(LOAF, thread)).mode == "meaning"
         assert await board.ids("sourdough schedule") == [thread]
 
@@ -77,34 +77,34 @@ async def test_the_old_generation_answers_until_the_new_one_is_whole(
     await board.post(*BREAD)
     async with board.worker():
         await board.settled()
-    generations = IndexVersions(board.store)
+    versions = IndexVersions(board.store)
     target = IndexVersion("0123456789ab", "another-model", 3, "flat", 0)
-    await generations.begin(target)
-    assert not await generations.switch(target), "not filled yet"
-    await generations.filled(target)
+    await versions.build(target)
+    assert not await versions.switch(target), "not filled yet"
+    await versions.mark_filled(target)
     await board.store.command("ZADD", keys.SEARCH_BACKLOG, 0, "a-thread")
-    assert not await generations.switch(target), "a thread is still to be indexed"
+    assert not await versions.switch(target), "a thread is still to be indexed"
     await board.store.command("DEL", keys.SEARCH_BACKLOG)
-    assert await generations.switch(target)
+    assert await versions.switch(target)
     assert await live(board) == target
-    assert not await generations.switch(target), "once is enough"
+    assert not await versions.switch(target), "once is enough"
 
 
 async def test_an_old_generation_is_forgotten(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.search.indexing.reconcile.GRACE", 0.0)
+    monkeypatch.setattr("node.search.indexing.reconcile.GRACE_SECONDS", 0.0)
     thread = await board.post(*BREAD)
     async with board.worker():
         await board.settled()
         before = await live(board)
         assert await board.documents.command("EXISTS", keys.vector(before.name, thread, "0.0"))
-        await reindex(board.store)
+        await IndexVersions(board.store).reindex()
         after = await switched(board, before)
 
         async def forgotten() -> bool:
             await board.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
-            return await IndexVersions(board.store).known() == [after.name]
+            return await IndexVersions(board.store).names() == [after.name]
 
         await until(forgotten, "the old generation is gone")
         assert not await board.documents.command("EXISTS", keys.vector(before.name, thread, "0.0"))
@@ -114,19 +114,15 @@ async def test_an_old_generation_is_forgotten(
 async def test_auto_changes_with_the_size_of_the_board_and_not_to_and_fro(
     board: SearchableBoard, loaded_model: Model
 ) -> None:
-    generations = IndexVersions(board.store)
+    versions = IndexVersions(board.store)
 
     async def algorithm(threads: int, now: IndexVersion | None) -> str:
-        await board.store.command("DEL", keys.OPEN_THREADS)
-        for start in range(0, threads, 1000):
-            some = (part for n in range(start, min(start + 1000, threads)) for part in (n, f"thread-{n}"))
-            await board.store.command("ZADD", keys.OPEN_THREADS, *some)
-        return (await generations.wanted("auto", loaded_model, now)).algorithm
+        return (await versions.wanted("auto", loaded_model, now, threads)).algorithm
 
     flat = IndexVersion("f", "m", 3, "flat", 0)
     hnsw = IndexVersion("h", "m", 3, "hnsw", 0)
-    assert await algorithm(HNSW_FROM - 1, None) == "flat"
-    assert await algorithm(HNSW_FROM - 1, flat) == "flat"
-    assert await algorithm(HNSW_FROM - 1, hnsw) == "hnsw"
-    assert await algorithm(HNSW_FROM, flat) == "hnsw"
-    assert await algorithm(FLAT_BELOW - 1, hnsw) == "flat"
+    assert await algorithm(HNSW_FROM_THREADS - 1, None) == "flat"
+    assert await algorithm(HNSW_FROM_THREADS - 1, flat) == "flat"
+    assert await algorithm(HNSW_FROM_THREADS - 1, hnsw) == "hnsw"
+    assert await algorithm(HNSW_FROM_THREADS, flat) == "hnsw"
+    assert await algorithm(FLAT_BELOW_THREADS - 1, hnsw) == "flat"

@@ -1,0 +1,86 @@
+"""Threads as the search reads them (`node.search.threads.Threads`): many at once, and no more of each than it needs."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, cast
+
+from node.store import RedisReply, Store, keys
+from node.store.bulk import bulk
+from node.store.decoding import fields_of
+
+THREADS_AT_ONCE = 500
+"""Threads of a list that are read together."""
+
+
+class ThreadReader:
+    """Reads posts by the numbers that the search gives them: 0 is the thread's own text, replies count from 1."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def statuses(self, thread_ids: Sequence[str]) -> list[str]:
+        """`open`, `closed` or `hidden`; empty for a thread that there is not. Raises StoreUnavailable."""
+        found = await bulk(self._store, [("HGET", keys.thread(each), "status") for each in thread_ids])
+        return [status.decode() if status else "" for status in cast("list[bytes | None]", found)]
+
+    async def posts(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
+        """Status of the thread, title and body of each post; empty where there is none. Raises StoreUnavailable."""
+        replies = [place for place in places if place[1]]
+        with_text = {thread_id for thread_id, seq in places if not seq}
+        threads = list({thread_id: None for thread_id, _ in places})
+        texts = ("title", "body")
+        found = await bulk(
+            self._store,
+            [
+                *(("HMGET", keys.thread(each), "status", *(texts if each in with_text else ())) for each in threads),
+                *(("XRANGE", keys.replies(each), f"0-{seq}", f"0-{seq}") for each, seq in replies),
+            ],
+        )
+        own = dict(zip(threads, map(_texts, found), strict=False))
+        bodies = {
+            place: body
+            for place, reply in zip(replies, found[len(threads) :], strict=True)
+            for _, body in _replies(reply)
+        }
+        return [
+            (own[thread_id][0], "", bodies.get((thread_id, seq), ""))
+            if seq
+            else (own[thread_id][0], own[thread_id][1], own[thread_id][2])
+            for thread_id, seq in places
+        ]
+
+    async def newest_replies(self, thread_id: str, most: int) -> list[tuple[int, str]]:
+        """Numbers and bodies of a thread's newest replies, oldest first. Raises StoreUnavailable."""
+        reply = await self._store.command("XREVRANGE", keys.replies(thread_id), "+", "-", "COUNT", most)
+        return _replies(reply)[::-1]
+
+    async def newest_open(self, most: int | None = None) -> list[str]:
+        """Ids of open threads by newest activity, of all unless `most` is given. Raises StoreUnavailable."""
+        names = await self._store.command("ZREVRANGE", keys.OPEN_THREADS, 0, most - 1 if most else -1)
+        return [name.decode() for name in cast("Sequence[bytes]", names)]
+
+    async def count_open(self) -> int:
+        """How many threads are open. Raises StoreUnavailable."""
+        return cast("int", await self._store.command("ZCARD", keys.OPEN_THREADS))
+
+    async def scan(self, status: Literal["open", "closed"]) -> AsyncIterator[list[str]]:
+        """Ids of all threads of a status, some at a time. A thread that changes meanwhile may come twice (ZSCAN).
+
+        Raises StoreUnavailable.
+        """
+        listed = keys.OPEN_THREADS if status == "open" else keys.CLOSED_THREADS
+        cursor = b"0"
+        while True:
+            reply = await self._store.command("ZSCAN", listed, cursor, "COUNT", THREADS_AT_ONCE)
+            cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
+            yield [name.decode() for name in flat[::2]]
+            if cursor == b"0":
+                return
+
+
+def _texts(reply: RedisReply) -> list[str]:
+    return [value.decode() if value else "" for value in cast("list[bytes | None]", reply)]
+
+
+def _replies(reply: RedisReply) -> list[tuple[int, str]]:
+    entries = cast("list[tuple[bytes, Sequence[bytes]]]", reply)
+    return [(int(entry[2:]), fields_of(fields)[b"body"].decode()) for entry, fields in entries]

@@ -1,0 +1,70 @@
+"""The stream of changed documents, which the indexes in workers' memories follow; a query engine needs none."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+from node.search.engines.choice import EngineChoice
+from node.search.threads import EVERY, Place
+from node.store import Store, keys
+from node.store.bulk import bulk
+from node.store.decoding import fields_of
+
+KEPT_CHANGES = 10_000
+"""Entries of the stream; an index in memory that is further behind loads everything anew."""
+
+CHANGES_AT_ONCE = 200
+"""Entries read together."""
+
+BEGINNING = b"0-0"
+"""Before all entries."""
+
+Entries = list[tuple[bytes, list[bytes]]]
+
+
+class Change(NamedTuple):
+    """A post whose documents changed."""
+
+    entry: bytes
+    """In the stream."""
+    place: Place
+
+
+class Changes:
+    """Writes and reads the stream. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store, engine: EngineChoice) -> None:
+        self._store = store
+        self._engine = engine
+
+    async def publish(self, places: Sequence[Place]) -> None:
+        """Tell indexes in memory that the documents of these posts changed."""
+        if not places or await self._engine.query_engine():
+            return
+        entry = ("XADD", keys.SEARCH_CHANGES, "MAXLEN", "~", KEPT_CHANGES, "*")
+        await bulk(self._store, [(*entry, "id", place.thread_id, "seq", place.seq) for place in places])
+        await self._store.command("SPUBLISH", keys.SEARCH_CHANGES, "")
+
+    async def after(self, entry: bytes) -> tuple[bool, list[Change]]:
+        """The next changes after an entry, oldest first, and whether they are complete: none has been trimmed away."""
+        oldest, found = await self._store.commands(
+            [
+                ("XRANGE", keys.SEARCH_CHANGES, "-", "+", "COUNT", 1),
+                ("XRANGE", keys.SEARCH_CHANGES, f"({entry.decode()}", "+", "COUNT", CHANGES_AT_ONCE),
+            ]
+        )
+        changes: list[Change] = []
+        for name, flat in cast("Entries", found):
+            fields = fields_of(flat)
+            changes.append(Change(name, Place(fields[b"id"].decode(), int(fields.get(b"seq", EVERY)))))
+        is_complete = entry == BEGINNING or any(_number(name) <= _number(entry) for name, _ in cast("Entries", oldest))
+        return is_complete, changes
+
+    async def last(self) -> bytes:
+        """The newest entry."""
+        newest = cast("Entries", await self._store.command("XREVRANGE", keys.SEARCH_CHANGES, "+", "-", "COUNT", 1))
+        return newest[0][0] if newest else BEGINNING
+
+
+def _number(entry: bytes) -> tuple[int, int]:
+    milliseconds, _, sequence = entry.partition(b"-")
+    return int(milliseconds), int(sequence)
