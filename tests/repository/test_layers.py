@@ -36,7 +36,7 @@ OF_THE_STORE = {"errors", "idempotency", "ids", "long_poll"}
 
 OUTSIDE = {
     "granian": {"run"},
-    "gcld3": {"text"},
+    "gcld3": {"text/verdict.py"},
     "hiredis": {"store"},
     "jinja2": {"site"},
     "litestar": {"web"},
