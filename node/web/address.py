@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from node.share.site import CLIENT_BITS
 from node.web.http import Header, Scope
 
 Address = IPv4Address | IPv6Address
@@ -94,7 +95,7 @@ def _counted(name: str) -> str:
     if address is None:
         return UNIX_PEER
     if isinstance(address, IPv6Address):
-        return str(IPv6Network((address, 64), strict=False))
+        return str(IPv6Network((address, CLIENT_BITS), strict=False))
     return str(address)
 
 

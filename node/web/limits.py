@@ -19,7 +19,8 @@ from node.common.refusal import Invalid, Refused
 from node.config import Limit, Limits, Settings
 from node.share.capacity import Capacity
 from node.share.cost import Kind
-from node.store import StoreUnavailable, ids
+from node.store import ids
+from node.store.errors import StoreUnavailable
 from node.store.limits import DAY_MS, LimitStore, Quota, Taken
 from node.web.http import Request
 from node.web.idempotency import REPLAYED

@@ -12,7 +12,7 @@ from contextlib import suppress
 from node.common.refusal import Refused
 from node.share.capacity import Capacity
 from node.share.cost import COSTS, Alarm, Kind
-from node.store import StoreUnavailable
+from node.store.errors import StoreUnavailable
 from node.store.limits import LimitStore, Use
 
 BLOCK = 64 * 1024

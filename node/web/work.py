@@ -14,7 +14,7 @@ import structlog
 from node.common import counters
 from node.common.refusal import Refused
 from node.config import Limit
-from node.store import StoreUnavailable
+from node.store.errors import StoreUnavailable
 from node.store.work import Standing, WorkStore
 from node.web.http import Request
 
