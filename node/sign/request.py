@@ -51,8 +51,8 @@ def verify(
     """The verified signature of a request; None if it has no signature that is meant for this node.
 
     `path` and `query` are as sent, with their percent-encoding (`raw_path`, `query_string`); `headers` are as in ASGI,
-    with names in lower case; `now` is in seconds since 1970. If several signatures are meant for this node, all must verify, and the
-    first is returned. Raises InvalidSignature.
+    with names in lower case; `now` is in seconds since 1970. If several signatures are meant for this node, all must
+    verify, and the first is returned. Raises InvalidSignature.
     """
     if not any(name == b"signature-input" for name, _ in headers):
         return None
@@ -62,10 +62,10 @@ def verify(
         if not candidates:
             return None
         signatures = _signatures(message)
-        first, *_ = [_verified(message, body, now, each, signatures.get(each.label, b"")) for each in candidates]
-        return first
+        verified = [_verified(message, body, now, each, signatures.get(each.label, b"")) for each in candidates]
     except Malformed as error:
         raise InvalidSignature("invalid_input", str(error)) from error
+    return verified[0]
 
 
 def _candidates(message: SignedMessage) -> list[_Candidate]:

@@ -48,8 +48,8 @@ class Entry(msgspec.Struct, frozen=True):
 class RefusedWithHeaders(Refused):
     """A refusal whose answer has headers of its own, beside those of the catalogue."""
 
-    def __init__(self, code: str, headers: tuple[Header, ...], **facts: object) -> None:
-        super().__init__(code, **facts)
+    def __init__(self, code: str, headers: tuple[Header, ...], **facts: str) -> None:
+        super().__init__(code, retry_after=None, **facts)
         self.headers = headers
 
 
