@@ -6,7 +6,7 @@ from typing import Protocol
 import pytest
 
 from node.store import Store, steps
-from node.store.scripts import Arg, ScriptError, compile_script, script
+from node.store.scripts import Arg, Script, ScriptError, compile_script, script
 from node.store.steps import Key, Rest, Step, step
 
 RATE = Key("rate:{00}:relay:203.0.113.7")
@@ -106,7 +106,11 @@ class Keep(Protocol):
 @pytest.fixture
 def keep(monkeypatch: pytest.MonkeyPatch) -> Keep:
     """A step whose script takes any number of arguments."""
-    monkeypatch.setattr(steps, "script", lambda name: compile_script(name, KEEP, Path()))
+
+    def loaded(name: str) -> Script:
+        return compile_script(name, KEEP, Path())
+
+    monkeypatch.setattr(steps, "script", loaded)
 
     @step
     def keep(*, record: Key, life: int, fields: Rest) -> None: ...
