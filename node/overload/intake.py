@@ -25,7 +25,7 @@ from node.common import counters
 from node.common.refusal import Refused
 from node.overload.admission import CROWD, PATIENCE, Admission
 from node.web.errors import refusal
-from node.web.http import FIRST, WORK, ASGIMessage, Header, Response
+from node.web.http import AGE_GROUP, FIRST_MESSAGE, ASGIMessage, Header, Response
 from node.web.origin import CORS_OPEN
 
 log = structlog.get_logger()
@@ -71,11 +71,11 @@ class AgeGroup:
     `left` also counts those that wait for news or for their client, as long as they do.
     """
 
-    __slots__ = ("entered", "left")
+    __slots__ = ("entered", "inactive")
 
     def __init__(self) -> None:
         self.entered = 0
-        self.left = 0
+        self.inactive = 0
 
 
 class Intake:
@@ -110,7 +110,7 @@ class Intake:
     def working(self) -> int:
         """Requests that are worked on."""
         young, older = self.generation, self._older
-        return young.entered - young.left + older.entered - older.left
+        return young.entered - young.inactive + older.entered - older.inactive
 
     def answer_as(self, responses: Mapping[str, Response]) -> None:
         """Refuse requests to these paths in the form of their protocol."""
@@ -137,7 +137,7 @@ class Intake:
             if scope.get("method") in BODIED and b"expect" not in map(_name_of, scope["headers"]):
                 # Granian fetches it on its other thread meanwhile: when the request begins, the body is mostly there.
                 # Who expects a 100 would be told to send it, though the headers alone may be reason to refuse.
-                scope[FIRST] = watcher.proto.receive()
+                scope[FIRST_MESSAGE] = watcher.proto.receive()
             queue.append((clock(), watcher, generation))
             if not self._beginning:
                 self._beginning = True
@@ -163,12 +163,12 @@ class Intake:
                 loop.call_later(PAUSE, begin, context=context)
 
         def start(watcher: Any, generation: AgeGroup) -> None:
-            watcher.scope[WORK] = generation
+            watcher.scope[AGE_GROUP] = generation
             watcher.taskref(create_task(run(watcher, generation)))
 
         async def run(watcher: Any, generation: AgeGroup) -> None:
             await serve(watcher)  # which lets no exception out
-            generation.left += 1
+            generation.inactive += 1
             _let_go(watcher)
 
         loop.call_soon(self._wait, loop)
@@ -179,7 +179,7 @@ class Intake:
         queue = self._queue
         while queue and queue[0][0] < late:
             _, watcher, generation = queue.popleft()
-            generation.left += 1
+            generation.inactive += 1
             self.admission.refused_late += 1
             self._refuse(watcher)
 
@@ -224,7 +224,7 @@ class Intake:
 
 def _let_go(watcher: Any) -> None:
     """Wait no more for the body: Granian closes a connection whose body does not come when its last reader is gone."""
-    asked = watcher.scope.get(FIRST)
+    asked = watcher.scope.get(FIRST_MESSAGE)
     if asked is not None:
         asked.cancel()
 

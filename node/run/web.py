@@ -48,8 +48,9 @@ from node.text import english
 from node.web.address import ClientAddress
 from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
-from node.web.front import ASGIApp, Front, counted, handle
-from node.web.http import ASGIMessage, Receive, Request, Response, Scope, Send
+from node.web.front import Front
+from node.web.handling import counted, handle
+from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scope, Send
 from node.web.limits import Limiter, Quotas
 from node.web.origin import CORS_OPEN, VARY, Origins
 from node.web.paths import Paths

@@ -22,6 +22,17 @@ EXPOSED: Header = (
     b"ETag, X-Request-Id, X-Error-Code, Idempotency-Replayed",
 )
 CORS_READABLE = (CORS_OPEN, EXPOSED)
+PREFLIGHT: tuple[Header, ...] = (
+    (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, DELETE, OPTIONS"),
+    (
+        b"access-control-allow-headers",
+        b"Content-Type, Accept, Authorization, Content-Digest, Signature, Signature-Input, Signature-Key, "
+        b"Idempotency-Key, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, A2A-Version, "
+        b"A2A-Extensions, If-None-Match",
+    ),
+    (b"access-control-max-age", b"7200"),
+)
+"""The answer to a CORS preflight request, beside those that every answer has."""
 
 
 class Origins:

@@ -20,7 +20,6 @@ from node.web.paths import Paths
 from node.web.route import Route
 
 AnyRequest = LitestarRequest[Any, Any, Any]
-ASGIApp = Callable[[http.Scope, http.Receive, http.Send], Awaitable[None]]
 Handle = Callable[[Route, http.Request], Awaitable[http.Response | None]]
 
 THING = re.compile(r"(?P<pattern>.*\{(?P<name>\w+)\})(:(?P<verb>\w+))?")
@@ -62,7 +61,7 @@ class LitestarStream(ASGIResponse):
         await self._streaming.send_body(send, wanted=self._wanted)
 
 
-def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.Fault = response_to) -> ASGIApp:
+def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.Fault = response_to) -> http.ASGIApp:
     """An application of the routes, by Litestar; `handle` runs one and turns failures into answers.
 
     `paths` says what is taken where, `missing` shows that a path is unknown.

@@ -12,7 +12,7 @@ from node.overload import intake
 from node.overload.admission import CROWD, INTERVAL, PATIENCE, Admission
 from node.overload.intake import AT_ONCE, STORE_CALLS, YOUNG, Intake, Schedule
 from node.web.deadline import Deadlines
-from node.web.http import FIRST, JSON_TYPE, Request, Response
+from node.web.http import FIRST_MESSAGE, JSON_TYPE, Request, Response
 from tests.support.servers import eventually
 
 RELAY = "/api/v1/relay"
@@ -171,7 +171,7 @@ async def test_a_protocol_has_errors_of_its_own(door: Door) -> None:
 
 async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request(door: Door) -> None:
     [post] = door.come()
-    assert post.scope[FIRST] is post.proto.body
+    assert post.scope[FIRST_MESSAGE] is post.proto.body
     await eventually(lambda: door.begun == [post])
     assert post.proto.body is not None
     assert not post.proto.body.done()
@@ -289,7 +289,7 @@ async def test_who_is_held_for_news_or_sends_slowly_is_no_work(door: Door) -> No
     news = asyncio.Event()
     more: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     scope: dict[str, Any] = {**watcher.scope, "headers": []}
-    del scope[FIRST]
+    del scope[FIRST_MESSAGE]
     request = Request(scope, more.get, "", "", Deadlines())
     body = asyncio.ensure_future(request.body())
     more.put_nowait({"type": "http.request", "body": b"a", "more_body": True})

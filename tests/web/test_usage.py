@@ -236,13 +236,13 @@ async def test_an_answer_of_the_store_is_for_the_client_that_asked(counts: Count
 async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_the_same(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "CLIENT_WAITING", 2)
+    monkeypatch.setattr(http, "MAX_WAITING_PER_CLIENT", 2)
     thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
     url = f"/api/v1/board/{thread['id']}"
     waiting = [asyncio.create_task(node.client.get(url, params={"wait": 30})) for _ in range(2)]
 
     async def both_wait() -> bool:
-        return http.WAITING[CLIENT] == 2
+        return http.WAITING_BY_CLIENT[CLIENT] == 2
 
     await until(both_wait)
     refused = await node.client.get(url, params={"wait": 30})
