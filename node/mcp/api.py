@@ -27,7 +27,7 @@ class McpApi:
 
     async def post(self, request: Request) -> Response:
         """Answer a JSON-RPC message or batch."""
-        headers = request.first_headers
+        headers = request.named
         cors = cors_of(self._origins, headers[b"host"], headers.get(b"origin"))
         only_json(request.header(b"content-type"))
         as_events = _wants_events(headers.get(b"accept", b""))

@@ -139,7 +139,7 @@ class SseApi:
                 due = loop.time() + KEEP_ALIVE
 
     def _origin(self, request: Request) -> tuple[Header, ...]:
-        headers = request.first_headers
+        headers = request.named
         return cors_of(self._origins, headers[b"host"], headers.get(b"origin"))
 
     def routes(self) -> tuple[Route, ...]:

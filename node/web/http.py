@@ -41,7 +41,7 @@ BODY_STALL_SECONDS = 5.0
 MIN_BODY_RATE = 16 * 1024
 """Bytes a second that a body must bring in addition, so that a byte now and then does not hold a connection."""
 
-UNENCODED = frozenset({b"", b"identity"})
+PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""
 
 MAX_WAITING_PER_CLIENT = 2048
@@ -96,10 +96,10 @@ class Request:
         "_is_read",
         "client",
         "deadlines",
-        "first_headers",
         "id",
         "is_head",
         "method",
+        "named",
         "notes",
         "params",
         "path",
@@ -127,18 +127,18 @@ class Request:
         """Whether somebody has begun to read the body, which is possible only once."""
         self._has_ended = False
         """Whether the end of the body has come, or the client has gone away."""
-        self.first_headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+        self.named: dict[bytes, bytes] = dict(reversed(scope["headers"]))
         """The value of the first header of each name, in lower case."""
 
     def header(self, name: bytes) -> str | None:
         """The first header of that name (lower case), or None."""
-        value = self.first_headers.get(name)
+        value = self.named.get(name)
         return None if value is None else value.decode("latin-1")
 
     def repeats(self, name: bytes) -> bool:
         """Whether there is more than one header of that name (lower case)."""
         headers = self.scope["headers"]
-        return len(self.first_headers) != len(headers) and [key for key, _ in headers].count(name) > 1
+        return len(self.named) != len(headers) and [key for key, _ in headers].count(name) > 1
 
     def headers(self, name: bytes) -> list[str]:
         """Every header of that name (lower case), in order."""
@@ -162,7 +162,7 @@ class Request:
         BODY_STALL_SECONDS or is slower than MIN_BODY_RATE, `body.incomplete` if the client ends it early.
         """
         if self._body is None:
-            if self.first_headers.get(b"content-encoding", b"").lower() not in UNENCODED:
+            if self.named.get(b"content-encoding", b"").lower() not in PLAIN:
                 raise Refused("body.encoded")
             self._body = await self._read()
         return self._body
@@ -176,7 +176,7 @@ class Request:
     def is_unread(self) -> bool:
         """Whether the headers announce a body whose end has not come."""
         return not self._has_ended and (
-            self.first_headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.first_headers
+            self.named.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.named
         )
 
     async def discard_body(self) -> bool:
@@ -185,7 +185,7 @@ class Request:
         Returns False if the connection has to be closed instead: the body is too large, was read in part, does not
         come, or is sent only on demand (`Expect`).
         """
-        if self._is_read or b"expect" in self.first_headers:
+        if self._is_read or b"expect" in self.named:
             return False
         try:
             await self._read()
@@ -238,7 +238,7 @@ class Request:
 
     async def _read(self) -> bytes:
         self._is_read = True
-        length = self.first_headers.get(b"content-length", b"")
+        length = self.named.get(b"content-length", b"")
         announced = int(length) if length.isdigit() else self._unknown_length()
         if MAX_BODY_BYTES < announced < math.inf:
             raise Refused("body.too_large")

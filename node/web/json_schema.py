@@ -58,9 +58,9 @@ def schema_document(title: str, *, url: str | None = None, **types: Any) -> byte
 
 
 def openapi_30(schema: Any) -> Any:
-    """A JSON Schema (2020-12) value as the Schema Object of OpenAPI 3.0.3, which has neither null nor const.
+    """A JSON Schema (2020-12) value as the Schema Object of OpenAPI 3.0.3, which knows neither null nor const.
 
-    A default of null is left out: it means only that the member may be absent.
+    A default of null says no more than that the member may be absent, and is left out.
     """
     if isinstance(schema, list):
         return [openapi_30(member) for member in cast("list[Any]", schema)]

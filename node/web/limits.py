@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 from types import TracebackType
 from typing import Literal, cast
 
@@ -22,6 +23,7 @@ from node.share.cost import Kind
 from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.store.limits import DAY_MS, LimitStore, Quota, Taken
+from node.web.errors import CATALOGUE
 from node.web.http import Header, Request
 from node.web.idempotency import mark_replayed
 from node.web.usage import Usage
@@ -182,7 +184,8 @@ class Permit:
 
     A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its Rate. If the block
     raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or the
-    English gate for free (SPEC 7). A refusal for want of room (`hold`, `charge`) does not count.
+    English gate for free (SPEC 7). Not counted is a refusal for want of room (`hold`, `charge`), and in the limit of an
+    entity one because that entity does not exist.
     """
 
     __slots__ = ("_counted", "_kind", "_limiter", "_quota", "_request", "_scope", "client", "limit")
@@ -211,8 +214,12 @@ class Permit:
         if error is None or isinstance(error, StoreUnavailable):
             return
         await self.give_back()
-        if not self._counted and isinstance(error, Refused | Invalid):
+        if not self._counted and isinstance(error, Refused | Invalid) and not self._is_scope_unknown(error):
             await self._limiter.take(self._request, self._kind, self._scope)
+
+    def _is_scope_unknown(self, error: Exception) -> bool:
+        """Whether the entity with the limit does not exist: nothing is to be kept in Redis for it."""
+        return bool(self._scope) and isinstance(error, Refused) and CATALOGUE[error.code].status == HTTPStatus.NOT_FOUND
 
     async def count(self) -> None:
         """Count the request. Raises Refused `limit.exceeded`, StoreUnavailable."""

@@ -69,9 +69,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     limit: str = ""
     """The class of its limit in `Limits`; empty without one."""
     example: Any = None
-    """A request body (JSON value) that can be sent as it is, for OpenAPI and llms-full.txt."""
+    """A request body that works as it stands (JSON value), for OpenAPI and llms-full.txt."""
     fault: Fault | None = None
-    """Makes the answers to failures, where the protocol has its own form of errors."""
+    """How failures are shown, where the protocol has a form of its own."""
     hidden: bool = False
     """Whether it is left out of the documents (assets, aliases)."""
     calls: Calls = msgspec.field(default_factory=Calls)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
@@ -50,11 +50,18 @@ class Desk:
 
     async def counted(self) -> int:
         """Requests that took a place in the limit."""
-        return int(await self._store.command("LLEN", keys.rate(ids.home_of(CLIENT), "board", CLIENT)))  # type: ignore[arg-type]
+        return await self._size("LLEN", keys.rate(ids.home_of(CLIENT), "board", CLIENT))
+
+    async def lines(self) -> int:
+        """Requests that took a place in the limit of the session."""
+        return await self._size("LLEN", keys.rate(ids.partition_of_id(SESSION), f"line:{SESSION}", CLIENT))
 
     async def places(self) -> int:
         """Threads that the client's quota holds."""
-        return int(await self._store.command("ZCARD", keys.places(ids.home_of(CLIENT), "board", CLIENT)))  # type: ignore[arg-type]
+        return await self._size("ZCARD", keys.places(ids.home_of(CLIENT), "board", CLIENT))
+
+    async def _size(self, command: str, key: str) -> int:
+        return cast("int", await self._store.command(command, key))
 
     @property
     def headers(self) -> dict[bytes, bytes]:
@@ -143,6 +150,14 @@ async def test_a_limit_of_an_entity_is_its_own(desk: Desk) -> None:
             await permit.count()
     async with desk.permit("line", SESSION[:-1] + "9") as permit:
         await permit.count()
+
+
+async def test_of_an_entity_that_does_not_exist_redis_keeps_nothing(desk: Desk) -> None:
+    for code, counted in (("session.gone", 0), ("session.full", 1)):
+        with pytest.raises(Refused, match=code):
+            async with desk.permit("line", SESSION):
+                raise Refused(code)
+        assert await desk.lines() == counted
 
 
 async def test_what_was_made_keeps_its_place(desk: Desk) -> None:

@@ -19,7 +19,7 @@ from node.artifacts.blobs.disk import PREFIX, DiskStore
 from node.artifacts.blobs.interface import CHUNK, Grant, attachment, digest_base64
 from node.artifacts.blobs.upload import PartialUpload, UploadError
 from node.web.errors import ACCEPT_PLAIN, CATALOGUE, HELP
-from node.web.http import UNENCODED, Header, Receive, Scope, Send
+from node.web.http import PLAIN, Header, Receive, Scope, Send
 
 STALL = 5.0
 """Seconds without a byte of an upload before it ends with 408; Granian has no such deadline."""
@@ -178,7 +178,7 @@ class DiskApp:
 def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
     """Refuse before a byte is read: the URL is bound to size and type, and both are told (DESIGN 8)."""
     sent = dict(headers)
-    if sent.get(b"content-encoding", b"").lower() not in UNENCODED:
+    if sent.get(b"content-encoding", b"").lower() not in PLAIN:
         raise UploadError("body.encoded")
     length = sent.get(b"content-length")
     if length is None or b"transfer-encoding" in sent:
