@@ -8,8 +8,9 @@ This module has neither clock nor store. Whoever stores what was signed makes su
 by its `Verified.replay_id`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
+from typing import TypeVar
 
 import msgspec
 
@@ -17,7 +18,9 @@ from node.sign import digest
 from node.sign.fields import Malformed, SignatureInput, SignatureKey, read_inputs, read_keys, read_signatures
 from node.sign.keys import DID_PREFIX, KeyInvalid, PublicKey, base64url
 from node.sign.signature_base import Origin, SignedMessage, is_component, signature_base
-from node.sign.verification import InvalidSignature, Verified
+from node.sign.verification import ErrorCode, InvalidSignature, Verified
+
+T = TypeVar("T")
 
 TAG = "relay-node"
 ALGORITHM = "ed25519"
@@ -61,7 +64,7 @@ def verify(
         candidates = _candidates(message)
         if not candidates:
             return None
-        signatures = _signatures(message)
+        signatures = _read(read_signatures, message, "signature", "invalid_signature")
         verified = [_verified(message, body, now, each, signatures.get(each.label, b"")) for each in candidates]
     except Malformed as error:
         raise InvalidSignature("invalid_input", str(error)) from error
@@ -75,7 +78,7 @@ def _candidates(message: SignedMessage) -> list[_Candidate]:
         for label, sent in read_inputs(message.field("signature-input") or "").items()
         if sent.string("tag") in (None, TAG)
     }
-    keys: Mapping[str, SignatureKey] = _keys(message) if inputs else {}
+    keys = _read(read_keys, message, "signature-key", "invalid_key") if inputs else {}
     found = [_candidate(label, sent, keys.get(label)) for label, sent in inputs.items()]
     candidates = [each for each in found if each is not None]
     strays = [label for label, key in keys.items() if key.scheme == "hwk" and label not in inputs]
@@ -185,18 +188,11 @@ def _check_digest(field: str | None, body: bytes) -> None:
         raise Malformed(str(error)) from error
 
 
-def _keys(message: SignedMessage) -> Mapping[str, SignatureKey]:
+def _read(read: Callable[[str], dict[str, T]], message: SignedMessage, name: str, error: ErrorCode) -> dict[str, T]:
     try:
-        return read_keys(message.field("signature-key") or "")
-    except Malformed as error:
-        raise InvalidSignature("invalid_key", str(error)) from error
-
-
-def _signatures(message: SignedMessage) -> Mapping[str, bytes]:
-    try:
-        return read_signatures(message.field("signature") or "")
-    except Malformed as error:
-        raise InvalidSignature("invalid_signature", str(error)) from error
+        return read(message.field(name) or "")
+    except Malformed as malformed:
+        raise InvalidSignature(error, str(malformed)) from malformed
 
 
 def _replay_id(key: PublicKey, nonce: str | None, base: bytes) -> str:

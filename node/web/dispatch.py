@@ -40,43 +40,28 @@ _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
 
 
 class Node(Protocol):
-    """What the composition root has put together."""
+    """What the composition root has put together.
+
+    `hot` routes have a constant path, or one of the form `/api/v1/<name>/{id}/<name>`. `mounted` applications answer
+    everything below a path by themselves, and `router` answers what is neither. `drain` announces that the process will
+    stop; `release` answers the requests that wait for a change.
+    """
 
     @property
-    def hot(self) -> Sequence[Route]:
-        """Routes that are called without the router. Their path is constant or `/api/v1/<name>/{id}/<name>`."""
-        ...
-
+    def hot(self) -> Sequence[Route]: ...
     @property
-    def mounted(self) -> Mapping[str, ASGIApp]:
-        """Applications that answer everything below a path by themselves."""
-        ...
-
-    async def router(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer any other request."""
-        ...
-
+    def mounted(self) -> Mapping[str, ASGIApp]: ...
     @property
     def paths(self) -> Paths: ...
-
     @property
     def origins(self) -> Origins: ...
-
     @property
     def throughput(self) -> Throughput: ...
 
-    def refuses(self, client: str) -> bool:
-        """Whether the operator has blocked a client."""
-        ...
-
-    def drain(self) -> None:
-        """Take note that the process is about to stop."""
-        ...
-
-    def release(self) -> None:
-        """Answer the requests that wait for a change."""
-        ...
-
+    async def router(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    def refuses(self, client: str) -> bool: ...
+    def drain(self) -> None: ...
+    def release(self) -> None: ...
     async def close(self) -> None: ...
 
 
