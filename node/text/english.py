@@ -11,7 +11,7 @@ from node.text import sampling
 from node.text.lexicon import lexicon
 from node.text.sampling import SAMPLES, excerpt_of, samples_of
 from node.text.scripts import share_of_others
-from node.text.verdict import SURE, detector, is_foreign, judged, second_opinion, size_of
+from node.text.verdict import SURE, detector, is_foreign, judge_window, second_opinion, size_of
 from node.text.windows import WINDOW_CHARACTERS, clean, windows
 
 FOREIGN_WINDOWS_SHARE = 0.20
@@ -61,7 +61,7 @@ def is_english(text: str, max_samples: int = SAMPLES) -> bool:
 
 
 def _window_passes(window: str) -> bool:
-    margin, words, _ = judged(window)
+    margin, words, _ = judge_window(window)
     return margin >= SURE or (margin >= 0 and margin + second_opinion(words) >= 0)
 
 
@@ -71,7 +71,7 @@ def _windows_pass(all_windows: list[str]) -> bool:
     undecided: list[tuple[float, list[str]]] = []
     left = sum(map(len, all_windows))
     for window in all_windows:
-        margin, words, foreign = judged(window)
+        margin, words, foreign = judge_window(window)
         size = size_of(words)
         total += size + foreign
         failing += foreign

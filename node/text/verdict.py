@@ -61,7 +61,7 @@ LanguageVerdict = tuple[float, list[str], float]
 passes); the words that decide, in lower case; and how many other words of it are certainly of another language."""
 
 
-def judged(window: str) -> LanguageVerdict:
+def judge_window(window: str) -> LanguageVerdict:
     """The verdict on a cleaned window. Never raises."""
     others, letters = non_latin(window)
     if others > FOREIGN_SCRIPT_SHARE * letters:

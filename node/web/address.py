@@ -56,20 +56,20 @@ class ClientAddress:
         client = scope.get("client")
         peer: str = client[0] if client and client[0] else UNIX_PEER
         if not self._networks and not self._unix:
-            return counted(peer)
+            return client_named(peer)
         if not self._trusts(peer):
-            return counted(peer)
+            return client_named(peer)
         found = peer
         headers: list[Header] = scope["headers"]
         lines = b",".join(value for key, value in headers if key == self._header).decode("latin-1")
         for hop in self._hops(lines):
             address = _canonical(hop)
             if address is None:
-                return counted(peer)
+                return client_named(peer)
             found = address
             if not self._trusts(found):
                 break
-        return counted(found)
+        return client_named(found)
 
     def _is_trusted(self, name: str) -> bool:
         if name == UNIX_PEER:
@@ -84,13 +84,13 @@ def _canonical(hop: str) -> str | None:
     return None if address is None else str(address)
 
 
-def counted(name: str) -> str:
+def client_named(name: str) -> str:
     """The client at an address as limits count it: an IPv6 client has a whole /64."""
-    return name if _IPV4.fullmatch(name) else _counted(name)
+    return name if _IPV4.fullmatch(name) else _parsed_client(name)
 
 
 @lru_cache(maxsize=4096)
-def _counted(name: str) -> str:
+def _parsed_client(name: str) -> str:
     address = _parse(name)
     if address is None:
         return UNIX_PEER
