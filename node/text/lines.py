@@ -33,12 +33,6 @@ _TWINS = re.compile("[аеорсухѕіјһԁԛԝӏАВСЕНІЈКМОРЅТХ
 """A word in which every letter looks like a Latin one."""
 
 
-def require_text(field: str, value: str) -> None:
-    """Raise Invalid for a text that is empty or white space only."""
-    if not value.strip():
-        raise Invalid.field("body", field, msg="must hold more than white space")
-
-
 def require_line(field: str, value: str) -> None:
     """Raise Invalid for a text that is not one line of visible characters."""
     if not is_one_line(value):
@@ -81,3 +75,9 @@ def _mixed(field: str) -> Invalid:
         field,
         msg="must not mix alphabets that look alike, such as Latin and Cyrillic: write each word in its own",
     )
+
+
+def require_text(field: str, value: str) -> None:
+    """Raise Invalid for a text without anything to read."""
+    if not value.strip():
+        raise Invalid.field("body", field, msg="must hold more than white space")
