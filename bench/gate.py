@@ -18,7 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from node.text import preload, text_payload_is_english
+from node.text.english import preload
+from node.text.payload import text_payload_is_english
 
 SECRET = "the same samples in every run"
 

@@ -1,4 +1,4 @@
-"""One form for all ways to write the same JSON, so that a repetition is known by what it says."""
+"""One form for all spellings of a JSON value, by which a repeated message is recognised."""
 
 import re
 
@@ -10,15 +10,15 @@ _TINY = re.compile(rb"[0-9][eE]-[0-9]{3}")
 
 
 def canonical(raw: bytes, value: object) -> bytes:
-    """The JSON document `raw`, whose value is `value`, without white space and its members in order.
+    """The JSON document `raw`, whose value is `value`, without white space and with its members in order.
 
-    One whose numbers a double may not hold exactly (RFC 8259 §6) stays as it is: two that differ must not come to
-    look the same.
+    A document with numbers that a double may not represent exactly (RFC 8259 §6) stays as it is, so that documents with
+    different numbers do not become equal.
     """
     return raw if _is_inexact(raw) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _is_inexact(raw: bytes) -> bool:
-    """Whether it holds more than 15 digits in a row, or an exponent that may be beyond all doubles."""
-    # Every relay message comes by here: an expression that looks for digits would cost ten times as much.
+    """Whether a number has more than 15 digits, or an exponent that may be out of the range of doubles."""
+    # Called for every relay message. A regular expression for digits would take ten times as long.
     return _LONG in raw.translate(_DIGITS) or ((b"e-" in raw or b"E-" in raw) and _TINY.search(raw) is not None)

@@ -1,7 +1,6 @@
-"""What this process has counted since it began: plain integers, because the acknowledgement path counts here.
+"""What this process has counted since it started: plain integers, because acknowledgements are counted here too.
 
-Nothing here is shared or written anywhere: `node.observe.metrics.meter` does that once a second. What is counted
-has a name that the program knows beforehand; what clients sent is none.
+`node.observe.metrics.meter` publishes them once a second. All names are known to the program; none comes from a client.
 """
 
 from bisect import bisect_left
@@ -10,10 +9,10 @@ from collections import Counter
 from node.config import Limits
 
 BOUNDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.05, 0.1, 0.25, 1.0)
-"""Seconds: upper bounds of the histogram's buckets, close together below the promised 20 ms."""
+"""Upper bounds of the histogram's buckets in seconds. They are close together below the target of 20 ms."""
 
 CLIENT_GONE = 499
-"""The status of a request whose client went away; the number is the custom of access logs."""
+"""The status of a request whose client has gone away; nginx logs the same number."""
 
 
 class Calls:
@@ -25,12 +24,12 @@ class Calls:
         self.classes = [0] * 6
         """Answers by the first digit of their status."""
         self.buckets = [0] * (len(BOUNDS) + 1)
-        """Successful ones by how long they took; the last is beyond all bounds."""
+        """Successful answers by how long they took; the last bucket is above all bounds."""
         self.seconds = 0.0
-        """How long those took together."""
+        """Sum of the times of successful answers."""
 
     def add(self, status: int, seconds: float = 0.0) -> None:
-        """Count an answer that took so long to make."""
+        """Count an answer that took `seconds`."""
         self.classes[status // 100] += 1
         if status < 300:
             self.buckets[bisect_left(BOUNDS, seconds)] += 1
@@ -44,19 +43,19 @@ MOUNTED = Calls()
 """Answers of the embedded blob store."""
 
 VERDICTS = [0, 0]
-"""Texts that the English gate judged: refused, passed."""
+"""Verdicts of the English gate: texts refused, texts passed."""
 
 REFUSALS: Counter[str] = Counter()
-"""Operations that were refused or failed, by code of the catalogue."""
+"""Requests that were refused or failed, by code of the catalogue."""
 
 RESTARTS: Counter[str] = Counter()
-"""Failures of background tasks, by name: each was begun again."""
+"""Restarts of background tasks after a failure, by name."""
 
 TAKEN: dict[str, int] = dict.fromkeys(Limits.__struct_fields__, 0)
-"""Places taken, by class of limit."""
+"""Requests counted in a limit, by its class."""
 
 OVER: dict[str, int] = dict.fromkeys(Limits.__struct_fields__, 0)
-"""Requests refused, by class of limit."""
+"""Requests refused by a limit, by its class."""
 
 ARTIFACTS: dict[str, int] = dict.fromkeys(("registered", "verifying", "available", "rejected", "ended"), 0)
-"""Artifacts that came into a state."""
+"""Artifacts that entered a state, by state."""

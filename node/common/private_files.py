@@ -1,4 +1,4 @@
-"""Files that no other user can read, not even while they are written."""
+"""Files that other users cannot read, not even while they are written."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 
 def open_private(path: Path) -> BinaryIO:
-    """A new file to write to, of mode 0600 from its first byte, or less by the umask. Raises FileExistsError."""
+    """Create a file of mode 0600, less what the umask removes, for writing. Raises FileExistsError."""
     return open(path, "xb", opener=_private)
 
 

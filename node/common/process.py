@@ -1,7 +1,4 @@
-"""What a process of the node does to itself: dies with its parent, takes all descriptors it may have.
-
-Which processes there are, and who starts them, is in `run/serve.py`.
-"""
+"""Settings of the present process in the operating system and the interpreter. `run/serve.py` starts the processes."""
 
 import ctypes
 import gc
@@ -17,27 +14,27 @@ from typing import NoReturn
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: signal this process when the thread that made it ends
 
 NICENESS = 10
-"""Of what no acknowledgement waits for: a tenth of the processor time of what one does."""
+"""For work that no acknowledgement waits for: it gets a tenth of the processor time of other work."""
 
 _libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def die_with_parent(parent: int, signum: signal.Signals) -> None:
-    """Have the kernel send this process `signum` when its parent, process `parent`, is gone.
+    """Have the kernel send this process `signum` when its parent, process `parent`, has ended.
 
-    Run in the child, between fork and exec or after; it survives exec. The request is tied to
-    the parent's *thread*, so a parent starts its children from its main thread. Only Linux has
-    this; elsewhere a parent killed with SIGKILL leaves its children running.
+    To be called in the child, before or after exec. The kernel waits for the end of the *thread* that created the
+    child, so a parent has to start its children from its main thread. Only Linux has this; elsewhere the children of a
+    parent that is killed with SIGKILL go on running.
     """
     if _libc is None:
         return
     _libc.prctl(PR_SET_PDEATHSIG, int(signum), 0, 0, 0)
-    if os.getppid() != parent:  # it died before we asked
+    if os.getppid() != parent:  # it had ended before the call
         os._exit(1)
 
 
 def leave() -> NoReturn:
-    """End this process with status 0, whatever its threads do. What was logged or printed is written first."""
+    """End this process with status 0 without waiting for its threads. Writes what was logged or printed first."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -49,23 +46,23 @@ def raise_descriptor_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (ValueError, OSError):  # macOS calls its hard limit infinite and then refuses it
+    except (ValueError, OSError):  # macOS reports an infinite hard limit and then refuses it
         return
 
 
 def give_way() -> None:
-    """Have Redis and the web processes run before this process where all want the processor."""
+    """Lower the priority of this process below that of Redis and the web processes."""
     os.nice(NICENESS)
 
 
 def freeze() -> None:
-    """Keep all there is for good. The collector then walks through what comes, not through modules again and again."""
+    """Exempt all present objects, such as modules, from garbage collection, so that it takes less time."""
     gc.collect()
     gc.freeze()
 
 
 def import_path() -> dict[str, str]:
-    """What a child needs in its environment to find this package, which may be a source tree."""
+    """The environment variables with which a child finds this package if it is not installed."""
     root = str(Path(__file__).parents[2])
     if root in site.getsitepackages():
         return {}

@@ -1,7 +1,6 @@
-"""The two ways in which a service says no.
+"""The two exceptions with which a service refuses a request. Neither knows HTTP.
 
-A `Refused` names its reason by a stable code; `node.web.errors` holds the status and the sentence
-for each code. `Invalid` lists fields that are wrong. Neither knows HTTP.
+`Refused` has a stable code, for which `node.web.errors` has the status and the sentence. `Invalid` lists wrong fields.
 """
 
 from collections.abc import Sequence
@@ -10,18 +9,18 @@ import msgspec
 
 
 class Refused(Exception):
-    """The operation is understood and not done. `facts` fill the sentence of the catalogue."""
+    """The operation is not carried out. `facts` are inserted into the code's sentence."""
 
     def __init__(self, code: str, *, retry_after: float | None = None, **facts: object) -> None:
         super().__init__(code)
         self.code = code
         self.retry_after = retry_after
-        """Seconds until the same request can succeed, where that is known."""
+        """Seconds until the same request can succeed, if that is known."""
         self.facts = facts
 
 
 class Issue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One wrong field, in the shape of SPEC 2.10."""
+    """One wrong field, in the form of SPEC 2.10."""
 
     loc: tuple[str | int, ...]
     msg: str
@@ -39,5 +38,5 @@ class Invalid(Exception):
 
     @classmethod
     def field(cls, *loc: str | int, msg: str, kind: str = "value_error") -> "Invalid":
-        """The common case: one field."""
+        """One wrong field."""
         return cls([Issue(loc, msg, kind)])

@@ -1,6 +1,6 @@
-"""Which request is being handled: whoever handles one sets its id, and log lines then have it."""
+"""The id of the request that is being handled, which log lines contain."""
 
 from contextvars import ContextVar
 
 REQUEST: ContextVar[str] = ContextVar("request_id", default="")
-"""The id of the request that is handled in this context; set for each, so it costs less than structlog's own."""
+"""Set for each request; cheaper than structlog's context variables."""

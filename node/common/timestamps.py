@@ -1,4 +1,4 @@
-"""Instants as the node shows them: RFC 3339, UTC, milliseconds, from Redis' clock."""
+"""Times as in answers: RFC 3339, UTC, with milliseconds."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -12,5 +12,5 @@ def timestamp(ms: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _second(seconds: int) -> str:
-    # Acknowledgements share their second with thousands of others, the rows of a list with those of the last list.
+    # Cached: thousands of acknowledgements have the same second, and lists have the same rows again and again.
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]

@@ -1,7 +1,7 @@
-"""Capability tokens: proof that whoever shows one was given it (SPEC 5.2).
+"""Capability tokens, which allow whoever presents them to do something (SPEC 5.2).
 
-A token is an HMAC under RELAY_SECRET of what it allows. Nothing of it is stored, so nothing can
-leak from the store, and an idempotent request can be answered again with the same token.
+A token is an HMAC of what it allows, with RELAY_SECRET as the key. Tokens are not stored, so none can leak from the
+store, and the answer to a repeated request has the same token.
 """
 
 import hmac
@@ -9,7 +9,7 @@ from base64 import urlsafe_b64encode
 
 
 class Tokens:
-    """Makes and checks the tokens of a node."""
+    """Issues and verifies the tokens of a node."""
 
     def __init__(self, secret: str) -> None:
         self._key = secret.encode()
@@ -20,7 +20,7 @@ class Tokens:
         return urlsafe_b64encode(hmac.digest(self._key, message, "sha256")).rstrip(b"=").decode()
 
     def proves(self, token: str | None, *right: str) -> bool:
-        """Whether `token` is the one for that right, in constant time."""
+        """Whether `token` is the one for that right. Takes constant time."""
         if token is None:
             return False
         return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self.issue(*right).encode())

@@ -27,8 +27,7 @@ from node.config import Settings
 from node.store import Arg, RedisReply, Script, Store
 from node.store.connection import Call, Connection
 from node.store.steps import Step
-from node.web.front import ASGIApp
-from node.web.http import ASGIMessage, Receive, Request, Response, Scope, Send
+from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scope, Send
 from node.web.route import Route
 
 EXPORT_TIMEOUT = 2.0

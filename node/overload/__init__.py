@@ -1,1 +1,2 @@
-"""Admission control: how many requests are worked on at once, and the place in Granian where the rest are refused."""
+"""Admission control: how many requests a process works on at a time (`admission`), and where it refuses the others
+(`intake`)."""

@@ -1,48 +1,50 @@
-"""Admission control: how many requests a web process works on at once when more come than it can serve.
+"""Admission control: how many requests a web process works on at a time when more come than it can answer.
 
-A process that takes everything serves everything late: with 2,000 clients at twice what it can do, each
-waits seconds. So the time that a request needs at present is watched, and while it stays too long only
-as many requests are worked on as get through in time; the others are refused at once (`node.overload.intake`),
-which costs a small part of an answer.
+A process that takes every request answers every request late: with 2,000 clients and twice the load it can serve, each
+of them waits for seconds. So the process measures how long a request takes at present. While this stays too long, it
+works only on as many requests as it can answer in time, and refuses the others at once (`node.overload.intake`), which
+costs a small part of an answer.
 
-This is CoDel's question (RFC 8289: has the delay been above the target for a whole interval? A burst
-that drains by itself is let through) and the answer of a concurrency limit that follows the delay (the
-gradient of Netflix' concurrency-limits). No clock and no I/O in here: `look` is told what was seen.
+Overload is detected as in CoDel (RFC 8289): the delay has been above a target for a whole interval; a burst that drains
+by itself is no overload. Then the limit follows the delay, as in Netflix' concurrency-limits. This module has neither
+clock nor I/O: `observe` is given the measurements.
 """
 
 import structlog
 
 log = structlog.get_logger()
 
-TARGET = 0.02
-"""Seconds that a request may take through the node. The 99th percentile takes twice as long, and stays under 50 ms."""
-INTERVAL = 0.1
-"""Seconds that the delay must stay above the target to count as overload."""
-DRAINED = 0.9
-"""A queue that has shrunk to this share of its peak is on its way out: the interval begins anew."""
-CROWD = 128
-"""Requests that are no overload however slow it goes: a stalled disk or Redis must not turn a few clients away."""
-LEAST = 32
-"""Requests that are worked on at once at least: fewer would leave the process idle between two replies of Redis."""
-QUIET = 0.3
-"""Seconds without a refusal after which the overload is over."""
-STEEPEST, GROWTH = 0.5, 1.1
-"""How far the limit goes down, and up, from one look to the next."""
-PATIENCE = 0.02
-"""Seconds that a request may wait for its turn. When one of a crowd has waited longer, the newest are served first; in
-overload those that have are refused, since their answer would come late and others are turned away for it."""
+TARGET_SECONDS = 0.02
+"""Time that a request may take through the node. The 99th percentile is twice that, and stays below 50 ms."""
+INTERVAL_SECONDS = 0.1
+"""How long the delay must stay above the target to count as overload."""
+DRAINING_SHARE = 0.9
+"""When a queue has shrunk to this share of its peak, it is draining, and the interval begins anew."""
+MAX_NORMAL_REQUESTS = 128
+"""So many requests at a time are never overload, however slow they are: otherwise a stalled disk or Redis would have a
+few clients refused."""
+MIN_LIMIT = 32
+"""Lowest limit of requests at a time: with fewer the process would be idle between two replies of Redis."""
+QUIET_SECONDS = 0.3
+"""The overload is over when no request has been refused for so long."""
+MAX_DECREASE, MAX_INCREASE = 0.5, 1.1
+"""Factors by which the limit may change from one observation to the next."""
+MAX_QUEUE_SECONDS = 0.02
+"""How long a request should wait before it is begun. If more than MAX_NORMAL_REQUESTS are under way and one has waited
+longer, the newest are begun first. During overload, requests that have waited longer are refused: their answers would
+be late anyway."""
 
 
 class Admission:
-    """The limit of one process. `look` belongs to the event loop; the intake's thread reads `limit`."""
+    """The limit of one process. The event loop calls `observe`; Granian's thread reads `limit`."""
 
     __slots__ = (
-        "_above",
-        "_early_before",
+        "_above_since",
         "_last_refusal",
         "_peak",
+        "_refused_at_last_observation",
         "_refused_before",
-        "_seen",
+        "_refused_early_before",
         "limit",
         "refused_early",
         "refused_late",
@@ -50,16 +52,19 @@ class Admission:
 
     def __init__(self) -> None:
         self.limit: int | None = None
-        """Requests worked on at once beyond which one more is refused; None while there is no overload."""
+        """Requests at a time beyond which the next one is refused; None without overload."""
         self.refused_early = 0
-        """Refused on arrival; counted by the intake's thread alone, so that no count is lost."""
+        """Requests refused on arrival. Only Granian's thread writes it, so no increment is lost."""
         self.refused_late = 0
-        """Refused after they had waited; counted by the event loop alone."""
-        self._above: float | None = None
+        """Requests refused after they had waited. Only the event loop writes it."""
+        self._above_since: float | None = None
+        """Since when the delay has been above the target."""
         self._peak = 0
-        self._seen = 0
+        """Most requests under way since then."""
+        self._refused_at_last_observation = 0
         self._refused_before = 0
-        self._early_before = 0
+        """Requests refused before the present overload began."""
+        self._refused_early_before = 0
         self._last_refusal = 0.0
 
     @property
@@ -68,42 +73,42 @@ class Admission:
         return self.refused_early + self.refused_late
 
     @property
-    def impatient(self) -> bool:
-        """Whether requests are turned away at the moment, so that those that waited too long may be, too."""
-        return self.limit is not None and self.refused_early > self._early_before
+    def is_refusing(self) -> bool:
+        """Whether the present overload has had requests refused on arrival."""
+        return self.limit is not None and self.refused_early > self._refused_early_before
 
-    def look(self, now: float, delay: float, working: int) -> None:
-        """Take note that a request needs `delay` seconds at present, with `working` under way (monotonic `now`)."""
+    def observe(self, now: float, delay: float, working: int) -> None:
+        """Adapt the limit. At the monotonic time `now`, a request takes `delay` seconds and `working` are under way."""
         if self.limit is None:
-            self._look_calmly(now, delay, working)
+            self._detect(now, delay, working)
         else:
             self._adjust(self.limit, now, delay)
 
-    def _look_calmly(self, now: float, delay: float, working: int) -> None:
-        if delay <= TARGET:
-            self._above = None
+    def _detect(self, now: float, delay: float, working: int) -> None:
+        if delay <= TARGET_SECONDS:
+            self._above_since = None
             return
-        if self._above is None or working < DRAINED * self._peak:
-            self._above, self._peak = now, working
+        if self._above_since is None or working < DRAINING_SHARE * self._peak:
+            self._above_since, self._peak = now, working
         self._peak = max(self._peak, working)
-        if now - self._above >= INTERVAL and working > CROWD:
-            # Little's law: the number that is under way when each takes the target's time.
-            self.limit = max(LEAST, round(working * TARGET / delay))
-            self._seen = self._refused_before = self.refused
-            self._early_before = self.refused_early
+        if now - self._above_since >= INTERVAL_SECONDS and working > MAX_NORMAL_REQUESTS:
+            # Little's law: the number under way when each takes the target time.
+            self.limit = max(MIN_LIMIT, round(working * TARGET_SECONDS / delay))
+            self._refused_at_last_observation = self._refused_before = self.refused
+            self._refused_early_before = self.refused_early
             self._last_refusal = now
             log.warning("overload: refusing requests", working=working, delay_ms=round(delay * 1000), limit=self.limit)
 
     def _adjust(self, limit: int, now: float, delay: float) -> None:
-        refused = self.refused > self._seen
-        self._seen = self.refused
-        if refused:
+        has_refused = self.refused > self._refused_at_last_observation
+        self._refused_at_last_observation = self.refused
+        if has_refused:
             self._last_refusal = now
-        elif now - self._last_refusal >= QUIET:
-            self.limit = self._above = None
+        elif now - self._last_refusal >= QUIET_SECONDS:
+            self.limit = self._above_since = None
             log.warning("overload over", refused=self.refused - self._refused_before)
             return
-        if delay > TARGET:
-            self.limit = max(LEAST, round(limit * max(STEEPEST, TARGET / delay)))
+        if delay > TARGET_SECONDS:
+            self.limit = max(MIN_LIMIT, round(limit * max(MAX_DECREASE, TARGET_SECONDS / delay)))
         else:
-            self.limit = round(limit * GROWTH) + 1
+            self.limit = round(limit * MAX_INCREASE) + 1

@@ -1,12 +1,19 @@
-"""The way of a request from Granian's threads into the event loop, with a door in it.
+"""Takes requests from Granian into the event loop, and under overload refuses them before they get there.
 
-Granian parses a request on one thread, makes its ASGI scope on a second, and hands it to the event
-loop. Under overload the requests queue in between, out of the application's sight, so the door is
-there: a refusal is sent from Granian's thread, before the event loop, a task or the body have cost
-anything. What is let in has its body asked for at once, so that it need not wait for it later.
+Granian parses requests on threads of its own and schedules a task for each in the event loop. Under overload they would
+queue up there, where the application cannot see them. So this module replaces Granian's scheduler: it refuses a request
+from Granian's thread, before the request costs the event loop anything, and it has its own queue of requests that are
+not begun yet, whose length and age it knows.
 
-Granian has no official place for this. `install` puts our scheduler in the place of its own; on a
-Granian that is built differently it leaves all as it is and says so.
+Granian has no official way to do this. When a worker starts, it calls `granian._futures._cbsched_aioschedule(loop,
+context, serve)` and gets a function `schedule`, which it then calls on its thread with each request's *watcher*:
+
+- `watcher.scope` is the ASGI scope;
+- `watcher.proto` has ASGI's `receive` and `send`, which may be called on any thread and take effect at the call;
+- `watcher.taskref(task)` keeps a reference to the task that serves the request;
+- `serve(watcher)` is the coroutine that runs the application, and reports its end to Granian.
+
+`install` replaces that function by `Intake.scheduler`. It changes nothing if Granian is built differently.
 """
 
 import asyncio
@@ -23,63 +30,64 @@ import structlog
 
 from node.common import counters
 from node.common.refusal import Refused
-from node.overload.admission import CROWD, PATIENCE, Admission
+from node.overload.admission import MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
 from node.web.errors import refusal
-from node.web.http import FIRST, WORK, ASGIMessage, Header, Response
+from node.web.http import AGE_GROUP, FIRST_MESSAGE, NOSNIFF, ASGIMessage, Header, Response
 from node.web.origin import CORS_OPEN
 
 log = structlog.get_logger()
 
-LOOK = 0.02
-"""Seconds between two looks at the delay."""
-AT_ONCE = 32
-"""Requests that are begun in one turn of the event loop: those under way must get on as well."""
-STORE_CALLS = 64
-"""Calls to the store under way beyond which no request is begun: more wait here, where they can still be refused."""
-PAUSE = 0.001
-"""Seconds until the next turn, while requests wait for theirs."""
-HOPS = 3
-"""Times that a request that was begun waits in the event loop's queue: first step, body, and the store's reply."""
-YOUNG = 0.25
-"""Seconds after which a new generation begins. What is older than two of them waits for its client, not for us: it is
-no work. Requests of which we know that they wait say so themselves (`Request.held`, slow bodies)."""
+OBSERVE_SECONDS = 0.02
+"""Time between two measurements of the delay."""
+BEGUN_PER_TURN = 32
+"""Requests that are begun in one turn of the event loop, so that those under way get on as well."""
+MAX_STORE_CALLS = 64
+"""Calls to Redis under way beyond which no request is begun: in the queue here it can still be refused."""
+TURN_SECONDS = 0.001
+"""Time until the next turn while requests are queued."""
+LOOP_PASSES = 3
+"""How often a request waits in the event loop's own queue: for its first step, its body, and the reply of Redis."""
+AGE_GROUP_SECONDS = 0.25
+"""Time after which a new AgeGroup begins. A request older than two groups waits for its client or for a change, and is
+no work for the process. (A request known to wait is taken out at once, by `AgeGroup.inactive`.)"""
 
 OVERLOADED = "node.overloaded"
-BODIED = frozenset({"POST", "PUT"})
-"""Methods whose body is asked for at once."""
-ALWAYS = frozenset({"/health", "/ready"})
-"""Paths that are answered whatever happens: they never wait at the door."""
-RETRY_AFTER = 1.0
-"""Seconds after which a refused client may come again."""
-
-NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
+WITH_BODY = frozenset({"POST", "PUT"})
+"""Methods whose body is requested before the request is begun."""
+NEVER_QUEUED = frozenset({"/health", "/ready"})
+"""Paths that are served at once, whatever the load."""
+RETRY_AFTER_SECONDS = 1.0
+"""When a refused client may try again."""
 
 SCHEDULER = "_cbsched_aioschedule"
-"""Granian's function that makes the scheduler of requests (granian._futures, 2.8)."""
+"""The function of `granian._futures` that is replaced (Granian 2.8)."""
 
 _name_of = itemgetter(0)
 
 Serve = Callable[[Any], Coroutine[Any, Any, None]]
 Schedule = Callable[[Any], None]
 StoreLoad = Callable[[], tuple[int, int]]
-"""Calls to the store that are under way, and those that have ended since the process started."""
+"""Returns how many calls to Redis are under way, and how many have ended since the process started."""
 
 
 class AgeGroup:
-    """The requests that came within some time. Each number has one writer: Granian's thread, the event loop.
+    """The requests that arrived in one period of AGE_GROUP_SECONDS. Each number is written by one thread only."""
 
-    `left` also counts those that wait for news or for their client, as long as they do.
-    """
-
-    __slots__ = ("entered", "left")
+    __slots__ = ("entered", "inactive")
 
     def __init__(self) -> None:
         self.entered = 0
-        self.left = 0
+        """Requests let in; written by Granian's thread."""
+        self.inactive = 0
+        """Those of them that have ended, or wait for a change or for their client; written by the event loop."""
 
 
 class Intake:
-    """The door of one web process."""
+    """The way of requests into one web process."""
+
+    _loop: asyncio.AbstractEventLoop
+    _context: Context
+    _serve: Serve
 
     def __init__(
         self,
@@ -88,154 +96,160 @@ class Intake:
         clock: Callable[[], float] = monotonic,
         cors: tuple[Header, ...] = (CORS_OPEN,),
     ) -> None:
-        """`cors`: what a refusal tells a browser, whichever page asks."""
-        self._common = (NOSNIFF, *cors)
+        """`cors`: the CORS headers of refusals."""
         self.admission = admission
         self._store_load = store_load
         self._clock = clock
+        self._common_headers = (NOSNIFF, *cors)
         self._queue: deque[tuple[float, Any, AgeGroup]] = deque()
-        """Requests that are let in and not begun, with the time they came."""
-        self._beginning = False
-        self.generation = AgeGroup()
-        """The youngest requests; those of the one before count as well."""
-        self._older = AgeGroup()
-        self._young_until = 0.0
-        self._last_end = clock()
-        self._ended = 0
+        """Requests that are let in and not begun: time of arrival, watcher, age group."""
+        self._turn_is_due = False
+        """Whether `_begin_queued` is scheduled."""
+        self.age_group = AgeGroup()
+        """The requests that arrive now."""
+        self._previous_group = AgeGroup()
+        self._group_ends = 0.0
+        self._last_call_end = clock()
+        self._calls_ended = 0
         self._request_prefix = os.urandom(5).hex()
-        self._usual = self._messages(refusal(overloaded()))
-        self._own: dict[str, tuple[int, list[Header], ASGIMessage]] = {}
+        self._refusal = self._messages(refusal(overloaded()))
+        self._refusals_by_path: dict[str, tuple[int, list[Header], ASGIMessage]] = {}
 
     @property
     def working(self) -> int:
-        """Requests that are worked on."""
-        young, older = self.generation, self._older
-        return young.entered - young.left + older.entered - older.left
+        """Requests that the process works on, or has queued."""
+        group, previous = self.age_group, self._previous_group
+        return group.entered - group.inactive + previous.entered - previous.inactive
 
     def answer_as(self, responses: Mapping[str, Response]) -> None:
-        """Refuse requests to these paths in the form of their protocol."""
-        self._own = {path: self._messages(response) for path, response in responses.items()}
+        """Refuse requests to these paths with these answers, in the form of their protocol."""
+        self._refusals_by_path = {path: self._messages(response) for path, response in responses.items()}
 
     def scheduler(self, loop: asyncio.AbstractEventLoop, context: Context, serve: Serve) -> Schedule:
-        """What Granian's thread calls with each request; `serve` makes the coroutine that answers it."""
-        admission, clock, queue = self.admission, self._clock, self._queue
-        call_soon_threadsafe, create_task = loop.call_soon_threadsafe, loop.create_task
+        """What Granian calls when the worker starts; it then calls the returned function with each request."""
+        self._loop, self._context, self._serve = loop, context, serve
+        loop.call_soon(self._observe_later)
+        return self._schedule
 
-        def schedule(watcher: Any) -> None:
-            limit = admission.limit
-            generation = self.generation
-            scope = watcher.scope
-            if scope["path"] in ALWAYS:
-                generation.entered += 1
-                call_soon_threadsafe(start, watcher, generation, context=context)
-                return
-            if limit is not None and self.working >= limit:
-                admission.refused_early += 1
-                self._refuse(watcher)
-                return
-            generation.entered += 1
-            if scope.get("method") in BODIED and b"expect" not in map(_name_of, scope["headers"]):
-                # Granian fetches it on its other thread meanwhile: when the request begins, the body is mostly there.
-                # Who expects a 100 would be told to send it, though the headers alone may be reason to refuse.
-                scope[FIRST] = watcher.proto.receive()
-            queue.append((clock(), watcher, generation))
-            if not self._beginning:
-                self._beginning = True
-                call_soon_threadsafe(begin, context=context)
+    def _schedule(self, watcher: Any) -> None:
+        """Refuse a request or queue it. Runs on Granian's thread."""
+        limit, group, scope = self.admission.limit, self.age_group, watcher.scope
+        if scope["path"] in NEVER_QUEUED:
+            group.entered += 1
+            self._loop.call_soon_threadsafe(self._begin, watcher, group, context=self._context)
+            return
+        if limit is not None and self.working >= limit:
+            self.admission.refused_early += 1
+            self._refuse(watcher)
+            return
+        group.entered += 1
+        if scope.get("method") in WITH_BODY and b"expect" not in map(_name_of, scope["headers"]):
+            # Granian fetches the body meanwhile, so it has mostly come when the request is begun. A client that sends
+            # Expect would be told to send its body, although its headers may be a reason to refuse the request.
+            scope[FIRST_MESSAGE] = watcher.proto.receive()
+        self._queue.append((self._clock(), watcher, group))
+        if not self._turn_is_due:
+            self._turn_is_due = True
+            self._loop.call_soon_threadsafe(self._begin_queued, context=self._context)
 
-        def begin() -> None:
-            self._beginning = False  # first: what comes from now on must not rely on this turn
-            if not queue:
-                return
-            take = queue.popleft
-            late = clock() - PATIENCE
-            if queue[0][0] < late and (admission.limit is not None or self.working > CROWD):
-                # Few must take their turns, or the oldest would starve behind clients that ask again and again.
-                take = queue.pop
-                if admission.impatient:
-                    self._refuse_late(late)
-            under_way, _ = self._store_load()
-            for _ in range(min(AT_ONCE, len(queue), STORE_CALLS - under_way)):
-                _, watcher, generation = take()
-                start(watcher, generation)
-            if queue:
-                self._beginning = True
-                loop.call_later(PAUSE, begin, context=context)
-
-        def start(watcher: Any, generation: AgeGroup) -> None:
-            watcher.scope[WORK] = generation
-            watcher.taskref(create_task(run(watcher, generation)))
-
-        async def run(watcher: Any, generation: AgeGroup) -> None:
-            await serve(watcher)  # which lets no exception out
-            generation.left += 1
-            _let_go(watcher)
-
-        loop.call_soon(self._wait, loop)
-        return schedule
-
-    def _refuse_late(self, late: float) -> None:
-        """Refuse what came before `late`: its answer would come late, and others are turned away for it."""
+    def _begin_queued(self) -> None:
+        """Begin as many requests as one turn of the event loop takes."""
         queue = self._queue
-        while queue and queue[0][0] < late:
-            _, watcher, generation = queue.popleft()
-            generation.left += 1
+        self._turn_is_due = False  # first, so that a request that arrives from now on schedules a turn of its own
+        if not queue:
+            return
+        take = queue.popleft
+        oldest_in_time = self._clock() - MAX_QUEUE_SECONDS
+        is_overloaded = self.admission.limit is not None
+        if queue[0][0] < oldest_in_time and (is_overloaded or self.working > MAX_NORMAL_REQUESTS):
+            # Newest first, since the oldest are late already. Not with a few requests: clients that call again and
+            # again would keep the oldest of them from ever being begun.
+            take = queue.pop
+            if self.admission.is_refusing:
+                self._refuse_queued(oldest_in_time)
+        calls, _ = self._store_load()
+        for _ in range(min(BEGUN_PER_TURN, len(queue), MAX_STORE_CALLS - calls)):
+            _, watcher, group = take()
+            self._begin(watcher, group)
+        if queue:
+            self._turn_is_due = True
+            self._loop.call_later(TURN_SECONDS, self._begin_queued, context=self._context)
+
+    def _begin(self, watcher: Any, group: AgeGroup) -> None:
+        watcher.scope[AGE_GROUP] = group
+        watcher.taskref(self._loop.create_task(self._run(watcher, group)))
+
+    async def _run(self, watcher: Any, group: AgeGroup) -> None:
+        await self._serve(watcher)  # never raises
+        group.inactive += 1
+        _cancel_body(watcher)
+
+    def _refuse_queued(self, oldest_in_time: float) -> None:
+        """Refuse the queued requests that arrived before `oldest_in_time`."""
+        queue = self._queue
+        while queue and queue[0][0] < oldest_in_time:
+            _, watcher, group = queue.popleft()
+            group.inactive += 1
             self.admission.refused_late += 1
             self._refuse(watcher)
 
-    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.call_later(LOOK, loop.call_soon, self._look, loop, self._clock() + LOOK)
-
-    def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        """Runs behind all that was in the event loop's queue at `due`: it has waited as long as a step would."""
-        now = self._clock()
-        queued = now - self._queue[0][0] if self._queue else 0.0
-        delay = queued + HOPS * max(0.0, now - due) + self._store_delay(now)
-        self.admission.look(now, delay, self.working)
-        if self.admission.refused:
-            counters.REFUSALS[OVERLOADED] = self.admission.refused
-        if now >= self._young_until:
-            self._older, self.generation = self.generation, AgeGroup()
-            self._young_until = now + YOUNG
-        self._wait(loop)
-
-    def _store_delay(self, now: float) -> float:
-        """Seconds that a call to the store takes at present, by Little's law: as many are under way as end in them."""
-        under_way, ended = self._store_load()
-        elapsed, lately = now - self._last_end, ended - self._ended
-        if lately or not under_way:
-            self._last_end, self._ended = now, ended
-            return elapsed * under_way / max(1, lately)
-        return elapsed
-
     def _refuse(self, watcher: Any) -> None:
-        _let_go(watcher)
-        status, headers, body = self._own.get(watcher.scope["path"], self._usual)
-        number = b"%s%08x" % (self._request_prefix.encode(), self.admission.refused)
-        start = {"type": "http.response.start", "status": status, "headers": [*headers, (b"x-request-id", number)]}
-        # Both take effect when called. What they give is for awaiting, and there is nothing to await.
+        _cancel_body(watcher)
+        status, headers, body = self._refusals_by_path.get(watcher.scope["path"], self._refusal)
+        request_id = b"%s%08x" % (self._request_prefix.encode(), self.admission.refused)
+        start = {"type": "http.response.start", "status": status, "headers": [*headers, (b"x-request-id", request_id)]}
+        # Both calls take effect at once. What they return need not be awaited.
         watcher.proto.send(start)
         watcher.proto.send(body)
 
     def _messages(self, response: Response) -> tuple[int, list[Header], ASGIMessage]:
-        headers = [*response.headers, *self._common, (b"content-length", b"%d" % len(response.body))]
+        headers = [*response.headers, *self._common_headers, (b"content-length", b"%d" % len(response.body))]
         return response.status, headers, {"type": "http.response.body", "body": response.body}
 
+    def _observe_later(self) -> None:
+        # By way of call_soon, `_observe` runs behind all that is in the event loop's queue when the time has come: it
+        # is as late as the next step of a request would be.
+        due = self._clock() + OBSERVE_SECONDS
+        self._loop.call_later(OBSERVE_SECONDS, self._loop.call_soon, self._observe, due)
 
-def _let_go(watcher: Any) -> None:
-    """Wait no more for the body: Granian closes a connection whose body does not come when its last reader is gone."""
-    asked = watcher.scope.get(FIRST)
-    if asked is not None:
-        asked.cancel()
+    def _observe(self, due: float) -> None:
+        """Measure how long a request takes at present: in the queue here, in the event loop's, and in Redis."""
+        now = self._clock()
+        queued = now - self._queue[0][0] if self._queue else 0.0
+        delay = queued + LOOP_PASSES * max(0.0, now - due) + self._store_delay(now)
+        self.admission.observe(now, delay, self.working)
+        if self.admission.refused:
+            counters.REFUSALS[OVERLOADED] = self.admission.refused
+        if now >= self._group_ends:
+            self._previous_group, self.age_group = self.age_group, AgeGroup()
+            self._group_ends = now + AGE_GROUP_SECONDS
+        self._observe_later()
+
+    def _store_delay(self, now: float) -> float:
+        """Seconds that a call to Redis takes at present: calls under way, divided by calls that end in a second
+        (Little's law)."""
+        under_way, ended = self._store_load()
+        elapsed, lately = now - self._last_call_end, ended - self._calls_ended
+        if lately or not under_way:
+            self._last_call_end, self._calls_ended = now, ended
+            return elapsed * under_way / max(1, lately)
+        return elapsed
+
+
+def _cancel_body(watcher: Any) -> None:
+    """Stop waiting for the body. Granian closes a connection whose body does not come only when no reader is left."""
+    requested = watcher.scope.get(FIRST_MESSAGE)
+    if requested is not None:
+        requested.cancel()
 
 
 def overloaded() -> Refused:
-    """What a request is told that was not let in."""
-    return Refused(OVERLOADED, retry_after=RETRY_AFTER)
+    """The refusal of a request under overload."""
+    return Refused(OVERLOADED, retry_after=RETRY_AFTER_SECONDS)
 
 
 def install(intake: Intake) -> bool:
-    """Let requests come in through `intake`, in this process; before Granian's worker starts. False if it cannot."""
+    """Have Granian use `intake` in this process. To be called before its worker starts. False if that is impossible."""
     futures = import_module("granian._futures")
     if not hasattr(futures, SCHEDULER):
         log.warning("this Granian has no place for admission control: overload is not refused early")

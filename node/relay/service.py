@@ -15,7 +15,7 @@ from node.relay.via import has_passed
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
-from node.text.english import WHOLE, is_english
+from node.text.english import MAX_WHOLE_CHARACTERS, is_english
 from node.text.lines import mixes_alphabets
 from node.text.payload import displayable, may_be_shown, payload_is_english, text_payload_is_english
 from node.text.readable import first_sentence, readable
@@ -160,7 +160,7 @@ def _presented(text: str, alone: bool) -> str:
     if it is long and was judged as many fields, of which only samples are.
     """
     shown = _readable_part(text)
-    passed = shown == text.strip() and (alone or len(shown) <= WHOLE)
+    passed = shown == text.strip() and (alone or len(shown) <= MAX_WHOLE_CHARACTERS)
     return shown if passed or is_english(shown) else ""
 
 

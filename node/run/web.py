@@ -38,15 +38,17 @@ from node.share.capacity import Capacity
 from node.site.page import Pages
 from node.site.pages import SiteApi
 from node.store import long_poll
+from node.store.blocked import Blocklist
 from node.store.limits import LimitStore
 from node.store.work import WorkStore
 from node.tasks.api import TasksApi
 from node.text import english
 from node.web.address import ClientAddress
-from node.web.blocklist import Blocked
+from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
-from node.web.front import ASGIApp, Front, counted, handle
-from node.web.http import ASGIMessage, Receive, Request, Response, Scope, Send
+from node.web.front import Front
+from node.web.handling import counted, handle
+from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scope, Send
 from node.web.limits import Limiter, Quotas
 from node.web.origin import CORS_OPEN, VARY, Origins
 from node.web.paths import Paths
@@ -87,7 +89,7 @@ class WebNode:
         self._services = self.services_of(settings, stores)
         capacity = Capacity(settings.client_bytes)
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
-        self._blocked = Blocked(store)
+        self._blocked = BlockedClients(Blocklist(store))
         self._background = Background()
         self._background.start("memory", MemoryAlarm(store, settings, capacity).run)
         self._background.start("usage", self._limiter.usage.run)

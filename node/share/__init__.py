@@ -1,1 +1,1 @@
-"""What an operation costs and what one client may have of the node (DESIGN 13): the rules that every room inherits."""
+"""What an operation costs, and how much of the node one client may have (DESIGN 13)."""

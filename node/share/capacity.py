@@ -1,6 +1,6 @@
-"""What a node takes on at the moment: nothing new that stays, while memory or its totals say so.
+"""Which kinds of requests the node refuses at present, because it is short of memory or its totals are reached.
 
-A web process learns it by a timer (`node.observe.memory`), so a request costs a look at an empty mapping.
+`node.observe.memory` updates this by a timer, so a request costs only a look-up in a mapping that is usually empty.
 """
 
 from collections.abc import Mapping
@@ -9,20 +9,20 @@ from node.common.refusal import Refused
 from node.share.cost import Kind
 
 RETRY_AFTER = 30.0
-"""Seconds after which a refused client may try again: what was full does not empty at once."""
+"""Seconds after which a refused client may try again: memory does not become free at once."""
 
 
 class Capacity:
-    """What one process refuses, and how much of what is left one client may have."""
+    """What one process refuses, and how many bytes one client may have."""
 
     def __init__(self, allowance: int = 0) -> None:
         self.refused: Mapping[Kind, str] = {}
-        """By the code of the catalogue; empty most of the time."""
+        """The refused kinds, each with the code of the refusal; usually empty."""
         self.allowance = allowance
-        """Bytes that one client may have kept in 24 hours; 0 is any number."""
+        """Bytes that the node keeps for one client in 24 hours, at most; 0 is any number."""
 
     def admit(self, kind: Kind) -> None:
-        """Raises Refused `memory.low`, `node.full`."""
+        """Raises Refused `memory.low`, `node.full` if a kind is refused at present."""
         if self.refused and (code := self.refused.get(kind)):
             raise Refused(code, retry_after=RETRY_AFTER, what=kind)
 

@@ -1,11 +1,11 @@
-"""What one request of each kind leaves in the node, and when it is refused for want of memory (DESIGN 13).
+"""How many bytes the node keeps for each kind of request, and when the kind is refused for lack of memory (DESIGN 13).
 
-One table for all rooms. A request is charged for the bytes that it has the node keep: those of its body, as often as
-they are kept, and those of the records around it. `node.web.limits` charges them to the client's total of a day,
-`node.share.capacity` refuses them while memory is short. A new operation that writes gets its kind here.
+A client is charged for the bytes that the node keeps: those of the body, as often as it is kept, and those of the
+records around it. `node.web.limits` adds them to the client's total of a day, and `node.share.capacity` refuses kinds
+while memory is short. Every operation that writes has its kind here.
 
-The bytes are those of docs/capacity.md (`python -m bench.weigh`), rounded up. A text that is searched is kept as it is,
-as terms, and as one vector of up to 4 kB, its place in the index included, for each passage of at most 700 characters.
+The numbers are those of docs/capacity.md (`python -m bench.weigh`), rounded up. A text that is searched is kept as it
+is, as terms, and as a vector of up to 4 kB with its place in the index for each passage of at most 700 characters.
 """
 
 from enum import IntEnum
@@ -15,32 +15,32 @@ import msgspec
 
 
 class Alarm(IntEnum):
-    """The order in which kinds are refused while memory runs short: what finishes something is refused last."""
+    """The order in which kinds are refused when memory becomes short. What finishes something is refused last."""
 
     NEVER = 0
-    """Ends something or hands it on, and so frees memory sooner than it takes any."""
+    """Finishes something or hands it on, so that memory becomes free."""
     FIRST = 1
-    """Begins something that grows: a thread brings replies, a session brings lines."""
+    """Begins something that grows: a thread gets replies, a session gets lines."""
     SECOND = 2
-    """Begins something that stays as it is."""
+    """Begins something that does not grow."""
     THIRD = 3
-    """Goes on with what others have begun."""
+    """Continues what others have begun."""
 
 
 SEARCHED_BYTES = 20_000
-"""Bytes of a body that can be searched, about: characters of a thread or reply."""
+"""Bytes of a body that are searched, about: a thread or a reply has as many characters."""
 
 SEARCHED_AGAIN = 5
-"""How often each of them is kept beside the body: as terms, and in the vector of its passage and that one's index."""
+"""How often each of them is kept beside the body: as terms, in the vector of its passage, and in the vector's index."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request is charged."""
+    """The cost of one request."""
 
     keeps: int
-    """Bytes that Redis keeps for it beside its body."""
+    """Bytes that Redis keeps beside the body."""
     searched: bool = False
-    """Whether the body is kept for search as well."""
+    """Whether the body is also kept for search."""
     alarm: Alarm
 
     def of(self, size: int) -> int:
@@ -51,8 +51,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 Kind = Literal[
     "thread", "session", "task", "message", "artifact", "reply", "line", "feedback", "result", "claim", "step"
 ]
-"""What a request adds: `message` are those kept off the board, of the relay and of A2A; `result` completes a
-contract, `step` is any other change of its status."""
+"""What a request adds. `message`: a message that is not on the board, of the relay or A2A. `result`: completes a
+contract. `step`: any other change of a contract's status."""
 
 COSTS: dict[Kind, Cost] = {
     "thread": Cost(keeps=5000, searched=True, alarm=Alarm.FIRST),
@@ -70,5 +70,5 @@ COSTS: dict[Kind, Cost] = {
 
 
 def refused_from(alarm: Alarm) -> tuple[Kind, ...]:
-    """The kinds that are refused once memory has come to that stage."""
+    """The kinds that are refused at that stage of memory shortage."""
     return tuple(kind for kind, cost in COSTS.items() if Alarm.NEVER < cost.alarm <= alarm)

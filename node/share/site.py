@@ -1,24 +1,49 @@
-"""The network that a client belongs to: who has one address of IPv6 mostly has all of them.
+"""Which addresses count as one client, and which clients belong to one network.
 
-Limits count an IPv6 client by its /64, the smallest network that anybody is given. Providers hand out a /48 or a /56 to
-one customer (RFC 6177 calls it a site), which is 65,536 or 256 times as many clients; so totals are kept of the /48
-as well.
+Limits count an IPv6 client by its /64, the smallest network that a provider assigns; within it, a host chooses its
+address freely. Providers assign a /48 or a /56 to one customer (RFC 6177 calls it a site), which holds 65,536 or 256
+such clients, so totals are also kept for each /48.
 """
 
+import ipaddress
 from functools import lru_cache
-from ipaddress import IPv6Network
+from ipaddress import IPv4Network, IPv6Network
+
+Network = IPv4Network | IPv6Network
+
+CLIENT_BITS = 64
+"""Length of the IPv6 prefix that counts as one client (DESIGN 6)."""
 
 SITE_BITS = 48
 
 SITE_SHARE = 8
-"""How many times what one client may have all clients of its site may have together."""
+"""The total of a site, as a multiple of the total of one client."""
 
 
 def site_of(client: str) -> str:
-    """The /48 of a client that is counted as an IPv6 /64; any other client is a site of its own."""
+    """The /48 of a client that is counted as an IPv6 /64; any other client is its own site."""
     return _site_of(client) if ":" in client else client
 
 
 @lru_cache(maxsize=4096)
 def _site_of(client: str) -> str:
     return str(IPv6Network(client, strict=False).supernet(new_prefix=SITE_BITS))
+
+
+def network_of(name: str) -> Network:
+    """The network that an operator names by an address or a prefix; an IPv6 network is at least a whole client.
+
+    Raises ValueError with a message for the operator if `name` is neither, or covers every address.
+    """
+    try:
+        network = ipaddress.ip_network(name.strip(), strict=False)
+    except ValueError:
+        raise ValueError(f"{name!r} is not an IP address or prefix, such as 203.0.113.7 or 2001:db8::/48") from None
+    mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
+    if mapped is not None and network.prefixlen >= 96:
+        network = IPv4Network((mapped, network.prefixlen - 96), strict=False)
+    if isinstance(network, IPv6Network) and network.prefixlen > CLIENT_BITS:
+        network = network.supernet(new_prefix=CLIENT_BITS)
+    if network.prefixlen == 0:
+        raise ValueError(f"{name!r} is everybody: stop the node instead")
+    return network

@@ -1,8 +1,7 @@
-"""Fair queueing: a few places, shared by many keys, are given to the keys in turn.
+"""Fair queueing: a few places are given to many keys in turn.
 
-A key is whoever must not hold up the others: a client, a publisher, a receiving domain. One that asks a hundred times
-waits for itself; another that asks once is next. Nothing here is shared between processes: what is shared out is
-this process' own time and connections.
+A key stands for somebody who must not delay others: a client, a publisher, a receiving domain. A key with a hundred
+requests waits for its own requests; another key's single request comes next. Places are those of one process.
 """
 
 import asyncio
@@ -12,14 +11,14 @@ from contextlib import asynccontextmanager
 
 
 class Crowded(Exception):
-    """The key has as many waiting already as one key may have."""
+    """The key has as many waiting requests as one key may have."""
 
 
 class Turns:
-    """`places` at a time, at most `each` of them for one key; `waiting` of one key may wait beyond that.
+    """`places` in all, of which one key has at most `each`; at most `waiting` more requests of one key wait.
 
-    Waiting keys are served round robin, the requests of one key in the order in which they came. Every step is
-    O(1), however many keys wait.
+    Waiting keys are served round robin, and the requests of one key in order of arrival. Every operation takes O(1),
+    however many keys wait.
     """
 
     def __init__(self, places: int, *, each: int = 1, waiting: int = 1000) -> None:
@@ -29,11 +28,11 @@ class Turns:
         self._taken: Counter[str] = Counter()
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
         self._next: OrderedDict[str, None] = OrderedDict()
-        """Keys that wait and may have another place, the one whose turn it is first."""
+        """Waiting keys that may have another place; the next one to be served is first."""
 
     @asynccontextmanager
     async def of(self, key: str) -> AsyncGenerator[None]:
-        """Hold a place for the key while the block runs. Raises Crowded."""
+        """Have a place for the key while the block runs. Raises Crowded."""
         await self._enter(key)
         try:
             yield
@@ -41,11 +40,11 @@ class Turns:
             self._leave(key)
 
     def waiting(self, key: str) -> int:
-        """How many of the key wait for a place."""
+        """How many requests of the key wait for a place."""
         return len(self._queues.get(key, ()))
 
     async def _enter(self, key: str) -> None:
-        # Whoever waits has a key that is at its bound, or finds no place: neither is passed by here.
+        # This overtakes nobody: other keys wait only if no place is free, or if they have all the places they may have.
         if self._free and self._taken[key] < self._each and key not in self._queues:
             self._take(key)
             return
@@ -59,7 +58,7 @@ class Turns:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the place was given at the same moment
+            if turn.done() and not turn.cancelled():  # it got the place at the same moment
                 self._leave(key)
             else:
                 self._forget(key, turn)
@@ -87,7 +86,7 @@ class Turns:
             turn.set_result(None)
 
     def _first(self, key: str) -> asyncio.Future[None] | None:
-        """Take the first of the key's queue that still waits: of one that gave up the task may not know it yet."""
+        """Remove and return the first request of the key that still waits. Those before it were cancelled just now."""
         queue = self._queues[key]
         turn = None
         while queue and (turn is None or turn.cancelled()):
@@ -99,7 +98,7 @@ class Turns:
     def _forget(self, key: str, turn: asyncio.Future[None]) -> None:
         queue = self._queues.get(key)
         if queue is None or turn not in queue:
-            return  # passed over already
+            return  # `_first` has removed it already
         queue.remove(turn)
         if not queue:
             del self._queues[key]

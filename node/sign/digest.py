@@ -1,7 +1,6 @@
-"""Content-Digest (RFC 9530): reading the field, and comparing it with bytes.
+"""Content-Digest (RFC 9530): reads the field, and compares it with content. Also reads an artifact's `digest_sha256`.
 
-Also reads the `digest_sha256` of an artifact, which is the same digest without a header around
-it. Only sha-256 and sha-512 are known; the other registered algorithms are broken or not hashes.
+Only sha-256 and sha-512 are known; the other registered algorithms are broken or are no hash functions.
 """
 
 import hashlib
@@ -23,11 +22,11 @@ class DigestError(ValueError):
 
 
 class DigestMalformed(DigestError):
-    """Not a digest in the form it claims."""
+    """Not a digest in the required form."""
 
 
 class DigestUnknown(DigestError):
-    """No digest by an algorithm this node computes."""
+    """No digest by an algorithm that this node computes."""
 
 
 class DigestMismatch(DigestError):
@@ -37,8 +36,8 @@ class DigestMismatch(DigestError):
 def parse(field: str | bytes) -> dict[str, bytes]:
     """The digests by known algorithms in a Content-Digest field.
 
-    Raises DigestMalformed if it is no dictionary of byte sequences, names an algorithm twice or
-    has a digest of the wrong length; DigestUnknown if none is by a known algorithm (RFC 9530 §2).
+    Raises DigestMalformed if the field is not a dictionary of byte sequences, names an algorithm twice, or has a digest
+    of the wrong length; DigestUnknown if none is by a known algorithm (RFC 9530 §2).
     """
     data = field.encode("utf-8", "surrogatepass") if isinstance(field, str) else field
     if len(data) > MAX_FIELD:
@@ -63,14 +62,14 @@ def parse(field: str | bytes) -> dict[str, bytes]:
 
 
 def check(field: str | bytes, content: bytes) -> None:
-    """Hold `content` against every known digest in the field. Raises DigestError."""
+    """Compare `content` with every digest by a known algorithm. Raises DigestError."""
     for name, digest in parse(field).items():
         if hashlib.new(name.replace("-", ""), content).digest() != digest:
             raise DigestMismatch(f"the content does not have the {name} digest that Content-Digest states")
 
 
 def content_digest(content: bytes) -> str:
-    """The Content-Digest field of these bytes, by SHA-256."""
+    """The Content-Digest field of `content`, by SHA-256."""
     return f"sha-256=:{b64encode(hashlib.sha256(content).digest()).decode()}:"
 
 
@@ -90,7 +89,7 @@ def read_sha256(text: str) -> bytes:
 
 
 def _is_spelling_of(text: str, digest: bytes) -> bool:
-    """Whether text is exact: the decoders above also take blanks and stray trailing bits."""
+    """Whether `text` is one of the exact spellings: the decoders also accept blanks and stray trailing bits."""
     padded = b64encode(digest).decode()
     return text.lower() == digest.hex() or text in (padded, padded.rstrip("="))
 

@@ -1,8 +1,7 @@
 """Signature-Input, Signature and Signature-Key as typed values.
 
-Reading and caps only: `http_sf` parses the structured fields; here its results get the types that
-RFC 9421 gives them, and whatever has another shape is `Malformed`. What a good signature needs is
-`request.py`.
+`http_sf` parses structured fields; this module gives its results the types of RFC 9421, bounds their size, and raises
+`Malformed` for any other shape. What a signature must cover is in `request.py`.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ import http_sf
 import msgspec
 from http_sf.types import BareItemType, InnerListType, ItemType
 
-MAX_FIELD = 4096  # bytes of one field, all its lines together
+MAX_FIELD = 4096  # bytes of one field, all of its lines together
 MAX_LABELS = 4  # signatures in one request
 MAX_COMPONENTS = 16  # covered by one signature
 
@@ -22,7 +21,7 @@ class Malformed(ValueError):
 
 
 class SignatureInput(msgspec.Struct, frozen=True):
-    """What one signature says it covers, and its parameters (RFC 9421 §4.1)."""
+    """The components that one signature covers, and its parameters (RFC 9421 §4.1)."""
 
     items: list[ItemType]
     params: Mapping[str, BareItemType]
@@ -30,8 +29,8 @@ class SignatureInput(msgspec.Struct, frozen=True):
     def components(self) -> tuple[str, ...]:
         """The covered names in order.
 
-        Raises Malformed for a name with a parameter: `sf`, `bs`, `key`, `req` and `tr` change
-        what a component means, and a request signed for a node has no need of them.
+        Raises Malformed for a name with a parameter: `sf`, `bs`, `key`, `req` and `tr` change what a component means,
+        and no request to a node needs them.
         """
         names: list[str] = []
         for item in self.items:
@@ -74,7 +73,7 @@ class SignatureKey(msgspec.Struct, frozen=True):
     params: Mapping[str, BareItemType]
 
     def string(self, name: str) -> str | None:
-        """A string or token parameter, or None if there is no such text."""
+        """A string or token parameter, or None."""
         value = self.params.get(name)
         return str(value) if isinstance(value, str | http_sf.Token) else None
 

@@ -1,7 +1,6 @@
-"""An ed25519 public key and the texts in which it travels: JWK `x`, thumbprint, did:key, `whpk_`.
+"""An ed25519 public key and its text forms: JWK `x`, thumbprint, did:key, `whpk_`.
 
-Each text form is read in its one canonical spelling only, so that a key has one name. Signing is
-in `node_key.py`; which key a request was signed with is decided in `request.py`.
+Only the canonical spelling of each form is accepted, so that a key has one name. Signing is in `node_key.py`.
 """
 
 import json
@@ -15,7 +14,7 @@ from nacl.exceptions import BadSignatureError
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 DID_PREFIX = "did:key:z6Mk"
-"""How every did:key of an ed25519 key begins: base58 of the multicodec prefix and any 32 bytes."""
+"""The beginning of the did:key of every ed25519 key: base58 of the multicodec prefix, whatever bytes follow."""
 
 _MULTICODEC_ED25519 = b"\xed\x01"
 _MULTIBASE_MAX = 64  # characters; an ed25519 key takes 48
@@ -23,11 +22,11 @@ _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 class KeyInvalid(ValueError):
-    """A text that is not an ed25519 public key in the form it claims; the message says why."""
+    """A text that is not an ed25519 public key in the required form; the message says why."""
 
 
 class PublicKey(msgspec.Struct, frozen=True):
-    """32 bytes, not yet shown to be a point on the curve: `verifies` refuses what is not."""
+    """32 bytes; whether they are a point on the curve is checked by `verifies` only."""
 
     raw: bytes
 
@@ -78,8 +77,8 @@ class PublicKey(msgspec.Struct, frozen=True):
     def verifies(self, message: bytes, signature: bytes) -> bool:
         """Whether this key made `signature`.
 
-        libsodium refuses points of small order; OpenSSL accepts the identity point as a key,
-        under which one signature fits every message.
+        libsodium refuses points of small order. OpenSSL accepts the identity point as a key, for which one signature
+        verifies with every message.
         """
         if len(signature) != SIGNATURE_BYTES:
             return False
@@ -104,7 +103,7 @@ def _base58_encode(data: bytes) -> str:
 
 
 def _base58_decode(text: str) -> bytes:
-    """The bytes of a base58 text, or none if it is not one; leading zero bytes are not kept."""
+    """The bytes of a base58 text without its leading zero bytes; empty if it is not base58."""
     number = 0
     for character in text:
         digit = _BASE58.find(character)

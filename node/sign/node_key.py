@@ -1,7 +1,4 @@
-"""The node's own ed25519 key: with it the node signs what it sends (Standard Webhooks, v1a).
-
-One key for the whole node, which all its processes share. What is sent is `node.callbacks`.
-"""
+"""The node's own ed25519 key, which signs its callbacks (Standard Webhooks, v1a). All processes of a node share it."""
 
 from base64 import b64decode, b64encode
 
@@ -15,11 +12,11 @@ SECRET_PREFIX = "whsk_"  # noqa: S105 - the prefix says what follows, it is no s
 
 
 class SecretInvalid(ValueError):
-    """RELAY_SIGNING_KEY is not the seed of an ed25519 key. The text itself is not repeated."""
+    """RELAY_SIGNING_KEY is not the seed of an ed25519 key. The message does not contain the secret."""
 
 
 class NodeKey(msgspec.Struct, frozen=True):
-    """The signing key of a node. Neither repr nor an error shows it."""
+    """The signing key of a node. Its repr shows the public key only."""
 
     _signing: SigningKey
     public: PublicKey
@@ -45,7 +42,7 @@ class NodeKey(msgspec.Struct, frozen=True):
 
     @property
     def secret(self) -> str:
-        """The text `parse` reads: for the file it is kept in, for nothing else."""
+        """The text that `parse` reads, for the file in which the key is stored."""
         return SECRET_PREFIX + b64encode(bytes(self._signing)).decode()
 
     def __repr__(self) -> str:
@@ -56,13 +53,13 @@ class NodeKey(msgspec.Struct, frozen=True):
         return self._signing.sign(message).signature
 
     def sign_webhook(self, message_id: str, timestamp: int, body: bytes) -> str:
-        """The value of webhook-signature for one attempt; `timestamp` in seconds since 1970."""
+        """The value of webhook-signature for one delivery attempt; `timestamp` in seconds since 1970."""
         signed = f"{message_id}.{timestamp}.".encode() + body
         return "v1a," + b64encode(self.sign(signed)).decode()
 
 
 def webhook_key(settings: Settings) -> NodeKey:
-    """The key of a node that signs its callbacks. Raises ConfigError."""
+    """The key in the settings. Raises ConfigError."""
     try:
         return NodeKey.parse(settings.signing_key)
     except ValueError as error:

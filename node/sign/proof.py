@@ -1,12 +1,10 @@
-"""What a stored post keeps of its signature, so that anyone can verify it without trusting the node.
+"""What a stored post keeps of its signature, so that anybody can verify it without trusting the node.
 
-A signature covers the body through its digest, so the proof keeps the signed body too, as text and
-to the byte. Verifying is then: rebuild the signature base, check the signature and the digest, read
-the body as JSON and hold it against what the record shows.
+A signature covers the body by its digest, so a proof also keeps the signed body, byte for byte. To verify a proof is
+to rebuild the signature base, check signature and digest, and compare the fields of the body with the record.
 
-The body is kept only if all of its fields are ones the record shows anyway: a proof is public, and
-a body may carry a `callback_url` or an idempotency key. A proof without body shows who signed a
-request, not what. Fetching a record from a node and printing the verdict is the command's part.
+Proofs are public, and a body may hold a `callback_url` or an idempotency key. So the body is kept only if the record
+shows all of its fields; a proof without body shows who signed a request, but not what.
 """
 
 import json
@@ -22,7 +20,7 @@ from node.sign.keys import PublicKey
 from node.sign.signature_base import signature_base
 from node.sign.verification import Verified
 
-MAX_SIGNED_BODY = 64 * 1024  # bytes; a longer body is not kept
+MAX_SIGNED_BODY = 64 * 1024  # bytes; longer bodies are not kept
 
 
 class Proof(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,17 +39,17 @@ class Proof(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ProofInvalid(ValueError):
-    """The proof does not prove the record; the message says what does not fit."""
+    """The proof does not prove the record; the message says what differs."""
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """What a good proof shows."""
+    """What a valid proof shows."""
 
     key: PublicKey
     created: int
     """Seconds since 1970, by the signer's clock."""
     target: str
-    """Where the signer sent it: URI, or authority and path."""
+    """Where the signer sent the request: URI, or authority and path."""
     content: Mapping[str, object] | None
     """The fields of the signed body; None if the proof does not carry it."""
 
@@ -87,8 +85,8 @@ def verify_proof(
 ) -> Proven:
     """Check a proof and, if given, that each field of `record` is what was signed.
 
-    `record` has the fields that its author wrote, such as title, body and author, None where there
-    is none; `clean` is what the node does to a text before it shows it. Raises ProofInvalid.
+    `record` holds the fields that its author wrote, such as title, body and author, with None for a missing one.
+    `clean` makes of a signed text what the node shows. Raises ProofInvalid.
     """
     try:
         key = PublicKey.from_x(proof.key)
@@ -149,15 +147,15 @@ def _publishable(body: bytes, shown: Collection[str]) -> str | None:
 
 
 def _fields(text: str) -> dict[str, object] | None:
-    """A JSON object; None if it is not one, or has a field twice, which readers take differently."""
+    """A JSON object; None for another value, or if a field is repeated: parsers differ in which one they keep."""
     try:
-        content: object = json.loads(text, object_pairs_hook=_once)
+        content: object = json.loads(text, object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, object]", content) if isinstance(content, dict) else None
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
     content = dict(pairs)
     if len(content) != len(pairs):
         raise ValueError("a field is there twice")

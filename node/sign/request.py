@@ -1,15 +1,16 @@
-"""Whether a request is signed, by whom, and what to say if the signature is wrong.
+"""Verifies the signature of a request.
 
-The profile (DESIGN 8, "Signatures"): RFC 9421 with ed25519 only; the key inside the request, either
-`Signature-Key: <label>=hwk;…` or a did:key as `keyid`; the body covered by RFC 9530's
-Content-Digest. A signature that is for this node and wrong is never taken for none.
+The profile (DESIGN 8, "Signatures") is RFC 9421 with ed25519 only. The key is in the request, either as
+`Signature-Key: <label>=hwk;…` or as a did:key in `keyid`, and RFC 9530's Content-Digest covers the body. A signature
+that is meant for this node and wrong is an error; the request never counts as unsigned.
 
-Pure: no clock, no store. That a signature is used only once is for whoever stores what was signed,
-under `Verified.replay_id`.
+This module has neither clock nor store. Whoever stores what was signed makes sure that a signature is used only once,
+by its `Verified.replay_id`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
+from typing import TypeVar
 
 import msgspec
 
@@ -17,35 +18,27 @@ from node.sign import digest
 from node.sign.fields import Malformed, SignatureInput, SignatureKey, read_inputs, read_keys, read_signatures
 from node.sign.keys import DID_PREFIX, KeyInvalid, PublicKey, base64url
 from node.sign.signature_base import Origin, SignedMessage, is_component, signature_base
-from node.sign.verification import ErrorCode, InvalidSignature, Unverified, Verification, Verified
+from node.sign.verification import ErrorCode, InvalidSignature, Verified
+
+T = TypeVar("T")
 
 TAG = "relay-node"
 ALGORITHM = "ed25519"
 MAX_AGE = 300  # seconds since `created`
-MAX_SKEW = 60  # seconds a clock may be off, either way
+MAX_SKEW = 60  # seconds by which a client's clock may be fast or slow
 REPLAY_SECONDS = MAX_AGE + 2 * MAX_SKEW
-"""How long a used signature can still be in time, so how long its `replay_id` is remembered."""
+"""Longest time from the first use of a signature until it is too old: its `replay_id` is remembered so long."""
 MAX_NONCE = 128  # characters
-
-UNSIGNED = Unverified("the request has no Signature-Input")
-
-
-class _Wrong(Exception):
-    """A signature meant for us fails."""
-
-    def __init__(self, error: ErrorCode, message: str, required: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.outcome = InvalidSignature(error, message, required)
 
 
 class _Candidate(msgspec.Struct, frozen=True):
-    """A signature that is meant for us, not yet checked."""
+    """A signature that is meant for this node, not yet checked."""
 
     label: str
     sent: SignatureInput
     key: PublicKey
     by_header: bool
-    """The key is in Signature-Key, not in `keyid`."""
+    """Whether the key is in Signature-Key rather than in `keyid`."""
 
 
 def verify(
@@ -57,47 +50,45 @@ def verify(
     body: bytes,
     origin: Origin,
     now: float,
-) -> Verification:
-    """Judge the signatures of a request.
+) -> Verified | None:
+    """The verified signature of a request; None if it has no signature that is meant for this node.
 
-    `path` and `query` are as sent, percent-encoding untouched (`raw_path`, `query_string`);
-    `headers` as ASGI has them, names in lower case; `now` in seconds since 1970. If several
-    signatures are meant for this node, all have to be good, and the first one signs.
+    `path` and `query` are as sent, with their percent-encoding (`raw_path`, `query_string`); `headers` are as in ASGI,
+    with names in lower case; `now` is in seconds since 1970. If several signatures are meant for this node, all must
+    verify, and the first is returned. Raises InvalidSignature.
     """
     if not any(name == b"signature-input" for name, _ in headers):
-        return UNSIGNED
+        return None
     message = SignedMessage(method, origin, path, query, headers)
     try:
         candidates = _candidates(message)
         if not candidates:
-            return Unverified("no signature is for this node, with its key in the request")
-        signatures = _signatures(message)
+            return None
+        signatures = _read(read_signatures, message, "signature", "invalid_signature")
         verified = [_verified(message, body, now, each, signatures.get(each.label, b"")) for each in candidates]
-    except _Wrong as wrong:
-        return wrong.outcome
     except Malformed as error:
-        return InvalidSignature("invalid_input", str(error))
+        raise InvalidSignature("invalid_input", str(error)) from error
     return verified[0]
 
 
 def _candidates(message: SignedMessage) -> list[_Candidate]:
-    """The signatures without a foreign tag whose key came along."""
+    """The signatures that are meant for this node: their tag is its own or absent, and their key is in the request."""
     inputs = {
         label: sent
         for label, sent in read_inputs(message.field("signature-input") or "").items()
         if sent.string("tag") in (None, TAG)
     }
-    keys: Mapping[str, SignatureKey] = _keys(message) if inputs else {}
+    keys = _read(read_keys, message, "signature-key", "invalid_key") if inputs else {}
     found = [_candidate(label, sent, keys.get(label)) for label, sent in inputs.items()]
     candidates = [each for each in found if each is not None]
     strays = [label for label, key in keys.items() if key.scheme == "hwk" and label not in inputs]
     if strays and len(candidates) < len(inputs):
-        raise _Wrong("invalid_key", f"use one label: Signature-Key has {strays[0]}, Signature-Input has not")
+        raise InvalidSignature("invalid_key", f"use one label: Signature-Key has {strays[0]}, Signature-Input has not")
     return candidates
 
 
 def _candidate(label: str, sent: SignatureInput, conveyed: SignatureKey | None) -> _Candidate | None:
-    """None if the key would have to be fetched or looked up."""
+    """None if the key is not in the request, so that it would have to be fetched."""
     keyid = sent.params.get("keyid")
     try:
         if conveyed is not None and conveyed.scheme == "hwk":
@@ -105,15 +96,17 @@ def _candidate(label: str, sent: SignatureInput, conveyed: SignatureKey | None) 
         if conveyed is None and isinstance(keyid, str) and keyid.startswith(DID_PREFIX):
             return _Candidate(label, sent, PublicKey.from_did(keyid), by_header=False)
     except KeyInvalid as error:
-        raise _Wrong("invalid_key", str(error)) from error
+        raise InvalidSignature("invalid_key", str(error)) from error
     return None
 
 
 def _inline_key(conveyed: SignatureKey) -> PublicKey:
-    # -06 and -07 of the draft forbade alg, -08 requires it: both kinds of client are about.
+    # Revisions -06 and -07 of the draft forbid alg and -08 requires it; clients of all three exist.
     kind = conveyed.string("kty"), conveyed.string("crv"), conveyed.params.get("alg", "Ed25519")
     if kind != ("OKP", "Ed25519", "Ed25519"):
-        raise _Wrong("unsupported_algorithm", 'use an ed25519 key: hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="…"')
+        raise InvalidSignature(
+            "unsupported_algorithm", 'use an ed25519 key: hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="…"'
+        )
     return PublicKey.from_x(conveyed.string("x") or "")
 
 
@@ -122,14 +115,14 @@ def _verified(message: SignedMessage, body: bytes, now: float, candidate: _Candi
     names = sent.components()
     _check_coverage(names, by_header=candidate.by_header, has_body=bool(body))
     created, expires = _check_times(sent, now)
-    nonce = _check_texts(sent)
+    nonce = _check_strings(sent)
     _check_host(message)
     components = tuple((name, message.component(name)) for name in names)
     params = sent.text()
     base = signature_base(components, params)
     _check_digest(dict(components).get("content-digest"), body)
     if not key.verifies(base, signature):
-        raise _Wrong("invalid_signature", "the signature is not that of this key over this request")
+        raise InvalidSignature("invalid_signature", "the signature is not that of this key over this request")
     return Verified(key, signature, components, params, created, expires, _replay_id(key, nonce, base))
 
 
@@ -146,7 +139,7 @@ def _check_coverage(names: Sequence[str], *, by_header: bool, has_body: bool) ->
     )
     missing = [name for name in required if name not in names]
     if missing:
-        raise _Wrong("invalid_input", f"the signature has to cover {', '.join(missing)} too", required)
+        raise InvalidSignature("invalid_input", f"the signature has to cover {', '.join(missing)} too", required)
 
 
 def _check_times(sent: SignatureInput, now: float) -> tuple[int, int | None]:
@@ -154,19 +147,19 @@ def _check_times(sent: SignatureInput, now: float) -> tuple[int, int | None]:
     if created is None:
         raise Malformed("the signature parameter created is missing")
     if created < now - MAX_AGE - MAX_SKEW:
-        raise _Wrong("invalid_signature", f"the signature is older than {MAX_AGE} s; sign again")
+        raise InvalidSignature("invalid_signature", f"the signature is older than {MAX_AGE} s; sign again")
     if created > now + MAX_SKEW:
-        raise _Wrong("invalid_signature", "the signature is from the future; set the clock")
+        raise InvalidSignature("invalid_signature", "the signature is from the future; set the clock")
     if expires is not None and expires < now:
-        raise _Wrong("invalid_signature", "the signature has expired; sign again")
+        raise InvalidSignature("invalid_signature", "the signature has expired; sign again")
     return created, expires
 
 
-def _check_texts(sent: SignatureInput) -> str | None:
-    """The nonce, if the parameters that are texts are in order."""
+def _check_strings(sent: SignatureInput) -> str | None:
+    """Check the parameters that are strings; returns the nonce."""
     sent.string("keyid")
     if sent.string("alg") not in (None, ALGORITHM):
-        raise _Wrong("unsupported_algorithm", f"sign with {ALGORITHM}")
+        raise InvalidSignature("unsupported_algorithm", f"sign with {ALGORITHM}")
     nonce = sent.string("nonce")
     if nonce is not None and not 1 <= len(nonce) <= MAX_NONCE:
         raise Malformed(f"the nonce has not 1 to {MAX_NONCE} characters")
@@ -174,12 +167,14 @@ def _check_texts(sent: SignatureInput) -> str | None:
 
 
 def _check_host(message: SignedMessage) -> None:
-    """A signature given to another node must be worth nothing here, whatever Host it came with."""
+    """Refuse a signature that was made for another node: whoever received it there could send it here."""
     host = message.host()
     if host is None:
         raise Malformed("the request has not exactly one Host")
     if host != message.origin.authority:
-        raise _Wrong("invalid_signature", f"this node is {message.origin.authority}: send and sign that as the Host")
+        raise InvalidSignature(
+            "invalid_signature", f"this node is {message.origin.authority}: send and sign that as the Host"
+        )
 
 
 def _check_digest(field: str | None, body: bytes) -> None:
@@ -188,23 +183,16 @@ def _check_digest(field: str | None, body: bytes) -> None:
     try:
         digest.check(field, body)
     except digest.DigestMismatch as error:
-        raise _Wrong("invalid_signature", str(error)) from error
+        raise InvalidSignature("invalid_signature", str(error)) from error
     except digest.DigestError as error:
         raise Malformed(str(error)) from error
 
 
-def _keys(message: SignedMessage) -> Mapping[str, SignatureKey]:
+def _read(read: Callable[[str], dict[str, T]], message: SignedMessage, name: str, error: ErrorCode) -> dict[str, T]:
     try:
-        return read_keys(message.field("signature-key") or "")
-    except Malformed as error:
-        raise _Wrong("invalid_key", str(error)) from error
-
-
-def _signatures(message: SignedMessage) -> Mapping[str, bytes]:
-    try:
-        return read_signatures(message.field("signature") or "")
-    except Malformed as error:
-        raise _Wrong("invalid_signature", str(error)) from error
+        return read(message.field(name) or "")
+    except Malformed as malformed:
+        raise InvalidSignature(error, str(malformed)) from malformed
 
 
 def _replay_id(key: PublicKey, nonce: str | None, base: bytes) -> str:

@@ -1,7 +1,6 @@
-"""The signature base of RFC 9421: component values of a request, joined as they are signed.
+"""The signature base of RFC 9421: the component values of a request, joined into the bytes that are signed.
 
-Building only. What a signature has to cover, and whether it is good, is `request.py`; a base
-rebuilt from a stored record is `proof.py`.
+What a signature must cover, and whether it verifies, is in `request.py`; `proof.py` rebuilds a base from a record.
 """
 
 import re
@@ -12,7 +11,7 @@ import msgspec
 from node.sign.fields import MAX_FIELD, Malformed
 
 DERIVED = frozenset(("@method", "@target-uri", "@authority", "@scheme", "@request-target", "@path", "@query"))
-"""The derived components of a request that need no parameter (RFC 9421 §2.2)."""
+"""The derived components of a request that take no parameter (RFC 9421 §2.2)."""
 
 _FIELD_NAME = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
@@ -20,12 +19,12 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where clients believe they are: the public address of the node."""
+    """The public address of the node, for which clients sign."""
 
     scheme: str
     authority: str
     prefix: str
-    """Path under which a proxy serves the node, without a trailing slash; mostly empty."""
+    """The path under which a proxy serves the node, without trailing slash; usually empty."""
 
     @classmethod
     def parse(cls, public_url: str) -> "Origin":
@@ -36,12 +35,12 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class SignedMessage(msgspec.Struct, frozen=True):
-    """What of a request can be signed. Header names are lower case, as ASGI has them."""
+    """The parts of a request that can be signed. Header names are lower case, as in ASGI."""
 
     method: str
     origin: Origin
     path: str
-    """As sent: percent-encoding untouched."""
+    """As sent, with its percent-encoding."""
     query: str
     headers: Sequence[tuple[bytes, bytes]]
 
@@ -55,20 +54,20 @@ class SignedMessage(msgspec.Struct, frozen=True):
         return value
 
     def field(self, name: str) -> str | None:
-        """All lines of a field, trimmed and joined in order; None without one."""
+        """All lines of a field, trimmed and joined in order; None if there are none."""
         wanted = name.encode("latin-1", "replace")
         lines = [value.strip(b" \t").decode("latin-1") for key, value in self.headers if key == wanted]
         return ", ".join(lines) if lines else None
 
     def host(self) -> str | None:
-        """The one Host of the request, normalised; None if there is none, an empty one or two."""
+        """The Host of the request, normalised; None if it is missing, empty or repeated."""
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) != 1 or not hosts[0].strip():
             return None
         return normal_authority(hosts[0].strip().decode("latin-1"), self.origin.scheme)
 
     def _derived(self, name: str) -> str:
-        # A proxy may or may not strip the prefix; the client has signed it either way.
+        # Some proxies strip the prefix and some do not; the client has signed it in both cases.
         prefix = "" if self.path.startswith(self.origin.prefix + "/") else self.origin.prefix
         path = prefix + (self.path or "/")
         target = f"{path}?{self.query}" if self.query else path
@@ -102,8 +101,7 @@ def is_component(name: str) -> bool:
 def signature_base(components: Iterable[tuple[str, str]], params: str) -> bytes:
     """The bytes that are signed (RFC 9421 §2.5).
 
-    Raises Malformed on a name or value that could be read as another line: a stored proof comes
-    from somewhere else.
+    Raises Malformed for a name or value that could be read as another line: a stored proof may come from anywhere.
     """
     lines: list[str] = []
     for name, value in components:

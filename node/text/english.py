@@ -1,9 +1,9 @@
-"""The English gate for one text: decides, within microseconds, whether the node may take it.
+"""The English gate for one text: whether the node may accept it.
 
-Words decide first (`word_evidence`), character scripts before them (`windows`, `scripts`); cld3 is asked only about
-windows the words leave undecided, because alone it rejects half of all short English. A long text is judged by samples
-at places that its author cannot know (`sampling`). What is prose in a JSON payload is `payload`'s business. Everything
-here is synchronous, CPU only, and never raises on any `str`.
+A text is judged in windows of 160 characters. In each, the scripts decide first (`windows`, `scripts`), then the words
+(`word_evidence`). cld3 is asked only about windows that both leave undecided, because alone it rejects half of all
+short English. A long text is judged by samples at places that its author cannot predict (`sampling`). Which strings of
+a JSON payload are prose is decided in `payload`. The gate is synchronous, takes microseconds, and never raises.
 """
 
 from node.common.counters import VERDICTS
@@ -11,66 +11,67 @@ from node.text import sampling
 from node.text.lexicon import lexicon
 from node.text.sampling import SAMPLES, excerpt_of, samples_of
 from node.text.scripts import share_of_others
-from node.text.verdict import SURE, detector, is_foreign, judged, second_opinion, size_of
-from node.text.windows import WINDOW, clean, windows
+from node.text.verdict import SURE, detector, is_foreign, judge_window, second_opinion, size_of
+from node.text.windows import WINDOW_CHARACTERS, clean, windows
 
 FOREIGN_WINDOWS_SHARE = 0.20
-"""Share of a text's words in failing windows at which the text fails: a paragraph, not a quotation."""
+"""A text fails if this share of its words is in failing windows: more than a quotation."""
 
-WHOLE = 1_920
-"""Characters of a text that is read whole, which costs about as much as SAMPLES; in proportion, if there are fewer."""
+MAX_WHOLE_CHARACTERS = 1_920
+"""Longest text of which all characters are judged. It costs about as much as all SAMPLES of a longer text; with fewer
+samples, the length is reduced in proportion."""
 
 OTHER_SCRIPTS_SHARE = 0.10
-"""Share of a long text's letters that may be outside the Latin script, wherever they stand: words, not pages."""
+"""Share of a long text's letters, wherever they are, that may be outside the Latin script: single words."""
 
 FOREIGN_SAMPLES_SHARE = 0.08
-"""Share of a long text's samples at which it fails if they are foreign beyond doubt.
+"""A long text fails if this share of its samples is certainly foreign.
 
-If a fifth of a text is foreign, wherever it stands, fewer of SAMPLES are in 2 of 100 texts; if half of it is, in a few
-of 10⁹. Less than a twelfth passes: a quotation.
+A text of which a fifth is foreign, wherever that is, passes with a probability of 2 in 100; one of which half is
+foreign passes a few times in 10⁹. Less than a twelfth is a quotation and passes.
 """
 
-FEWEST_FOREIGN = 2
-"""Foreign samples at least: one may be the one sentence that a long text quotes."""
+MIN_FOREIGN_SAMPLES = 2
+"""A long text never fails for fewer foreign samples: one may be a sentence that it quotes."""
 
 
 def preload(secret: str = "") -> None:
-    """Load the lexicon and cld3. For the start of a process: before its first request and `gc.freeze`.
+    """Load the lexicon and cld3, at the start of a process: before its first request and `gc.freeze`.
 
-    Processes that have the same `secret` come to the same verdict on every text.
+    Processes with the same `secret` give the same verdict on every text.
     """
     sampling.use_secret(secret)
     lexicon()
     detector()
 
 
-def is_english(text: str, most_samples: int = SAMPLES) -> bool:
-    """Whether one field is English, or has no words that could be anything else (`42`, an id, an emoji).
+def is_english(text: str, max_samples: int = SAMPLES) -> bool:
+    """Whether a text is English, or has no words of any language (`42`, an id, an emoji).
 
-    Reads all of a text up to WHOLE characters, `most_samples` samples of a longer one.
+    Reads up to `max_samples` samples of a text that is too long to be read as a whole.
     """
-    if len(text) <= WINDOW:
+    if len(text) <= WINDOW_CHARACTERS:
         passes = _window_passes(clean(text))
-    elif len(text) <= WHOLE * most_samples // SAMPLES:
+    elif len(text) <= MAX_WHOLE_CHARACTERS * max_samples // SAMPLES:
         passes = _windows_pass(windows(text))
     else:
-        passes = _samples_pass(text, most_samples)
+        passes = _samples_pass(text, max_samples)
     VERDICTS[passes] += 1
     return passes
 
 
 def _window_passes(window: str) -> bool:
-    margin, words, _ = judged(window)
+    margin, words, _ = judge_window(window)
     return margin >= SURE or (margin >= 0 and margin + second_opinion(words) >= 0)
 
 
-def _windows_pass(parts: list[str]) -> bool:
-    """The verdict on several windows, asking cld3 only until no answer could change it."""
+def _windows_pass(all_windows: list[str]) -> bool:
+    """The verdict on several windows. Asks cld3 only as long as its answer could change the verdict."""
     failing = total = 0.0
     undecided: list[tuple[float, list[str]]] = []
-    left = sum(map(len, parts))
-    for window in parts:
-        margin, words, foreign = judged(window)
+    left = sum(map(len, all_windows))
+    for window in all_windows:
+        margin, words, foreign = judge_window(window)
         size = size_of(words)
         total += size + foreign
         failing += foreign
@@ -80,20 +81,20 @@ def _windows_pass(parts: list[str]) -> bool:
             undecided.append((margin, words))
         left -= len(window)
         if failing > FOREIGN_WINDOWS_SHARE * (total + left):
-            return False  # no window counts for more words than it has characters
+            return False  # even if all that is left were English: no window counts more words than it has characters
     limit = FOREIGN_WINDOWS_SHARE * total
-    open_ = sum(size_of(words) for _, words in undecided)
+    undecided_size = sum(size_of(words) for _, words in undecided)
     for margin, words in undecided:
-        if failing >= limit or failing + open_ < limit:
+        if failing >= limit or failing + undecided_size < limit:
             break
-        open_ -= size_of(words)
+        undecided_size -= size_of(words)
         if margin + second_opinion(words) < 0:
             failing += size_of(words)
     return failing < limit or total == 0
 
 
 def _samples_pass(text: str, count: int) -> bool:
-    """The verdict on a long text: whether hardly any of its samples are foreign."""
+    """The verdict on a long text, by `count` samples."""
     excerpt = excerpt_of(text, count)
     if share_of_others(excerpt) > OTHER_SCRIPTS_SHARE:
         return False
@@ -102,6 +103,6 @@ def _samples_pass(text: str, count: int) -> bool:
         verdict = is_foreign(sample)
         total += verdict is not None
         foreign += verdict is True
-        if foreign >= max(FEWEST_FOREIGN, FOREIGN_SAMPLES_SHARE * count):
+        if foreign >= max(MIN_FOREIGN_SAMPLES, FOREIGN_SAMPLES_SHARE * count):
             return False
-    return foreign < max(FEWEST_FOREIGN, FOREIGN_SAMPLES_SHARE * total)
+    return foreign < max(MIN_FOREIGN_SAMPLES, FOREIGN_SAMPLES_SHARE * total)

@@ -1,7 +1,6 @@
-"""The word list behind the English gate: what a known word is worth as evidence.
+"""The word list of the English gate: how many points a known word is worth.
 
-Here: reading `lexicon.tsv.gz` into one dictionary, once a process. Not here: what a word is, what an
-unknown word is worth (`word_evidence`), and the verdict (`english`). NOTICE says where the words come from.
+Unknown words, and what counts as a word, are in `word_evidence`. NOTICE names the sources of the words.
 """
 
 import gzip
@@ -13,7 +12,7 @@ ENGLISH = 2
 AMBIGUOUS = -1
 """An English word that is also common in another language (`die`, `pour`)."""
 FOREIGN = -4
-"""A frequent word of another language that is no English word."""
+"""A frequent word of another language, and no English word."""
 
 WORDS = Path(__file__).with_name("lexicon.tsv.gz")
 POINTS = {"E": ENGLISH, "A": AMBIGUOUS, "X": FOREIGN}
@@ -21,15 +20,15 @@ POINTS = {"E": ENGLISH, "A": AMBIGUOUS, "X": FOREIGN}
 
 @cache
 def lexicon() -> dict[str, int]:
-    """Points by word. Capitalised keys (`Jim`) hold in that case only, all others in any case.
+    """Points by word. A capitalised key (`Jim`) stands for the word in this spelling only, any other for all spellings.
 
-    About 7 MB for 86,000 words, and 0.1 s on the first call.
+    The 86,000 words take about 7 MB, and the first call 0.1 s.
     """
     with gzip.open(WORDS, "rt", encoding="utf-8") as lines:
         entries = (line.rstrip("\n").split("\t") for line in lines)
-        return {word: POINTS[kind] for word, kind in entries if _can_be_asked_for(word)}
+        return {word: POINTS[kind] for word, kind in entries if _can_be_token(word)}
 
 
-def _can_be_asked_for(word: str) -> bool:
-    """Whether the tokenizer can produce this key: letters, and apostrophes inside."""
+def _can_be_token(word: str) -> bool:
+    """Whether the tokenizer can produce this word: letters, with apostrophes inside only."""
     return len(word) > 1 and word[0] != "'" != word[-1] and word.replace("'", "").isalpha()

@@ -1,15 +1,15 @@
-"""Short texts that others see beside their own: names and titles, and what makes one not fair to show.
+"""Requirements on short texts of a request: names and titles must not be mistaken for others, and texts not be empty.
 
-A name may be in any language, but none of its words in two alphabets that look alike: `Аdmin` with a Cyrillic А. Words
-that mix Latin with scripts it is not confused with are usual (`3Dプリンタ`) and stay (after Unicode TR39, section 5.2).
-Not here: what is not seen at all (`readable`).
+A name may be in any language, but no word of it may mix alphabets that look alike, as `Аdmin` with a Cyrillic А does.
+Words that mix Latin with scripts that look different (`3Dプリンタ`) are usual and allowed (Unicode TR39, section 5.2).
+Invisible characters are in `readable`.
 """
 
 import re
 
 from node.common.refusal import Invalid
 from node.text.characters import MARKS
-from node.text.readable import MOST_MARKS, is_one_line
+from node.text.readable import MAX_MARKS, is_one_line
 
 _WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*")
 _LATIN = re.compile("[A-Za-zªº\u00c0-\u024f\u1e00-\u1eff\u2c60-\u2c7f\ua722-\ua7ff\ufb00-\ufb06\uff21-\uff5a]")
@@ -22,43 +22,43 @@ _ALPHABETS = (
     re.compile("[\u03e2-\u03ef\u2c80-\u2cff]"),  # Coptic
     re.compile("[\ua4d0-\ua4ff]"),  # Lisu
 )
-"""Alphabets whose letters are taken for each other's."""
+"""Alphabets whose letters can be mistaken for each other."""
 
 _SYMBOLS = re.compile("[ΓΔΘΛΞΠΣΦΨΩδθλμξπφψ]")
-"""Greek letters that look like no Latin one: units and quantities, part of English words (μm, Δt)."""
+"""Greek letters that look like no Latin letter; they are part of units and quantities (μm, Δt)."""
 _TITLE_SYMBOLS = re.compile("[ΓΔΘΛΞΠΣΦΨΩα-νξ-ω]")
-"""In a title, any but the twins of Latin letters: TNFα, NF-κB."""
+"""Those that are allowed in a word of a title (TNFα, NF-κB): all but the exact twins of Latin letters."""
 
 _TWINS = re.compile("[аеорсухѕіјһԁԛԝӏАВСЕНІЈКМОРЅТХУԌԚԜαικνορυχϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]{2,}")
-"""A word that could be read as Latin from its first to its last letter."""
+"""A word in which every letter looks like a Latin one."""
 
 
 def require_line(field: str, value: str) -> None:
-    """Raise Invalid for what is not one line of visible characters."""
+    """Raise Invalid for a text that is not one line of visible characters."""
     if not is_one_line(value):
         raise Invalid.field(
             "body",
             field,
-            msg=f"must be one line without control or invisible characters or more than {MOST_MARKS} marks on a letter",
+            msg=f"must be one line without control or invisible characters or more than {MAX_MARKS} marks on a letter",
         )
 
 
 def require_name(field: str, value: str) -> None:
-    """Raise Invalid for what could be taken for another name."""
+    """Raise Invalid for a name that could be mistaken for another."""
     require_line(field, value)
     if mixes_alphabets(value):
         raise _mixed(field)
 
 
 def require_title(field: str, value: str) -> None:
-    """Raise Invalid for a title with a word that could be taken for another."""
+    """Raise Invalid for a title with a word that could be mistaken for another."""
     require_line(field, value)
     if not value.isascii() and any(map(_is_mixed, _WORD.findall(_TITLE_SYMBOLS.sub("", value)))):
         raise _mixed(field)
 
 
 def mixes_alphabets(name: str) -> bool:
-    """Whether a word is in two alphabets that look alike, or one that looks Latin stands beside words that are."""
+    """Whether a word of a name mixes alphabets that look alike, or looks Latin without being so beside Latin words."""
     if name.isascii():
         return False
     words = _WORD.findall(_SYMBOLS.sub("", name))

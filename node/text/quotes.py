@@ -1,6 +1,6 @@
-"""What an English sentence says of other languages: the words it quotes from them, and their own names.
+"""Separates an English sentence from the foreign words it quotes, and from the names of languages in it.
 
-Here: setting them apart from the sentence that carries them. Not here: how much of it they may be (`verdict`).
+How many such words a sentence may have is in `verdict`.
 """
 
 import re
@@ -21,7 +21,7 @@ _OTHER_NAMES = """
     中文 汉语 漢語 普通话 國語 粵語 简体中文 繁體中文 日本語 한국어 조선말
 """
 LANGUAGES = frozenset((_LATIN_NAMES + _OTHER_NAMES).split())
-"""What languages are called by those who speak them."""
+"""The names of languages in these languages."""
 
 _OPENS = re.compile("[\"'“„«»‹‘`「『]")
 _QUOTED = re.compile(
@@ -32,16 +32,15 @@ _TOKEN = re.compile(r"[^\s,;:/|()\[\]{}<>.!?\"'“”‘’«»、，。]+")
 
 
 def set_apart(window: str, words: list[str] | None = None) -> tuple[str, str] | None:
-    """A window without what it quotes and without names of languages, and what it quotes; None if there is neither.
+    """A window without its quotations and names of languages, and the quotations; None if it has neither.
 
-    `word_evidence` are the window's, lower-cased, if they are known: a window without either need not be split once
-    more.
+    `words`: the words of the window in lower case, if they are known; they save splitting it again.
     """
-    names_any = words is None or not LANGUAGES.isdisjoint(words)
-    if not names_any and not _OPENS.search(window):
+    names_language = words is None or not LANGUAGES.isdisjoint(words)
+    if not names_language and not _OPENS.search(window):
         return None
     quoted = " ".join(_QUOTED.findall(window))
     carrier = _QUOTED.sub(" ", window) if quoted else window
-    if names_any:
+    if names_language:
         carrier = _TOKEN.sub(lambda token: " " if token[0].casefold() in LANGUAGES else token[0], carrier)
     return None if carrier == window else (carrier, quoted)

@@ -1,7 +1,7 @@
-"""Text that other people will read: what it may hold, and how it is shown.
+"""Text as people see it: without characters that are invisible or cover others (`characters` lists them).
 
-Short texts (titles, authors, labels) that hold what is not seen are refused; long ones are kept without it, so that
-nothing is said to a program that its reader's screen or page does not show. `characters` says what is not seen.
+Short texts (titles, authors, labels) with such characters are refused. Long texts are stored without them, so that a
+text cannot tell a program what the person at the screen does not see.
 """
 
 import re
@@ -22,8 +22,8 @@ from node.text.characters import (
     VIRAMAS,
 )
 
-MOST_MARKS = 3
-"""Marks in a pile: what living languages need; more cover the lines around."""
+MAX_MARKS = 3
+"""Combining marks on one character: as many as living languages need. More would cover the neighbouring lines."""
 
 _HIDDEN = re.compile(f"[{HIDDEN}]")
 _HIDDEN_ASCII = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # without tab, newline, carriage return
@@ -31,17 +31,18 @@ _RARE = re.compile(r"[\U00010000-\U0001efff\U0001fb00-\U0010ffff]")
 _RARELY_HIDDEN = re.compile(f"[{RARELY_INVISIBLE}]")
 _JOINING = re.compile(f"[{JOINING}]")
 _STRAY = re.compile(
-    # Selectors: what follows neither an emoji that has both forms nor makes a keycap.
+    # Variation selectors that neither follow an emoji with both forms nor make a keycap.
     rf"\ufe0e(?<![{TEXT_PICTURES}{OLD_PICTURES}]\ufe0e)|\ufe0f(?<![{TEXT_PICTURES}]\ufe0f)(?!(?<=[0-9#*]\ufe0f)\u20e3)"
-    # ZWJ: what joins no two emoji and shapes no consonant.
+    # Zero-width joiners that neither join two emoji nor shape a consonant.
     rf"|\u200d(?!(?<=[{PICTURES}]\u200d)[{JOINED_PICTURES}])(?!(?<=[{PICTURES}]\ufe0f\u200d)[{JOINED_PICTURES}])"
     rf"(?!(?<=[{VIRAMAS}]\u200d)(?:[\w\s]|\Z))(?!(?<=[{INDIC}]\u200d)[{VIRAMAS}])"
-    # ZWNJ: what parts no two letters that would join.
+    # Zero-width non-joiners that do not separate letters which would join.
     rf"|\u200c(?!(?<=[{ARABIC_JOINED}]\u200c)[{ARABIC}])(?!(?<=[{ARABIC_JOINED}][\u064b-\u0652]\u200c)[{ARABIC}])"
     rf"(?!(?<=[{VIRAMAS}]\u200c)(?:[\w\s]|\Z))"
 )
-_USUAL = re.compile(rf"(?<=[{PICTURES}])\ufe0f|(?<=[{ARABIC}])\u200c(?=[{ARABIC}])")
-_PILE = re.compile(rf"([{PILING}][{PILING}]{{{MOST_MARKS - 1}}})[{PILING}]+[{JOINING}]?")
+_HARMLESS = re.compile(rf"(?<=[{PICTURES}])\ufe0f|(?<=[{ARABIC}])\u200c(?=[{ARABIC}])")
+"""Characters that keyboards insert even where they have no effect."""
+_PILE = re.compile(rf"([{PILING}][{PILING}]{{{MAX_MARKS - 1}}})[{PILING}]+[{JOINING}]?")
 _SPACE = re.compile(f"[{SPACES}]")
 _LINE = re.compile(r"[\u2028\u2029]")
 _ENDS_LINE = re.compile(r"[\t\n\r\u2028\u2029]")
@@ -50,37 +51,37 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 
 
 def is_one_line(text: str) -> bool:
-    """Whether `text` is a single line of what is seen."""
+    """Whether `text` is a single line of visible characters."""
     if text.isascii() and text.isprintable():
         return True
     if _ENDS_LINE.search(text):
         return False
-    usual = _SPACE.sub(" ", _USUAL.sub("", text))  # keyboards add these, needed or not
-    return readable(usual) == usual
+    text = _SPACE.sub(" ", _HARMLESS.sub("", text))
+    return readable(text) == text
 
 
 def readable(text: str) -> str:
-    """`text` without what is not seen; ANSI sequences go whole, of many marks on a character the first few stay."""
-    if text.isascii():  # the common case is looked through three times as fast
+    """`text` without invisible characters, ANSI sequences, and all but the first marks on a character."""
+    if text.isascii():  # most texts; this takes a third of the time
         if text.isprintable() or _HIDDEN_ASCII.search(text) is None:
             return text
     elif _DOUBTFUL.search(text) is None:
         return text
     text = _HIDDEN.sub("", _ANSI.sub("", text))
     if not text.isascii():
-        text = _LINE.sub("\n", _SPACE.sub(" ", _RARE.sub(_if_seen, text)))
+        text = _LINE.sub("\n", _SPACE.sub(" ", _RARE.sub(_if_visible, text)))
         if _JOINING.search(text):
             text = _STRAY.sub("", text)
         text = _PILE.sub(r"\1", text)
     return text
 
 
-def _if_seen(found: re.Match[str]) -> str:
+def _if_visible(found: re.Match[str]) -> str:
     return found[0] if found[0].isprintable() and not _RARELY_HIDDEN.match(found[0]) else ""
 
 
 def first_sentence(text: str, limit: int) -> str:
-    """The first sentence of `text` on one line, cut at `limit` characters on a word's end."""
+    """The first sentence of `text` on one line, cut at the end of a word if it is longer than `limit` characters."""
     line = " ".join(readable(text[: limit * 8]).split())
     match = re.search(r"[.!?](?=\s)", line)
     if match is not None:

@@ -1,8 +1,8 @@
-"""Samples of a long text, at places that nobody outside can know.
+"""Samples of a long text, at places that nobody outside the node can predict.
 
-The places are drawn from a hash of the text under a key of the node: the same text is judged alike by all its
-processes, and any other text elsewhere, so neither reading this file nor trying out texts tells a client where its
-own will not be looked at. Not here: what is done with a sample (`english`, `verdict`).
+The places are derived from a keyed hash of the text. All processes of a node sample the same text at the same places,
+and any other text at other places. So a client can learn neither from this file nor by trying where its text is not
+sampled. How samples are judged is in `english` and `verdict`.
 """
 
 import hmac
@@ -10,44 +10,46 @@ import secrets
 from collections.abc import Iterator
 from hashlib import blake2b, shake_128
 
-SAMPLE = 60
-"""Characters: ten English words, enough to tell that they are none."""
+SAMPLE_CHARACTERS = 60
+"""Characters of a sample: about ten English words, enough to recognise another language."""
 
 SAMPLES = 48
-"""Samples of a long text, of which `english` says what they find."""
+"""Samples of a long text; `english` states what they detect."""
 
-EXCERPT = 20_480
-"""Characters that stand for a longer text where characters are counted or hashed; more than any thread shows."""
+MAX_EXCERPT_CHARACTERS = 20_480
+"""Characters of a text that are counted and hashed: every n-th one of a longer text. No thread shows more."""
 
 _KEY = bytearray(secrets.token_bytes(32))
 
 
 def use_secret(secret: str) -> None:
-    """Draw the places under the node's secret, so that all its processes draw the same; if it is empty, or until
-    this is called, under a key of this process."""
+    """Derive the places with the node's secret, so that all its processes choose the same ones.
+
+    Until this is called, or if `secret` is empty, the key is a random one of this process.
+    """
     if secret:
         _KEY[:] = hmac.digest(secret.encode(), b"places of samples", "sha256")
 
 
 def excerpt_of(text: str, count: int) -> str:
-    """What stands for a text of which `count` samples are taken: all of it, or of a longer one every n-th character,
-    the first at a place that only the key tells."""
-    step = -(-len(text) * SAMPLES // (EXCERPT * count))
-    return text if step <= 1 else text[_drawn(str(len(text)), 1)[0] % step :: step]
+    """The characters that stand for a text of which `count` samples are taken: all, or every n-th one of a longer text,
+    beginning at a place derived with the key."""
+    step = -(-len(text) * SAMPLES // (MAX_EXCERPT_CHARACTERS * count))
+    return text if step <= 1 else text[_numbers(str(len(text)), 1)[0] % step :: step]
 
 
 def samples_of(text: str, excerpt: str, count: int) -> Iterator[str]:
-    """`count` stretches of the text, each anywhere in its own part of as many equal ones.
+    """`count` samples of the text. The text is divided into equal parts, and each sample begins anywhere in its part.
 
-    No character is out of reach: the first and the last stretch may hang over the text's ends.
+    Every character can be sampled, since the first and the last sample may extend beyond the ends of the text.
     """
-    reach = len(text) + SAMPLE
-    for place, drawn in enumerate(_drawn(excerpt, count)):
-        start = ((place << 16) + drawn) * reach // (count << 16) - SAMPLE
-        yield text[max(0, start) : start + SAMPLE]
+    reach = len(text) + SAMPLE_CHARACTERS
+    for place, drawn in enumerate(_numbers(excerpt, count)):
+        start = ((place << 16) + drawn) * reach // (count << 16) - SAMPLE_CHARACTERS
+        yield text[max(0, start) : start + SAMPLE_CHARACTERS]
 
 
-def _drawn(text: str, count: int) -> memoryview:
-    """`count` numbers of 16 bits that the key draws for a text."""
+def _numbers(text: str, count: int) -> memoryview:
+    """`count` numbers of 16 bits, derived from a text with the key."""
     digest = blake2b(text.encode("utf-8", "surrogatepass"), key=_KEY).digest()
     return memoryview(shake_128(digest).digest(2 * count)).cast("H")

@@ -1,8 +1,7 @@
-"""The words of a text as search sees them: folded, stemmed, without those that every text has.
+"""The search terms of a text: its words in lower case, without accents, stemmed, without stop words.
 
-What an index holds and what a query asks for both come from here, so engines agree, and no character
-of a query ever means anything but itself: a term is made of the letters a-z and digits only. How well
-terms match is the engines' business.
+Indexes and queries both use these terms, so all engines agree. A term consists of the letters a-z and digits only, so
+no character of a query has a special meaning to an engine.
 """
 
 import re
@@ -16,21 +15,21 @@ from zlib import crc32
 
 import Stemmer  # pyright: ignore[reportMissingTypeStubs]
 
-QUERY_TERMS = 64
-"""Distinct terms of a query that count: the first ones, about as much as the embedding model reads of it."""
+MAX_QUERY_TERMS = 64
+"""Distinct terms of a query that count, the first ones: about as much as the embedding model reads."""
 
-LONGEST = 64
-"""Characters of a term; what is longer (a key, a blob) is known by its beginning."""
+MAX_TERM_CHARACTERS = 64
+"""Characters of a term; of a longer word (a key, a blob) only the beginning counts."""
 
 MARK = 4
-"""Bytes of a mark."""
+"""Bytes of a mark, which is a hash of a term (`marks_of`)."""
 
 _WORD = r"[^\W_]+"
 _CHUNK = re.compile(rf"{_WORD}(?:[_.:/#@+-]+{_WORD})*")
 _PART = re.compile(_WORD)
 _JOINT = re.compile(r"[_.:/#@+]|\d")
 _PUNCTUATION = re.compile(r"[^a-z0-9]+")
-"""What a typographic variant may be made of: ⑴ is (1)."""
+"""Removed after NFKD, which makes (1) of ⑴."""
 _MARKS = re.compile(r"[\u0300-\u036f]+")
 
 STOP_WORDS = frozenset(
@@ -51,12 +50,12 @@ class _Stemmer(Protocol):
     def stemWord(self, word: str, /) -> str: ...  # noqa: N802 - PyStemmer's name
 
 
-_stemmer = cast("_Stemmer", cast("Any", Stemmer).Stemmer("english", 0))  # 0: what is kept is kept below
+_stemmer = cast("_Stemmer", cast("Any", Stemmer).Stemmer("english", 0))  # 0: no cache, there is one below
 
 
 def stem(word: str) -> str:
-    """The term of one word; empty for a word that says nothing. `word` has no punctuation."""
-    return _kept(word) if len(word) <= LONGEST else _stemmed(word)  # one text may be one word
+    """The term of one word without punctuation; empty for a stop word."""
+    return _cached(word) if len(word) <= MAX_TERM_CHARACTERS else _stemmed(word)  # a whole text may be one word
 
 
 def _stemmed(word: str) -> str:
@@ -64,44 +63,39 @@ def _stemmed(word: str) -> str:
     if not folded or folded in STOP_WORDS:
         return ""
     if not folded.isascii():
-        return f"u{folded.encode('utf-8', 'surrogatepass').hex()}"[:LONGEST]
-    return (_stemmer.stemWord(folded) if folded.isalpha() else folded)[:LONGEST]
+        return f"u{folded.encode('utf-8', 'surrogatepass').hex()}"[:MAX_TERM_CHARACTERS]
+    return (_stemmer.stemWord(folded) if folded.isalpha() else folded)[:MAX_TERM_CHARACTERS]
 
 
-_kept = lru_cache(maxsize=50_000)(_stemmed)
-
-
-def words_of(text: str) -> list[str]:
-    """The terms of the text's words in order, repeated as they are in the text."""
-    return [term for word in _PART.findall(text) if (term := stem(word))]
+_cached = lru_cache(maxsize=50_000)(_stemmed)
 
 
 def terms_of(text: str) -> list[str]:
-    """What an index holds of a text: its words, and its identifiers (`E_4471`, `os.path`) as one term as well."""
+    """The terms of a text in order: its words, and each identifier (`E_4471`, `os.path`) also as a whole."""
     return list(_terms(text))
 
 
 class QueryTerms:
-    """A query as text: its distinct terms, of which an identifier is one beside its words."""
+    """The distinct terms of a query."""
 
     def __init__(self, query: str) -> None:
         distinct: dict[str, None] = {}
         for term in _terms(query):
             distinct[term] = None
-            if len(distinct) == QUERY_TERMS:
+            if len(distinct) == MAX_QUERY_TERMS:
                 break
         self.terms = list(distinct)
         self._marks = sorted(map(_mark, self.terms))
 
     @property
     def least(self) -> float:
-        """The share of a text that contains any of the terms, at least."""
+        """The smallest share above 0: that of a text which contains one of the terms."""
         return 1 / max(1, len(self.terms))
 
     def share(self, marks: bytes, others: bytes = b"") -> float:
-        """The share of the terms that a text contains, 0..1; `marks` are the text's (`marks_of`).
+        """The share of the terms that a text contains, 0..1. `marks` are those of the text (`marks_of`).
 
-        `others` are marks of more texts that belong to it, in any order.
+        `others`: marks of further texts that belong to it, in any order.
         """
         if not self._marks:
             return 0.0
@@ -111,22 +105,22 @@ class QueryTerms:
         return len(found) / len(self._marks)
 
     def _among(self, marks: bytes) -> set[int]:
-        """Which of the query's marks are among sorted ones."""
-        held = memoryview(marks).cast("I") if marks else memoryview(b"")
-        size = len(held)
+        """The marks of the query that are among `marks`, which are sorted."""
+        sorted_marks = memoryview(marks).cast("I") if marks else memoryview(b"")
+        size = len(sorted_marks)
         found: set[int] = set()
         place = 0
         for mark in self._marks:
-            place = bisect_left(held, mark, place)
+            place = bisect_left(sorted_marks, mark, place)
             if place == size:
                 break
-            if held[place] == mark:
+            if sorted_marks[place] == mark:
                 found.add(mark)
         return found
 
 
 def marks_of(terms: Sequence[str]) -> bytes:
-    """The distinct terms of a text in MARK bytes each, sorted: enough to ask whether it contains a word."""
+    """The distinct terms of a text as sorted hashes of MARK bytes, which tell whether it contains a term."""
     return array("I", sorted(set(map(_mark, terms)))).tobytes()
 
 
@@ -141,12 +135,12 @@ def _terms(text: str) -> Iterator[str]:
         for part in parts:
             if term := stem(part):
                 yield term
-        if len(chunk) <= LONGEST and _JOINT.search(chunk) and (joined := _joined(parts)):
+        if len(chunk) <= MAX_TERM_CHARACTERS and _JOINT.search(chunk) and (joined := _joined(parts)):
             yield joined
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """An identifier in one piece, not stemmed: `parse_header` is not `parse_headers`."""
+    """The term of a whole identifier; not stemmed, since `parse_header` is not `parse_headers`."""
     folded = _folded("".join(parts))
     return folded if folded.isascii() and folded not in STOP_WORDS else ""
 

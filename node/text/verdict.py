@@ -1,8 +1,8 @@
-"""The verdict on one window: how far its words speak for English, and what cld3 says where they do not decide.
+"""The verdict on one window: how strongly its words indicate English, and cld3's opinion where they do not decide.
 
-What a sentence quotes, and the names of languages in it, are set apart: the words around them decide, so that English
-may tell of other languages, and another language is not taken for English because it quotes some. Not here: what
-is decided of a whole text (`english`).
+Quotations and names of languages are separated first, and the words around them decide: an English sentence may quote
+another language, and a foreign sentence does not become English by quoting it. The verdict on a whole text is in
+`english`.
 """
 
 from functools import cache
@@ -10,32 +10,32 @@ from typing import Any, Protocol, cast
 
 from node.text.lexicon import ENGLISH, lexicon
 from node.text.quotes import set_apart
-from node.text.windows import DENSE_SCRIPTS, LONGEST_BROKEN_WORD, clean, non_latin
+from node.text.windows import DENSE_SCRIPTS, MAX_BROKEN_WORD_CHARACTERS, clean, non_latin
 from node.text.word_evidence import Evidence, weigh
 
 FOREIGN_SCRIPT_SHARE = 0.20
-"""Share of a window's letters that may be outside the Latin script: a quoted word, not a sentence."""
+"""Share of a window's letters that may be outside the Latin script: a quoted word, but no sentence."""
 
-MOST_QUOTED = 2
-"""What is quoted may be so many times as long as the words around it: a request to translate a sentence."""
+MAX_QUOTED_RATIO = 2
+"""A quotation may be so many times as long as the words around it, as in a request to translate a sentence."""
 
-LEAST_OF_QUOTING = -2.5
-"""Mean points of a window's words below which more of it is foreign than may be quoted."""
+MIN_MEAN_OF_QUOTING = -2.5
+"""Mean points of a window's words below which too much of it is foreign to be a quotation."""
 
-LONG_WORD = 6
-"""Letters; the mean English word that is counted has five."""
+WORD_LETTERS = 6
+"""Letters. The English words that are counted have five on average."""
 
-ENOUGH = 2 / 3
-"""Share of English words at which a sample passes at a glance: all others being foreign, it would still pass."""
+ENGLISH_SHARE = 2 / 3
+"""Share of English words with which a sample passes without further tests, even if all other words were foreign."""
 
 SURE = 2.0
-"""A level this far above the threshold passes whatever cld3 would say: its worst verdict costs as much."""
+"""A margin above the threshold with which a window passes without cld3, whose worst opinion subtracts as much."""
 
 ANCHOR = "this is the "
-"""Put before the words given to cld3: it turns a detector of languages into a graded test of English."""
+"""Put before the words that cld3 is asked about: its probability then says how well they fit English."""
 
 DETECTOR_MIN_BYTES, DETECTOR_MAX_BYTES = 0, 1000
-"""cld3 ends the process on bounds it does not like; these must never come from input."""
+"""cld3 aborts the process for some bounds, so these must never depend on input."""
 
 _LETTERS_ONLY = str.maketrans(
     dict.fromkeys("'0123456789")
@@ -44,40 +44,40 @@ _LETTERS_ONLY = str.maketrans(
 
 
 class Detection(Protocol):
-    """One answer of cld3; its `is_reliable` is not used, it is wrong on short text."""
+    """An answer of cld3. Its `is_reliable` is not used, because it is wrong for short texts."""
 
     language: str
     probability: float
 
 
 class Detector(Protocol):
-    """The part of cld3 that is used. One instance serves all threads: a call keeps its state on the stack."""
+    """The part of cld3 that is used. One instance serves all threads, since a call keeps its state on the stack."""
 
     def FindLanguage(self, text: str) -> Detection: ...  # noqa: N802
 
 
 LanguageVerdict = tuple[float, list[str], float]
-"""What one window says before cld3 is asked: how far its words are above the threshold (below 0 it fails, from SURE on
-it passes); the words that decide, lower-cased; how many words it holds besides that are surely of another language."""
+"""The verdict on a window without cld3: the margin of its words above the threshold (below 0 it fails, from SURE on it
+passes); the words that decide, in lower case; and how many other words of it are certainly of another language."""
 
 
-def judged(window: str) -> LanguageVerdict:
+def judge_window(window: str) -> LanguageVerdict:
     """The verdict on a cleaned window. Never raises."""
     others, letters = non_latin(window)
     if others > FOREIGN_SCRIPT_SHARE * letters:
-        may_quote = others <= (1 + MOST_QUOTED) * (letters - others)
+        may_quote = others <= (1 + MAX_QUOTED_RATIO) * (letters - others)
         return (_by_carrier(window, -SURE) if may_quote else None) or (-SURE, [], max(3.0, others / 2))
     evidence = weigh(window)
     margin = margin_of(evidence)
-    if (margin < SURE or evidence.has_foreign) and evidence.level > LEAST_OF_QUOTING * len(evidence.words) ** 0.5:
+    if (margin < SURE or evidence.has_foreign) and evidence.level > MIN_MEAN_OF_QUOTING * len(evidence.words) ** 0.5:
         return _by_carrier(window, margin, evidence.words) or (margin, evidence.words, 0.0)
     return margin, evidence.words, 0.0
 
 
 def is_foreign(sample: str) -> bool | None:
-    """Whether a stretch of a text is so far from English that cld3 could not help it; None if it has no words.
+    """Whether a sample is so far from English that cld3 could not change the verdict; None if it has no words.
 
-    Its first word is left out: it may be cut in two.
+    Its first word is ignored, since the sample may begin within a word.
     """
     others = 0
     if not sample.isascii():
@@ -86,29 +86,29 @@ def is_foreign(sample: str) -> bool | None:
             return True
     if not others:
         share = _english_share(sample)
-        if share is None or share >= ENOUGH:
+        if share is None or share >= ENGLISH_SHARE:
             return None if share is None else False
     window = clean(sample)
-    evidence = weigh(window[window.find(" ", 0, LONGEST_BROKEN_WORD) + 1 :])
+    evidence = weigh(window[window.find(" ", 0, MAX_BROKEN_WORD_CHARACTERS) + 1 :])
     return margin_of(evidence) < -SURE if evidence.words else None
 
 
 def _english_share(sample: str) -> float | None:
-    """The share of English words after the first, all that is no letter being a space; None without words."""
+    """The share of English words, without the first one; None if there are no words."""
     words = [word for word in sample.lower().translate(_LETTERS_ONLY).split()[1:] if len(word) > 1]
     return [*map(lexicon().get, words)].count(ENGLISH) / len(words) if words else None
 
 
 def size_of(words: list[str]) -> float:
-    """How much words count: by their number, or as many of LONG_WORD letters as their letters would make.
+    """How much words count: their number, or the number of words of WORD_LETTERS letters that have as many letters.
 
-    By words alone a foreign quarter of a text looks smaller than it is: the words of many languages are longer.
+    The words of many languages are longer than English ones, so their number alone would make them count too little.
     """
-    return max(len(words), sum(map(len, words)) / LONG_WORD)
+    return max(len(words), sum(map(len, words)) / WORD_LETTERS)
 
 
 def margin_of(evidence: Evidence) -> float:
-    """How far the evidence lies above what is asked of so many words; few words are trusted more readily."""
+    """How far the evidence is above the threshold, which is lower for few words."""
     count = len(evidence.words)
     if count == 0:
         return SURE
@@ -122,7 +122,7 @@ def margin_of(evidence: Evidence) -> float:
 
 
 def second_opinion(words: list[str]) -> float:
-    """What cld3 adds to the evidence of these words: nothing, or a loss of up to SURE."""
+    """What cld3 adds to the margin of these words: 0, or down to -SURE."""
     detection = detector().FindLanguage(ANCHOR + " ".join(words))
     if detection.language == "en":
         return 0.0 if detection.probability >= 0.90 else -1.0
@@ -131,15 +131,15 @@ def second_opinion(words: list[str]) -> float:
 
 @cache
 def detector() -> Detector:
-    """cld3, loaded by the first call."""
-    import gcld3  # noqa: PLC0415 - who only wants readable text needs no detector
+    """cld3, which the first call loads."""
+    import gcld3  # noqa: PLC0415 - a process that does not judge texts needs no detector
 
     untyped = cast("Any", gcld3)
     return untyped.NNetLanguageIdentifier(DETECTOR_MIN_BYTES, DETECTOR_MAX_BYTES)
 
 
 def _by_carrier(window: str, margin: float, words: list[str] | None = None) -> LanguageVerdict | None:
-    """The verdict by what carries the window's quotations, if there are any and it is plain in either way."""
+    """The verdict by the words around a window's quotations, if it has any and these words are clear."""
     apart = set_apart(window, words)
     if apart is None:
         return None
@@ -150,8 +150,8 @@ def _by_carrier(window: str, margin: float, words: list[str] | None = None) -> L
     evidence = weigh(carrier)
     words = evidence.words
     if words and evidence.level >= SURE:
-        size = (sum(map(str.isalpha, quoted)) + sum(letter >= DENSE_SCRIPTS for letter in quoted)) / LONG_WORD
-        if size <= MOST_QUOTED * size_of(words):
+        size = (sum(map(str.isalpha, quoted)) + sum(letter >= DENSE_SCRIPTS for letter in quoted)) / WORD_LETTERS
+        if size <= MAX_QUOTED_RATIO * size_of(words):
             return SURE, words, size if margin < 0 else 0.0
     elif evidence.has_foreign and margin_of(evidence) < -SURE:
         return min(margin, margin_of(evidence)), words, 0.0

@@ -1,17 +1,17 @@
-"""Windows: the short stretches of a text that are judged, cleaned, and how much of one is in another script.
+"""Windows, the short parts in which a text is judged: cleans a text, divides it, and counts letters of other scripts.
 
-Here: characters. Not here: words (`word_evidence`) and verdicts (`verdict`, `english`).
+Words are in `word_evidence`, verdicts in `verdict` and `english`.
 """
 
 import re
 
 from node.text.characters import BIDI, INVISIBLE, JOINING, RARELY_INVISIBLE
 
-WINDOW = 160
-"""Characters in a window: enough words to tell, few enough that one foreign sentence fills a window."""
+WINDOW_CHARACTERS = 160
+"""Characters of a window: enough words to recognise a language, and few enough that one foreign sentence fills it."""
 
-LONGEST_BROKEN_WORD = 40
-"""Characters; a window that starts with a longer run has no words to cut (Chinese, base64) and stays whole."""
+MAX_BROKEN_WORD_CHARACTERS = 40
+"""If no space comes within so many characters (Chinese, base64), a sample does not begin with a cut word."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
@@ -25,13 +25,13 @@ _NON_LATIN = re.compile(
 _GREEK = frozenset(map(chr, range(0x370, 0x400)))
 _GREEK_SYMBOL = re.compile(r"[ΔΣλμπ](?=[A-Za-z])|(?<![^\W\d_])[\u0370-\u03ff](?![^\W\d_])")
 DENSE_SCRIPTS = "\u2e80"
-"""From here on a letter is a syllable or a word (CJK, Hangul): it counts double."""
+"""From this character on a letter is a syllable or a word (CJK, Hangul), and counts twice."""
 
 
 def clean(text: str) -> str:
-    """The text without terminal codes and invisible characters, each run of control characters and lone
-    surrogates turned into a space, so that nothing hides a word from the reader."""
-    if text.isprintable():  # fillers and variation selectors are too
+    """The text without terminal codes and invisible characters; each run of control characters and lone surrogates
+    becomes a space. So nothing can hide a word from the gate that a reader sees."""
+    if text.isprintable():  # it may still have fillers and variation selectors, which count as printable
         return text if _is_latin_1(text) else _INVISIBLE.sub("", text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
@@ -40,9 +40,9 @@ def clean(text: str) -> str:
 
 
 def windows(text: str) -> list[str]:
-    """The cleaned text in windows, cut at spaces where there are any."""
+    """The windows of a text, cleaned and, if possible, divided at spaces."""
     text = clean(text)
-    count = -(-len(text) // WINDOW)
+    count = -(-len(text) // WINDOW_CHARACTERS)
     cuts = [0]
     for place in range(1, count):
         target = place * len(text) // count
@@ -52,7 +52,7 @@ def windows(text: str) -> list[str]:
 
 
 def non_latin(window: str) -> tuple[int, int]:
-    """Weighted letters outside the Latin script, and weighted letters in all. Greek symbols (λ, Δt, μm) are neither."""
+    """Weighted letters outside the Latin script, and all weighted letters; both without Greek symbols (λ, Δt, μm)."""
     if _is_latin_1(window) or not _NON_LATIN.search(window):
         return 0, 0
     others = _NON_LATIN.findall(window)
@@ -65,5 +65,5 @@ def non_latin(window: str) -> tuple[int, int]:
 
 
 def _is_latin_1(text: str) -> bool:
-    """Whether the patterns have nothing to find: what they look for is beyond U+00FF, but for what is not printable."""
+    """Whether all characters are below U+0100, so that the patterns for invisible and non-Latin ones cannot match."""
     return text.isascii() or len(text.encode("latin-1", "ignore")) == len(text)

@@ -1,8 +1,7 @@
-"""Word evidence: how much the words of one short stretch of text speak for English.
+"""Word evidence: how strongly the words of a window indicate English.
 
-Here: what counts as a word, what each is worth, and their sum. Not here: where the stretch comes from
-(`windows`) and what is decided with the sum (`english`). Every number was measured together with the
-others on a labelled set; none is meant to be tuned alone.
+This module says what counts as a word, how many points each is worth, and how they add up; `verdict` says what follows.
+All numbers were fitted together on a labelled set, so none should be changed alone.
 """
 
 import re
@@ -17,12 +16,12 @@ UNKNOWN_ACCENTED_NAME = -2.5
 UNKNOWN_NAME = -2.0
 UNKNOWN = -3.0
 UNKNOWN_IN_CODE = -1.0
-"""An unknown lower-case word where fewer than half of the tokens are words: an identifier, more likely."""
+"""For an unknown lower-case word if less than half of the tokens are words: it is more likely an identifier."""
 
 PRIOR = 0.5
-"""Added to every sum: the node is for English speakers, and most of what it is sent is English."""
+"""Added to every sum, since most of what a node is sent is English."""
 
-LONGEST_ACRONYM = 5
+MAX_ACRONYM_LETTERS = 5
 
 _OUTER = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"
 _STOPS = ".,;:!?"
@@ -36,7 +35,7 @@ _MARKS = re.compile(r"[\u0300-\u036f]+")
 _GREEK = re.compile(r"[\u0370-\u03ff]")
 _CONTRACTIONS = frozenset(("s", "t", "re", "ll", "d", "ve", "m"))
 
-# Set phrases of English that are made of foreign words; neither word of a pair is counted.
+# English phrases made of foreign words; neither word of such a pair is counted.
 _PHRASE_LIST = """
     et al, per se, ad hoc, ad infinitum, ad nauseam, alma mater, bona fide, vice versa, pro rata, pro quo, quid pro,
     status quo, de facto, de jure, ipso facto, prima facie, in situ, in vitro, in vivo, inter alia, per capita,
@@ -50,17 +49,17 @@ _PHRASE_ENDS = frozenset(second for _, second in _PHRASES)
 
 
 class Evidence(NamedTuple):
-    """What the words of a window say. `level` is their mean weight in standard errors, roughly: 0 is undecided."""
+    """The evidence of a window's words. `level` is roughly their mean in standard errors; 0 is undecided."""
 
     words: list[str]
-    """The counted words, lower-cased."""
+    """The counted words, in lower case."""
     level: float
     has_foreign: bool
-    """Whether a known word of another language is among them."""
+    """Whether one of them is a known word of another language."""
 
 
 def weigh(window: str) -> Evidence:
-    """The evidence of one window of cleaned text. Never raises; linear in the window's length."""
+    """The evidence of a cleaned window. Never raises; takes time linear in the window's length."""
     if "%(" in window or "&" in window or "\\" in window:
         window = _MARKUP.sub(" ", window)
     if not window.isascii():
@@ -68,15 +67,15 @@ def weigh(window: str) -> Evidence:
     known = lexicon()
     tokens = window.split()
     links = 0
-    # Most tokens are words as they stand; what the others hold is put where they stood, one by one.
+    # Most tokens are known words. The loop replaces each of the others by the words it contains.
     words = window.lower().split() if window.isascii() else list(map(str.lower, tokens))
     found: list[float | None] = list(map(known.get, tokens))
-    place = gone = 0  # gone: how many more tokens there were than words, up to here
+    place = gone = 0  # gone: how many more tokens than words there are up to `place`
     for _ in range(found.count(None)):
         place = found.index(None, place)
         token = tokens[place + gone]
         word = token[:-1] if token[-1] in _STOPS else token
-        if word.isalpha():  # the first or the last word of a clause, or one that nobody knows
+        if word.isalpha():  # the first or last word of a clause, or an unknown one
             lower = word.lower()
             if len(word) > 1 and (point := known.get(word) or known.get(lower) or _unknown(word, lower, known)):
                 words[place], found[place] = lower, point
@@ -90,7 +89,7 @@ def weigh(window: str) -> Evidence:
         if "://" in token or "@" in token:
             links += len(token) > 1
         elif not word.isdecimal():
-            parts, values = _judged(token, known)
+            parts, values = _counted_words(token, known)
         words[place : place + 1] = parts
         found[place : place + 1] = values
         place += len(parts)
@@ -106,8 +105,8 @@ def weigh(window: str) -> Evidence:
     return Evidence(words, total / len(words) ** 0.5 + PRIOR, FOREIGN in points)
 
 
-def _judged(token: str, known: dict[str, int]) -> tuple[list[str], list[float]]:
-    """The words of a token that count, lower-cased, and what each is worth."""
+def _counted_words(token: str, known: dict[str, int]) -> tuple[list[str], list[float]]:
+    """The words of a token that count, in lower case, and the points of each."""
     words: list[str] = []
     points: list[float] = []
     if len(token) > 1:
@@ -121,9 +120,9 @@ def _judged(token: str, known: dict[str, int]) -> tuple[list[str], list[float]]:
 
 
 def _words_of(token: str) -> list[str]:
-    """The words of one token that the lexicon does not hold as it stands; none if any part is not a word."""
+    """The words of a token that is not in the lexicon itself; none if a part of it is not a word."""
     if "()" in token:
-        return []  # a call
+        return []  # a function call
     token = token.strip(_OUTER)
     if token.isalpha():
         return [token] if len(token) > 1 else []
@@ -133,7 +132,7 @@ def _words_of(token: str) -> list[str]:
 
 
 def _points(word: str, lower: str, known: dict[str, int]) -> float:
-    """What one word is worth; 0 if it says nothing and is not to be counted."""
+    """The points of a word; 0 if it is not counted."""
     point = known.get(word) or known.get(lower)
     if point:
         return point
@@ -145,7 +144,7 @@ def _points(word: str, lower: str, known: dict[str, int]) -> float:
 
 
 def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
-    """What a word is worth that is not in the lexicon; 0 if it says nothing."""
+    """The points of a word that is not in the lexicon; 0 if it is not counted."""
     if word == lower:
         unknown, unknown_accented = UNKNOWN, UNKNOWN_ACCENTED
     elif word.isupper() or word[1:].islower():
@@ -153,7 +152,7 @@ def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
     else:
         return 0  # camelCase
     if word.isascii():
-        return 0 if len(word) <= LONGEST_ACRONYM and word.isupper() else unknown
+        return 0 if len(word) <= MAX_ACRONYM_LETTERS and word.isupper() else unknown
     if len(word) <= 3 and _GREEK.search(word):
         return 0  # a symbol: Δt, μm
     plain = _MARKS.sub("", unicodedata.normalize("NFD", word))
@@ -163,7 +162,7 @@ def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
 
 
 def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
-    """Phrases may overlap (`quid pro quo`), so the places are gathered first."""
+    """The words and points without phrases, which may overlap (`quid pro quo`)."""
     if _PHRASES.isdisjoint(pairwise(words)):
         return words, points
     dropped: set[int] = set()
@@ -175,7 +174,7 @@ def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], 
 
 
 def _weigh_identifiers(tokens: list[str], known: dict[str, int]) -> Evidence:
-    """Where nothing is a word, prose may still hide in identifiers (`hola_mundo`): the parts, if foreign, count."""
+    """The evidence of a window without words: foreign parts of identifiers count (`hola_mundo`)."""
     parts: list[str] = []
     for token in tokens:
         name = token.strip(_OUTER)

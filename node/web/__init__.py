@@ -1,1 +1,1 @@
-"""HTTP for all rooms: the front, requests and answers, errors, routes, limits, client addresses, signatures."""
+"""HTTP for all services: the ASGI application, requests and answers, errors, routes, limits, addresses, signatures."""

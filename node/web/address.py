@@ -1,9 +1,9 @@
-"""Whose request it is: the client address that limits count (DESIGN 6).
+"""The client address of a request, which limits count (DESIGN 6).
 
-The socket's peer, unless that is a proxy the operator trusts; then the rightmost hop that is not trusted, in the one
-header which that proxy is said to write. Only one is believed, since a proxy passes on the other as the client sent it.
-Headers are read from the right, where the proxy adds what it knows, and no further than that: what a client sends
-stands left of it and changes nothing. A hop that cannot be parsed counts as the peer.
+It is the socket's peer, unless that is a proxy that the operator trusts. Then it is the rightmost hop that is not
+trusted, in the one header that the proxy writes according to the settings; the other header may come from the client.
+The header is read from the right, where the proxy adds its peer, and only as far as needed, so nothing that a client
+writes to the left of it has an effect. If a hop cannot be parsed, the peer is the client.
 """
 
 import re
@@ -11,25 +11,26 @@ from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from node.share.site import CLIENT_BITS
 from node.web.http import Header, Scope
 
 Address = IPv4Address | IPv6Address
 
 _IPV4 = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
-"""As the kernel writes it, which is most requests: nothing to parse."""
+"""The form in which the kernel names most peers; such a name needs no parsing."""
 
 UNIX_PEER = "unix"
-"""The name of a peer on a unix socket, in RELAY_TRUSTED_PROXIES and in counters."""
+"""Names a peer on a unix socket, in RELAY_TRUSTED_PROXIES and as a client."""
 
 X_FORWARDED_FOR = "x-forwarded-for"
-"""What nearly all proxies write."""
+"""The header that nearly all proxies write."""
 
 _WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PAIR = rf'({_WORD})=(?:({_WORD})|"([^"\\]*)")'
 _PAIRS = re.compile(_PAIR)
 _LAST_ELEMENT = re.compile(rf"(?:^|,)[ \t]*(?P<pairs>{_PAIR}(?:;[ \t]*{_PAIR})*)[ \t]*\Z")
-"""The last element of a Forwarded header (RFC 7239 section 4). No proxy needs a backslash in one: without, quotes come
-in pairs, and none that a client leaves open reaches into what is added behind it."""
+"""The last element of a Forwarded header (RFC 7239 section 4). Backslashes are not allowed, and no proxy needs them:
+without them quotes come in pairs, so a quote that a client leaves open cannot extend into what the proxy adds."""
 
 _WITH_PORT = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
@@ -38,7 +39,7 @@ class ClientAddress:
     """Finds the client of a request."""
 
     def __init__(self, trusted_proxies: str, header: str = X_FORWARDED_FOR) -> None:
-        """`trusted_proxies`: addresses and networks separated by commas, and `unix`; `header`: the one they write.
+        """`trusted_proxies`: addresses, networks and `unix`, separated by commas; `header`: the one that they write.
 
         Raises ValueError.
         """
@@ -47,28 +48,28 @@ class ClientAddress:
         names = [name.strip() for name in trusted_proxies.split(",") if name.strip()]
         self._unix = UNIX_PEER in names
         self._networks: list[IPv4Network | IPv6Network] = [ip_network(n, strict=False) for n in names if n != UNIX_PEER]
-        # Behind a proxy every request asks about the same few peers.
+        # Behind a proxy all requests have the same few peers.
         self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
 
     def of(self, scope: Scope) -> str:
-        """The address as it is counted: an IPv4 address, the /64 of an IPv6, or `unix`."""
+        """The client as limits count it: an IPv4 address, the /64 of an IPv6 address, or `unix`."""
         client = scope.get("client")
         peer: str = client[0] if client and client[0] else UNIX_PEER
         if not self._networks and not self._unix:
-            return counted(peer)
+            return client_named(peer)
         if not self._trusts(peer):
-            return counted(peer)
+            return client_named(peer)
         found = peer
         headers: list[Header] = scope["headers"]
         lines = b",".join(value for key, value in headers if key == self._header).decode("latin-1")
         for hop in self._hops(lines):
             address = _canonical(hop)
             if address is None:
-                return counted(peer)
+                return client_named(peer)
             found = address
             if not self._trusts(found):
                 break
-        return counted(found)
+        return client_named(found)
 
     def _is_trusted(self, name: str) -> bool:
         if name == UNIX_PEER:
@@ -83,18 +84,18 @@ def _canonical(hop: str) -> str | None:
     return None if address is None else str(address)
 
 
-def counted(name: str) -> str:
-    """The form of an address under which it is counted: an IPv6 client has a whole /64 to itself."""
-    return name if _IPV4.fullmatch(name) else _counted(name)
+def client_named(name: str) -> str:
+    """The client at an address as limits count it: an IPv6 client has a whole /64."""
+    return name if _IPV4.fullmatch(name) else _parsed_client(name)
 
 
 @lru_cache(maxsize=4096)
-def _counted(name: str) -> str:
+def _parsed_client(name: str) -> str:
     address = _parse(name)
     if address is None:
         return UNIX_PEER
     if isinstance(address, IPv6Address):
-        return str(IPv6Network((address, 64), strict=False))
+        return str(IPv6Network((address, CLIENT_BITS), strict=False))
     return str(address)
 
 
@@ -119,7 +120,7 @@ def _in_x_forwarded_for(lines: str) -> Iterator[str]:
 
 
 def _in_forwarded(lines: str) -> Iterator[str]:
-    """The hops, the last one first; an empty one, and no more, where they cannot be told apart."""
+    """The hops, the last one first; ends with an empty one where the header cannot be parsed."""
     while lines:
         element = _LAST_ELEMENT.search(lines)
         pairs = _PAIRS.findall(element["pairs"]) if element else []

@@ -1,7 +1,7 @@
-"""Deadlines of the bodies being read: one timer for all of them.
+"""Deadlines of all bodies that a process is reading, with one timer.
 
-`asyncio.timeout` makes a timer for each wait, which costs as much as decoding the body. Nearly all bodies
-are there at once, so a process looks at those under way now and then instead.
+`asyncio.timeout` creates a timer for each wait, which costs as much as decoding a body. Since nearly all bodies come at
+once, the waits under way are checked now and then instead.
 """
 
 import asyncio
@@ -11,48 +11,56 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-LOOK = 0.25
-"""Seconds between two looks; one deadline is noticed that much late at most."""
+CHECK_SECONDS = 0.25
+"""Time between two checks, which is how late a deadline may be noticed."""
 
-AT_ONCE, SHARE, SOON = 8, 200, 0.005
-"""Waits that end in one look, or one in so many of those overdue, and seconds until the next look if more are:
-thousands of clients that stall together must not have thousands of answers made before anybody else's."""
+MIN_ENDED = 8
+"""So many overdue waits end in one check; one in ENDED_SHARE if that is more. The answers to thousands of clients that
+stall together must not delay those to other clients."""
+ENDED_SHARE = 200
+NEXT_CHECK_SECONDS = 0.005
+"""Time until the next check if further waits are overdue."""
 
 
 class Deadlines:
-    """The waits of one event loop that end at a time."""
+    """The waits of one event loop that have a deadline."""
 
     def __init__(self) -> None:
-        self._due: dict[asyncio.Task[Any], float] = {}
-        self._overdue: set[asyncio.Task[Any]] = set()
-        self._looking = False
+        self._deadlines: dict[asyncio.Task[Any], float] = {}
+        self._cancelled: set[asyncio.Task[Any]] = set()
+        """Tasks that were cancelled here because they are overdue."""
+        self._check_is_due = False
 
     async def by(self, deadline: float, awaitable: Awaitable[T]) -> T:
-        """What `awaitable` gives by `deadline`, a time of `monotonic`. Raises TimeoutError. One at a time in a task."""
+        """The result of `awaitable`, if it comes by `deadline`, a time of `monotonic`. Raises TimeoutError.
+
+        A task can have only one such wait at a time.
+        """
         task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._due[task] = deadline
-        if not self._looking:
-            self._look()
+        self._deadlines[task] = deadline
+        if not self._check_is_due:
+            self._check()
         try:
             return await awaitable
         except asyncio.CancelledError:
-            if task not in self._overdue:
+            if task not in self._cancelled:
                 raise
-            self._overdue.remove(task)
+            self._cancelled.remove(task)
             if task.uncancel():
-                raise  # somebody else wants it to end, too
+                raise  # somebody else has cancelled it, too
             raise TimeoutError from None
         finally:
-            del self._due[task]
-            self._overdue.discard(task)  # also of one that ended by itself just then
+            del self._deadlines[task]
+            self._cancelled.discard(task)  # the wait may have ended by itself at the same moment
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = monotonic()
-        late = [task for task, deadline in self._due.items() if deadline <= now and task not in self._overdue]
-        now_ending = late[: max(AT_ONCE, len(late) // SHARE)]
-        for task in now_ending:
-            self._overdue.add(task)
+        overdue = [task for task, due in self._deadlines.items() if due <= now and task not in self._cancelled]
+        ending = overdue[: max(MIN_ENDED, len(overdue) // ENDED_SHARE)]
+        for task in ending:
+            self._cancelled.add(task)
             task.cancel()
-        self._looking = bool(self._due)
-        if self._looking:
-            asyncio.get_running_loop().call_later(LOOK if now_ending == late else SOON, self._look)
+        self._check_is_due = bool(self._deadlines)
+        if self._check_is_due:
+            seconds = CHECK_SECONDS if ending == overdue else NEXT_CHECK_SECONDS
+            asyncio.get_running_loop().call_later(seconds, self._check)

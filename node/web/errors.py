@@ -1,6 +1,6 @@
-"""The one catalogue of errors: code, status, sentence (DESIGN 6). llms-full.txt prints it.
+"""The catalogue of errors: code, status and sentence of each (DESIGN 6), and how a failure becomes an answer.
 
-Every error body is `{"error": "<what to do>"}`, except 422, which lists the fields (SPEC 2.10).
+Every error body is `{"error": "<what to do>"}`, except 422, which lists the wrong fields (SPEC 2.10).
 """
 
 import math
@@ -16,41 +16,50 @@ from node.web.http import JSON_TYPE, Header, Request, Response
 log = structlog.get_logger()
 
 ACCEPT_PLAIN: Header = (b"accept-encoding", b"identity")
-"""What an answer to an encoded body says of the codings that are read (RFC 9110 §15.5.16)."""
-
+"""Tells a client that sent an encoded body which codings are read (RFC 9110 §15.5.16)."""
 
 HELP: Header = (b"link", b'</llms-full.txt#errors>; rel="help"')
-"""Where an error is explained (DESIGN 6)."""
+"""Where errors are explained (DESIGN 6)."""
 
+REPLAYED_SIGNATURE: Header = (b"signature-error", b"error=invalid_signature")
+"""The answer to a signature that was used before (draft-hardt-httpbis-signature-key-08)."""
 
-SPENT: Header = (b"signature-error", b"error=invalid_signature")
-"""What an answer to a signature that was used before says in the words of draft-hardt-httpbis-signature-key-08."""
-
+CLOSE: Header = (b"connection", b"close")
+"""Sent where the rest of a body was not read: the client's next request must not follow on the same connection."""
 
 INVALID = "request.invalid"
-"""Of 422, which has no sentence: it lists the fields."""
-
+"""The code of every 422 that lists fields. It has no sentence, so it is not in the catalogue."""
 
 OF_PROTOCOL = "request.protocol"
-"""Of what A2A or MCP refuse in their own words."""
-
+"""The code under which refusals in A2A's or MCP's own words are counted."""
 
 KEY_HEADER = ("header", "Idempotency-Key")
-"""Where a key is that was used for another body, unless `loc` of the refusal says otherwise."""
+"""The `loc` of a 422 about the Idempotency-Key, unless the refusal names another in its fact `loc`."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What one code means on the wire."""
+    """The answer that one code stands for. The sentence has the names of the refusal's facts in braces."""
 
     status: int
     sentence: str
+    headers: tuple[Header, ...] = ()
+
+
+class RefusedWithHeaders(Refused):
+    """A refusal whose answer has headers of its own, beside those of the catalogue."""
+
+    def __init__(self, code: str, headers: tuple[Header, ...], **facts: str) -> None:
+        super().__init__(code, retry_after=None, **facts)
+        self.headers = headers
 
 
 CATALOGUE: dict[str, Entry] = {
     "language.not_english": Entry(400, "Queries must be submitted in plain English (en-US)."),
     "host.invalid": Entry(400, "Send exactly one Host header, with a host name or address."),
     "body.incomplete": Entry(400, "The body ended early; send it whole."),
-    "body.coding": Entry(400, "Send the body with Content-Length, or with Transfer-Encoding: chunked, said once."),
+    "body.coding": Entry(
+        400, "Send the body with Content-Length, or with Transfer-Encoding: chunked, said once.", (CLOSE,)
+    ),
     "signature.invalid": Entry(400, "The signature does not verify ({reason}); sign again or send unsigned."),
     "blob.size": Entry(400, "The bytes are not as many as byte_size of the manifest says."),
     "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest; send what upload_headers says."),
@@ -74,14 +83,16 @@ CATALOGUE: dict[str, Entry] = {
     "blob.missing": Entry(404, "The artifact's bytes are not here; they were deleted or have expired."),
     "method.unknown": Entry(405, "This path does not take that method; Allow lists those it takes."),
     "blob.method": Entry(405, "This URL does not allow that method; see the Allow header."),
-    "body.stalled": Entry(408, "The body stopped arriving or came too slowly; send it without pauses."),
-    "blob.stalled": Entry(408, "The upload made no progress for too long; start it again."),
+    "body.stalled": Entry(408, "The body stopped arriving or came too slowly; send it without pauses.", (CLOSE,)),
+    "blob.stalled": Entry(408, "The upload made no progress for too long; start it again.", (CLOSE,)),
     "task.claimed": Entry(409, "Another agent has claimed this task; take another one."),
     "task.state": Entry(409, "The task is {status}; that does not allow this step."),
     "task.completed": Entry(409, "The task is completed already, with another result."),
     "thread.closed": Entry(409, "The thread is closed; start a new one."),
     "session.full": Entry(409, "The session holds all the lines or bytes it may; create another."),
-    "signature.replayed": Entry(409, "This signature or its nonce has been used already; sign again with a new nonce."),
+    "signature.replayed": Entry(
+        409, "This signature or its nonce has been used already; sign again with a new nonce.", (REPLAYED_SIGNATURE,)
+    ),
     "artifact.state": Entry(409, "The artifact is {status}; that does not allow this step."),
     "artifact.quota": Entry(
         409,
@@ -97,9 +108,9 @@ CATALOGUE: dict[str, Entry] = {
     "blob.busy": Entry(409, "Another upload to this URL is under way; wait for it to end."),
     "blob.gone": Entry(410, "The artifact was deleted."),
     "blob.length_required": Entry(411, "Send a Content-Length header with the number of bytes."),
-    "body.too_large": Entry(413, "The body is larger than 1 MiB; offload it with POST /api/v1/artifacts."),
+    "body.too_large": Entry(413, "The body is larger than 1 MiB; offload it with POST /api/v1/artifacts.", (CLOSE,)),
     "body.media_type": Entry(415, "Send the body as {expected}."),
-    "body.encoded": Entry(415, "Bodies are read without a Content-Encoding; send it uncompressed."),
+    "body.encoded": Entry(415, "Bodies are read without a Content-Encoding; send it uncompressed.", (ACCEPT_PLAIN,)),
     "body.binary": Entry(415, "The body is not UTF-8 text; offload bytes with POST /api/v1/artifacts."),
     "blob.range": Entry(416, "The range lies outside the content."),
     "host.foreign": Entry(421, "This node is called by another name; its operator sets that with RELAY_BASE_URL."),
@@ -134,7 +145,7 @@ CATALOGUE: dict[str, Entry] = {
 
 
 def code_of(failure: Exception, status: int = 500) -> str:
-    """The code of the catalogue under which a failure is known that was answered with `status`."""
+    """The code under which a failure is counted; `status` is that of the answer to it."""
     match failure:
         case Refused():
             return failure.code
@@ -151,11 +162,11 @@ def code_of(failure: Exception, status: int = 500) -> str:
 
 
 def response_to(request: Request, failure: Exception) -> Response:
-    """The answer to a request that ended in `failure`. Anything unknown is a bug, and logged."""
+    """The answer to a request that failed. Any other exception than those below is a bug: logged, and 500."""
     if isinstance(failure, Refused):
         return refusal(failure)
     if isinstance(failure, Invalid):
-        return invalid(failure.issues)
+        return Response(422, msgspec.json.encode({"detail": failure.issues}), _headers(INVALID))
     if isinstance(failure, StoreUnavailable):
         return refusal(Refused(code_of(failure), retry_after=failure.retry_after))
     log.error("request failed", request_id=request.id, method=request.method, path=request.path, exc_info=failure)
@@ -163,35 +174,25 @@ def response_to(request: Request, failure: Exception) -> Response:
 
 
 def refusal(refused: Refused) -> Response:
-    """A one-field error with its code and where to read more."""
+    """The answer to a refusal."""
     entry = CATALOGUE[refused.code]
-    headers = _help(refused.code)
+    headers = _headers(refused.code)
     if refused.retry_after is not None:
         headers.append((b"retry-after", str(max(1, math.ceil(refused.retry_after))).encode()))
-    if refused.code == "body.encoded":
-        headers.append(ACCEPT_PLAIN)
-    if refused.code == "signature.invalid":
-        headers.append((b"signature-error", str(refused.facts["header"]).encode()))
-    if refused.code == "signature.replayed":
-        headers.append(SPENT)
-    if entry.status in {408, 413} or refused.code == "body.coding":
-        headers.append((b"connection", b"close"))  # what is left of the body is nobody's next request
+    headers += entry.headers
+    if isinstance(refused, RefusedWithHeaders):
+        headers += refused.headers
     if entry.status == 422:
-        where = cast("tuple[str | int, ...]", refused.facts.get("loc", KEY_HEADER))
-        detail = [Issue(where, sentence(refused), "value_error")]
+        loc = cast("tuple[str | int, ...]", refused.facts.get("loc", KEY_HEADER))
+        detail = [Issue(loc, sentence(refused), "value_error")]
         return Response(422, msgspec.json.encode({"detail": detail}), headers)
     return Response(entry.status, msgspec.json.encode({"error": sentence(refused)}), headers)
 
 
-def invalid(issues: tuple[Issue, ...]) -> Response:
-    """422 with the wrong fields."""
-    return Response(422, msgspec.json.encode({"detail": issues}), _help(INVALID))
-
-
 def sentence(refused: Refused) -> str:
-    """What the catalogue says, with the facts of the case."""
+    """The sentence of the catalogue with the facts of the case."""
     return CATALOGUE[refused.code].sentence.format(**refused.facts)
 
 
-def _help(code: str) -> list[Header]:
+def _headers(code: str) -> list[Header]:
     return [JSON_TYPE, (b"x-error-code", code.encode()), HELP]

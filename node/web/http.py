@@ -1,7 +1,7 @@
-"""One HTTP request and one response, as every handler of the node sees them.
+"""One HTTP request and one answer, as every handler of the node gets and gives them.
 
-A handler is `async def handler(request: Request) -> Response`. Hot routes are called by
-`node.web.front` straight from ASGI, all others through Litestar's router; the handler cannot tell.
+A handler is `async def handler(request: Request) -> Response`. `node.web.dispatch` calls handlers directly or by way of
+Litestar's router; a handler cannot tell which.
 """
 
 import asyncio
@@ -23,40 +23,42 @@ Scope = MutableMapping[str, Any]
 ASGIMessage = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[ASGIMessage]]
 Send = Callable[[ASGIMessage], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
-WORK = "relay.work"
-"""Where in the scope `node.overload.intake` leaves what a request counts in while it is worked on."""
+AGE_GROUP = "relay.age_group"
+"""Scope key under which `node.overload.intake` stores the AgeGroup in which it counts the request."""
 
-FIRST = "relay.first"
-"""Where in the scope `node.overload.intake` leaves the first message of the body, for which it has asked already."""
+FIRST_MESSAGE = "relay.first_message"
+"""Scope key under which `node.overload.intake` stores the first message of the body, which it has already requested."""
 
-BODY_LIMIT = 1024 * 1024
-"""Bytes of a request body (SPEC 8)."""
+MAX_BODY_BYTES = 1024 * 1024
+"""Size of a request body (SPEC 8)."""
 
-BODY_STALL = 5.0
-"""Seconds without a byte of the body before the request ends with 408. Granian has no such deadline."""
+BODY_STALL_SECONDS = 5.0
+"""Longest time without a byte of the body; then the request ends with 408. Granian has no such deadline."""
 
-BODY_RATE = 16 * 1024
-"""Bytes a second that a body must bring after that time: a byte now and then must not hold a connection."""
+MIN_BODY_RATE = 16 * 1024
+"""Bytes a second that a body must bring in addition, so that a byte now and then does not hold a connection."""
 
 PLAIN = frozenset({b"", b"identity"})
-"""Content codings that leave a body as it is. No other is undone: a small body could become a large one."""
+"""Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""
 
-CLIENT_WAITING = 2048
-"""Requests of one client that a process holds for `wait=`: a quarter of all that it holds (RELAY_MAX_WAITING)."""
+MAX_WAITING_PER_CLIENT = 2048
+"""Requests with `wait=` of one client in one process: a quarter of all that may wait there (RELAY_MAX_WAITING)."""
 
-WAITING: Counter[str] = Counter()
-"""How many each client has waiting in this process."""
+WAITING_BY_CLIENT: Counter[str] = Counter()
+"""How many requests of each client wait in this process now."""
 
-JSON_TYPE = (b"content-type", b"application/json")
+JSON_TYPE: Header = (b"content-type", b"application/json")
+NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 
-NO_STORE = ((b"cache-control", b"no-store"),)
-"""Of answers for those only who know an id: no cache on the way keeps them."""
+NO_STORE: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
+"""For answers that only those may read who know an id: caches must not keep them."""
 
 
-class Asked(Protocol):
-    """A message that the server was asked for: it may be there before anybody awaits it, and then costs no wait."""
+class RequestedMessage(Protocol):
+    """A message that was requested before anybody awaits it. If it has come, taking it costs no wait."""
 
     def done(self) -> bool: ...
 
@@ -66,29 +68,36 @@ class Asked(Protocol):
 
 
 def receive_all(scope: Scope, receive: Receive) -> Receive:
-    """`receive` for an app that reads by itself: it begins with the message that has been asked for already."""
-    asked: list[Awaitable[ASGIMessage]] = [scope[FIRST]] if FIRST in scope else []
+    """`receive` for an application that reads the body by itself; begins with the message requested already."""
+    requested: list[Awaitable[ASGIMessage]] = [scope[FIRST_MESSAGE]] if FIRST_MESSAGE in scope else []
 
     async def receive_next() -> ASGIMessage:
-        return await (asked.pop() if asked else receive())
+        return await (requested.pop() if requested else receive())
 
     return receive_next
 
 
+async def until_disconnected(receive: Receive) -> None:
+    """Return when the client has gone away. What it sends until then is lost."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 class Disconnected(Exception):
-    """The client went away before its request was complete; nobody is left to answer."""
+    """The client has gone away before its request was complete, so there is nobody to answer."""
 
 
 class Request:
-    """One request. Cheap to make: everything is read from the ASGI scope when asked for."""
+    """One request. It is cheap to create: values are read from the ASGI scope only when they are used."""
 
     __slots__ = (
         "_body",
-        "_ended",
-        "_reading",
+        "_has_ended",
+        "_is_read",
         "client",
         "deadlines",
         "id",
+        "is_head",
         "method",
         "named",
         "notes",
@@ -104,42 +113,39 @@ class Request:
         self.deadlines = deadlines
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self.is_head = False
+        """Whether this GET was sent as HEAD: its answer is sent without the body."""
         self.client = client
-        """The client's address as limits count it: IPv4, or the /64 of an IPv6."""
+        """The client's address as limits count it: an IPv4 address, or the /64 of an IPv6 address."""
         self.id = request_id
         self.params: dict[str, str] = {}
         """Path parameters, by the names in the route's path."""
         self.notes: list[Header] = []
-        """Headers that the response will carry whatever its status: limits, replays."""
+        """Headers that the answer will have whatever its status is: limits, replays."""
         self._body: bytes | None = None
-        self._reading = False
-        """Whether somebody has begun to read the body; only one can."""
-        self._ended = False
-        """Whether all of the body has come, read or not."""
+        self._is_read = False
+        """Whether somebody has begun to read the body, which is possible only once."""
+        self._has_ended = False
+        """Whether the end of the body has come, or the client has gone away."""
         self.named: dict[bytes, bytes] = dict(reversed(scope["headers"]))
-        """The first header of each (lower-case) name."""
-
-    @property
-    def is_head(self) -> bool:
-        """Whether this GET came as HEAD: its answer goes out without its body."""
-        return "relay.head" in self.scope
+        """The value of the first header of each name, in lower case."""
 
     def header(self, name: bytes) -> str | None:
-        """The first header of that (lower-case) name, or None."""
+        """The first header of that name (lower case), or None."""
         value = self.named.get(name)
         return None if value is None else value.decode("latin-1")
 
     def repeats(self, name: bytes) -> bool:
-        """Whether there is more than one header of that (lower-case) name."""
+        """Whether there is more than one header of that name (lower case)."""
         headers = self.scope["headers"]
         return len(self.named) != len(headers) and [key for key, _ in headers].count(name) > 1
 
     def headers(self, name: bytes) -> list[str]:
-        """Every header of that (lower-case) name, in order."""
+        """Every header of that name (lower case), in order."""
         return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
 
     def query(self) -> dict[str, str]:
-        """The query parameters; of a repeated name the last. Raises Invalid on bad UTF-8."""
+        """The query parameters; the last one of a repeated name. Raises Invalid for bad UTF-8."""
         raw: bytes = self.scope["query_string"]
         if not raw:
             return {}
@@ -151,9 +157,9 @@ class Request:
     async def body(self) -> bytes:
         """The whole body.
 
-        Raises Refused `body.too_large` from Content-Length or while reading, `body.encoded` for one that
-        is compressed, `body.coding` for another Transfer-Encoding than chunked, `body.stalled` after BODY_STALL
-        seconds without progress or below BODY_RATE, `body.incomplete` when a client stops half-way.
+        Raises Refused `body.too_large` by its Content-Length or while reading, `body.encoded` for a compressed one,
+        `body.coding` for another Transfer-Encoding than chunked, `body.stalled` for one that stops for
+        BODY_STALL_SECONDS or is slower than MIN_BODY_RATE, `body.incomplete` if the client ends it early.
         """
         if self._body is None:
             if self.named.get(b"content-encoding", b"").lower() not in PLAIN:
@@ -163,23 +169,23 @@ class Request:
 
     @property
     def size(self) -> int:
-        """Bytes of the body that were read for a handler."""
+        """Bytes of the body, if a handler has read it."""
         return len(self._body) if self._body else 0
 
     @property
     def is_unread(self) -> bool:
-        """Whether a body was announced of which the end has not come."""
-        return not self._ended and (
+        """Whether the headers announce a body whose end has not come."""
+        return not self._has_ended and (
             self.named.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.named
         )
 
-    async def read_off(self) -> bool:
-        """Take the body that no handler wanted off the connection, which can only then bring another request.
+    async def discard_body(self) -> bool:
+        """Read and drop a body that no handler has read, so that the next request on the connection can be read.
 
-        False if that failed, or is not tried: of a body that is too large, was read in part, or which the client sends
-        only when it is asked to (`Expect`). Then the connection has to be closed.
+        Returns False if the connection has to be closed instead: the body is too large, was read in part, does not
+        come, or is sent only on demand (`Expect`).
         """
-        if self._reading or b"expect" in self.named:
+        if self._is_read or b"expect" in self.named:
             return False
         try:
             await self._read()
@@ -187,78 +193,73 @@ class Request:
             return False
         return True
 
-    def end_of(self, receive: Receive) -> Receive:
-        """`receive` for an app that reads by itself, noting here when the body has come to its end."""
+    def noting_end(self, receive: Receive) -> Receive:
+        """`receive` for an application that reads the body by itself: records here when the body has ended."""
 
         async def receive_next() -> ASGIMessage:
             message = await receive()
-            self._ended = self._ended or not message.get("more_body", False)
+            self._has_ended = self._has_ended or not message.get("more_body", False)
             return message
 
         return receive_next
 
     async def while_waiting(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` gives, which may take `seconds`; given up when the client goes away.
+        """The result of `work`, which waits for a change for up to `seconds`; cancelled if the client goes away.
 
-        Raises Disconnected, and Refused `limit.waiting` if the client has too many such requests waiting here.
+        Raises Disconnected, and Refused `limit.waiting` if too many requests of the client wait in this process.
         """
         if not seconds:
             return await work
-        if WAITING[self.client] >= CLIENT_WAITING:
+        if WAITING_BY_CLIENT[self.client] >= MAX_WAITING_PER_CLIENT:
             work.close()
-            raise Refused("limit.waiting", retry_after=seconds, most=CLIENT_WAITING)
-        WAITING[self.client] += 1
+            raise Refused("limit.waiting", retry_after=seconds, most=MAX_WAITING_PER_CLIENT)
+        WAITING_BY_CLIENT[self.client] += 1
         task = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(self._gone())
-        self._rests(1)
+        gone = asyncio.ensure_future(until_disconnected(self.noting_end(self.receive)))
+        self._count_as_waiting(1)
         try:
             await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise Disconnected
             return task.result()
         finally:
-            self._rests(-1)
-            WAITING[self.client] -= 1
-            if not WAITING[self.client]:
-                del WAITING[self.client]
+            self._count_as_waiting(-1)
+            WAITING_BY_CLIENT[self.client] -= 1
+            if not WAITING_BY_CLIENT[self.client]:
+                del WAITING_BY_CLIENT[self.client]
             for each in (task, gone):
                 each.cancel()
 
-    def _rests(self, change: int) -> None:
-        """Tell admission control that this request now waits for news or its client (1), or no more (-1)."""
-        generation = self.scope.get(WORK)
-        if generation is not None:
-            generation.left += change
-
-    async def _gone(self) -> None:
-        receive = self.end_of(self.receive)
-        while (await receive())["type"] != "http.disconnect":
-            pass
+    def _count_as_waiting(self, change: int) -> None:
+        """Tell admission control that the request begins (1) or ends (-1) to wait for a change or for its client."""
+        age_group = self.scope.get(AGE_GROUP)
+        if age_group is not None:
+            age_group.inactive += change
 
     async def _read(self) -> bytes:
-        self._reading = True
-        named = self.named.get(b"content-length", b"")
-        announced = int(named) if named.isdigit() else self._unannounced()
-        if BODY_LIMIT < announced < math.inf:
+        self._is_read = True
+        length = self.named.get(b"content-length", b"")
+        announced = int(length) if length.isdigit() else self._unknown_length()
+        if MAX_BODY_BYTES < announced < math.inf:
             raise Refused("body.too_large")
         if not announced:
             return b""
-        asked: Asked | None = self.scope.get(FIRST)
-        if asked is not None and asked.done():
-            message = asked.result()
+        requested: RequestedMessage | None = self.scope.get(FIRST_MESSAGE)
+        if requested is not None and requested.done():
+            message = requested.result()
         else:
-            message = await self._next(asked or self.receive(), monotonic() + BODY_STALL)
+            message = await self._next(requested or self.receive(), monotonic() + BODY_STALL_SECONDS)
         chunk: bytes = message.get("body", b"")
-        if len(chunk) == announced:  # the usual body; that this was all would be a further message
-            self._ended = True
+        if len(chunk) == announced:  # most bodies; Granian would report their end by another, empty message
+            self._has_ended = True
             return chunk
         return await self._rest(message, announced)
 
-    def _unannounced(self) -> float:
-        """The length of a body that says none. Raises Refused `body.coding`.
+    def _unknown_length(self) -> float:
+        """The announced length of a body without Content-Length: infinity. Raises Refused `body.coding`.
 
-        The parser undoes `chunked` where it comes last, and drops a Content-Length beside it; whatever else a body is
-        said to be coded with is still on it.
+        Granian's parser decodes `chunked` if it is the last coding, and drops a Content-Length beside it. It leaves all
+        other codings on the body.
         """
         codings = [value.lower() for name, value in self.scope["headers"] if name == b"transfer-encoding"]
         if codings not in ([], [b"chunked"]):
@@ -266,7 +267,7 @@ class Request:
         return math.inf
 
     async def _rest(self, message: ASGIMessage, announced: float) -> bytes:
-        """The whole body, of which `message` brought the first piece."""
+        """The whole body, whose first piece is in `message`."""
         chunks: list[bytes] = []
         size = 0
         began = monotonic()
@@ -276,27 +277,27 @@ class Request:
             chunk: bytes = message.get("body", b"")
             chunks.append(chunk)
             size += len(chunk)
-            if size > BODY_LIMIT:
+            if size > MAX_BODY_BYTES:
                 raise Refused("body.too_large")
             if size == announced or not message.get("more_body", False):
-                self._ended = True
+                self._has_ended = True
                 return b"".join(chunks)
-            deadline = min(monotonic(), began + size / BODY_RATE) + BODY_STALL
+            deadline = min(monotonic(), began + size / MIN_BODY_RATE) + BODY_STALL_SECONDS
             message = await self._next(self.receive(), deadline)
 
     async def _next(self, message: Awaitable[ASGIMessage], deadline: float) -> ASGIMessage:
         """The next piece of the body. Raises Refused `body.stalled`."""
-        self._rests(1)
+        self._count_as_waiting(1)
         try:
             return await self.deadlines.by(deadline, message)
         except TimeoutError:
             raise Refused("body.stalled") from None
         finally:
-            self._rests(-1)
+            self._count_as_waiting(-1)
 
 
 class Response:
-    """A status, a body and the headers that belong to them; the front adds those of every answer."""
+    """A status, a body and its headers; `node.web.responder` adds the headers that every answer has."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -307,11 +308,11 @@ class Response:
 
 
 Piece = Callable[[bytes], Awaitable[None]]
-"""Sends one piece of a body; returns when the connection has room for more."""
+"""Sends one piece of a body, and returns when the connection has room for more."""
 
 
 class Streaming(Response):
-    """An answer whose body is made while it is sent: `run` sends it piece by piece."""
+    """An answer whose body is made while it is sent: `run` makes and sends its pieces."""
 
     __slots__ = ("run",)
 
@@ -320,7 +321,7 @@ class Streaming(Response):
         self.run = run
 
     async def send_body(self, send: Send, *, wanted: bool) -> None:
-        """Send all of the body, or only its end where it is not wanted (HEAD)."""
+        """Send the body, or only its end if it is not wanted (HEAD)."""
 
         async def send_piece(piece: bytes) -> None:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -342,5 +343,5 @@ def json_response(value: object, status: int = 200, headers: Iterable[Header] = 
 
 
 def created(value: object, location: str) -> Response:
-    """201 with the address of what was created."""
+    """201 with `value` as JSON, and the address of what was created."""
     return Response(201, _encode(value), (JSON_TYPE, (b"location", location.encode("latin-1"))))

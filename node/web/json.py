@@ -1,7 +1,7 @@
-"""Reading JSON bodies and query strings into types, with the errors of SPEC 2.10.
+"""Reads JSON bodies and query strings into types, with the errors of SPEC 2.10.
 
-What Litestar would answer with 500 (deep nesting, bad UTF-8) is refused here like any other bad
-input. Duplicate keys: the last wins. NaN, Infinity and lone surrogates are not JSON.
+Deep nesting, bad UTF-8 and other input that parsers fail on is an error of the client too. Of duplicate keys the last
+one counts. NaN, Infinity and lone surrogates are not JSON.
 """
 
 import re
@@ -23,13 +23,14 @@ MAX_DEPTH = 64
 """Levels of nesting in any JSON body."""
 
 MAX_CONTAINERS = 20_000
-"""Objects and lists in any JSON body: 1 MiB of `[],` would be 350,000, and take a quarter of a second."""
+"""Objects and lists in any JSON body. 1 MiB of `[],` would hold 350,000, and take a quarter of a second to parse."""
 
-_IN = b"\x01"
-_STEPS = bytes.maketrans(b"[{]}", _IN * 2 + b"\0\0")
-_UNMARKED = bytes(set(range(256)) - set(b'[{]}"'))
+_OPENING = b"\x01"
+_BRACKETS = bytes.maketrans(b"[{]}", _OPENING * 2 + b"\0\0")
+"""Opening brackets become 1, closing ones 0."""
+_OTHERS = bytes(set(range(256)) - set(b'[{]}"'))
 
-_SURROGATES = re.compile(  # escaped: a pair, or in the group what is none
+_SURROGATES = re.compile(  # escaped surrogates: a pair; or a lone one, which is in the group
     r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})"
 )
 _PATH = re.compile(r" - at `(key in )?\$(?P<path>.*)`$")
@@ -58,7 +59,7 @@ def media_type(request: Request) -> str:
 def decode(body: bytes, kind: type[T]) -> T:
     """`body` as `kind`. Raises Invalid."""
     try:
-        # Typed decoding skips over unknown fields without looking at their bytes.
+        # First all of it, since msgspec skips unknown fields without checking their encoding.
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Invalid.field("body", msg=f"body is not valid UTF-8 at byte {error.start}", kind="json_invalid") from None
@@ -68,8 +69,8 @@ def decode(body: bytes, kind: type[T]) -> T:
         value: T = _decoder(kind)(text)
     except msgspec.ValidationError as error:
         raise Invalid([issue_of(str(error), "body")]) from None
-    except ValueError as error:  # msgspec's DecodeError, or an integer of thousands of digits
-        what = _half_pair(text) or error
+    except ValueError as error:  # msgspec's DecodeError; ValueError itself for an integer of thousands of digits
+        what = _lone_surrogate(text) or error
         raise Invalid.field("body", msg=f"body is not JSON: {what}", kind="json_invalid") from None
     return value
 
@@ -81,8 +82,8 @@ def read_query(request: Request, kind: type[T]) -> T:
 
 def convert_query(query: dict[str, str], kind: type[T]) -> T:
     """Query parameters as the struct `kind`; unknown ones are ignored. Raises Invalid."""
-    for parameter in _whole(cast("type[msgspec.Struct]", kind)):
-        # msgspec reads `1e3` and `20.0` as integers, which no document says.
+    for parameter in _integers(cast("type[msgspec.Struct]", kind)):
+        # msgspec would read `1e3` and `20.0` as integers.
         if parameter in query and not _INTEGER.fullmatch(query[parameter]):
             raise Invalid.field("query", parameter, msg="Expected int, got str", kind="type_error")
     try:
@@ -90,14 +91,14 @@ def convert_query(query: dict[str, str], kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise Invalid([issue_of(str(error), "query")]) from None
     for parameter, name in _nullable(cast("type[msgspec.Struct]", kind)):
-        # msgspec takes the word `null` for None; a parameter that is not wanted is left out.
+        # msgspec would read the word `null` as None.
         if parameter in query and getattr(value, name) is None:
             raise Invalid.field("query", parameter, msg="Expected a value, got null", kind="type_error")
     return value
 
 
 def issue_of(message: str, where: str) -> Issue:
-    """msgspec's message as an item of `detail`: its path becomes `loc`."""
+    """An item of `detail` for msgspec's error message: the path in it becomes `loc`."""
     loc: list[str | int] = [where]
     if match := _PATH.search(message):
         message = message[: match.start()]
@@ -110,7 +111,7 @@ def issue_of(message: str, where: str) -> Issue:
 
 @cache
 def _decoder(kind: Any) -> Callable[[str], Any]:
-    return _parse if kind is object else msgspec.json.Decoder(kind).decode
+    return _parse_any if kind is object else msgspec.json.Decoder(kind).decode
 
 
 @cache
@@ -119,44 +120,44 @@ def _nullable(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
 
 
 @cache
-def _whole(kind: type[msgspec.Struct]) -> list[str]:
-    """Parameters that are integers."""
+def _integers(kind: type[msgspec.Struct]) -> list[str]:
+    """The parameters that are integers."""
     described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
-    return [field.encode_name for field in described.fields if _is_whole(field.type)]
+    return [field.encode_name for field in described.fields if _is_integer(field.type)]
 
 
-def _is_whole(kind: msgspec.inspect.Type) -> bool:
+def _is_integer(kind: msgspec.inspect.Type) -> bool:
     if isinstance(kind, msgspec.inspect.UnionType):
-        return any(_is_whole(one) for one in kind.types)
+        return any(_is_integer(one) for one in kind.types)
     return isinstance(kind, msgspec.inspect.IntType)
 
 
 def _check_shape(body: bytes) -> None:
-    """Refuse a body that would cost far more to hold than to send, before anything is made of it. Raises Invalid.
+    """Refuse a body whose value would take far more memory than the body, before it is parsed. Raises Invalid.
 
-    Looks at brackets outside of strings; whether they pair up is for the parser to say.
+    Counts the brackets outside of strings. Whether they are balanced is left to the parser.
     """
-    marks = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_STEPS, _UNMARKED)
-    steps = b"".join(marks.split(b'"')[::2])
-    if steps.count(_IN) > MAX_CONTAINERS:
+    brackets_and_quotes = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_BRACKETS, _OTHERS)
+    brackets = b"".join(brackets_and_quotes.split(b'"')[::2])
+    if brackets.count(_OPENING) > MAX_CONTAINERS:
         what = f"body holds more than {MAX_CONTAINERS} objects and lists"
         raise Invalid.field("body", msg=what, kind="json_invalid")
     depth = 0
-    for step in steps:
-        depth += 1 if step else -1
+    for bracket in brackets:
+        depth += 1 if bracket else -1
         if depth > MAX_DEPTH:
             what = f"body is nested more than {MAX_DEPTH} levels deep"
             raise Invalid.field("body", msg=what, kind="json_invalid")
 
 
-def _half_pair(text: str) -> str | None:
-    """What is wrong with a lone surrogate, which parsers call an end that comes too soon; None if there is none."""
+def _lone_surrogate(text: str) -> str | None:
+    """What is wrong with the first lone surrogate, if there is one; parsers report an early end of the data instead."""
     for escape in _SURROGATES.finditer(text.replace("\\\\", "  ")):
         if escape[1]:
             return f"{escape[1]} at character {escape.start()} is half of a surrogate pair"
     return None
 
 
-def _parse(text: str) -> object:
-    # msgspec takes 25 µs for a number like 1e300, and a body has room for 170,000 of them.
+def _parse_any(text: str) -> object:
+    # Not by msgspec, which takes 25 µs for a number like 1e300; a body has room for 170,000 of them.
     return orjson.loads(text)

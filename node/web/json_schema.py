@@ -1,4 +1,4 @@
-"""JSON Schema of our types, as documents of their own and as OpenAPI components."""
+"""JSON Schema of msgspec types, as separate documents and as OpenAPI components."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -12,14 +12,14 @@ MAX_SAFE_INTEGER = 2**53
 """The largest integer that every JSON reader keeps exactly (RFC 8259 §6); as a maximum it is no limit of ours."""
 
 _NAMED = ("properties", "$defs")
-"""Members whose own members are names of ours, not words of JSON Schema."""
+"""Members whose own members are named by us, not keywords of JSON Schema."""
 
 IN_DOCUMENT = "#/$defs/"
 IN_OPENAPI = "#/components/schemas/"
 
 
 class Schemas:
-    """The schemas of some types: one definition each, and for every type what to write where it is used."""
+    """The schemas of some types: a definition for each type that has a name, and what to write where a type is used."""
 
     def __init__(self, types: Iterable[Any], root: str = IN_DOCUMENT) -> None:
         self._types = list(dict.fromkeys(types))
@@ -31,11 +31,11 @@ class Schemas:
         self.definitions: dict[str, Schema] = definitions
 
     def use(self, kind: Any) -> Schema:
-        """The schema to write where the type is used: a reference, or all of it if the type has no name."""
+        """The schema to write where the type is used: a reference, or the whole schema if the type has no name."""
         return self._uses[kind]
 
     def whole(self, schema: Schema) -> Schema:
-        """`schema` with a reference at its top followed."""
+        """`schema`, or what it refers to if it is a reference."""
         ref = schema.get("$ref")
         return self.definitions[ref.removeprefix(self.root)] if ref else schema
 
@@ -53,7 +53,7 @@ def _anything(kind: type) -> Schema:
 
 
 def schema_document(title: str, *, url: str | None = None, **types: Any) -> bytes:
-    """A JSON Schema document whose `$defs` hold the types, and name each by what it is used for."""
+    """A JSON Schema document with the types as `$defs`, and a property for each name that refers to its type."""
     schemas = Schemas(types.values())
     return msgspec.json.encode(
         {
@@ -86,16 +86,16 @@ def openapi_30(schema: Any) -> Any:
         kept = [variant for variant in variants if variant != {"type": "null"}]
         nullable = {"nullable": True} if len(kept) < len(variants) else {}
         only = kept[0] if len(kept) == 1 else {"anyOf": kept}
-        # A reference takes no siblings in 3.0, so it is wrapped.
+        # A reference has no siblings in 3.0, so it is wrapped.
         mapped |= ({"allOf": [only]} if "$ref" in only else only) | nullable
         if nullable and "enum" in mapped and None not in mapped["enum"]:
             mapped["enum"] = [*mapped["enum"], None]
-    if mapped.get("required") == []:  # 3.0 wants one at least
+    if mapped.get("required") == []:  # 3.0 requires at least one
         del mapped["required"]
     if "const" in mapped:
         mapped["enum"] = [mapped.pop("const")]
     if isinstance(mapped.get("enum"), list):
-        _close(mapped)
+        _type_enumeration(mapped)
     for bound in ("Minimum", "Maximum"):
         exclusive = mapped.pop(f"exclusive{bound}", None)
         if exclusive is not None:
@@ -103,8 +103,8 @@ def openapi_30(schema: Any) -> Any:
     return mapped
 
 
-def _close(enumeration: Schema) -> None:
-    """`nullable` takes effect only beside `type`, and null must stand among the values too (OpenAPI 3.0.3)."""
+def _type_enumeration(enumeration: Schema) -> None:
+    """Add `type` and `nullable`: null needs the latter, which has an effect only beside the former (OpenAPI 3.0.3)."""
     values = cast("list[Any]", enumeration["enum"])
     kept = [value for value in values if value is not None]
     if len(kept) < len(values):

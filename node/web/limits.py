@@ -1,8 +1,8 @@
-"""Limits per client address, and the headers that tell clients where they stand.
+"""Limits of requests per client address, and the answer headers that tell clients how much is left.
 
-`RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-headers-10. A process that
-has been told "over the limit" refuses that client by itself until the time it was told, so that a
-flood does not reach the store.
+`Limiter` holds the limits of a process; `Permit` applies them to one request. A process that has learned from Redis
+that a client is over a limit refuses this client by itself until a place is free again, so a flood does not reach
+Redis. `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-headers-10.
 """
 
 import math
@@ -20,19 +20,20 @@ from node.common.refusal import Invalid, Refused
 from node.config import Limit, Limits, Settings
 from node.share.capacity import Capacity
 from node.share.cost import Kind
-from node.store import StoreUnavailable, ids
+from node.store import ids
+from node.store.errors import StoreUnavailable
 from node.store.limits import DAY_MS, LimitStore, Quota, Taken
 from node.web.errors import CATALOGUE
-from node.web.http import Request
-from node.web.idempotency import REPLAYED
+from node.web.http import Header, Request
+from node.web.idempotency import mark_replayed
 from node.web.usage import Usage
 
-_MEMORY = 10_000
-"""Clients remembered as over the limit, per process; beyond it the store is asked again."""
+MAX_REFUSED_CLIENTS = 10_000
+"""Clients that a process remembers as over a limit; when there are more, it forgets all and asks Redis again."""
 
 
 class Quotas(msgspec.Struct, frozen=True):
-    """What one client may hold or send in all; 0 is any amount."""
+    """How many things one client may have; 0 is any number."""
 
     session: int = 0
     """Live sessions."""
@@ -43,7 +44,7 @@ class Quotas(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, settings: Settings) -> "Quotas":
-        """Those of the settings."""
+        """Those in the settings."""
         return cls(settings.client_sessions, settings.client_threads, settings.client_tasks)
 
 
@@ -60,43 +61,44 @@ class Limiter:
         self._policies = {name: _policy(name, limit) for name, limit in self._limits.items()}
         self._store = store
         self._refused_until: dict[tuple[str, str], float] = {}
+        """When a client may come again (monotonic seconds), by limit (its class and scope) and client."""
 
     def of(self, kind: str) -> Limit:
         """The limit of a class."""
         return self._limits[kind]
 
     def permit(self, request: Request, kind: str, scope: str = "", *, refusals: bool = True) -> "Permit":
-        """What a request of a class may do. `scope` narrows the limit to one entity, such as a session.
+        """What a request may do within the limit `kind`. `scope`: the id of an entity that has this limit for itself.
 
-        `refusals`: a request that is refused for what it says counts, too.
+        `refusals`: whether a request that is refused for its content is counted too.
         """
         return Permit(self, request, kind, scope, counted=not refusals)
 
     async def take(self, request: Request, kind: str, scope: str = "") -> None:
         """Count the request. Raises Refused `limit.exceeded`, StoreUnavailable."""
         limit = self._limits[kind]
-        if not limit.count or (scope and not ids.is_id(scope)):  # nothing has that id
+        if not limit.count or (scope and not ids.is_id(scope)):  # no entity has that id
             return
         self.precheck(request, kind, scope)
         self.settle(request, kind, await self._store.take(kind, request.client, limit, scope), scope)
 
     async def charge(self, request: Request, kind: Kind, size: int) -> None:
-        """Charge the client for what a request with a body of `size` bytes has the node keep (`node.share.cost`).
+        """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
 
         Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
         """
         self._capacity.admit(kind)
         await self.usage.add(request.client, kind, size)
 
-    async def hold(self, request: Request, kind: str, milliseconds: int) -> str:
-        """Count the request, and what it makes for as long as that lasts; a name to give it back by, empty for nothing.
+    async def take_quota(self, request: Request, kind: str, milliseconds: int) -> Quota | None:
+        """Count the request, and for so long the thing that it creates; None if the limit is switched off.
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
         self._capacity.admit(cast("Kind", "thread" if kind == "board" else kind))
         limit, most = self._limits[kind], getattr(self._quotas, kind)
-        if not limit.count:  # who takes the limit away wants no other
-            return ""
+        if not limit.count:  # an operator who sets the limit to 0 wants no quota either
+            return None
         self.precheck(request, kind)
         quota, taken, wait = await self._store.take_quota(
             kind, request.client, limit, most, milliseconds, counted=kind == "session"
@@ -104,20 +106,20 @@ class Limiter:
         if wait is not None:
             raise Refused(f"quota.{kind}", retry_after=wait, most=most)
         self.settle(request, kind, taken)
-        return quota.name
+        return quota
 
     @asynccontextmanager
     async def holding(
         self, request: Request, kind: Literal["session", "board", "task"], seconds: float = 86400
     ) -> AsyncGenerator[str]:
         """Old form."""
-        name = await self.hold(request, kind, round(seconds * 1000))
+        quota = await self.take_quota(request, kind, round(seconds * 1000))
         try:
-            yield name
+            yield quota.name if quota else ""
         except StoreUnavailable:
             raise
         except Exception:
-            await self.let_go(request.client, kind, name)
+            await self.let_go(request.client, kind, quota.name if quota else "")
             raise
 
     async def let_go(self, client: str, kind: str, name: str) -> None:
@@ -126,43 +128,40 @@ class Limiter:
             await self.give_back(Quota(kind, client, name))
 
     async def give_back(self, quota: Quota) -> None:
-        """Give back what is no more. Raises StoreUnavailable: then it counts until its time is over."""
+        """Stop counting a thing that has ended early. Raises StoreUnavailable: then it counts until its time ends."""
         if quota.name:
             await self._store.give_back(quota)
 
     def precheck(self, request: Request, kind: str, scope: str = "") -> None:
-        """Refuse a client that is known to be over the limit. Raises Refused `limit.exceeded`.
-
-        `scope` narrows the count to one entity, such as a session.
-        """
+        """Refuse a client that this process knows to be over the limit. Raises Refused `limit.exceeded`."""
         if not self._refused_until:
             return
-        who = (kind + scope, request.client)
-        until = self._refused_until.get(who)
+        key = (kind + scope, request.client)
+        until = self._refused_until.get(key)
         if until is None:
             return
         wait = until - time.monotonic()
         if wait > 0:
-            self._note(request, kind, 0, wait)
+            request.notes += self._headers(kind, 0, wait)
             raise self._exceeded(kind, wait)
-        del self._refused_until[who]
+        del self._refused_until[key]
 
     def settle(self, request: Request, kind: str, taken: Taken, scope: str = "") -> None:
-        """Write the headers; raise Refused `limit.exceeded` if the store said so."""
+        """Take over how Redis counted a request: answer headers, and Refused `limit.exceeded` if it was too many."""
         if not self._limits[kind].count:
             return
-        self._note(request, kind, taken.remaining, taken.reset)
+        request.notes += self._headers(kind, taken.remaining, taken.reset)
         if taken.allowed:
             counters.TAKEN[kind] += 1
             return
-        if len(self._refused_until) >= _MEMORY:
+        if len(self._refused_until) >= MAX_REFUSED_CLIENTS:
             self._refused_until.clear()
         self._refused_until[(kind + scope, request.client)] = time.monotonic() + taken.reset
         raise self._exceeded(kind, taken.reset)
 
-    def _note(self, request: Request, kind: str, remaining: int, reset: float) -> None:
-        request.notes.append((b"ratelimit-policy", self._policies[kind]))
-        request.notes.append((b"ratelimit", b'"%s";r=%d;t=%d' % (kind.encode(), remaining, math.ceil(reset))))
+    def _headers(self, kind: str, remaining: int, reset: float) -> tuple[Header, Header]:
+        state = b'"%s";r=%d;t=%d' % (kind.encode(), remaining, math.ceil(reset))
+        return (b"ratelimit-policy", self._policies[kind]), (b"ratelimit", state)
 
     def _exceeded(self, kind: str, wait: float) -> Refused:
         counters.OVER[kind] += 1
@@ -175,21 +174,23 @@ def _policy(kind: str, limit: Limit) -> bytes:
 
 
 class Permit:
-    """What one request may do: its place in a limit, what it has the node keep, and what it makes while that lasts.
+    """What one request may do within a limit, its client's bytes, and its client's quota of things.
 
         async with limiter.permit(request, "board") as permit:
             ...read and judge the request...
             await permit.hold()
             await permit.charge("thread", size)
-            ...make the thread...
+            ...create the thread...
 
-    A request is counted once: by `count` or `hold`, or in the script that writes what it asks for (`limit`, `settle`).
-    One that is refused before is counted when the block ends, or parser and gate would be free to probe (SPEC 7).
+    A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its Rate. If the block
+    raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or the
+    English gate for free (SPEC 7). Not counted is a refusal for want of room (`hold`, `charge`), and in the limit of an
+    entity one because that entity does not exist.
     """
 
-    __slots__ = ("_counted", "_kind", "_limiter", "_place", "_request", "_scope", "client", "limit")
+    __slots__ = ("_counted", "_kind", "_limiter", "_quota", "_request", "_scope", "client", "limit")
 
-    def __init__(self, limiter: "Limiter", request: Request, kind: str, scope: str, *, counted: bool) -> None:
+    def __init__(self, limiter: Limiter, request: Request, kind: str, scope: str, *, counted: bool) -> None:
         self.client = request.client
         self.limit: Limit = limiter.of(kind)
         """The limit, for a script that counts the request in it."""
@@ -198,65 +199,68 @@ class Permit:
         self._kind = kind
         self._scope = scope
         self._counted = counted
-        self._place = ""
+        """Whether the request has been counted, or must not be."""
+        self._quota: Quota | None = None
 
     async def __aenter__(self) -> "Permit":
+        """Raises Refused `limit.exceeded` if this process knows the client to be over the limit."""
         self._limiter.precheck(self._request, self._kind, self._scope)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None or isinstance(error, StoreUnavailable):  # what cannot be known may have been made
+        # After StoreUnavailable nobody knows whether the thing was created, so its place stays taken.
+        if error is None or isinstance(error, StoreUnavailable):
             return
         await self.give_back()
-        if not self._counted and isinstance(error, Refused | Invalid) and not self._is_of_nothing(error):
+        if not self._counted and isinstance(error, Refused | Invalid) and not self._is_scope_unknown(error):
             await self._limiter.take(self._request, self._kind, self._scope)
 
-    def _is_of_nothing(self, error: Exception) -> bool:
-        """Whether the limit is that of an entity which does not exist: Redis then keeps no count for it."""
-        entry = CATALOGUE.get(error.code) if isinstance(error, Refused) and self._scope else None
-        return entry is not None and entry.status == HTTPStatus.NOT_FOUND
+    def _is_scope_unknown(self, error: Exception) -> bool:
+        """Whether the entity with the limit does not exist: nothing is to be kept in Redis for it."""
+        return bool(self._scope) and isinstance(error, Refused) and CATALOGUE[error.code].status == HTTPStatus.NOT_FOUND
 
     async def count(self) -> None:
-        """Take a place in the limit. Raises Refused `limit.exceeded`, StoreUnavailable."""
+        """Count the request. Raises Refused `limit.exceeded`, StoreUnavailable."""
         self._counted = True
         await self._limiter.take(self._request, self._kind, self._scope)
 
     def settle(self, taken: Taken) -> None:
-        """Say how a script counted the request in the limit. Raises Refused `limit.exceeded`."""
+        """Take over how a script counted the request. Raises Refused `limit.exceeded`."""
         self._counted = True
         self._limiter.settle(self._request, self._kind, taken, self._scope)
 
     async def hold(self, milliseconds: int = DAY_MS) -> str:
-        """Count the request, and what it makes among what its client may have of it, for so long.
+        """Count the request, and for so long the thing that it creates in its client's quota.
 
-        The place among those is given back if the block fails; its name, for a record that gives it back later. Raises
-        Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
+        Returns the name of the place in the quota, with which it can be given back later; empty if there is no limit.
+        The permit gives the place back if the block fails. Raises Refused `memory.low`, `node.full`, `limit.exceeded`,
+        `quota.<kind>`, StoreUnavailable.
         """
         self._counted = True
-        self._place = await self._limiter.hold(self._request, self._kind, milliseconds)
-        return self._place
+        self._quota = await self._limiter.take_quota(self._request, self._kind, milliseconds)
+        return self._quota.name if self._quota else ""
 
     async def charge(self, kind: Kind, size: int) -> None:
-        """Charge the client for what a request with a body of `size` bytes has the node keep (`node.share.cost`).
+        """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
 
         Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
         """
         try:
             await self._limiter.charge(self._request, kind, size)
         except Refused:
-            self._counted = True  # not for what it says
+            self._counted = True
             raise
 
     async def replay(self) -> None:
-        """Say in the answer that it is an earlier one, given again: nothing was made."""
-        self._request.notes.append(REPLAYED)
+        """Mark the answer as an earlier one, repeated: nothing was created, so the place is given back."""
+        mark_replayed(self._request)
         await self.give_back()
 
     async def give_back(self) -> None:
-        """Give back the place of what was not made. If Redis cannot be told, it counts until its time is over."""
-        if self._place:
-            name, self._place = self._place, ""
+        """Give back the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""
+        quota, self._quota = self._quota, None
+        if quota:
             with suppress(StoreUnavailable):
-                await self._limiter.give_back(Quota(self._kind, self.client, name))
+                await self._limiter.give_back(quota)

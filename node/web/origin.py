@@ -1,8 +1,8 @@
-"""Whose pages may call this node from a browser: CORS, and protection against DNS rebinding.
+"""Which web pages may call this node from a browser: CORS, and protection against DNS rebinding.
 
-A page sends its Origin with every POST and every request whose answer it wants to read. Programs send none;
-they are not concerned. A page that makes a browser believe that its name belongs to this machine still sends
-that name as Host.
+Browsers send a page's Origin with every POST, and with every request whose answer the page may read. Other programs
+send none and are not restricted. A page whose name resolves to this machine (DNS rebinding) still has its own name in
+Host.
 """
 
 from functools import lru_cache
@@ -22,6 +22,17 @@ EXPOSED: Header = (
     b"ETag, X-Request-Id, X-Error-Code, Idempotency-Replayed",
 )
 CORS_READABLE = (CORS_OPEN, EXPOSED)
+PREFLIGHT: tuple[Header, ...] = (
+    (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, DELETE, OPTIONS"),
+    (
+        b"access-control-allow-headers",
+        b"Content-Type, Accept, Authorization, Content-Digest, Signature, Signature-Input, Signature-Key, "
+        b"Idempotency-Key, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, A2A-Version, "
+        b"A2A-Extensions, If-None-Match",
+    ),
+    (b"access-control-max-age", b"7200"),
+)
+"""The answer to a CORS preflight request, beside those that every answer has."""
 
 
 class Origins:
@@ -32,38 +43,36 @@ class Origins:
         self._own = (LOOPBACK | {host_of(settings.public_url)}) - {""}
         self._listed = frozenset(origin.encode() for origin in allowed.listed)
         self.is_open = allowed.everyone or (not allowed.given and not _is_for_this_machine(settings))
-        """Whether any page may call; then only MCP, whose specification asks for it, looks at who calls."""
-        self._names_matter = allowed.given
-        """Whether requests without an Origin have to name the node, too. By default a proxy may have named it anew."""
-        self._judge = lru_cache(maxsize=256)(self._judged)
+        """Whether every page may call. Then only MCP checks the Origin, since its specification requires that."""
+        self._checks_every_host = allowed.given
+        """Whether the Host of requests without Origin is checked too. Not by default: a proxy may have changed it."""
+        self.judge = lru_cache(maxsize=256)(self._judge)
+        """See `_judge`; remembers its results."""
 
     def refusal(self, request: Request) -> str:
-        """The code under which a node that is not open refuses a request; empty if it does not."""
+        """The code with which a node that is not open refuses a request; empty if it does not."""
         host, origin = request.header(b"host"), request.header(b"origin")
-        if host is None or not (origin or self._names_matter):
+        if host is None or not (origin or self._checks_every_host):
             return ""
         return self.judge(host.encode("latin-1"), origin.encode("latin-1") if origin else None)
 
     def headers(self, request: Request) -> tuple[Header, ...]:
-        """What the answers of a node that is not open tell a browser."""
+        """The CORS headers of an answer of a node that is not open."""
         origin = request.header(b"origin")
         if not origin or self.refusal(request):
             return (VARY,)
         return (b"access-control-allow-origin", origin.encode("latin-1")), EXPOSED, VARY
 
-    def judge(self, host: bytes, origin: bytes | None) -> str:
+    def _judge(self, host: bytes, origin: bytes | None) -> str:
         """`host.foreign` for a name that is not this node's, `origin.refused` for a page that may not call it."""
-        return self._judge(host, origin)
-
-    def _judged(self, host: bytes, origin: bytes | None) -> str:
-        asked = host_of("//" + host.decode("latin-1"))
-        # An address in figures is what it is: only a name can be made to point here.
-        if asked not in self._own and not is_address(asked):
+        requested = host_of("//" + host.decode("latin-1"))
+        # DNS rebinding needs a name: an IP address cannot be made to point to this machine.
+        if requested not in self._own and not is_address(requested):
             return "host.foreign"
         if origin is None or origin in self._listed:
             return ""
         page = host_of(origin.decode("latin-1"))
-        return "" if page in self._own or page == asked else "origin.refused"
+        return "" if page in self._own or page == requested else "origin.refused"
 
 
 def host_of(url: str) -> str:
@@ -75,7 +84,7 @@ def host_of(url: str) -> str:
 
 
 def _is_for_this_machine(settings: Settings) -> bool:
-    """Whether only programs of this machine reach the node, and none of them is known to pass on what others ask."""
+    """Whether only programs on this machine reach the node, and no proxy among them forwards requests of others."""
     return all(map(_is_loopback, (settings.host, host_of(settings.public_url)))) and not settings.trusted_proxies
 
 
@@ -84,7 +93,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is an IP address in figures."""
+    """Whether a host is an IP address."""
     try:
         ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The paths of the operations, for requests that get to no handler: what a path takes, and how it refuses."""
+"""Which operations there are at a path, for requests that reach no handler: allowed methods, and the form of errors."""
 
 from collections.abc import Iterable
 
@@ -8,44 +8,47 @@ from node.web.route import Route
 
 
 class Paths:
-    """Which operations there are at a path, told as the router tells it."""
+    """Finds operations by path, as the router does."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._at: dict[str, dict[str, Route]] = {}
+        self._operations: dict[str, dict[str, Route]] = {}
+        """By the pattern of the path, and method."""
         for route in routes:
-            self._at.setdefault(route.path, {})[route.method] = route
-        self._patterns = [(_steps(path), path) for path in self._at if "{" in path]
+            self._operations.setdefault(route.path, {})[route.method] = route
+        self._patterns = [(_steps(path), path) for path in self._operations if "{" in path]
 
     def allowed(self, path: str) -> str:
-        """The methods that a path takes, as `Allow` lists them."""
+        """The methods of a path, as in `Allow`."""
         found = {"OPTIONS", *self._find(path)}
         if "GET" in found:
             found.add("HEAD")
         return ", ".join(sorted(found))
 
     def fault(self, method: str, path: str) -> Fault:
-        """How an operation shows its failures; for a method that the path does not take, as another one there does.
+        """The form in which an operation answers failures; if it does not exist, that of another one at its path.
 
-        Pages are left out: who is refused before there is a handler is not shown one.
+        Pages are left out: a request that is refused before it reaches a handler gets no page.
         """
         operations = self._find(path)
-        asked = operations.get("GET" if method == "HEAD" else method)
-        own = [asked] if asked else operations.values()
-        return next((one.fault for one in own if one.fault and one.media_type != "text/html"), response_to)
+        operation = operations.get("GET" if method == "HEAD" else method)
+        candidates = [operation] if operation else operations.values()
+        return next((each.fault for each in candidates if each.fault and each.media_type != "text/html"), response_to)
 
     def is_page(self, path: str) -> bool:
-        """Whether people read a page there."""
+        """Whether there is an HTML page at a path."""
         operation = self._find(path).get("GET")
         return operation is not None and operation.media_type == "text/html"
 
     def _find(self, path: str) -> dict[str, Route]:
-        """The operations of the pattern that the router takes for `path`: the one with the most steps spelled out."""
+        """The operations at a path. Of several matching patterns, the one with the fewest parameters counts."""
         steps = _steps(path)
-        exact = self._at.get("/" + "/".join(steps))
+        exact = self._operations.get("/" + "/".join(steps))
         if exact is not None:
             return exact
         matching = [pattern for shape, pattern in self._patterns if _matches(shape, steps)]
-        return self._at[min(matching, key=lambda pattern: (pattern.count("{"), -len(pattern)))] if matching else {}
+        if not matching:
+            return {}
+        return self._operations[min(matching, key=lambda pattern: (pattern.count("{"), -len(pattern)))]
 
 
 def _steps(path: str) -> list[str]:

@@ -1,7 +1,6 @@
-"""One operation: where it is, who answers it, and what its documentation says.
+"""One operation: its path, its handler, and its documentation.
 
-The route tables of the rooms are the single source for the router, the OpenAPI documents and the
-operations in llms-full.txt.
+The router, the OpenAPI documents and the operations in llms-full.txt are all made from the services' route tables.
 """
 
 from typing import Any
@@ -13,62 +12,62 @@ from node.web.http import Fault, Handler
 
 
 class Also(msgspec.Struct, frozen=True):
-    """Another answer that an operation gives beside the one it is known by."""
+    """An answer that an operation can give beside its main one."""
 
     media_type: str
     answers: Any
     """Its type; None for a body that is empty."""
     status: int = 0
-    """0 is the status of success."""
+    """0: the status of the main answer."""
     meaning: str = ""
-    """What a status of its own means."""
+    """What that status means, if it differs."""
 
 
 class Needed(msgspec.Struct, frozen=True):
-    """A request header without which an operation is refused."""
+    """A request header that an operation requires."""
 
     name: str
     meaning: str
     example: str
-    """A value that fits the example of the body."""
+    """A value that fits the example body."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation of SPEC section 4, or one of ours beside them."""
+    """An operation: of SPEC section 4, or an additional one."""
 
     method: str
     path: str
-    """With `{name}` for path parameters; the last may be followed by a verb, as in `{id}:cancel`."""
+    """With `{name}` for path parameters. A verb may follow the last one, as in `{id}:cancel`."""
     handler: Handler
     summary: str
     tag: str
     body: Any = None
-    """The type of the JSON request body, if it has one."""
+    """The type of the JSON request body; None without one."""
     text_body: bool = False
     """Whether text/plain is accepted beside (or instead of) JSON."""
     any_type: bool = False
-    """Whether that text may come under any other content type too."""
+    """Whether such text may have any other content type too."""
     query: type[msgspec.Struct] | None = None
     asks: str = ""
     """The query string of the example request."""
     headers: tuple[tuple[str, str], ...] = ()
-    """Request headers with a meaning of their own, and that meaning."""
+    """Optional request headers and what they mean."""
     needs: tuple[Needed, ...] = ()
-    """Request headers that it cannot do without."""
+    """Required request headers."""
     answers: Any = None
-    """The type of the success body; None where it is not JSON."""
+    """The type of the answer's body; None if it is not JSON."""
     shows: Any = None
-    """What the example answer has beyond or instead of what its type alone gives; UNSET leaves a member out."""
+    """Members of the example answer that replace or extend those made from its type; UNSET leaves a member out."""
     status: int = 200
     success: str = "Done."
-    """What that status means."""
+    """What the status means."""
     media_type: str = "application/json"
     also: tuple[Also, ...] = ()
-    """Answers for other readers, or in another state."""
+    """Other answers: in another media type, or in another state."""
     errors: tuple[str, ...] = ()
-    """Codes of the catalogue that are particular to this operation."""
+    """Error codes of the catalogue that are particular to this operation."""
     limit: str = ""
-    """The class of its limit in `Limits`, if it has one."""
+    """The class of its limit in `Limits`; empty without one."""
     example: Any = None
     """A JSON body that works as it stands, where `body` names no type with examples of its own."""
     fault: Fault | None = None
@@ -76,6 +75,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     hot: bool = False
     """The front answers it without the router: agents call it all the time, or the answer is a stream."""
     hidden: bool = False
-    """Left out of the documents (assets, aliases)."""
+    """Whether it is left out of the documents (assets, aliases)."""
     calls: Calls = msgspec.field(default_factory=Calls)
-    """Its answers, counted."""
+    """Counts its answers."""

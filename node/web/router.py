@@ -1,4 +1,4 @@
-"""The route tables as Litestar handlers, and Litestar's own refusals in our form."""
+"""Litestar's router for the route tables: it finds the handler, and its own errors get the form of ours."""
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -20,18 +20,19 @@ from node.web.paths import Paths
 from node.web.route import Route
 
 AnyRequest = LitestarRequest[Any, Any, Any]
-ASGIApp = Callable[[http.Scope, http.Receive, http.Send], Awaitable[None]]
 Handle = Callable[[Route, http.Request], Awaitable[http.Response | None]]
+"""Runs the handler of a route; see `node.web.handling`."""
 
-THING = re.compile(r"(?P<pattern>.*\{(?P<name>\w+)\})(:(?P<verb>\w+))?")
-"""A path that ends in a parameter, and perhaps what is done to it: Litestar's patterns have no colon."""
+WITH_PARAMETER_LAST = re.compile(r"(?P<pattern>.*\{(?P<name>\w+)\})(:(?P<verb>\w+))?")
+"""A path that ends in a parameter and optionally a verb, as in `{id}:cancel`. Litestar's patterns have no colon, so one
+handler serves the path with all its verbs."""
 
 CLIENT_GONE = http.Response(counters.CLIENT_GONE, b"")
-"""Nobody reads it."""
+"""Stands for the answer to a client that has gone away."""
 
 
 class LitestarAnswer(LitestarResponse[bytes]):
-    """An answer of ours on its way through Litestar, which adds nothing to it."""
+    """An answer as Litestar needs it, which adds nothing to it."""
 
     def __init__(self, request: http.Request, response: http.Response) -> None:
         super().__init__(response.body, status_code=response.status)
@@ -39,7 +40,7 @@ class LitestarAnswer(LitestarResponse[bytes]):
         self._response = response
 
     def to_asgi_response(self, *_: Any, **__: Any) -> ASGIResponse:
-        """The answer as it goes out."""
+        """Called by Litestar."""
         headers = [*self._response.headers, *self._request.notes]
         lines = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
         if isinstance(self._response, http.Streaming):
@@ -58,20 +59,18 @@ class LitestarStream(ASGIResponse):
         self._wanted = wanted
 
     async def send_body(self, send: Any, receive: Any) -> None:
-        """Send it piece by piece."""
+        """Called by Litestar."""
         await self._streaming.send_body(send, wanted=self._wanted)
 
 
-def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.Fault = response_to) -> ASGIApp:
-    """An application of the routes, by Litestar; `handle` runs one and turns failures into answers.
+def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.Fault = response_to) -> http.ASGIApp:
+    """An application that serves the routes. `missing` makes the answer for unknown paths.
 
-    `paths` says what is taken where, `missing` shows that a path is unknown.
-
-    OPTIONS is answered here: Litestar names the methods of one handler of a path only, and never HEAD.
+    It answers OPTIONS by itself: Litestar would name only the methods of one handler, and never HEAD.
     """
 
     def refuse(litestar_request: AnyRequest, failure: Exception) -> LitestarAnswer:
-        request = _ours(litestar_request)
+        request = _request_in(litestar_request)
         if isinstance(failure, NotFoundException):
             counters.UNROUTED.add(404)
             return LitestarAnswer(request, missing(request, Refused("path.unknown")))
@@ -101,65 +100,62 @@ def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.
     return app
 
 
-def _endpoints(table: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler]:
-    """A handler for each pattern and method, with all the verbs that it has."""
-    found: dict[tuple[str, str], dict[str, Route]] = {}
-    names: dict[str, str] = {}
-    for each in table:
-        thing = THING.fullmatch(each.path)
-        pattern, name, verb = (thing["pattern"], thing["name"], thing["verb"] or "") if thing else (each.path, "", "")
-        names[pattern] = name
-        found.setdefault((pattern, each.method), {})[verb] = each
-    verbs = {
-        pattern: {verb for (at, _), those in found.items() if at == pattern for verb in those} for pattern in names
-    }
+def _endpoints(routes: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler]:
+    """A Litestar handler for each pattern and method, which serves all its verbs."""
+    by_verb: dict[tuple[str, str], dict[str, Route]] = {}
+    verbs: dict[str, set[str]] = {}
+    """Of each pattern, those of all methods."""
+    for each in routes:
+        match = WITH_PARAMETER_LAST.fullmatch(each.path)
+        pattern, verb = (match["pattern"], match["verb"] or "") if match else (each.path, "")
+        by_verb.setdefault((pattern, each.method), {})[verb] = each
+        verbs.setdefault(pattern, set()).add(verb)
     return [
         _endpoint(
             pattern,
             method,
-            next(iter(those.values())).status,
-            partial(_at, those[""], handle)
+            next(iter(served.values())).status,
+            partial(handle, served[""])
             if verbs[pattern] == {""}
-            else partial(_by_verb, names[pattern], those, verbs[pattern], handle),
+            else partial(_serve_verb, pattern.rpartition("{")[2].rstrip("}"), served, verbs[pattern], handle),
         )
-        for (pattern, method), those in found.items()
+        for (pattern, method), served in by_verb.items()
     ]
 
 
-async def _at(described: Route, handle: Handle, ours: http.Request) -> http.Response | None:
-    return await handle(described, ours)
-
-
-async def _by_verb(
-    name: str, those: Mapping[str, Route], verbs: Collection[str], handle: Handle, ours: http.Request
+async def _serve_verb(
+    name: str, served: Mapping[str, Route], verbs: Collection[str], handle: Handle, request: http.Request
 ) -> http.Response | None:
-    """Run what is done to a thing, or what is asked of the thing itself. `verbs` are those of other methods too."""
-    of, colon, last = ours.params[name].rpartition(":")
+    """Serve the operation of the verb in the last path parameter, `name`, or the one without a verb.
+
+    `served` are the operations of the request's method by verb, `verbs` those of all methods.
+    """
+    value, colon, last = request.params[name].rpartition(":")
     verb = last if colon else ""
-    if verb and verb in those:
-        ours.params = {**ours.params, name: of}  # Litestar keeps the parameters of a path and hands them out again
-        return await handle(those[verb], ours)
-    if (verb and verb in verbs) or not (colon or "" in those):
+    if verb and verb in served:
+        request.params = {**request.params, name: value}  # a copy: Litestar keeps the dictionary and hands it out again
+        return await handle(served[verb], request)
+    if (verb and verb in verbs) or not (colon or "" in served):
         raise MethodNotAllowedException
-    if "" in those:
-        return await handle(those[""], ours)
+    if "" in served:
+        return await handle(served[""], request)
     counters.UNROUTED.add(404)
-    fault = next(iter(those.values())).fault or response_to
-    return fault(ours, Refused("path.unknown"))
+    fault = next(iter(served.values())).fault or response_to
+    return fault(request, Refused("path.unknown"))
 
 
 def _endpoint(
-    pattern: str, method: str, status: int, answer: Callable[[http.Request], Awaitable[http.Response | None]]
+    pattern: str, method: str, status: int, serve: Callable[[http.Request], Awaitable[http.Response | None]]
 ) -> HTTPRouteHandler:
     @route(pattern.replace("}", ":str}"), http_method=cast("Any", method), status_code=status)
     async def endpoint(request: AnyRequest) -> LitestarAnswer:
-        ours = _ours(request)
+        ours = _request_in(request)
         ours.params = request.path_params
-        response = await answer(ours)
+        response = await serve(ours)
         return LitestarAnswer(ours, response or CLIENT_GONE)
 
     return endpoint
 
 
-def _ours(request: AnyRequest) -> http.Request:
+def _request_in(request: AnyRequest) -> http.Request:
     return cast("http.Scope", request.scope)["relay.request"]

@@ -1,8 +1,9 @@
-"""How many bytes each client had the node keep today, told to Redis without a trip for each request.
+"""How many bytes each client has had the node keep in the last 24 hours.
 
-A small request is counted here and told to Redis within a second, together with those of other clients, so an
-acknowledgement does not wait for it; a large one, or many small ones, at once and before it is kept. So a client may
-have at most BLOCK bytes more than its total in each process, and a process that is killed forgets at most as much.
+Redis keeps the totals. Small requests are counted in the process and reported to Redis once a second, for all clients
+together, so they do not wait for it. A large request, or one after many small ones, is reported before it is carried
+out. So a client can exceed its total by at most MAX_UNREPORTED_BYTES for each process, and a process that is killed
+loses no more of the count.
 """
 
 import asyncio
@@ -12,26 +13,25 @@ from contextlib import suppress
 from node.common.refusal import Refused
 from node.share.capacity import Capacity
 from node.share.cost import COSTS, Alarm, Kind
-from node.store import StoreUnavailable
+from node.store.errors import StoreUnavailable
 from node.store.limits import LimitStore, Use
 
-BLOCK = 64 * 1024
-"""Bytes of one client that a process may keep to itself, at most."""
+MAX_UNREPORTED_BYTES = 64 * 1024
+"""Bytes of one client that a process has not reported yet, at most."""
 
-BLOCKS = 64
-"""Of its total it keeps no more than this part to itself."""
+MAX_UNREPORTED_SHARE = 64
+"""They are also at most this part of the client's total."""
 
-SETTLE = 1.0
-"""Seconds from one settlement to the next."""
+REPORT_SECONDS = 1.0
 
-ASK_AGAIN = 10.0
-"""Seconds for which a process refuses by itself a client that has nothing left; the total may grow meanwhile."""
+MAX_REFUSAL_SECONDS = 10.0
+"""How long a process refuses a client by itself; then it asks Redis again, since the allowance may have grown."""
 
-FINISHING = 1.25
-"""How much more of its total a client may use to finish what is begun: claims, results, changes of status."""
+FINISHING_FACTOR = 1.25
+"""How much more than its total a client may use to finish what it has begun: claims, results, changes of status."""
 
-_MEMORY = 10_000
-"""Clients remembered as having nothing left; beyond it Redis is asked again."""
+MAX_SPENT_CLIENTS = 10_000
+"""Clients remembered as having used up their total; when there are more, all are forgotten and Redis is asked."""
 
 
 class Usage:
@@ -40,61 +40,63 @@ class Usage:
     def __init__(self, store: LimitStore, capacity: Capacity) -> None:
         self._store = store
         self._capacity = capacity
-        self._owed: dict[str, int] = {}
-        """Bytes that are kept and not yet told to Redis."""
+        self._unreported: dict[str, int] = {}
+        """Bytes by client."""
         self._spent: dict[str, tuple[float, float]] = {}
-        """Clients with nothing left: until when they are refused unasked, and until when they have nothing."""
+        """For clients that have used up their total (monotonic seconds): until when the process refuses them by itself,
+        and until when their total is used up."""
 
     async def add(self, client: str, kind: Kind, size: int) -> None:
-        """Count what a request with a body of `size` bytes leaves. Raises Refused `quota.bytes`, StoreUnavailable."""
-        most = self._capacity.allowance
-        if not most:
+        """Count what a request with a body of `size` bytes adds. Raises Refused `quota.bytes`, StoreUnavailable."""
+        total = self._capacity.allowance
+        if not total:
             return
         cost = COSTS[kind]
         used = cost.of(size)
-        if cost.alarm is Alarm.NEVER:
-            most = round(most * FINISHING)
+        is_finishing = cost.alarm is Alarm.NEVER
+        if is_finishing:
+            total = round(total * FINISHING_FACTOR)
         spent = self._spent.get(client) if self._spent else None
-        if spent and cost.alarm is not Alarm.NEVER and time.monotonic() < spent[0]:
-            raise self._refused(spent[1] - time.monotonic(), most)
-        owed = self._owed.get(client, 0)
-        if not spent and owed + used < min(BLOCK, most // BLOCKS):
-            self._owed[client] = owed + used
+        if spent and not is_finishing and time.monotonic() < spent[0]:
+            raise self._refused(spent[1] - time.monotonic(), total)
+        unreported = self._unreported.get(client, 0)
+        if not spent and unreported + used < min(MAX_UNREPORTED_BYTES, total // MAX_UNREPORTED_SHARE):
+            self._unreported[client] = unreported + used
             return
-        self._owed.pop(client, None)
-        [wait] = await self._store.take_bytes([Use(client, used, owed)], most)
+        self._unreported.pop(client, None)
+        [wait] = await self._store.take_bytes([Use(client, used, unreported)], total)
         if wait is not None:
             if spent:
                 self._remember(client, wait)
-            raise self._refused(wait, most)
+            raise self._refused(wait, total)
         self._spent.pop(client, None)
 
     async def run(self) -> None:
-        """Settle every SETTLE seconds, until cancelled, and once more then."""
+        """Report every REPORT_SECONDS until cancelled, and once more then."""
         try:
             while True:
-                await asyncio.sleep(SETTLE)
+                await asyncio.sleep(REPORT_SECONDS)
                 await self.settle()
         finally:
             await self.settle()
 
     async def settle(self) -> None:
-        """Tell Redis of all that is not told. If it cannot be told it is forgotten: nothing is kept then either."""
-        uses = [Use(client, 0, owed) for client, owed in self._owed.items()]
-        self._owed.clear()
-        most = self._capacity.allowance
-        if not uses or not most:
+        """Report all that is not reported. Without Redis it is dropped: nothing is kept then either."""
+        uses = [Use(client, 0, unreported) for client, unreported in self._unreported.items()]
+        self._unreported.clear()
+        total = self._capacity.allowance
+        if not uses or not total:
             return
         with suppress(StoreUnavailable):
-            for use, wait in zip(uses, await self._store.take_bytes(uses, most), strict=True):
+            for use, wait in zip(uses, await self._store.take_bytes(uses, total), strict=True):
                 if wait is not None:
                     self._remember(use.client, wait)
 
     def _remember(self, client: str, wait: float) -> None:
-        if len(self._spent) >= _MEMORY:
+        if len(self._spent) >= MAX_SPENT_CLIENTS:
             self._spent.clear()
         now = time.monotonic()
-        self._spent[client] = (now + min(wait, ASK_AGAIN), now + wait)
+        self._spent[client] = (now + min(wait, MAX_REFUSAL_SECONDS), now + wait)
 
-    def _refused(self, wait: float, most: int) -> Refused:
-        return Refused("quota.bytes", retry_after=max(wait, 1.0), most=most)
+    def _refused(self, wait: float, total: int) -> Refused:
+        return Refused("quota.bytes", retry_after=max(wait, 1.0), most=total)

@@ -1,8 +1,8 @@
-"""Operations that are charged by what they cost: after they were done, since only then it is known.
+"""Limits for operations that are charged by their cost, which is known only when they are done.
 
-A limit counts requests; a client whose requests cost a hundred times as much as others' would take a hundred times
-their share. So the cost of each is added to what the client owes, which is worked off evenly; a client that owes the
-whole of its allowance is refused until it owes less. Redis keeps the account, so it holds for all processes.
+A limit of requests alone would let a client with very expensive requests take a large share of the node. So the cost of
+each request is added to the client's debt, which decreases evenly with time. A client whose debt has reached the limit
+is refused until it owes less. Redis keeps the debts, for all processes.
 """
 
 import asyncio
@@ -14,26 +14,27 @@ import structlog
 from node.common import counters
 from node.common.refusal import Refused
 from node.config import Limit
-from node.store import StoreUnavailable
+from node.store.errors import StoreUnavailable
 from node.store.work import Standing, WorkStore
 from node.web.http import Request
 
 log = structlog.get_logger()
 
-_MEMORY = 10_000
-"""Clients remembered as owing too much, per process; beyond it the store is asked again."""
+MAX_REFUSED_CLIENTS = 10_000
+"""Clients that a process remembers as over the limit; when there are more, it forgets all and asks Redis again."""
 
 
 class WorkLimit:
-    """The allowance of one kind of work."""
+    """The limit for one kind of work."""
 
     def __init__(self, kind: str, limit: Limit, unit: str, store: WorkStore) -> None:
-        """`kind` is its class in `Limits`, `unit` what the limit counts, as in "over 10 pages in 60 s"."""
+        """`kind` is the limit's class in `Limits`, `unit` what it counts, as in "over 10 pages in 60 s"."""
         self._kind = kind
         self._limit = limit
         self._unit = unit
         self._store = store
         self._refused_until: dict[str, float] = {}
+        """When a client may come again (monotonic seconds)."""
         self._charging: set[asyncio.Task[None]] = set()
 
     async def admit(self, request: Request) -> None:
@@ -48,27 +49,27 @@ class WorkLimit:
             self._refuse(request, wait)
 
     def charge(self, client: str, amount: int) -> None:
-        """Count what was done for a client; its answer does not wait for that."""
+        """Charge a client for work that is done. The answer does not wait for Redis."""
         if self._limit.count and amount:
             task = asyncio.create_task(self._charge(client, amount))
             self._charging.add(task)
             task.add_done_callback(self._charging.discard)
 
     async def settled(self) -> None:
-        """Return once everything that was charged is counted."""
+        """Return when Redis has counted everything that was charged."""
         while self._charging:
             await asyncio.wait(self._charging)
 
     async def _charge(self, client: str, amount: int) -> None:
         try:
             self._remembered(client, await self._store.spend(self._kind, client, amount, self._limit))
-        except StoreUnavailable as error:  # the work is done, and its answer on the way
+        except StoreUnavailable as error:  # the work is done and its answer sent, so nothing can be refused any more
             log.warning("work not charged", kind=self._kind, amount=amount, reason=str(error))
 
     def _remembered(self, client: str, standing: Standing) -> float:
-        """The seconds that a client has to wait now, of which this process takes note."""
+        """Remember how long a client has to wait; returns these seconds."""
         if standing.wait:
-            if len(self._refused_until) >= _MEMORY:
+            if len(self._refused_until) >= MAX_REFUSED_CLIENTS:
                 self._refused_until.clear()
             self._refused_until[client] = time.monotonic() + standing.wait
         return standing.wait

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from node.share.site import network_of
 from node.store import keys
-from node.web.blocklist import Blocked, Blocklist, network_of
+from node.store.blocked import Blocklist
+from node.web.blocklist import BlockedClients
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, until
 
@@ -97,7 +99,7 @@ async def test_a_prefix_blocks_all_its_addresses(node: NodeUnderTest, admin: Adm
 
 
 async def test_a_block_ends_by_itself(node: NodeUnderTest) -> None:
-    blocked = Blocked(node.store)
+    blocked = BlockedClients(Blocklist(node.store))
     await Blocklist(node.store).block(network_of(ADDRESS), 60, "", "olivia")
     await blocked.refresh()
     assert ADDRESS in blocked
@@ -133,7 +135,7 @@ async def test_unblocking_says_what_still_blocks(node: NodeUnderTest, admin: Adm
 
 async def test_a_process_keeps_to_what_it_read_while_redis_says_nothing(node: NodeUnderTest) -> None:
     await Blocklist(node.store).block(network_of(ADDRESS), None, "", "olivia")
-    blocked = Blocked(node.store)
+    blocked = BlockedClients(Blocklist(node.store))
     await blocked.refresh()
     await node.store.close()
     run = asyncio.create_task(blocked.run())

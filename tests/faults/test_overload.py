@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from node.config import Limits
-from node.overload.admission import CROWD
+from node.overload.admission import MAX_NORMAL_REQUESTS
 from tests.faults.sockets import PATIENCE, request
 from tests.support.nodes import NodeProcess
 from tests.support.servers import eventually
 
-CLIENTS = 3 * CROWD
+CLIENTS = 3 * MAX_NORMAL_REQUESTS
 STAGGER = 0.003  # s between two clients' first requests, so that they do not all ask in the same moment
 
 HELLO = request(

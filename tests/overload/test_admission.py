@@ -7,18 +7,26 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from structlog.testing import capture_logs
 
-from node.overload.admission import CROWD, INTERVAL, LEAST, PATIENCE, QUIET, TARGET, Admission
+from node.overload.admission import (
+    INTERVAL_SECONDS,
+    MAX_NORMAL_REQUESTS,
+    MAX_QUEUE_SECONDS,
+    MIN_LIMIT,
+    QUIET_SECONDS,
+    TARGET_SECONDS,
+    Admission,
+)
 
 LOOK = 0.02
-SLOW = 10 * TARGET
-MANY = 10 * CROWD
+SLOW = 10 * TARGET_SECONDS
+MANY = 10 * MAX_NORMAL_REQUESTS
 
 
 def overloaded() -> Admission:
-    """One that has just found that it is, at time INTERVAL."""
+    """One that has just found that it is, at time INTERVAL_SECONDS."""
     admission = Admission()
-    admission.look(0.0, SLOW, MANY)
-    admission.look(INTERVAL, SLOW, MANY)
+    admission.observe(0.0, SLOW, MANY)
+    admission.observe(INTERVAL_SECONDS, SLOW, MANY)
     assert admission.limit is not None
     return admission
 
@@ -26,23 +34,23 @@ def overloaded() -> Admission:
 def test_a_quick_node_takes_all_that_come() -> None:
     admission = Admission()
     for step in range(100):
-        admission.look(step * LOOK, TARGET, 100_000)
+        admission.observe(step * LOOK, TARGET_SECONDS, 100_000)
     assert admission.limit is None
 
 
 def test_delay_that_stays_is_overload() -> None:
     admission = Admission()
-    admission.look(0.0, SLOW, MANY)
-    admission.look(INTERVAL - 0.001, SLOW, MANY)
+    admission.observe(0.0, SLOW, MANY)
+    admission.observe(INTERVAL_SECONDS - 0.001, SLOW, MANY)
     assert admission.limit is None
-    admission.look(INTERVAL, SLOW, MANY)
-    assert admission.limit == MANY * TARGET / SLOW
+    admission.observe(INTERVAL_SECONDS, SLOW, MANY)
+    assert admission.limit == MANY * TARGET_SECONDS / SLOW
 
 
 def test_delay_that_passes_is_none() -> None:
     admission = Admission()
     for step in range(100):
-        admission.look(step * LOOK, SLOW if step % 4 else TARGET, MANY)
+        admission.observe(step * LOOK, SLOW if step % 4 else TARGET_SECONDS, MANY)
     assert admission.limit is None
 
 
@@ -50,7 +58,7 @@ def test_a_burst_that_drains_is_none() -> None:
     admission = Admission()
     working = 1000.0
     for step in range(50):
-        admission.look(step * LOOK, SLOW, round(working))
+        admission.observe(step * LOOK, SLOW, round(working))
         working *= 0.9
     assert admission.limit is None
 
@@ -58,7 +66,7 @@ def test_a_burst_that_drains_is_none() -> None:
 def test_few_clients_of_a_slow_store_are_none() -> None:
     admission = Admission()
     for step in range(100):
-        admission.look(step * LOOK, 1.0, CROWD)
+        admission.observe(step * LOOK, 1.0, MAX_NORMAL_REQUESTS)
     assert admission.limit is None
 
 
@@ -66,24 +74,24 @@ def test_the_limit_follows_the_delay_and_stops_at_the_least() -> None:
     admission = overloaded()
     admission.limit = 1000
     admission.refused_early += 1
-    admission.look(1.0, 1.25 * TARGET, MANY)
+    admission.observe(1.0, 1.25 * TARGET_SECONDS, MANY)
     assert admission.limit == 800
-    admission.look(1.02, TARGET / 2, MANY)
+    admission.observe(1.02, TARGET_SECONDS / 2, MANY)
     assert admission.limit == 881
     for step in range(20):
         admission.refused_early += 1
-        admission.look(1.04 + step * LOOK, SLOW, MANY)
-    assert admission.limit == LEAST
+        admission.observe(1.04 + step * LOOK, SLOW, MANY)
+    assert admission.limit == MIN_LIMIT
 
 
 def test_it_is_over_when_nobody_has_been_refused_for_a_while() -> None:
     admission = overloaded()
     admission.refused_early += 1
-    admission.look(1.0, TARGET, MANY)
-    admission.look(1.0 + QUIET - 0.001, TARGET, MANY)
+    admission.observe(1.0, TARGET_SECONDS, MANY)
+    admission.observe(1.0 + QUIET_SECONDS - 0.001, TARGET_SECONDS, MANY)
     assert admission.limit is not None
     with capture_logs() as logs:
-        admission.look(1.0 + QUIET, TARGET, MANY)
+        admission.observe(1.0 + QUIET_SECONDS, TARGET_SECONDS, MANY)
     assert admission.limit is None
     assert [(line["event"], line["refused"]) for line in logs] == [("overload over", 1)]
 
@@ -91,12 +99,12 @@ def test_it_is_over_when_nobody_has_been_refused_for_a_while() -> None:
 def test_patience_ends_only_when_others_are_turned_away() -> None:
     admission = Admission()
     admission.refused_early = admission.refused_late = 5
-    assert not admission.impatient
-    admission.look(0.0, SLOW, MANY)
-    admission.look(INTERVAL, SLOW, MANY)
-    assert not admission.impatient
+    assert not admission.is_refusing
+    admission.observe(0.0, SLOW, MANY)
+    admission.observe(INTERVAL_SECONDS, SLOW, MANY)
+    assert not admission.is_refusing
     admission.refused_early += 1
-    assert admission.impatient
+    assert admission.is_refusing
 
 
 class Lives(RuleBasedStateMachine):
@@ -116,23 +124,23 @@ class Lives(RuleBasedStateMachine):
             self.admission.refused_early += refused
             if refused:
                 self.refusal = self.now
-        elif delay <= TARGET:
+        elif delay <= TARGET_SECONDS:
             self.quick = self.now
-        self.admission.look(self.now, delay, working)
+        self.admission.observe(self.now, delay, working)
         limit = self.admission.limit
         if was is None and limit is not None:
-            assert self.now - self.quick >= INTERVAL
-            assert working > CROWD
+            assert self.now - self.quick >= INTERVAL_SECONDS
+            assert working > MAX_NORMAL_REQUESTS
             self.refusal = self.now
         if was is not None:
-            assert (limit is None) == (self.now - self.refusal >= QUIET)
-            assert limit is None or delay <= TARGET or limit <= max(LEAST, was)
+            assert (limit is None) == (self.now - self.refusal >= QUIET_SECONDS)
+            assert limit is None or delay <= TARGET_SECONDS or limit <= max(MIN_LIMIT, was)
         if limit is None:
             self.quick = self.now if was is not None else self.quick
 
     @invariant()
     def lets_some_in(self) -> None:
-        assert self.admission.limit is None or self.admission.limit >= LEAST
+        assert self.admission.limit is None or self.admission.limit >= MIN_LIMIT
 
 
 Lives.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
@@ -156,13 +164,17 @@ def test_at_twice_capacity_what_is_let_in_is_served_soon_and_little_capacity_is_
             come += 1 / (factor * capacity)
         if now - looked >= LOOK:
             looked = now
-            admission.look(now, now - queue[0] if queue else 0.0, len(queue))
-        while admission.impatient and queue and now - queue[0] > PATIENCE:
+            admission.observe(now, now - queue[0] if queue else 0.0, len(queue))
+        while admission.is_refusing and queue and now - queue[0] > MAX_QUEUE_SECONDS:
             queue.popleft()
             admission.refused_late += 1
             now += refusal / capacity
         if queue:
-            came = queue.pop() if now - queue[0] > PATIENCE and len(queue) > CROWD else queue.popleft()
+            came = (
+                queue.pop()
+                if now - queue[0] > MAX_QUEUE_SECONDS and len(queue) > MAX_NORMAL_REQUESTS
+                else queue.popleft()
+            )
             now += 1 / capacity
             waits.append(now - came)
         else:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from node.overload import intake
-from node.overload.admission import CROWD, INTERVAL, PATIENCE, Admission
-from node.overload.intake import AT_ONCE, STORE_CALLS, YOUNG, Intake, Schedule
+from node.overload.admission import INTERVAL_SECONDS, MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
+from node.overload.intake import AGE_GROUP_SECONDS, BEGUN_PER_TURN, MAX_STORE_CALLS, Intake, Schedule
 from node.web.deadline import Deadlines
-from node.web.http import FIRST, JSON_TYPE, Request, Response
+from node.web.http import FIRST_MESSAGE, JSON_TYPE, Request, Response
 from tests.support.servers import eventually
 
 RELAY = "/api/v1/relay"
@@ -83,8 +83,8 @@ class Door:
 
     def overload(self, limit: int) -> None:
         """What a look finds when delay has stayed."""
-        self.admission.look(0.0, 1.0, 10 * CROWD)
-        self.admission.look(INTERVAL, 1.0, 10 * CROWD)
+        self.admission.observe(0.0, 1.0, 10 * MAX_NORMAL_REQUESTS)
+        self.admission.observe(INTERVAL_SECONDS, 1.0, 10 * MAX_NORMAL_REQUESTS)
         self.admission.limit = limit
 
 
@@ -155,7 +155,7 @@ async def test_health_is_always_answered(door: Door) -> None:
     door.overload(limit=0)
     watchers = door.come(3, "/health")
     assert door.come()[0].refused
-    door.now += 2 * PATIENCE
+    door.now += 2 * MAX_QUEUE_SECONDS
     await eventually(lambda: len(door.begun) == 3)
     assert set(door.begun) == set(watchers)
 
@@ -171,7 +171,7 @@ async def test_a_protocol_has_errors_of_its_own(door: Door) -> None:
 
 async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request(door: Door) -> None:
     [post] = door.come()
-    assert post.scope[FIRST] is post.proto.body
+    assert post.scope[FIRST_MESSAGE] is post.proto.body
     await eventually(lambda: door.begun == [post])
     assert post.proto.body is not None
     assert not post.proto.body.done()
@@ -196,7 +196,7 @@ async def test_while_others_are_turned_away_who_waited_too_long_is_too(door: Doo
     waiting = door.come(3)
     door.overload(limit=3)
     assert door.come()[0].refused
-    door.now += 2 * PATIENCE
+    door.now += 2 * MAX_QUEUE_SECONDS
     await eventually(lambda: door.intake.working == 0)
     assert all(watcher.refused for watcher in waiting)
     assert all(watcher.proto.body is not None and watcher.proto.body.cancelled() for watcher in waiting)
@@ -205,40 +205,40 @@ async def test_while_others_are_turned_away_who_waited_too_long_is_too(door: Doo
 
 
 async def test_a_burst_is_served_whole_newest_first_once_it_is_late(door: Door) -> None:
-    burst = door.come(CROWD + 1)
-    door.now += 2 * PATIENCE
-    await eventually(lambda: len(door.begun) == CROWD + 1)
+    burst = door.come(MAX_NORMAL_REQUESTS + 1)
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: len(door.begun) == MAX_NORMAL_REQUESTS + 1)
     assert door.begun == burst[::-1]
     assert door.admission.refused == 0
 
 
 async def test_few_are_served_in_their_order_however_late(door: Door) -> None:
-    few = door.come(CROWD)
-    door.now += 2 * PATIENCE
-    await eventually(lambda: len(door.begun) == CROWD)
+    few = door.come(MAX_NORMAL_REQUESTS)
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: len(door.begun) == MAX_NORMAL_REQUESTS)
     assert door.begun == few
 
 
 async def test_no_turn_of_the_loop_begins_more_than_a_few(door: Door) -> None:
-    door.come(2 * AT_ONCE)
+    door.come(2 * BEGUN_PER_TURN)
     await asyncio.sleep(0)  # they are begun
     await asyncio.sleep(0)  # and take their first step
-    assert len(door.begun) == AT_ONCE
+    assert len(door.begun) == BEGUN_PER_TURN
 
 
 async def test_while_the_store_is_busy_requests_wait_at_the_door(door: Door) -> None:
-    door.store = (STORE_CALLS, 0)
+    door.store = (MAX_STORE_CALLS, 0)
     door.come(3)
     await eventually(lambda: door.asked > 5)
     assert door.begun == []
     assert door.intake.working == 3
-    door.store = (0, STORE_CALLS)
+    door.store = (0, MAX_STORE_CALLS)
     await eventually(lambda: len(door.begun) == 3)
 
 
 async def test_health_does_not_wait_for_a_store_that_stalls(door: Door) -> None:
     """Who asks whether the node is well got no answer just then, unless requests were refused already."""
-    door.store = (STORE_CALLS, 0)
+    door.store = (MAX_STORE_CALLS, 0)
     door.come(3)
     watchers = [*door.come(1, "/health"), *door.come(1, "/ready")]
     await eventually(lambda: len(door.begun) == 2)
@@ -248,11 +248,11 @@ async def test_health_does_not_wait_for_a_store_that_stalls(door: Door) -> None:
 async def test_what_is_old_is_no_work(door: Door) -> None:
     door.come(5)
     await eventually(lambda: len(door.begun) == 5)
-    door.now += YOUNG
-    first = door.intake.generation
-    await eventually(lambda: door.intake.generation is not first)
+    door.now += AGE_GROUP_SECONDS
+    first = door.intake.age_group
+    await eventually(lambda: door.intake.age_group is not first)
     assert door.intake.working == 5
-    door.now += YOUNG
+    door.now += AGE_GROUP_SECONDS
     await eventually(lambda: door.intake.working == 0)
     door.end.set()
     await eventually(lambda: all(watcher.task and watcher.task.done() for watcher in door.begun))
@@ -260,11 +260,11 @@ async def test_what_is_old_is_no_work(door: Door) -> None:
 
 
 async def test_a_store_that_does_not_answer_is_delay(door: Door) -> None:
-    door.come(CROWD + 1)
-    await eventually(lambda: len(door.begun) == CROWD + 1)
-    door.store = (CROWD + 1, 7)
+    door.come(MAX_NORMAL_REQUESTS + 1)
+    await eventually(lambda: len(door.begun) == MAX_NORMAL_REQUESTS + 1)
+    door.store = (MAX_NORMAL_REQUESTS + 1, 7)
     while door.admission.limit is None:
-        door.now += INTERVAL / 4
+        door.now += INTERVAL_SECONDS / 4
         door.come(1)
         await asyncio.sleep(0.005)
     assert door.come()[0].refused
@@ -289,7 +289,7 @@ async def test_who_is_held_for_news_or_sends_slowly_is_no_work(door: Door) -> No
     news = asyncio.Event()
     more: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     scope: dict[str, Any] = {**watcher.scope, "headers": []}
-    del scope[FIRST]
+    del scope[FIRST_MESSAGE]
     request = Request(scope, more.get, "", "", Deadlines())
     body = asyncio.ensure_future(request.body())
     more.put_nowait({"type": "http.request", "body": b"a", "more_body": True})

@@ -24,9 +24,12 @@ COMPOSITION = {"run", "retention"}
 OF_THE_STORE = {"errors", "idempotency", "ids", "long_poll"}
 """What those who know no Redis may have of node.store."""
 
+HANDED_TO_WEB = {"blocked", "limits", "work"}
+"""Stores that web is given."""
+
 OUTSIDE = {
     "granian": {"run"},
-    "gcld3": {"text"},
+    "gcld3": {"text/verdict.py"},
     "hiredis": {"store"},
     "jinja2": {"site"},
     "litestar": {"web"},
@@ -88,6 +91,8 @@ def breaches(path: Path) -> Iterator[str]:
             yield f"{here} imports {name}: a service knows no HTTP"
         if room in ROOMS and layer == "api" and "store" in steps[:2] and steps[-1] not in OF_THE_STORE:
             yield f"{here} imports {name}: an api does not touch the store"
+        if room == "web" and steps[0] == "store" and steps[-1] not in OF_THE_STORE | HANDED_TO_WEB:
+            yield f"{here} imports {name}: web knows no Redis"
         if room in ROOMS and layer == "store" and steps[0] not in {"store", "share", "common", "config", room}:
             yield f"{here} imports {name}: the store of a room knows Redis and its room"
         if room in ROOMS and steps[0] in ROOMS - {room} and steps[1] not in {"service", "model"}:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from node.search import passages
 from node.search.passages import MAX_PASSAGES, Passage, kept, of_reply, of_thread, pieces, place_of
 from node.search.snippets import SNIPPET_CHARACTERS, Excerpt
-from node.text.terms import QueryTerms, stem, words_of
+from node.text.terms import QueryTerms, stem
+from tests.support.words import words_of
 
 WORDS = st.lists(st.from_regex(r"[a-z]{1,9}[.,!]?", fullmatch=True), max_size=200).map(" ".join)
 ANY_TEXT = st.one_of(st.text(), WORDS)

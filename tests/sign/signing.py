@@ -13,7 +13,7 @@ from node.sign.digest import content_digest
 from node.sign.keys import PublicKey
 from node.sign.request import verify
 from node.sign.signature_base import Origin
-from node.sign.verification import Verification
+from node.sign.verification import Verified
 
 SEED = bytes.fromhex("9f8362f87a484a954e6e740c5b4c0e84229139a20aa8ab56ff66586f6a7d29c5")
 KEY = SigningKey(SEED)
@@ -45,7 +45,7 @@ class Signed:
     def lines(self) -> list[tuple[bytes, bytes]]:
         return [*((name.encode(), value.encode("latin-1")) for name, value in self.headers.items()), *self.more_lines]
 
-    def judged(self, now: float = NOW, origin: Origin = ORIGIN) -> Verification:
+    def judged(self, now: float = NOW, origin: Origin = ORIGIN) -> Verified | None:
         return verify(
             method=self.method,
             path=self.path,

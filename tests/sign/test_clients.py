@@ -21,7 +21,7 @@ from http_message_signatures.httpx2 import adapt_message
 from node.sign.keys import base64url
 from node.sign.request import verify
 from node.sign.signature_base import Origin
-from node.sign.verification import Verification, Verified
+from node.sign.verification import Verified
 from tests.conformance.javascript import node_binary
 from tests.sign.signing import BODY, COVERED, HWK, PUBLIC, SEED, sign
 
@@ -32,7 +32,7 @@ class Node:
     """A server that judges each request by its signature."""
 
     def __init__(self) -> None:
-        self.outcomes: list[Verification] = []
+        self.outcomes: list[Verified | None] = []
         self.origin = Origin.parse("http://unbound.example")
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -3,13 +3,14 @@
 from contextlib import suppress
 from dataclasses import replace
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from node.sign.digest import DigestError, check, parse, read_sha256
 from node.sign.keys import KeyInvalid, PublicKey
 from node.sign.proof import Proof, ProofInvalid, verify_proof
-from node.sign.verification import InvalidSignature, Unverified, Verified
+from node.sign.verification import InvalidSignature
 from tests.sign.signing import BODY, PUBLIC, Signed, sign
 
 NAMES = ("signature-input", "signature", "signature-key", "content-digest", "host", "content-type")
@@ -36,19 +37,18 @@ def damaged(draw: st.DrawFn, texts: tuple[str, ...]) -> str:
 
 @given(headers=st.dictionaries(st.sampled_from(NAMES), TEXT), body=st.binary(max_size=20))
 def test_random_headers_never_verify_and_never_break_the_verifier(headers: dict[str, str], body: bytes):
-    outcome = Signed(headers={"signature-input": "sig=()", **headers}, body=body).judged()
-    assert isinstance(outcome, InvalidSignature | Unverified)
-    if isinstance(outcome, InvalidSignature):
-        assert outcome.header.startswith("error=")
+    try:
+        assert Signed(headers={"signature-input": "sig=()", **headers}, body=body).judged() is None
+    except InvalidSignature as invalid:
+        assert invalid.header.startswith("error=")
 
 
 @given(name=st.sampled_from(NAMES), data=st.data())
 def test_a_damaged_header_never_makes_another_signer(name: str, data: st.DataObject):
     value = data.draw(damaged((SIGNED.headers[name],)))
-    outcome = SIGNED.with_header(name, value).judged()
-    assert isinstance(outcome, InvalidSignature | Unverified) or (
-        isinstance(outcome, Verified) and outcome.key == PUBLIC
-    )
+    with suppress(InvalidSignature):
+        verified = SIGNED.with_header(name, value).judged()
+        assert verified is None or verified.key == PUBLIC
 
 
 @given(method=st.text(max_size=8), path=st.text(max_size=30), query=st.text(max_size=30))
@@ -57,7 +57,8 @@ def test_only_the_request_that_was_signed_verifies(method: str, path: str, query
     altered = replace(
         sign(("@method", "@target-uri", "content-digest", "signature-key")), method=method, path=path, query=query
     )
-    assert not isinstance(altered.judged(), Verified)
+    with pytest.raises(InvalidSignature):
+        altered.judged()
 
 
 @given(st.one_of(TEXT, damaged((SIGNED.headers["content-digest"],))), st.binary(max_size=20))

@@ -9,7 +9,7 @@ import pytest
 
 from node.sign.request import verify
 from node.sign.signature_base import Origin, SignedMessage, signature_base
-from node.sign.verification import Unverified, Verified
+from node.sign.verification import Verified
 from tests.sign.signing import KEY, NOW, ORIGIN, PUBLIC, Signed
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors/rfc9421.json").read_text())
@@ -70,4 +70,4 @@ def test_rfc_9421_b_2_6_gives_the_published_signature():
 
 
 def test_rfc_9421_b_2_6_names_a_key_that_nobody_sent_so_it_counts_as_unsigned():
-    assert isinstance(B_2_6.judged(now=1618884475, origin=Origin.parse("https://example.com")), Unverified)
+    assert B_2_6.judged(now=1618884475, origin=Origin.parse("https://example.com")) is None

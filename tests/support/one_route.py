@@ -9,8 +9,9 @@ import httpx2
 
 from node.config import Settings
 from node.web.address import ClientAddress
-from node.web.front import ASGIApp, Front, counted
-from node.web.http import ASGIMessage, Receive, Scope, Send
+from node.web.front import Front
+from node.web.handling import counted
+from node.web.http import ASGIApp, ASGIMessage, Receive, Scope, Send
 from node.web.origin import Origins
 from node.web.paths import Paths
 from node.web.route import Route

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from node.text import is_english, payload_is_english, preload, text_payload_is_english
+from node.text.english import is_english, preload
+from node.text.payload import payload_is_english, text_payload_is_english
 
 MUST_PASS = (
     "ok",

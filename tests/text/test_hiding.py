@@ -132,7 +132,7 @@ def test_no_place_is_out_of_reach() -> None:
         for sample in sampling.samples_of(text, text, sampling.SAMPLES):
             for number in {*sample.split()} & seen.keys():
                 seen[number] += 1
-    assert min(seen.values()) > 200 * sampling.SAMPLES * sampling.SAMPLE / len(text) / 2
+    assert min(seen.values()) > 200 * sampling.SAMPLES * sampling.SAMPLE_CHARACTERS / len(text) / 2
 
 
 def test_samples_of_texts_that_differ_by_a_letter_are_elsewhere() -> None:

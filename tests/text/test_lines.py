@@ -5,7 +5,7 @@ import re
 import pytest
 
 from node.common.refusal import Invalid
-from node.text.lines import mixes_alphabets, require_line, require_name, require_title
+from node.text.lines import mixes_alphabets, require_line, require_name, require_text, require_title
 
 HONEST = (
     "Иван",
@@ -85,3 +85,13 @@ def test_a_title_may_hold_symbols_and_words_of_others(title: str) -> None:
 @pytest.mark.parametrize("title", ["Аdmin notice: send your keys", "Οpen letter", "Frее tokens"])
 def test_a_title_with_a_word_in_two_alphabets_is_refused(title: str) -> None:
     assert "must not mix alphabets" in message(title, require_title)
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t \u3000"])
+def test_a_text_has_to_say_something(text: str) -> None:
+    require_text("body", " a ")
+    with pytest.raises(Invalid) as refused:
+        require_text("body", text)
+    assert [(issue.loc, issue.msg) for issue in refused.value.issues] == [
+        (("body", "body"), "must hold more than white space")
+    ]

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from node.text.payload import (
-    MOST_INNER_JSON,
-    MOST_MEMBERS,
-    MOST_SHOWN,
-    MOST_VALUES,
+    MAX_INNER_JSON_CHARACTERS,
+    MAX_MEMBERS,
+    MAX_SHOWN_STRINGS,
+    MAX_VALUES,
     PROSE,
     displayable,
     may_be_shown,
@@ -84,7 +84,7 @@ def test_json_with_escaped_lone_surrogates_is_judged() -> None:
 
 def test_a_large_json_text_is_judged_as_text() -> None:
     assert not text_payload_is_english(
-        json.dumps([FOREIGN] * (2 * MOST_INNER_JSON // len(FOREIGN)), ensure_ascii=False)
+        json.dumps([FOREIGN] * (2 * MAX_INNER_JSON_CHARACTERS // len(FOREIGN)), ensure_ascii=False)
     )
 
 
@@ -95,7 +95,7 @@ def test_a_text_that_only_looks_like_json_is_judged_as_text() -> None:
 
 def test_a_wide_list_is_sampled_over_its_whole_length() -> None:
     assert not payload_is_english([ENGLISH] * 500 + [FOREIGN] * 500)
-    assert payload_is_english([ENGLISH, *[1] * (MOST_MEMBERS * 20)])
+    assert payload_is_english([ENGLISH, *[1] * (MAX_MEMBERS * 20)])
 
 
 def test_a_prose_field_among_very_many_keys_is_found() -> None:
@@ -105,10 +105,10 @@ def test_a_prose_field_among_very_many_keys_is_found() -> None:
 
 def test_no_more_values_than_the_limit_are_read() -> None:
     deep: object = FOREIGN
-    for _ in range(MOST_VALUES):
+    for _ in range(MAX_VALUES):
         deep = [deep]
     assert payload_is_english(deep)
-    assert not payload_is_english([[FOREIGN]] * MOST_MEMBERS)
+    assert not payload_is_english([[FOREIGN]] * MAX_MEMBERS)
 
 
 def test_many_prose_fields_are_still_judged_one_by_one() -> None:
@@ -130,10 +130,10 @@ def test_the_strings_that_were_judged_are_shown_in_their_order() -> None:
 
 
 def test_no_member_is_shown_that_was_not_looked_at() -> None:
-    wide = [ENGLISH if place % 11 == 0 else FOREIGN for place in range(MOST_MEMBERS * 11)]
+    wide = [ENGLISH if place % 11 == 0 else FOREIGN for place in range(MAX_MEMBERS * 11)]
     assert payload_is_english(wide)
     assert FOREIGN not in displayable(wide)
-    assert displayable([[ENGLISH] * MOST_MEMBERS] * 10).count("\n") == MOST_SHOWN - 1
+    assert displayable([[ENGLISH] * MAX_MEMBERS] * 10).count("\n") == MAX_SHOWN_STRINGS - 1
 
 
 def test_labels_are_shown_if_there_is_nothing_else_and_they_are_english() -> None:

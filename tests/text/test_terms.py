@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.text.terms import LONGEST, QUERY_TERMS, QueryTerms, marks_of, terms_of, words_of
+from node.text.terms import MAX_QUERY_TERMS, MAX_TERM_CHARACTERS, QueryTerms, marks_of, terms_of
+from tests.support.words import words_of
 
-TERM = re.compile(rf"[a-z0-9]{{1,{LONGEST}}}")
+TERM = re.compile(rf"[a-z0-9]{{1,{MAX_TERM_CHARACTERS}}}")
 
 
 def test_forms_of_a_word_are_one_term() -> None:
@@ -72,10 +73,10 @@ def test_a_text_without_words_contains_nothing() -> None:
 
 def test_of_a_long_query_the_first_words_count() -> None:
     asked = QueryTerms(" ".join(f"word{n}x" for n in range(2000)))
-    assert len(asked.terms) == QUERY_TERMS
+    assert len(asked.terms) == MAX_QUERY_TERMS
     assert asked.terms[0] == "word0x"
 
 
 def test_a_word_without_end_is_cut() -> None:
     (term,) = terms_of("a" * 10_000)
-    assert len(term) == LONGEST
+    assert len(term) == MAX_TERM_CHARACTERS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.text.windows import WINDOW, clean, non_latin, windows
+from node.text.windows import WINDOW_CHARACTERS, clean, non_latin, windows
 
 
 def test_a_short_text_is_one_window() -> None:
@@ -13,7 +13,7 @@ def test_a_short_text_is_one_window() -> None:
 def test_a_medium_text_is_cut_at_spaces_and_nothing_is_lost() -> None:
     text = "seven words make up this short sentence " * 20
     parts = windows(text)
-    assert len(parts) == -(-len(text) // WINDOW)
+    assert len(parts) == -(-len(text) // WINDOW_CHARACTERS)
     assert "".join(parts) == text
     assert all(part.startswith(" ") for part in parts[1:])
 

@@ -9,7 +9,7 @@ import pytest
 from node.common.refusal import Refused
 from node.web import http
 from node.web.deadline import Deadlines
-from node.web.http import FIRST, ASGIMessage, Request, receive_all
+from node.web.http import FIRST_MESSAGE, ASGIMessage, Request, receive_all
 from tests.support.servers import eventually
 
 GONE: ASGIMessage = {"type": "http.disconnect"}
@@ -31,7 +31,7 @@ class Client:
         headers = [] if length is None else [(b"content-length", b"%d" % length)]
         self.scope: dict[str, Any] = {"method": "POST", "path": "/", "headers": headers}
         if first is not None:
-            self.scope[FIRST] = first
+            self.scope[FIRST_MESSAGE] = first
         self.request = Request(self.scope, self.receive, "", "", Deadlines())
 
     async def receive(self) -> ASGIMessage:
@@ -80,7 +80,7 @@ async def test_a_body_that_was_asked_for_is_waited_for() -> None:
 
 
 async def test_what_was_asked_for_and_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "BODY_STALL", 0.0)
+    monkeypatch.setattr(http, "BODY_STALL_SECONDS", 0.0)
     first = asked()
     with pytest.raises(Refused, match=r"body\.stalled"):
         await Client(length=3, first=first).request.body()
@@ -94,9 +94,9 @@ async def test_a_client_that_leaves_before_its_end_is_refused(first: ASGIMessage
         await client.request.body()
 
 
-@pytest.mark.parametrize("length", [None, http.BODY_LIMIT])
+@pytest.mark.parametrize("length", [None, http.MAX_BODY_BYTES])
 async def test_a_piece_beyond_the_limit_is_refused(length: int | None) -> None:
-    client = Client(length=length, first=asked(piece(bytes(http.BODY_LIMIT + 1))))
+    client = Client(length=length, first=asked(piece(bytes(http.MAX_BODY_BYTES + 1))))
     with pytest.raises(Refused, match=r"body\.too_large"):
         await client.request.body()
 
@@ -116,7 +116,7 @@ async def test_an_app_for_which_nothing_was_asked_begins_at_the_beginning() -> N
 async def test_a_body_that_nobody_read_is_taken_off_the_connection() -> None:
     client = Client(piece(b"one, "), piece(b"two"), length=8)
     assert client.request.is_unread
-    assert await client.request.read_off()
+    assert await client.request.discard_body()
     assert client.received == 2
     assert not client.request.is_unread
 
@@ -144,10 +144,10 @@ async def test_a_body_that_came_while_its_request_was_held_is_not_waited_for_aga
 
 
 async def test_a_body_that_was_given_up_is_not_read_on() -> None:
-    client = Client(piece(bytes(http.BODY_LIMIT + 1)), piece(b"more"))
+    client = Client(piece(bytes(http.MAX_BODY_BYTES + 1)), piece(b"more"))
     with pytest.raises(Refused, match=r"body\.too_large"):
         await client.request.body()
-    assert not await client.request.read_off()
+    assert not await client.request.discard_body()
     assert client.received == 1
 
 
@@ -162,4 +162,4 @@ async def test_a_compressed_body_is_taken_off_too() -> None:
     )
     with pytest.raises(Refused, match=r"body\.encoded"):
         await client.request.body()
-    assert await client.request.read_off()
+    assert await client.request.discard_body()

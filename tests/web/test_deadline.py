@@ -5,7 +5,7 @@ from time import monotonic
 
 import pytest
 
-from node.web.deadline import AT_ONCE, Deadlines
+from node.web.deadline import MIN_ENDED, Deadlines
 from tests.support.servers import eventually
 
 
@@ -26,23 +26,23 @@ async def test_what_does_not_come_ends_with_a_timeout_and_leaves_the_task_usable
 
 async def test_each_of_many_has_its_own_deadline() -> None:
     deadlines = Deadlines()
-    late = [asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait())) for _ in range(5 * AT_ONCE)]
+    late = [asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait())) for _ in range(5 * MIN_ENDED)]
     opened = asyncio.Event()
     patient = asyncio.create_task(deadlines.by(monotonic() + 60, opened.wait()))
     outcomes = await asyncio.gather(*late, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [TimeoutError] * 5 * AT_ONCE
+    assert [type(outcome) for outcome in outcomes] == [TimeoutError] * 5 * MIN_ENDED
     assert not patient.done()
     opened.set()
     assert await patient
 
 
 async def test_of_a_crowd_a_few_end_in_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.web.deadline.SOON", 3600)  # so that there is no further look
+    monkeypatch.setattr("node.web.deadline.NEXT_CHECK_SECONDS", 3600)  # so that there is no further look
     deadlines = Deadlines()
-    late = [asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait())) for _ in range(5 * AT_ONCE)]
+    late = [asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait())) for _ in range(5 * MIN_ENDED)]
     # The first to wait has a look of its own.
-    await eventually(lambda: sum(task.done() for task in late) > AT_ONCE)
-    assert [task.done() for task in late] == [True] * (1 + AT_ONCE) + [False] * (4 * AT_ONCE - 1)
+    await eventually(lambda: sum(task.done() for task in late) > MIN_ENDED)
+    assert [task.done() for task in late] == [True] * (1 + MIN_ENDED) + [False] * (4 * MIN_ENDED - 1)
     for task in late:
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)

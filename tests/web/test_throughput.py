@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from node.config import Limit, Limits
-from node.web.throughput import BODY_WEIGHT, BURST, FREE, Throughput
+from node.web.throughput import BODY_WEIGHT, BURST_SECONDS, FREE_BYTES, Throughput
 from tests.support.node_under_test import NodeUnderTest
 
 A, B = "203.0.113.7", "203.0.113.8"
@@ -38,7 +38,7 @@ def moved(throughput: Throughput, client: str, size: int, weight: int = 1) -> in
 
 def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: Clock) -> None:
     throughput = Throughput(RATE, clock)
-    assert BURST * RATE < moved(throughput, A, MIB) <= BURST * RATE + MIB
+    assert BURST_SECONDS * RATE < moved(throughput, A, MIB) <= BURST_SECONDS * RATE + MIB
     refused = throughput.refusal(A)
     assert refused is not None
     assert refused.retry_after is not None
@@ -49,13 +49,13 @@ def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: C
 
 def test_a_body_counts_more_than_an_answer(clock: Clock) -> None:
     throughput = Throughput(RATE, clock)
-    assert moved(throughput, A, MIB, BODY_WEIGHT) * BODY_WEIGHT <= BURST * RATE + BODY_WEIGHT * MIB
+    assert moved(throughput, A, MIB, BODY_WEIGHT) * BODY_WEIGHT <= BURST_SECONDS * RATE + BODY_WEIGHT * MIB
 
 
 def test_what_is_small_is_not_counted(clock: Clock) -> None:
     throughput = Throughput(RATE, clock)
     for _ in range(100_000):
-        throughput.add(A, FREE - 1)
+        throughput.add(A, FREE_BYTES - 1)
     assert throughput.refusal(A) is None
 
 
@@ -64,8 +64,8 @@ def test_many_clients_take_no_more_memory_than_some(clock: Clock) -> None:
     moved(throughput, A, 64 * MIB)
     for number in range(30_000):
         clock.now += 0.0001
-        throughput.add(f"2001:db8:{number:x}::/64", FREE)
-    assert len(throughput._free_at) < 20_000  # pyright: ignore[reportPrivateUsage]
+        throughput.add(f"2001:db8:{number:x}::/64", FREE_BYTES)
+    assert len(throughput._full_at) < 20_000  # pyright: ignore[reportPrivateUsage]
     assert throughput.refusal(A) is not None
 
 
@@ -84,7 +84,7 @@ class TestNode:
         size = 0
         while (response := await node.client.get(f"/api/v1/board/{thread['id']}")).status_code == 200:
             size += len(response.content)
-        assert size > BURST * RATE
+        assert size > BURST_SECONDS * RATE
         assert response.headers["x-error-code"] == "limit.throughput"
         assert int(response.headers["retry-after"]) >= 1
         assert (await node.client.get("/board")).status_code == 429

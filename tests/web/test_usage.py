@@ -17,7 +17,7 @@ from node.share.site import SITE_SHARE
 from node.store import ids, keys
 from node.store.limits import LimitStore, Use
 from node.web import http
-from node.web.usage import BLOCK, FINISHING, Usage
+from node.web.usage import FINISHING_FACTOR, MAX_UNREPORTED_BYTES, Usage
 from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
@@ -92,7 +92,7 @@ async def test_who_has_nothing_left_can_still_finish_what_is_begun(node: NodeUnd
     claim = await act(node, task, "claim", assignee_id="ann")
     assert claim.status_code == 200
     assert (await act(node, task, "transition", actor_id="ann")).status_code == 200
-    large = {"claim_token": claim.json()["claim_token"], "result_payload": "x" * round(TOTAL * FINISHING)}
+    large = {"claim_token": claim.json()["claim_token"], "result_payload": "x" * round(TOTAL * FINISHING_FACTOR)}
     assert (await act(node, task, "complete", **large)).headers["x-error-code"] == "quota.bytes"
     assert (await act(node, task, "complete", claim_token=claim.json()["claim_token"])).status_code == 200
     destroyed = {"destroy_token": session["destroy_token"]}
@@ -173,7 +173,7 @@ async def counts() -> AsyncGenerator[Counts]:
 
 async def test_small_writes_are_told_to_redis_together(counts: Counts) -> None:
     one, two = counts.processes
-    counts.capacity.allowance = 100 * BLOCK
+    counts.capacity.allowance = 100 * MAX_UNREPORTED_BYTES
     for usage in (one, two, one):
         await usage.add(CLIENT, "line", 100)
     assert await counts.told() == 0
@@ -184,17 +184,17 @@ async def test_small_writes_are_told_to_redis_together(counts: Counts) -> None:
 
 
 async def test_a_process_keeps_no_more_than_a_block_to_itself(counts: Counts) -> None:
-    counts.capacity.allowance = 100 * BLOCK
+    counts.capacity.allowance = 100 * MAX_UNREPORTED_BYTES
     one, _ = counts.processes
     for _ in range(1000):
         await one.add(CLIENT, "line", 900)
-    assert 1000 * 1000 - BLOCK <= await counts.told() <= 1000 * 1000
+    assert 1000 * 1000 - MAX_UNREPORTED_BYTES <= await counts.told() <= 1000 * 1000
 
 
 async def test_what_two_processes_let_through_together_is_over_the_total_by_a_block_each_at_most(
     counts: Counts,
 ) -> None:
-    counts.capacity.allowance = 100 * BLOCK
+    counts.capacity.allowance = 100 * MAX_UNREPORTED_BYTES
     kept = 0
     for usage in counts.processes:
         with pytest.raises(Refused) as refused:
@@ -203,13 +203,13 @@ async def test_what_two_processes_let_through_together_is_over_the_total_by_a_bl
                 kept += 1000
         assert refused.value.code == "quota.bytes"
         await usage.settle()
-    assert 100 * BLOCK - 2000 <= kept <= 102 * BLOCK
+    assert 100 * MAX_UNREPORTED_BYTES - 2000 <= kept <= 102 * MAX_UNREPORTED_BYTES
 
 
 async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(counts: Counts) -> None:
     one, _ = counts.processes
-    counts.capacity.allowance = 64 * BLOCK
-    await one.add(CLIENT, "line", 64 * BLOCK - 200)
+    counts.capacity.allowance = 64 * MAX_UNREPORTED_BYTES
+    await one.add(CLIENT, "line", 64 * MAX_UNREPORTED_BYTES - 200)
     await one.add(CLIENT, "line", 900)
     await one.settle()
     before = await counts.told()
@@ -236,13 +236,13 @@ async def test_an_answer_of_the_store_is_for_the_client_that_asked(counts: Count
 async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_the_same(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "CLIENT_WAITING", 2)
+    monkeypatch.setattr(http, "MAX_WAITING_PER_CLIENT", 2)
     thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
     url = f"/api/v1/board/{thread['id']}"
     waiting = [asyncio.create_task(node.client.get(url, params={"wait": 30})) for _ in range(2)]
 
     async def both_wait() -> bool:
-        return http.WAITING[CLIENT] == 2
+        return http.WAITING_BY_CLIENT[CLIENT] == 2
 
     await until(both_wait)
     refused = await node.client.get(url, params={"wait": 30})

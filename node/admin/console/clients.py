@@ -6,7 +6,8 @@ from node.admin.audit import who
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
 from node.common.timestamps import timestamp
-from node.web.blocklist import Block, Blocklist, Network, network_of
+from node.share.site import Network, network_of
+from node.store.blocked import Block, Blocklist
 
 MAX_BLOCK_SECONDS = 10 * 365 * 86400
 """A block that is to last longer needs no end."""

@@ -1,0 +1,79 @@
+"""The list of networks that the operator has blocked, in Redis. `node.web.blocklist` refuses their requests."""
+
+from typing import cast
+
+import msgspec
+import structlog
+
+from node.share.site import Network, network_of
+from node.store import Listener, Store, keys
+from node.store.decoding import fields_of
+
+log = structlog.get_logger()
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a network is blocked, and for how long."""
+
+    since: int
+    """Milliseconds since 1970 by Redis' clock, as is `until`."""
+    until: int | None = None
+    """None: until the operator unblocks it."""
+    reason: str = ""
+    who: str = ""
+
+
+class Blocklist:
+    """Reads and changes the list. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def block(self, network: Network, seconds: int | None, reason: str, who: str) -> Block:
+        """Block a network, or replace its block; `seconds` None blocks it until it is unblocked."""
+        now = await self._now()
+        until = now + seconds * 1000 if seconds else None
+        block = Block(since=now, until=until, reason=reason, who=who)
+        await self._store.command("HSET", keys.BLOCKED, str(network), msgspec.json.encode(block))
+        await self._publish_change()
+        return block
+
+    async def unblock(self, network: Network) -> bool:
+        """Take a network off the list. Returns False if it was not on it."""
+        removed = await self._store.command("HDEL", keys.BLOCKED, str(network))
+        await self._publish_change()
+        return removed == 1
+
+    async def read(self) -> tuple[dict[Network, Block], int]:
+        """The blocks in force now, and the time of Redis (ms) at which they were read."""
+        entries = fields_of(await self._store.command("HGETALL", keys.BLOCKED))
+        now = await self._now() if entries else 0
+        found: dict[Network, Block] = {}
+        for name, value in entries.items():
+            try:
+                network, block = network_of(name.decode()), msgspec.json.decode(value, type=Block)
+            except (ValueError, msgspec.DecodeError):
+                log.warning("entry of the blocklist cannot be read", network=name.decode(errors="replace"))
+                continue
+            if block.until is None or block.until > now:
+                found[network] = block
+        return found, now
+
+    async def forget_expired(self) -> None:
+        """Delete the entries whose time is over, and those that cannot be read."""
+        blocked, _ = await self.read()
+        listed = cast("list[bytes]", await self._store.command("HKEYS", keys.BLOCKED))
+        names = {str(network) for network in blocked}
+        if ended := [name for name in listed if name.decode() not in names]:
+            await self._store.command("HDEL", keys.BLOCKED, *ended)
+
+    async def listen(self) -> Listener:
+        """A listener that wakes up whenever the list is changed."""
+        return await self._store.wakeups.listen(keys.BLOCKED)
+
+    async def _publish_change(self) -> None:
+        await self._store.command("SPUBLISH", keys.BLOCKED, "")
+
+    async def _now(self) -> int:
+        seconds, micros = cast("list[bytes]", await self._store.command("TIME", key=keys.BLOCKED))
+        return int(seconds) * 1000 + int(micros) // 1000

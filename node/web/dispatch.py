@@ -1,0 +1,180 @@
+"""The way of a request to whoever answers it: a refusal, a mounted application, a hot route, or the router.
+
+Hot routes (relay, session lines, lists, claims, message:send, MCP) are called directly, all others through Litestar's
+router. Their answers have the same headers and the same errors (DESIGN 6).
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import count
+from typing import Protocol
+
+from node.common import counters
+from node.common.refusal import Refused
+from node.common.request_id import REQUEST
+from node.web.address import ClientAddress
+from node.web.deadline import Deadlines
+from node.web.errors import CLOSE
+from node.web.handling import counted
+from node.web.http import ASGIApp, Receive, Request, Response, Scope, Send, Streaming, receive_all
+from node.web.origin import PREFLIGHT, Origins
+from node.web.paths import Paths
+from node.web.responder import Responder, without_body
+from node.web.route import Route
+from node.web.throughput import Throughput
+
+HEALTH = ("/health", "/ready")
+"""Answered to every client, also to a blocked one: load balancers ask for them, under whatever Host."""
+
+_UNCANONICAL = re.compile(rb"//|(?<=.)/\Z|%(?:2[D-Fd-f]|3\d|[46][1-9A-Fa-f]|[57][\dAa]|5[Ff]|7[Ee])")
+"""An empty path segment, or an escape of a slash or of a character that needs none (RFC 3986 §2.3). A proxy's rule for
+the plain path would not match such a spelling."""
+
+SLASHED = frozenset({b"/api/v1/mcp/"})
+"""Served in spite of the trailing slash, because many MCP clients are configured with it."""
+
+_HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
+"""A host, and optionally a port (RFC 9110 §7.2)."""
+
+
+class Node(Protocol):
+    """What the composition root has put together.
+
+    `hot` routes have a constant path, or one of the form `/api/v1/<name>/{id}/<name>`. `mounted` applications answer
+    everything below a path by themselves, and `router` answers what is neither. `drain` announces that the process will
+    stop; `release` answers the requests that wait for a change.
+    """
+
+    @property
+    def hot(self) -> Sequence[Route]: ...
+    @property
+    def mounted(self) -> Mapping[str, ASGIApp]: ...
+    @property
+    def paths(self) -> Paths: ...
+    @property
+    def origins(self) -> Origins: ...
+    @property
+    def throughput(self) -> Throughput: ...
+
+    async def router(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    def refuses(self, client: str) -> bool: ...
+    def drain(self) -> None: ...
+    def release(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class Dispatcher:
+    """Serves the requests of one process."""
+
+    def __init__(self, node: Node, addresses: ClientAddress) -> None:
+        self._hot_by_path = {
+            (route.method, route.path.encode()): route for route in node.hot if "{id}" not in route.path
+        }
+        self._hot_by_names: dict[tuple[str, str, str], Route] = {}
+        """Those of `/api/v1/<name>/{id}/<name>`, by method and the two names."""
+        for route in node.hot:
+            if "{id}" in route.path:
+                _, _, _, things, _, last = route.path.split("/")
+                self._hot_by_names[route.method, things, last] = route
+        self._mounted = node.mounted
+        self._mount_prefixes = tuple(map(str.encode, node.mounted))
+        self._router = node.router
+        self._paths = node.paths
+        self._is_blocked = node.refuses
+        self._restricted = None if node.origins.is_open else node.origins
+        self._throughput = node.throughput
+        self._responder = Responder(self._restricted, node.throughput)
+        self._addresses = addresses
+        self._deadlines = Deadlines()
+        # A random prefix and a number: unique over processes and restarts, and cheaper than a random id each time.
+        self._request_prefix = os.urandom(5).hex()
+        self._request_numbers = count()
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        request_id = f"{self._request_prefix}{next(self._request_numbers):08x}"
+        REQUEST.set(request_id)
+        request = Request(scope, receive, self._addresses.of(scope), request_id, self._deadlines)
+        if (refused := self._refusal(request)) is not None and request.path not in HEALTH:
+            await self._refuse(request, refused, send)
+            return
+        # Compared as sent: another spelling of a mount or of a hot route is refused below.
+        raw: bytes = scope["raw_path"]
+        if raw.startswith(self._mount_prefixes):
+            mounted = next(app for prefix, app in self._mounted.items() if request.path.startswith(prefix))
+            body = request.noting_end(receive_all(scope, receive))
+            await mounted(scope, body, self._responder.for_mounted(request, send))
+            return
+        if request.method == "HEAD":
+            request.is_head = True
+            scope["method"] = request.method = "GET"
+            send = without_body(send)
+        if not _is_host(request.header(b"host")) or request.repeats(b"host"):
+            await self._refuse(request, Refused("host.invalid"), send)
+        elif (route := self._hot_route(request, raw)) is not None:
+            response = await counted(route, request)
+            if isinstance(response, Streaming):
+                await self._responder.stream(request, response, send)
+            elif response is not None:
+                await self._responder.respond(request, response, send)
+        elif request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
+            counters.UNROUTED.add(204)
+            await self._responder.respond(request, Response(204, b"", PREFLIGHT), send)
+        elif _UNCANONICAL.search(raw) and raw not in SLASHED:
+            await self._refuse_spelling(request, raw, send)
+        else:
+            await self._route(request, receive, send)
+
+    async def _route(self, request: Request, receive: Receive, send: Send) -> None:
+        scope = request.scope
+        scope["relay.request"] = request
+        try:
+            await self._router(scope, receive_all(scope, receive), self._responder.for_router(request, send))
+        finally:
+            # Scope and request refer to each other. While they live, the body's reader lives, and Granian closes a
+            # connection with an unread body only when that reader is gone.
+            del scope["relay.request"]
+
+    def _refusal(self, request: Request) -> Refused | None:
+        """Why this client or web page is refused whatever it asks for; None if it is not."""
+        if self._is_blocked(request.client):
+            return Refused("client.blocked")
+        if self._restricted and (code := self._restricted.refusal(request)):
+            return Refused(code)
+        return self._throughput.refusal(request.client)
+
+    async def _refuse(self, request: Request, refused: Refused, send: Send) -> None:
+        """Refuse a request that reaches no handler, in the form of its path's protocol. Its body is not waited for."""
+        response = self._paths.fault(request.method, request.path)(request, refused)
+        counters.UNROUTED.add(response.status)
+        if request.is_unread:
+            response.headers = [*response.headers, CLOSE]
+        await self._responder.respond(request, response, without_body(send) if request.method == "HEAD" else send)
+
+    async def _refuse_spelling(self, request: Request, raw: bytes, send: Send) -> None:
+        """Redirect a reader of pages to the documented spelling; refuse all other requests."""
+        path = re.sub(rb"/+", b"/", raw).rstrip(b"/") or b"/"
+        if request.method == "GET" and not _UNCANONICAL.search(path) and self._paths.is_page(path.decode("latin-1")):
+            counters.UNROUTED.add(308)
+            query: bytes = request.scope["query_string"]
+            location = (b"location", path + b"?" + query if query else path)
+            await self._responder.respond(request, Response(308, b"", (location,)), send)
+        else:
+            await self._refuse(request, Refused("path.spelling"), send)
+
+    def _hot_route(self, request: Request, raw: bytes) -> Route | None:
+        route = self._hot_by_path.get((request.method, raw))
+        if route is None and raw.startswith(b"/api/v1/") and len(raw) == len(request.path):  # no escape in it
+            steps = request.path.split("/")
+            if len(steps) == 6:  # "", api, v1, sessions, <id>, messages
+                route = self._hot_by_names.get((request.method, steps[3], steps[5]))
+                if route is not None:
+                    request.params = {"id": steps[4]}
+        return route
+
+
+@lru_cache(maxsize=64)
+def _is_host(value: str | None) -> bool:
+    return value is not None and _HOST.fullmatch(value) is not None

@@ -1,0 +1,124 @@
+"""Sends answers with the headers that every answer has: request id, `nosniff`, CORS, and `Connection: close` where a
+body was left unread."""
+
+from collections.abc import Sequence
+
+from node.common import counters
+from node.web.errors import CLOSE
+from node.web.http import NOSNIFF, ASGIMessage, Header, Request, Response, Send, Streaming
+from node.web.origin import CORS_OPEN, CORS_READABLE, Origins
+from node.web.throughput import BODY_WEIGHT, FREE_BYTES, Throughput
+
+
+class Responder:
+    """Sends the answers of one process."""
+
+    def __init__(self, restricted: Origins | None, throughput: Throughput) -> None:
+        """`restricted`: which pages may call, if not every page may."""
+        self._restricted = restricted
+        self._throughput = throughput
+
+    async def respond(self, request: Request, response: Response, send: Send) -> None:
+        """Send an answer."""
+        if len(response.body) >= FREE_BYTES or request.size >= FREE_BYTES:
+            self._count_bytes(request, len(response.body))
+        headers = [
+            *response.headers,
+            *request.notes,
+            *self._common(request, response.headers),
+            (b"content-length", b"%d" % len(response.body)),
+        ]
+        if request.is_unread:
+            await _end_body(request, headers)
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": response.body})
+
+    async def stream(self, request: Request, response: Streaming, send: Send) -> None:
+        """Send an answer whose body is made while it is sent; only its headers in reply to HEAD."""
+        headers = [*response.headers, *request.notes, *self._common(request, response.headers)]
+        if request.is_unread:
+            await _end_body(request, headers)
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await response.send_body(send, wanted=not request.is_head)
+
+    def for_router(self, request: Request, send: Send) -> Send:
+        """`send` for the router, to whose answers the common headers are added."""
+
+        async def send_on(message: ASGIMessage) -> None:
+            if message["type"] == "http.response.start":
+                headers: list[Header] = [(bytes(name), bytes(value)) for name, value in message["headers"]]
+                headers += self._common(request, headers)
+                if request.is_unread:
+                    await _end_body(request, headers)
+                message["headers"] = headers
+            else:
+                self._count_bytes(request, len(message.get("body", b"")))
+            await send(message)
+
+        return send_on
+
+    def for_mounted(self, request: Request, send: Send) -> Send:
+        """`send` for a mounted application, which sets all headers but the request id and restricted CORS."""
+
+        async def send_on(message: ASGIMessage) -> None:
+            if message["type"] == "http.response.start":
+                counters.MOUNTED.add(message["status"])
+                headers: list[Header] = [*message["headers"], (b"x-request-id", request.id.encode())]
+                if self._restricted:
+                    headers = [each for each in headers if each != CORS_OPEN] + [*self._restricted.headers(request)]
+                if request.is_unread:
+                    await _end_body(request, headers)
+                message["headers"] = headers
+            await send(message)
+
+        return send_on
+
+    def _common(self, request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
+        """The headers of every answer, which is about to be sent with `headers`."""
+        request_id: Header = (b"x-request-id", request.id.encode())
+        for name, _ in headers:
+            if name == b"access-control-allow-origin":
+                return request_id, NOSNIFF
+        if self._restricted:
+            return request_id, NOSNIFF, *self._restricted.headers(request)
+        # The list of headers that scripts may read is as long as all others together; only browsers send Origin.
+        if request.header(b"origin") is not None:
+            return request_id, NOSNIFF, *CORS_READABLE
+        return request_id, NOSNIFF, CORS_OPEN
+
+    def _count_bytes(self, request: Request, size: int) -> None:
+        """Count the bytes of a request's body and of its answer, which has `size`."""
+        self._throughput.add(request.client, request.size, BODY_WEIGHT)
+        self._throughput.add(request.client, size)
+
+
+async def _end_body(request: Request, headers: list[Header]) -> None:
+    """Before the answer is sent, read the body that no handler read, or add `Connection: close`.
+
+    Granian closes a connection with an unread body and does not announce it, so the client's next request on it would
+    be lost.
+    """
+    if CLOSE not in headers and not await request.discard_body():
+        headers.append(CLOSE)
+
+
+def without_body(send: Send) -> Send:
+    """`send` for the answer to HEAD."""
+
+    async def send_on(message: ASGIMessage) -> None:
+        if message["type"] == "http.response.body":
+            message = {"type": "http.response.body", "body": b"", "more_body": message.get("more_body", False)}
+        await send(message)
+
+    return send_on
+
+
+def closing(send: Send) -> Send:
+    """`send` for the last answer on a connection."""
+
+    async def send_on(message: ASGIMessage) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], CLOSE]
+        await send(message)
+
+    return send_on

@@ -1,0 +1,138 @@
+"""Steps: what a function declares is what the header of its script names, and what it is given is what is sent."""
+
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from node.store import Store, steps
+from node.store.scripts import Arg, Script, ScriptError, compile_script, script
+from node.store.steps import Key, Rest, Step, step
+
+RATE = Key("rate:{00}:relay:203.0.113.7")
+
+
+def limit_take(*, rate: Key, count: int, window: int) -> None:
+    """As lua/limit_take.lua says."""
+
+
+def test_the_values_are_sent_in_the_order_of_the_header_whatever_theirs() -> None:
+    made = step(limit_take)(window=60_000, rate=RATE, count=10)
+    assert made == Step(script("limit_take"), (RATE,), (10, 60_000))
+
+
+async def test_a_step_runs_as_its_script_says(store: Store) -> None:
+    take = step(limit_take)
+    (first, *_), (second, *_) = [await store.run(take(rate=RATE, count=1, window=60_000)) for _ in range(2)]  # type: ignore[misc, union-attr]
+    assert (first, second) == (1, 0)
+
+
+def test_a_step_is_called_after_its_script_and_keeps_its_docstring() -> None:
+    made = step(limit_take)
+    assert (made.__name__, made.__doc__) == ("limit_take", limit_take.__doc__)
+
+
+def test_a_function_without_a_script_is_no_step() -> None:
+    def limit_give(*, rate: Key) -> None: ...
+
+    with pytest.raises(ScriptError, match="limit_give"):
+        step(limit_give)
+
+
+def refused(declared: object) -> None:
+    declared.__name__ = "limit_take"  # type: ignore[attr-defined]
+    with pytest.raises(ScriptError, match="limit_take: its header names"):
+        step(declared)  # type: ignore[arg-type]
+
+
+def test_another_name_than_the_headers_is_refused() -> None:
+    def renamed(*, rate: Key, count: int, seconds: int) -> None: ...
+
+    refused(renamed)
+
+
+def test_a_name_too_many_or_too_few_is_refused() -> None:
+    def more(*, rate: Key, count: int, window: int, client: str) -> None: ...
+
+    def fewer(*, rate: Key, count: int) -> None: ...
+
+    def with_rest(*, rate: Key, count: int, window: int, fields: Rest) -> None: ...
+
+    for declared in (more, fewer, with_rest):
+        refused(declared)
+
+
+def test_another_order_than_the_headers_is_refused() -> None:
+    def swapped(*, rate: Key, window: int, count: int) -> None: ...
+
+    refused(swapped)
+
+
+def test_a_key_that_is_declared_as_an_argument_is_refused_and_so_is_an_argument_as_a_key() -> None:
+    def without_key(*, rate: str, count: int, window: int) -> None: ...
+
+    def too_many_keys(*, rate: Key, count: Key, window: int) -> None: ...
+
+    refused(without_key)
+    refused(too_many_keys)
+
+
+def test_parameters_have_to_be_given_by_name() -> None:
+    def limit_take(rate: Key, count: int, window: int) -> None: ...
+
+    with pytest.raises(ScriptError, match="rate must be given by name"):
+        step(limit_take)
+
+
+def test_none_is_no_value_of_redis() -> None:
+    with pytest.raises(TypeError, match="limit_take takes no None"):
+        step(limit_take)(rate=RATE, count=10, window=None)  # type: ignore[arg-type]
+
+
+KEEP = """#!lua
+-- KEYS[1] record  a hash
+-- ARGV[1] life  milliseconds
+-- ARGV[2...] fields  of the record
+-- Returns the number of fields
+-- Slot of the record
+return #ARGV - 1
+"""
+
+
+class Keep(Protocol):
+    def __call__(self, *, record: Key, life: int, fields: Rest) -> Step: ...
+
+
+@pytest.fixture
+def keep(monkeypatch: pytest.MonkeyPatch) -> Keep:
+    """A step whose script takes any number of arguments."""
+
+    def loaded(name: str) -> Script:
+        return compile_script(name, KEEP, Path())
+
+    monkeypatch.setattr(steps, "script", loaded)
+
+    @step
+    def keep(*, record: Key, life: int, fields: Rest) -> None: ...
+
+    return keep
+
+
+@pytest.mark.parametrize("fields", [(), ("title", "Hello"), ["body", b"bytes", "size", 5]])
+async def test_the_rest_follows_the_arguments_as_it_is(keep: Keep, store: Store, fields: list[Arg]) -> None:
+    made = keep(record=Key("record"), life=1000, fields=fields)
+    assert (made.keys, made.args) == (("record",), (1000, *fields))
+    assert await store.run(made) == len(fields)
+
+
+def test_the_rest_holds_no_none_either(keep: Keep) -> None:
+    with pytest.raises(TypeError, match="keep takes no None"):
+        keep(record=Key("record"), life=1000, fields=["title", None])  # type: ignore[list-item]
+
+
+def test_the_rest_is_declared_as_such(keep: Keep) -> None:
+    def without(*, record: Key, life: int, fields: list[str]) -> None: ...
+
+    without.__name__ = "keep"
+    with pytest.raises(ScriptError, match="keep: its header names"):
+        step(without)

@@ -1,0 +1,10 @@
+"""The words of a text as search sees them."""
+
+import re
+
+from node.text.terms import stem
+
+
+def words_of(text: str) -> list[str]:
+    """The terms of the text's words in order, repeated as they are in the text."""
+    return [term for word in re.findall(r"[^\W_]+", text) if (term := stem(word))]

@@ -1,0 +1,234 @@
+"""A permit counts its request once, and keeps a place in a quota only for what was made."""
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any, cast
+
+import pytest
+import pytest_asyncio
+
+from node.common.refusal import Invalid, Refused
+from node.config import Limit, Limits
+from node.share.capacity import Capacity
+from node.store import Store, StoreUnavailable, connect, ids, keys
+from node.store.limits import LimitStore, Taken
+from node.web.deadline import Deadlines
+from node.web.http import Request
+from node.web.limits import Limiter, Permit, Quotas
+from tests.support.servers import RedisServer
+
+CLIENT = "203.0.113.7"
+COUNT = 3
+"""Requests of a class in a minute."""
+QUOTA = 2
+"""Threads that a client may have."""
+SESSION = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
+
+
+async def nothing() -> dict[str, Any]:
+    raise AssertionError("nobody reads the body")
+
+
+def request() -> Request:
+    scope: dict[str, Any] = {"method": "POST", "path": "/", "headers": [], "query_string": b""}
+    return Request(scope, nothing, CLIENT, "1", Deadlines())
+
+
+class Desk:
+    """A limiter, and what Redis has counted."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.capacity = Capacity()
+        few = Limits(board=Limit(COUNT, 60), line=Limit(COUNT, 60))
+        self.limiter = Limiter(few, LimitStore(store), Quotas(board=QUOTA), self.capacity)
+        self.request = request()
+
+    def permit(self, kind: str = "board", scope: str = "", *, refusals: bool = True) -> Permit:
+        self.request = request()
+        return self.limiter.permit(self.request, kind, scope, refusals=refusals)
+
+    async def counted(self) -> int:
+        """Requests that took a place in the limit."""
+        return await self._size("LLEN", keys.rate(ids.home_of(CLIENT), "board", CLIENT))
+
+    async def lines(self) -> int:
+        """Requests that took a place in the limit of the session."""
+        return await self._size("LLEN", keys.rate(ids.partition_of_id(SESSION), f"line:{SESSION}", CLIENT))
+
+    async def places(self) -> int:
+        """Threads that the client's quota holds."""
+        return await self._size("ZCARD", keys.places(ids.home_of(CLIENT), "board", CLIENT))
+
+    async def _size(self, command: str, key: str) -> int:
+        return cast("int", await self._store.command(command, key))
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        """What the answer to the last request says beside its own headers."""
+        assert len(dict(self.request.notes)) == len(self.request.notes), "said twice"
+        return dict(self.request.notes)
+
+
+@pytest_asyncio.fixture
+async def desk(empty_redis: RedisServer) -> AsyncIterator[Desk]:
+    store = await connect(empty_redis.url, timeout=5.0, max_in_flight=64)
+    yield Desk(store)
+    await store.close()
+
+
+REFUSALS = [Refused("language.not_english"), Invalid.field("body", "title", msg="is empty")]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=["refused", "invalid"])
+async def test_a_request_refused_before_it_was_counted_counts_once(desk: Desk, refusal: Exception) -> None:
+    with pytest.raises(type(refusal)):
+        async with desk.permit():
+            raise refusal
+    assert (await desk.counted(), await desk.places()) == (1, 0)
+    assert desk.headers[b"ratelimit"].startswith(b'"board";r=%d;' % (COUNT - 1))
+
+
+async def test_a_request_refused_after_it_was_counted_counts_once(desk: Desk) -> None:
+    with pytest.raises(Refused):
+        async with desk.permit() as permit:
+            await permit.count()
+            raise Refused("thread.unknown")
+    with pytest.raises(Refused):
+        async with desk.permit() as permit:
+            await permit.hold()
+            raise Refused("idempotency.conflict")
+    assert await desk.counted() == 2
+
+
+async def test_a_request_that_a_script_counted_is_not_counted_again(desk: Desk) -> None:
+    with pytest.raises(Refused, match=r"thread\.closed"):
+        async with desk.permit() as permit:
+            permit.settle(Taken(True, 2, 60.0))
+            raise Refused("thread.closed")
+    assert await desk.counted() == 0
+    assert desk.headers[b"ratelimit"] == b'"board";r=2;t=60'
+
+
+async def test_a_failure_of_ours_is_not_counted(desk: Desk) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with desk.permit():
+            raise ZeroDivisionError
+    assert await desk.counted() == 0
+
+
+async def test_where_refusals_are_free_a_refused_request_is_not_counted(desk: Desk) -> None:
+    with pytest.raises(Refused):
+        async with desk.permit(refusals=False):
+            raise Refused("language.not_english")
+    assert await desk.counted() == 0
+    async with desk.permit(refusals=False) as permit:
+        await permit.count()
+    assert await desk.counted() == 1
+
+
+async def test_who_is_over_the_limit_is_told_so_whatever_the_request_says(desk: Desk) -> None:
+    for _ in range(COUNT):
+        async with desk.permit() as permit:
+            await permit.count()
+    with pytest.raises(Refused, match=r"limit\.exceeded"):
+        async with desk.permit():
+            raise Refused("language.not_english")
+    with pytest.raises(Refused, match=r"limit\.exceeded"):
+        async with desk.permit():
+            pytest.fail("the block of a client that is over the limit was run")
+    assert desk.headers[b"ratelimit"].startswith(b'"board";r=0;')
+    assert await desk.counted() == COUNT
+
+
+async def test_a_limit_of_an_entity_is_its_own(desk: Desk) -> None:
+    for _ in range(COUNT):
+        async with desk.permit("line", SESSION) as permit:
+            await permit.count()
+    with pytest.raises(Refused, match=r"limit\.exceeded"):
+        async with desk.permit("line", SESSION) as permit:
+            await permit.count()
+    async with desk.permit("line", SESSION[:-1] + "9") as permit:
+        await permit.count()
+
+
+async def test_of_an_entity_that_does_not_exist_redis_keeps_nothing(desk: Desk) -> None:
+    for code, counted in (("session.gone", 0), ("session.full", 1)):
+        with pytest.raises(Refused, match=code):
+            async with desk.permit("line", SESSION):
+                raise Refused(code)
+        assert await desk.lines() == counted
+
+
+async def test_what_was_made_keeps_its_place(desk: Desk) -> None:
+    async with desk.permit() as permit:
+        assert await permit.hold()
+    assert (await desk.counted(), await desk.places()) == (1, 1)
+
+
+@pytest.mark.parametrize("failure", [*REFUSALS, ZeroDivisionError()], ids=["refused", "invalid", "bug"])
+async def test_a_block_that_fails_gives_its_place_back(desk: Desk, failure: Exception) -> None:
+    with suppress(type(failure)):
+        async with desk.permit() as permit:
+            await permit.hold()
+            raise failure
+    assert (await desk.counted(), await desk.places()) == (1, 0)
+
+
+async def test_the_place_of_what_may_have_been_made_stays_taken(desk: Desk) -> None:
+    with pytest.raises(StoreUnavailable):
+        async with desk.permit() as permit:
+            await permit.hold()
+            raise StoreUnavailable("no answer came")
+    assert (await desk.counted(), await desk.places()) == (1, 1)
+
+
+async def test_a_replay_gives_its_place_back_and_says_so(desk: Desk) -> None:
+    async with desk.permit() as permit:
+        await permit.hold()
+        await permit.replay()
+    assert (await desk.counted(), await desk.places()) == (1, 0)
+    assert desk.headers[b"idempotency-replayed"] == b"true"
+
+
+async def test_a_full_quota_does_not_count(desk: Desk) -> None:
+    for _ in range(QUOTA):
+        async with desk.permit() as permit:
+            await permit.hold()
+    with pytest.raises(Refused, match=r"quota\.board") as refused:
+        async with desk.permit() as permit:
+            await permit.hold()
+    assert refused.value.retry_after
+    assert (await desk.counted(), await desk.places()) == (QUOTA, QUOTA)
+
+
+@pytest.mark.parametrize("step", ["hold", "charge"])
+async def test_a_refusal_for_want_of_room_does_not_count(desk: Desk, step: str) -> None:
+    desk.capacity.refused = {"thread": "memory.low"}
+    with pytest.raises(Refused, match=r"memory\.low"):
+        async with desk.permit() as permit:
+            await (permit.hold() if step == "hold" else permit.charge("thread", 100))
+    assert (await desk.counted(), await desk.places()) == (0, 0)
+
+
+async def test_a_charge_that_is_refused_gives_the_place_back(desk: Desk) -> None:
+    desk.capacity.allowance = 1000  # bytes, less than a thread takes
+    with pytest.raises(Refused, match=r"quota\.bytes"):
+        async with desk.permit() as permit:
+            await permit.hold()
+            await permit.charge("thread", 100)
+    assert (await desk.counted(), await desk.places()) == (1, 0)
+
+
+async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> None:
+    store = await connect(empty_redis.url, timeout=5.0, max_in_flight=64)
+    limiter = Limiter(Limits(board=Limit(0, 60)), LimitStore(store), Quotas(board=1))
+    for _ in range(3):
+        sent = request()
+        async with limiter.permit(sent, "board") as permit:
+            assert await permit.hold() == ""
+            await permit.count()
+            permit.settle(Taken(False, 0, 60.0))
+        assert sent.notes == []
+    assert await store.command("DBSIZE", key="any") == 0
+    await store.close()
