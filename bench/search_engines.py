@@ -21,7 +21,7 @@ from bench.search_data import Matrix, sentences, vectors
 from node.observe.log import configure
 from node.run.embedded_redis import find_search
 from node.search.effort import SEARCHES_READING, Effort
-from node.search.engines.memory import Document, MemoryIndex
+from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.engines.redisearch import QueryEngine
 from node.search.index_versions import Algorithm, IndexVersion
 from node.search.indexing.documents import Documents
@@ -132,7 +132,7 @@ def memory(data: Data) -> Figures:
     began = time.perf_counter()
     for thread, text, vector in zip(data.ids, data.texts, data.matrix, strict=True):
         terms = terms_of(text)
-        index.put(Document(Place(thread, OWN), " ".join(terms), marks_of(terms), {"0.0": vector.tobytes()}))
+        index.put(PostDocument(Place(thread, OWN), " ".join(terms), marks_of(terms), {"0.0": vector.tobytes()}))
     put = (time.perf_counter() - began) / len(data.ids)
     size = (resident() - before) / len(data.ids)
     seconds: list[float] = []

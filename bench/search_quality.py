@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.search_data import Known, known_items, vectors
-from node.search.engines.memory import Document, MemoryIndex
+from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.passages import of_thread
 from node.search.ranking import SearchRequest
 from node.search.threads import OWN, Place
@@ -52,7 +52,7 @@ class Corpus:
         for text, passages in zip(texts, cut, strict=True):
             terms = terms_of(f"{text.title}\n{text.body}")
             held = {passage.name: next(made).tobytes() for passage in passages}
-            self.index.put(Document(Place(text.name, OWN), " ".join(terms), marks_of(terms), held))
+            self.index.put(PostDocument(Place(text.name, OWN), " ".join(terms), marks_of(terms), held))
 
     def scores(self, query: str, threshold: float = 0.0, most: int = 1000) -> list[tuple[str, float]]:
         """Threads by meaning alone, with their scores."""

@@ -14,7 +14,7 @@ from node.describe.openapi import Error, ValidationError, described, document, t
 from node.describe.reference import reference_routes
 from node.site.assets import STATIC
 from node.site.template import render
-from node.web.document import Document, Documents
+from node.web.document import Document, DocumentSet
 from node.web.json_schema import DRAFT, Schemas
 from node.web.route import Route
 
@@ -35,7 +35,7 @@ LISTED = (
 
 def discovery_routes(routes: Sequence[Route], settings: Settings) -> list[Route]:
     """The routes of the documents, which describe `routes` and themselves (SPEC 4.8)."""
-    documents = Documents(lambda: _documents(described([*routes, *own]), settings))
+    documents = DocumentSet(lambda: _documents(described([*routes, *own]), settings))
     own = [
         Route(
             method="GET",

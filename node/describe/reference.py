@@ -10,7 +10,7 @@ import msgspec
 from node.config import Settings
 from node.describe.operations import errors, groups, limits, tags_of
 from node.site.page import HTML, PAGE_HEADERS, Pages
-from node.web.document import Document, Documents
+from node.web.document import Document, DocumentSet
 from node.web.route import Route
 
 FIVE_MINUTES = b"public, max-age=300"
@@ -21,7 +21,7 @@ ALTERNATES = (("application/json", "/openapi.json"),)
 
 def reference_routes(routes: Sequence[Route], settings: Settings) -> list[Route]:
     """The reference of `routes`: an overview, and a page for each group of them."""
-    documents = Documents(lambda: _documents(routes, settings))
+    documents = DocumentSet(lambda: _documents(routes, settings))
     return [
         Route(
             method="GET",

@@ -4,7 +4,7 @@ GET and DELETE get 405, as MCP asks of a server that has no sessions and sends n
 """
 
 from node.mcp.server import McpServer, RpcReply
-from node.mcp.transport import EVENT_STREAM, PREFLIGHT, Rejected, cors_of, event, fault, require_json
+from node.mcp.transport import EVENT_STREAM, PREFLIGHT, TransportError, cors_of, event, fault, require_json
 from node.mcp.versions import WITH_HANDSHAKE
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.origin import Origins
@@ -71,14 +71,14 @@ class McpApi:
 def _wants_events(accept: bytes) -> bool:
     """Whether the answer must be an event stream, because the client accepts no JSON.
 
-    MCP clients must accept both; those that accept one only are served all the same. Raises Rejected if the client
-    accepts neither.
+    MCP clients must accept both; those that accept one only are served all the same. Raises TransportError if the
+    client accepts neither.
     """
     if not accept or b"application/json" in accept or b"*/*" in accept or b"application/*" in accept:
         return False
     if b"text/event-stream" in accept or b"text/*" in accept:
         return True
-    raise Rejected(406, "Accept application/json or text/event-stream.")
+    raise TransportError(406, "Accept application/json or text/event-stream.")
 
 
 def _response(reply: RpcReply, as_events: bool, cors: tuple[Header, ...]) -> Response:

@@ -14,7 +14,7 @@ from node.mcp.prompts import Prompts
 from node.mcp.resources import TEMPLATES, Resources
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, NAME, PREFERRED, SERVER_INFO, STATELESS, TITLE, WITH_HANDSHAKE
-from node.web.document import Document, Documents
+from node.web.document import Document, DocumentSet
 from node.web.http import Header
 from node.web.route import Route
 
@@ -41,7 +41,7 @@ def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_u
         (CARD_PATH, card, CARD_TYPE, "MCP server card"),
         ("/.well-known/ai-catalog.json", _catalog(base_url), CATALOG_TYPE, "Where the MCP server card is"),
     )
-    documents = Documents(
+    documents = DocumentSet(
         lambda: {
             path: Document(msgspec.json.encode(content), media_type, headers=CORS)
             for path, content, media_type, _ in listed

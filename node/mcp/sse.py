@@ -14,7 +14,7 @@ from node.common.refusal import Refused
 from node.mcp.answer_budget import STREAM_BYTES
 from node.mcp.server import McpServer
 from node.mcp.store import StreamStore
-from node.mcp.transport import EVENT_STREAM, Rejected, cors_of, event, fault, require_json
+from node.mcp.transport import EVENT_STREAM, TransportError, cors_of, event, fault, require_json
 from node.store import Listener, StoreUnavailable
 from node.web.http import Header, Piece, Receive, Request, Response, Streaming
 from node.web.origin import Origins
@@ -76,14 +76,14 @@ class SseApi:
         require_json(request)
         stream_id = request.query().get("session_id", "")
         if not stream_id:
-            raise Rejected(400, "Name the stream in session_id, as its endpoint event said.")
+            raise TransportError(400, "Name the stream in session_id, as its endpoint event said.")
         if not await self._streams.is_open(stream_id):
-            raise Rejected(404, "No open stream has this session_id; connect to /mcp/sse again.")
+            raise TransportError(404, "No open stream has this session_id; connect to /mcp/sse again.")
         reply = await self._server.answer_with_handshake(await request.body(), request, STREAM_BYTES)
         if reply.status >= 400:
             return Response(reply.status, reply.body, ((b"content-type", b"application/json"), *cors))
         if reply.body and not await self._streams.deliver(stream_id, reply.body):
-            raise Rejected(404, "The stream of this session_id is gone; connect to /mcp/sse again.")
+            raise TransportError(404, "The stream of this session_id is gone; connect to /mcp/sse again.")
         return Response(202, b"Accepted", ((b"content-type", b"text/plain"), *cors))
 
     def end(self) -> None:

@@ -5,7 +5,6 @@ It has no handshake. Each request says its revision in `_meta`, and headers repe
 """
 
 import base64
-from typing import Any
 
 import msgspec
 
@@ -23,15 +22,18 @@ class Meta(msgspec.Struct):
     """The required members of a request's `_meta`."""
 
     version: str = msgspec.field(name="io.modelcontextprotocol/protocolVersion")
-    capabilities: dict[str, Any] = msgspec.field(name="io.modelcontextprotocol/clientCapabilities")
+    capabilities: dict[str, Raw] = msgspec.field(name="io.modelcontextprotocol/clientCapabilities")
 
 
 class StatelessParams(msgspec.Struct):
-    """The params of any request, as far as they are checked here."""
+    """The params of any request, as far as they are checked here.
+
+    What may be of any type stays as it was sent: to decode a megabyte of numbers can take seconds.
+    """
 
     meta: Meta = msgspec.field(name="_meta")
-    name: Any = None
-    uri: Any = None
+    name: Raw = Raw(b"null")
+    uri: Raw = Raw(b"null")
 
 
 _params = msgspec.json.Decoder(StatelessParams)
@@ -49,7 +51,8 @@ def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
     _agree(headers, b"mcp-protocol-version", params.meta.version)
     _agree(headers, b"mcp-method", message.method)
     if (parameter := _NAME_PARAMETERS.get(str(message.method))) is not None:
-        _agree(headers, b"mcp-name", getattr(params, parameter))
+        named = bytes(getattr(params, parameter))
+        _agree(headers, b"mcp-name", msgspec.json.decode(named) if named.startswith(b'"') else None)
     if params.meta.version != STATELESS:
         raise _not_served(params.meta.version)
 

@@ -29,7 +29,7 @@ PREFLIGHT: tuple[Header, ...] = (
 )
 
 
-class Rejected(Exception):
+class TransportError(Exception):
     """A request that the transport refuses; its messages are not read."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -49,9 +49,9 @@ def cors_of(origins: Origins, request: Request) -> tuple[Header, ...]:
 
 
 def require_json(request: Request) -> None:
-    """Raise Rejected unless the body is said to be JSON."""
+    """Raise TransportError unless the body is said to be JSON."""
     if media_type(request) != "application/json":
-        raise Rejected(415, "Send the body as application/json.")
+        raise TransportError(415, "Send the body as application/json.")
 
 
 def event(kind: bytes, data: bytes) -> bytes:
@@ -61,7 +61,7 @@ def event(kind: bytes, data: bytes) -> bytes:
 
 def fault(request: Request, failure: Exception) -> Response:
     """The answer to a request that failed as a whole: a JSON-RPC error without an id."""
-    if isinstance(failure, Rejected):
+    if isinstance(failure, TransportError):
         return Response(failure.status, _error(failure.status, str(failure)), (JSON_TYPE,))
     response = response_to(request, failure)  # logs unexpected exceptions
     return Response(response.status, _error(response.status, sentence(response.body)), response.headers)

@@ -19,12 +19,22 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from node import VERSION
-from node.callbacks.attempt import AttemptResult, Delivered, Later
+from node.callbacks.attempt import (
+    AttemptResult,
+    Delivered,
+    Later,
+    ReceiverGone,
+    Rejected,
+    Retry,
+    TargetForbidden,
+    Throttled,
+    Unreachable,
+)
 from node.callbacks.envelope import Envelope
 from node.callbacks.sender import Sender
 from node.callbacks.target import Target
 from node.config import Settings
-from node.store import Arg, RedisReply, Script, Store
+from node.store import Arg, RedisReply, Store
 from node.store.connection import Call, Connection
 from node.store.steps import Step
 from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scope, Send
@@ -34,6 +44,18 @@ EXPORT_TIMEOUT = 2.0
 """Seconds that the collector has for a batch: a stopping node must end in time."""
 
 CONTEXT_HEADERS = (b"traceparent", b"tracestate")
+
+OUTCOMES: dict[type[AttemptResult], str] = {
+    Delivered: "delivered",
+    ReceiverGone: "gone",
+    Rejected: "failed",
+    Retry: "retry",
+    Throttled: "throttled",
+    Unreachable: "unreachable",
+    Later: "later",
+    TargetForbidden: "refused",
+}
+"""The values of the attribute `relay.callback.outcome`."""
 
 T = TypeVar("T")
 
@@ -111,9 +133,8 @@ class TracedStore(Store):
         self._store = store
         self._tracer = tracer
 
-    async def run(self, script: Script | Step, keys: Sequence[str] = (), args: Sequence[Arg] = ()) -> RedisReply:
-        name = script.script.name if isinstance(script, Step) else script.name
-        return await self._in_span(name, self._store.run(script, keys, args))
+    async def run(self, step: Step) -> RedisReply:
+        return await self._in_span(step.script.name, self._store.run(step))
 
     async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
         steps = list(steps)
@@ -124,9 +145,6 @@ class TracedStore(Store):
 
     async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
         return await self._in_span("PIPELINE", self._store.commands(many))
-
-    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[RedisReply]:
-        return await self._in_span(script.name, self._store.runs(script, many))
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         return await self._store.everywhere(*args)
@@ -168,7 +186,7 @@ class TracedSender(Sender):
     async def send(self, target: Target, envelope: Envelope, site: str = "") -> AttemptResult:
         with self._tracer.start_as_current_span("callback", kind=SpanKind.CLIENT, record_exception=False) as span:
             outcome = await super().send(target, envelope, site)
-            span.set_attribute("relay.callback.outcome", type(outcome).__name__.lower())
+            span.set_attribute("relay.callback.outcome", OUTCOMES[type(outcome)])
             if isinstance(outcome, Delivered):
                 span.set_attribute("http.response.status_code", outcome.status)
             elif not isinstance(outcome, Later):

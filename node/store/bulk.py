@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from node.store.link import RedisReply
-from node.store.scripts import Arg, Script
+from node.store.scripts import Arg
 from node.store.steps import Step
 from node.store.wire import Store
 
@@ -26,13 +26,6 @@ async def bulk(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisRep
 async def bulk_steps(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
     """`store.run_all` for any number of steps. Raises StoreUnavailable, CommandFailed."""
     return await _some_at_a_time(store, store.run_all, steps)
-
-
-async def bulk_runs(
-    store: Store, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]
-) -> list[RedisReply]:
-    """The old form."""
-    return await _some_at_a_time(store, lambda some: store.runs(script, some), many)
 
 
 async def _some_at_a_time(

@@ -85,11 +85,6 @@ class Use(NamedTuple):
     owed: int
 
 
-def window(limit: Limit) -> tuple[str, str]:
-    """Old form."""
-    return str(limit.count), f"{limit.seconds}000"
-
-
 class LimitStore:
     """Counts requests that write nothing else in the client's partition."""
 

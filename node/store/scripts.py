@@ -68,12 +68,6 @@ class Script(msgspec.Struct, frozen=True):
     batch_source: str
     batch_sha: str
 
-    def check(self, keys: Sequence[str], args: Sequence[Arg]) -> None:
-        """Raise TypeError if the number of keys or arguments is not the script's."""
-        enough = len(args) >= len(self.args) if self.rest else len(args) == len(self.args)
-        if len(keys) != len(self.keys) or not enough:
-            raise TypeError(f"{self.name} takes keys {self.keys} and args {self.args}, got {len(keys)} and {len(args)}")
-
     def single(self, keys: Sequence[str], args: Sequence[Arg]) -> list[Arg]:
         """The EVALSHA of one call."""
         return ["EVALSHA", self.single_sha, len(keys), *keys, *args]

@@ -40,14 +40,10 @@ class Store(ABC):
         self.stats = Stats()
         self._loop = asyncio.get_running_loop()
 
-    async def run(self, script: Script | Step, keys: Sequence[str] = (), args: Sequence[Arg] = ()) -> RedisReply:
+    async def run(self, step: Step) -> RedisReply:
         """Run one step, on the server of its first key. Calls of one script may share a trip (group commit)."""
-        if isinstance(script, Step):
-            script, keys, args = script.script, script.keys, script.args
-        else:
-            script.check(keys, args)
-        slot, connection = self._route(keys[0])
-        call = self._call(script, keys, args, slot)
+        slot, connection = self._route(step.keys[0])
+        call = self._call(step.script, step.keys, step.args, slot)
         outcome = await connection.submit(call)
         if isinstance(outcome, Exception):
             return await self._again(call, outcome, connection)
@@ -81,16 +77,6 @@ class Store(ABC):
         for step in steps:
             slot, connection = self._route(step.keys[0])
             call = self._call(step.script, step.keys, step.args, slot)
-            under_way.append((call, connection, connection.submit(call)))
-        return await self._answers(under_way)
-
-    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[RedisReply]:
-        """The old form."""
-        under_way: list[Submitted] = []
-        for keys, args in many:
-            script.check(keys, args)
-            slot, connection = self._route(keys[0])
-            call = self._call(script, keys, args, slot)
             under_way.append((call, connection, connection.submit(call)))
         return await self._answers(under_way)
 

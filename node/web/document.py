@@ -38,7 +38,7 @@ class Document:
         return _conditional(request, self.body, self._headers, self._tag)
 
 
-class Documents:
+class DocumentSet:
     """Documents by path, all made when the first is asked for: most processes never need them."""
 
     def __init__(self, make: Callable[[], Mapping[str, Document]]) -> None:

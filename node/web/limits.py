@@ -7,11 +7,10 @@ Redis. `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-he
 
 import math
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
-from typing import Literal, cast
+from typing import cast
 
 import msgspec
 
@@ -107,25 +106,6 @@ class Limiter:
             raise Refused(f"quota.{kind}", retry_after=wait, most=most)
         self.settle(request, kind, taken)
         return quota
-
-    @asynccontextmanager
-    async def holding(
-        self, request: Request, kind: Literal["session", "board", "task"], seconds: float = 86400
-    ) -> AsyncGenerator[str]:
-        """Old form."""
-        quota = await self.take_quota(request, kind, round(seconds * 1000))
-        try:
-            yield quota.name if quota else ""
-        except StoreUnavailable:
-            raise
-        except Exception:
-            await self.let_go(request.client, kind, quota.name if quota else "")
-            raise
-
-    async def let_go(self, client: str, kind: str, name: str) -> None:
-        """Old form."""
-        with suppress(StoreUnavailable):
-            await self.give_back(Quota(kind, client, name))
 
     async def give_back(self, quota: Quota) -> None:
         """Stop counting a thing that has ended early. Raises StoreUnavailable: then it counts until its time ends."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from node.artifacts.blobs.disk import DiskStore
+from node.artifacts.blobs.disk import STARTING_SECONDS, DiskStore
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
 from node.artifacts.blobs.upload import partial_file
 from node.web.errors import CATALOGUE
@@ -255,6 +255,22 @@ time.sleep(60)
 """
 
 
+def left_alone(node: Node) -> None:
+    """As if nobody had written to the upload for some time."""
+    long_ago = time.time() - 2 * STARTING_SECONDS
+    os.utime(partial_file(node.store.path(ID)), (long_ago, long_ago))
+
+
+async def test_an_upload_that_begins_while_others_are_swept_goes_on(node: Node) -> None:
+    """The sweep locked a file that its writer had just made, and the upload was refused as another one's."""
+    made = partial_file(node.store.path(ID))
+    made.parent.mkdir(parents=True)
+    made.touch(0o600)
+    assert await node.store.sweep() == 0
+    left_alone(node)
+    assert await node.store.sweep() == 1
+
+
 async def test_what_a_killed_writer_left_is_swept_and_a_living_ones_upload_is_not(node: Node) -> None:
     command = [sys.executable, "-c", WRITER, str(node.store.directory)]
     writer = await asyncio.create_subprocess_exec(*command, cwd=REPOSITORY, stdout=asyncio.subprocess.PIPE)
@@ -264,6 +280,7 @@ async def test_what_a_killed_writer_left_is_swept_and_a_living_ones_upload_is_no
     writer.kill()
     await writer.wait()
     assert node.files() == [f"{ID}.part"]
+    left_alone(node)
     assert await node.store.sweep() == 1
     assert node.files() == []
     assert (await node.put()).status_code == 200

@@ -9,7 +9,7 @@ import pytest
 from node.store.scripts import FOLDER, Script, all_scripts
 
 NODE = Path(__file__).parents[2] / "node"
-DECLARED = re.compile(r"^@step\ndef (\w+)\(|^\w+ = script\(\"(\w+)\"\)", re.MULTILINE)
+DECLARED = re.compile(r"^@step\ndef (\w+)\(", re.MULTILINE)
 COMMENT = re.compile(r"--.*")
 SCRIPTS = all_scripts()
 FRAGMENTS = sorted(path.stem for path in (FOLDER / "lib").glob("*.lua"))
@@ -21,9 +21,7 @@ def code_of(path: Path) -> str:
 
 
 def test_every_script_is_declared_as_a_step_by_exactly_one_module() -> None:
-    declared = Counter(
-        decorated or loaded for path in NODE.rglob("*.py") for decorated, loaded in DECLARED.findall(path.read_text())
-    )
+    declared = Counter(name for path in NODE.rglob("*.py") for name in DECLARED.findall(path.read_text()))
     assert declared == dict.fromkeys((script.name for script in SCRIPTS), 1)
 
 

@@ -7,7 +7,7 @@ the operations of all rooms are run on a real one, and what was run is held agai
 import asyncio
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ import pytest
 
 from node.artifacts.store import ArtifactStore
 from node.retention.rules import retention_of
-from node.store import Arg, RedisReply, ids, keys
-from node.store.scripts import Script, all_scripts, script
+from node.store import RedisReply, ids, keys
+from node.store.scripts import all_scripts, script
 from node.store.steps import Step
 from node.store.wire import Store
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -38,39 +38,25 @@ LAST = {"thread_purge", "task_compact", "task_unpack", "task_forget"}
 def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Names of the steps that were run; each call is checked to have one hash tag."""
     seen: set[str] = set()
-    run, runs, run_all = Store.run, Store.runs, Store.run_all
+    run, run_all = Store.run, Store.run_all
 
-    def check(script: Script, names: Sequence[str]) -> None:
-        seen.add(script.name)
-        tags = {name[name.index("{") : name.index("}") + 1] for name in names}
-        assert len(tags) == 1, f"{script.name}: {names}"
+    def check(step: Step) -> None:
+        seen.add(step.script.name)
+        tags = {name[name.index("{") : name.index("}") + 1] for name in step.keys}
+        assert len(tags) == 1, f"{step.script.name}: {step.keys}"
 
-    async def checked(
-        self: Store, script: Script | Step, names: Sequence[str] = (), args: Sequence[Arg] = ()
-    ) -> RedisReply:
-        if isinstance(script, Step):
-            check(script.script, script.keys)
-        else:
-            check(script, names)
-        return await run(self, script, names, args)
+    async def checked(self: Store, step: Step) -> RedisReply:
+        check(step)
+        return await run(self, step)
 
     async def all_checked(self: Store, steps: Iterable[Step]) -> list[RedisReply]:
         given = list(steps)
         for step in given:
-            check(step.script, step.keys)
+            check(step)
         return await run_all(self, given)
-
-    async def each_checked(
-        self: Store, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]
-    ) -> list[RedisReply]:
-        steps = list(many)
-        for names, _ in steps:
-            check(script, names)
-        return await runs(self, script, steps)
 
     monkeypatch.setattr(Store, "run", checked)
     monkeypatch.setattr(Store, "run_all", all_checked)
-    monkeypatch.setattr(Store, "runs", each_checked)
     return seen
 
 

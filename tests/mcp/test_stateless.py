@@ -116,6 +116,17 @@ async def test_a_name_in_a_header_may_be_encoded(node: NodeUnderTest) -> None:
     assert response.status_code == 200
 
 
+async def test_what_a_client_can_do_is_not_read(node: NodeUnderTest) -> None:
+    """To read a megabyte of numbers such as 1e300 took seconds; this one cannot be read at all."""
+    meta = (
+        f'{{"io.modelcontextprotocol/protocolVersion":"{STATELESS}",'
+        '"io.modelcontextprotocol/clientCapabilities":{"experimental":{"limit":1e400}}}'
+    )
+    body = f'{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{meta}}}}}'.encode()
+    headers = {"mcp-protocol-version": STATELESS, "mcp-method": "tools/list"}
+    assert (await post(node, body, **headers)).status_code == 200
+
+
 async def test_a_revision_of_the_future_is_told_what_is_spoken(node: NodeUnderTest) -> None:
     meta: Any = {
         "io.modelcontextprotocol/protocolVersion": "2099-01-01",

@@ -46,4 +46,4 @@ def test_every_folder_has_its_place_and_its_line() -> None:
     readme = (ROOT / "node" / "README.md").read_text()
     assert sorted(name for name in folders if f"`{name}`" not in readme) == []
     glossary = PAGE.partition("## Glossary")[2]
-    assert sorted(room for room in ROOMS if room not in glossary) == []
+    assert sorted(room for room in ROOMS - {"a2a"} if room not in glossary) == []

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.search.engines.bm25 import K1, B, Postings
-from node.search.engines.memory import Document, MemoryIndex, Vectors
+from node.search.engines.memory import MemoryIndex, PostDocument, Vectors
 from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.indexing.memory_replica import MemoryReplica
 from node.search.ranking import SearchRequest
@@ -99,8 +99,8 @@ def test_an_empty_index_finds_nothing() -> None:
 
 def test_a_thread_is_found_by_either_and_gone_when_it_is_removed() -> None:
     index = MemoryIndex()
-    index.put(Document(Place("a", OWN), "bread butter", marks_of(["bread", "butter"]), {"0.0": vector(1, 0)}))
-    index.put(Document(Place("b", OWN), "jam", marks_of(["jam"]), {"0.0": vector(0, 1), "0.1": vector(1, 1)}))
+    index.put(PostDocument(Place("a", OWN), "bread butter", marks_of(["bread", "butter"]), {"0.0": vector(1, 0)}))
+    index.put(PostDocument(Place("b", OWN), "jam", marks_of(["jam"]), {"0.0": vector(0, 1), "0.1": vector(1, 1)}))
     assert [match.thread_id for match in index.find(SearchRequest("bread", 5, 0.9), None)] == ["a"]
     assert [match.thread_id for match in index.find(SearchRequest("zebra", 5, 0.99), vector(0, 1))] == ["b"]
     index.remove("a")
@@ -111,18 +111,18 @@ def test_a_thread_is_found_by_either_and_gone_when_it_is_removed() -> None:
 
 def test_a_reply_comes_and_goes_by_itself() -> None:
     index = MemoryIndex()
-    index.put(Document(Place("a", OWN), "bread", marks_of(["bread"]), {"0.0": vector(1, 0)}))
-    index.put(Document(Place("a", 1), "jam", vectors={"1.0": vector(0, 1)}))
-    index.put(Document(Place("a", 2), "jam jam", vectors={"2.0": vector(0, 1)}))
+    index.put(PostDocument(Place("a", OWN), "bread", marks_of(["bread"]), {"0.0": vector(1, 0)}))
+    index.put(PostDocument(Place("a", 1), "jam", vectors={"1.0": vector(0, 1)}))
+    index.put(PostDocument(Place("a", 2), "jam jam", vectors={"2.0": vector(0, 1)}))
     index.put_reply_marks("a", marks_of(["jam"]))
     (match,) = index.find(SearchRequest("jam", 5, 0.9), None)
     assert (match.thread_id, match.score, match.reply) == ("a", 1.0, 2)
     (match,) = index.find(SearchRequest("zebra", 5, 0.9), vector(0, 1))
     assert match.passage in {"1.0", "2.0"}
-    index.put(Document(Place("a", 2), "", vectors={}))
+    index.put(PostDocument(Place("a", 2), "", vectors={}))
     (match,) = index.find(SearchRequest("jam", 5, 0.9), None)
     assert match.reply == 1
-    index.put(Document(Place("a", OWN), "butter", marks_of(["butter"]), {"0.0": vector(1, 1)}))
+    index.put(PostDocument(Place("a", OWN), "butter", marks_of(["butter"]), {"0.0": vector(1, 1)}))
     assert [match.reply for match in index.find(SearchRequest("jam butter", 5, 0.9), None)] == [1], "the replies stay"
     index.remove("a")
     assert index.find(SearchRequest("jam butter", 5, 0.1), vector(1, 1)) == []

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from node.search.engines.memory import Document, MemoryIndex
+from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.passages import of_thread
 from node.search.ranking import RankedThread, SearchRequest
 from node.search.threads import OWN, Place
@@ -41,7 +41,7 @@ def library(loaded_model: Model) -> Library:
         vectors = loaded_model.passages([passage.text for passage in passages])
         terms = terms_of(f"{thread.title}\n{thread.body}")
         named = {passage.name: vector for passage, vector in zip(passages, vectors, strict=True)}
-        index.put(Document(Place(key, OWN), " ".join(terms), marks_of(terms), named))
+        index.put(PostDocument(Place(key, OWN), " ".join(terms), marks_of(terms), named))
     return Library(index, loaded_model)
 
 

@@ -13,7 +13,7 @@ import fakeredis
 from fakeredis._socket import _base as expiry  # pyright: ignore[reportPrivateUsage]
 from fakeredis.commands_mixins import server_mixin as server
 
-from node.store import Arg, RedisReply, Script, Stats, Store, WakeUps
+from node.store import Arg, RedisReply, Stats, Store, WakeUps
 from node.store.address import Access
 from node.store.connection import Call, Connection
 from node.store.steps import Step
@@ -31,12 +31,11 @@ class FakeStore(Store):
         self.redis.response_callbacks.clear()  # replies as Redis sends them
         self.wakeups = WakeUps(lambda _: None, Access(), 1.0, Stats())
 
-    async def run(self, script: Script | Step, keys: Sequence[str] = (), args: Sequence[Arg] = ()) -> RedisReply:
-        if isinstance(script, Step):
-            script, keys, args = script.script, script.keys, script.args
-        assert len({key[key.index("{") : key.index("}")] for key in keys}) == 1, f"{script.name}: {keys}"
-        source = script.single_source.partition("\n")[2]  # fakeredis does not know the #!lua line
-        return cast("RedisReply", self.redis.execute_command("EVAL", source, len(keys), *keys, *args))
+    async def run(self, step: Step) -> RedisReply:
+        tags = {key[key.index("{") : key.index("}")] for key in step.keys}
+        assert len(tags) == 1, f"{step.script.name}: {step.keys}"
+        source = step.script.single_source.partition("\n")[2]  # fakeredis does not know the #!lua line
+        return cast("RedisReply", self.redis.execute_command("EVAL", source, len(step.keys), *step.keys, *step.args))
 
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         return cast("RedisReply", self.redis.execute_command(*args))
@@ -46,9 +45,6 @@ class FakeStore(Store):
 
     async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
         return [await self.run(step) for step in steps]
-
-    async def runs(self, script: Script, many: Iterable[tuple[Sequence[str], Sequence[Arg]]]) -> list[RedisReply]:
-        return [await self.run(script, keys, args) for keys, args in many]
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         return [cast("RedisReply", self.redis.execute_command(*args))]

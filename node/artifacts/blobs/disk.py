@@ -34,6 +34,9 @@ RESERVE_BYTES = 256 * 1024 * 1024
 GONE_SECONDS = 3600.0
 """Seconds a deleted id stays refused; longer than an upload URL lives (900 s) plus the longest upload (900 s)."""
 
+STARTING_SECONDS = 10.0
+"""Seconds without a write after which an upload that is not locked has no writer any more."""
+
 _T = TypeVar("_T")
 
 
@@ -146,7 +149,9 @@ class DiskStore:
     def _sweep(self) -> int:
         removed = 0
         for path in self.directory.glob("??/*.part"):
-            with suppress(Refused):
+            with suppress(Refused, FileNotFoundError):
+                if path.stat().st_mtime > time.time() - STARTING_SECONDS:
+                    continue  # its writer may have made it and not locked it yet
                 fd = lock_file(path)  # it was not locked, so its writer is dead
                 path.unlink(missing_ok=True)
                 os.close(fd)

@@ -33,7 +33,7 @@ NO_VECTOR = -2.0
 """In place of a cosine, where a row has no vector: below all cosines."""
 
 
-class Document(NamedTuple):
+class PostDocument(NamedTuple):
     """What search holds of one post."""
 
     place: Place
@@ -124,7 +124,7 @@ class MemoryIndex:
     def __len__(self) -> int:
         return len(self._threads)
 
-    def put(self, document: Document) -> None:
+    def put(self, document: PostDocument) -> None:
         """Add a post, or replace what is known of it; one without terms and vectors is forgotten."""
         place = document.place
         postings = self._threads if place.seq == OWN else self._replies
@@ -150,7 +150,7 @@ class MemoryIndex:
         self._marks.pop(thread_id, None)
         self._reply_marks.pop(thread_id, None)
         for place in self._posts.pop(thread_id, ()):
-            self.put(Document(place))
+            self.put(PostDocument(place))
 
     def find(self, request: SearchRequest, vector: bytes | None) -> list[RankedThread]:
         """The threads that reach the threshold, by text alone if there is no vector."""

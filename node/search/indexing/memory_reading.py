@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, cast
 
-from node.search.engines.memory import Document
+from node.search.engines.memory import PostDocument
 from node.search.indexing.documents import doc_of, marks_of_replies
 from node.search.passages import place_of
 from node.search.store import SearchStore
@@ -19,7 +19,7 @@ class ThreadDocuments(NamedTuple):
     whole: bool
     """Whether these are all its posts."""
     reply_marks: bytes
-    documents: list[Document]
+    documents: list[PostDocument]
 
 
 async def read_documents(
@@ -44,10 +44,10 @@ async def read_documents(
     vectors = await store.documents.vectors(
         version, [(place.thread_id, name) for place, names in named.items() for name in names]
     )
-    documents: dict[str, list[Document]] = {thread_id: [] for thread_id in changed}
+    documents: dict[str, list[PostDocument]] = {thread_id: [] for thread_id in changed}
     for (place, names), (terms, marks) in zip(named.items(), cast("list[list[bytes | None]]", texts), strict=True):
         found = {name: vector for name in names if (vector := vectors.get((place.thread_id, name)))}
-        documents[place.thread_id].append(Document(place, (terms or b"").decode(), marks or b"", found))
+        documents[place.thread_id].append(PostDocument(place, (terms or b"").decode(), marks or b"", found))
     return [
         ThreadDocuments(thread_id, EVERY in seqs, marks, documents[thread_id])
         for (thread_id, seqs), marks in zip(changed.items(), reply_marks, strict=True)
