@@ -3,16 +3,16 @@
 #   docker build -t relay-node .
 #   docker run -p 8000:8000 -v relay:/data -e RELAY_BASE_URL=https://relay.example relay-node
 #
-# PyTorch's usual build brings several GB of CUDA, which the node does not use. PIP_EXTRA_INDEX_URL may name
-# PyTorch's own index of CPU builds. Which build that is cannot be known here, so of all packages torch alone, and what
-# it brings along of CUDA, is pinned by its version only; all others by the hash of their file, wherever it comes from.
+# The model is exported in a stage of its own, so the image has neither torch nor transformers. PyTorch's usual build brings
+# several GB of CUDA, which the export does not use: PIP_EXTRA_INDEX_URL may name PyTorch's own index of CPU builds. Which
+# build that is cannot be known here, so of all packages torch alone, and what it brings along of CUDA, is pinned by its
+# version only; all others by the hash of their file, wherever it comes from.
 #
 # PYTHON_IMAGE may name the base by its digest: deploy/image-digests.sh.
 
 ARG PYTHON_IMAGE=python:3.11-slim
 
 FROM ${PYTHON_IMAGE} AS wheels
-ARG PIP_EXTRA_INDEX_URL=""
 WORKDIR /src
 COPY pyproject.toml constraints.txt requirements.txt requirements-build.txt README.md CHANGELOG.md LICENSE ./
 COPY lua ./lua
@@ -20,20 +20,28 @@ COPY node ./node
 RUN python -m pip install --no-cache-dir --no-deps --require-hashes --requirement requirements-build.txt \
  && python -m pip wheel --no-cache-dir --no-deps --require-hashes --only-binary :all: --requirement requirements.txt \
     --wheel-dir /wheels \
- && python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
- && python -m pip wheel --no-cache-dir --constraint constraints.txt --wheel-dir /wheels/torch torch
+ && python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
+
+FROM ${PYTHON_IMAGE} AS model
+ARG PIP_EXTRA_INDEX_URL=""
+WORKDIR /src
+COPY constraints.txt ./
+ENV HF_HUB_OFFLINE=1
+RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
+    python -m pip install --no-cache-dir --no-index --no-deps /wheels/*.whl \
+ && python -m pip install --no-cache-dir --constraint constraints.txt torch \
+ && relay-node model export /model
 
 FROM ${PYTHON_IMAGE}
 RUN groupadd --system --gid 10001 relay \
  && useradd --system --uid 10001 --gid relay --home-dir /data --shell /usr/sbin/nologin relay \
  && install --directory --owner relay --group relay --mode 0700 /data
 RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
-    python -m pip install --no-cache-dir --no-index --no-deps /wheels/*.whl \
- && python -m pip install --no-cache-dir --no-index --find-links /wheels/torch torch \
+    python -m pip install --no-cache-dir --no-index --find-links /wheels 'relay-node[embedded,search]' \
  && python -m pip check
+COPY --from=model /model /usr/share/relay-node/model
 ENV PYTHONUNBUFFERED=1 \
-    HF_HUB_OFFLINE=1 \
-    TOKENIZERS_PARALLELISM=false \
+    RELAY_EMBEDDING_MODEL=/usr/share/relay-node/model \
     RELAY_HOST=0.0.0.0 \
     RELAY_PORT=8000 \
     RELAY_DATA_DIR=/data

@@ -17,6 +17,7 @@ from bench.client import request
 from bench.server import ROOT, Server, Unfit, free_port, started, until_it_answers
 from node.config import Limits, Settings
 from node.run.embedded_redis import Embedded, socket_path
+from tests.support.models import exported_model
 
 Role = Literal["serve", "web"]
 
@@ -53,6 +54,7 @@ def settings(home: Path, port: int, own: Mapping[str, str]) -> dict[str, str]:
         "RELAY_WORKERS": "1",
         "RELAY_DATA_DIR": str(home / "data"),
         "RELAY_LOG": "warning",
+        "RELAY_EMBEDDING_MODEL": exported_model(),
         **{f"RELAY_LIMIT_{name.upper()}": NEVER_REACHED for name in Limits.__struct_fields__},
         "RELAY_LIMIT_SEARCH_CHARACTERS": CHARACTERS_NEVER_REACHED,
         **dict.fromkeys(UNLIMITED, "0"),

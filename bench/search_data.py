@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from node.text.embed import Model, batches
+from node.embedding.embedder import batches
+from node.embedding.model import Model
 
 Matrix = NDArray[np.float32]
 

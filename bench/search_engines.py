@@ -18,6 +18,7 @@ import numpy as np
 import uvloop
 
 from bench.search_data import Matrix, sentences, vectors
+from node.embedding.choice import load
 from node.observe.log import configure
 from node.run.embedded_redis import find_search
 from node.search.effort import SEARCHES_READING, Effort
@@ -32,8 +33,8 @@ from node.search.store import SearchStore
 from node.search.threads import OWN, Place, Post
 from node.share.turns import Turns
 from node.store import Store, connect, ids
-from node.text.embed import load
 from node.text.terms import marks_of, terms_of
+from tests.support.models import MODELS, exported_model
 from tests.support.servers import RedisServer
 
 QUERIES = 200
@@ -173,7 +174,7 @@ async def main() -> None:
     configure("error")
     sizes: list[int] = sorted(asked.parse_args().threads)
     pool = sentences(sizes[-1] + QUERIES)
-    matrix = vectors(load(""), pool)
+    matrix = vectors(load(exported_model(), MODELS), pool)
     print(
         "| engine | threads | put, ms | kB a thread | search p50, ms | p99 | recall@10 |\n|---|---|---|---|---|---|---|"
     )

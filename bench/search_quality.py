@@ -17,14 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.search_data import Known, known_items, vectors
+from node.embedding.choice import load
+from node.embedding.model import Model
 from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.passages import of_thread
 from node.search.ranking import SearchRequest
 from node.search.threads import OWN, Place
-from node.text.embed import Model, load
 from node.text.readable import first_sentence
 from node.text.terms import marks_of, terms_of
 from tests.search.relevance import EXACT, NOTHING, PARAPHRASES, QUESTIONS, THREADS, Query
+from tests.support.models import MODELS, exported_model
 
 PICTURE = Path(__file__).parent / "results" / "threshold.png"
 THRESHOLD = 0.7
@@ -147,7 +149,7 @@ def main() -> None:
     asked = argparse.ArgumentParser(prog="python -m bench.search_quality", description=__doc__)
     asked.add_argument("--items", type=int, default=3000, help="documents of the known-item search")
     given = asked.parse_args()
-    model = load("")
+    model = load(exported_model(), MODELS)
     board, table = labelled(model)
     print(f"## Threshold\n\n{table}\n")
     items = known_items(given.items)

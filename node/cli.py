@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from node import config
-from node.admin import restore, verify
+from node.admin import models, restore, verify
 from node.admin.commands import Commands
 from node.admin.console import group
 from node.config import ConfigError, Settings
@@ -35,7 +35,13 @@ def register(commands: Commands) -> None:
 
 
 # Every module with commands, in the order that --help shows them.
-REGISTER: tuple[Callable[[Commands], None], ...] = (register, group.register, restore.register, verify.register)
+REGISTER: tuple[Callable[[Commands], None], ...] = (
+    register,
+    group.register,
+    restore.register,
+    verify.register,
+    models.register,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -220,7 +220,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     session_max_lines: Annotated[int, says("lines one session may hold", 1)] = 5000
     session_max_bytes: Annotated[int, says("bytes of line text one session may hold", 1)] = 2 * 1024 * 1024
     embedding_model: Annotated[
-        str, says("sentence-transformers model, by path or name; empty = the bundled MiniLM")
+        str, says("exported or sentence-transformers model, by path or name; empty = the bundled MiniLM")
     ] = ""
     vector_index: Annotated[
         Literal["auto", "flat", "hnsw"], says("vector index of the search engine; auto = flat below 20,000 threads")

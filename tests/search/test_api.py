@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from node.config import Limit, Limits
-from node.text.embed import Model
+from node.embedding.model import Model
 from tests.search.searching import until
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from node.embedding.model import Model
 from node.search.index_versions import IndexVersions
-from node.text.embed import Model
 from tests.search.relevance import EXACT, QUESTIONS, THREADS
 from tests.search.searching import ENGINE_OPTIONS, MODULE, searchable
 from tests.support.servers import Cluster, RedisServer

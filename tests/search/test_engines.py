@@ -6,8 +6,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from node.embedding.model import Model
 from node.search.model import Hit
-from node.text.embed import Model
 from tests.search.relevance import EXACT, NOTHING, PARAPHRASES, THREADS
 from tests.search.searching import ANYTHING, SearchableBoard, searchable
 from tests.support.servers import RedisServer

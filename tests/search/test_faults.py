@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from node.embedding.model import Model
 from node.search.index_versions import IndexVersions
 from node.store import StoreUnavailable, keys
-from node.text.embed import Model
 from tests.search.conftest import WITH_ENGINE
 from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, SearchableBoard, searchable, until
 from tests.support.servers import RedisServer

@@ -2,9 +2,9 @@
 
 import pytest
 
+from node.embedding.model import Model
 from node.search.index_versions import FLAT_BELOW_THREADS, HNSW_FROM_THREADS, IndexVersion, IndexVersions
 from node.store import keys
-from node.text.embed import Model
 from tests.search.searching import SearchableBoard, until
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")

@@ -2,10 +2,10 @@
 
 import pytest
 
+from node.embedding.model import Model
 from node.search.index_versions import IndexVersions
 from node.search.passages import PASSAGE_CHARACTERS
 from node.store import keys
-from node.text.embed import Model
 from tests.search.searching import ANYTHING, searchable, until
 from tests.support.servers import RedisServer
 

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import pytest
 
+from node.embedding.model import Model
 from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.passages import of_thread
 from node.search.ranking import RankedThread, SearchRequest
 from node.search.threads import OWN, Place
-from node.text.embed import Model
 from node.text.terms import marks_of, terms_of
 from tests.search.relevance import EXACT, NOTHING, PARAPHRASES, QUESTIONS, THREADS, Query
 

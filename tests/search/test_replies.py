@@ -8,12 +8,13 @@ import pytest
 
 from node.board.model import NewThread
 from node.board.thread_reader import ThreadReader
+from node.embedding.embedder import Embedder
+from node.embedding.model import Model
 from node.search import passages as passage
 from node.search.index_versions import IndexVersions
 from node.search.worker import SearchWorker
 from node.store import ids, keys
 from node.store.outbox import Event
-from node.text.embed import Embedder, Model
 from node.text.terms import MARK, marks_of, terms_of
 from tests.search.searching import ANYTHING, SearchableBoard, until
 

@@ -4,12 +4,12 @@ import asyncio
 import time
 from array import array
 
+from node.embedding.model import Model
 from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.ranking import SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS, QueryVector, WorkerClient, WorkerReply, decode_request, encode
 from node.search.rpc.server import search_take
 from node.store import keys
-from node.text.embed import Model
 from tests.search.searching import SearchableBoard, until
 
 LIVE = IndexVersion("0123456789ab", "a-model", 2, "flat", 0)

@@ -15,6 +15,7 @@ from node.store import Store, connect
 from node.web.address import ClientAddress
 from node.web.front import Front
 from node.web.http import ASGIMessage
+from tests.support.models import exported_model
 
 PATIENCE = 20.0  # s until something must have happened, on a busy machine
 SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
@@ -24,7 +25,12 @@ SIGNING_KEY = NodeKey.generate().secret
 def settings_for(redis_url: str, **given: Any) -> Settings:
     """Settings of a node on that Redis."""
     return Settings(
-        redis_url=redis_url, secret=SECRET, signing_key=SIGNING_KEY, base_url="http://node.example", **given
+        redis_url=redis_url,
+        secret=SECRET,
+        signing_key=SIGNING_KEY,
+        base_url="http://node.example",
+        embedding_model=given.pop("embedding_model", None) or exported_model(),
+        **given,
     )
 
 

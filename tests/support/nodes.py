@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.models import exported_model
 from tests.support.servers import free_port, until
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +39,7 @@ class NodeProcess:
             "RELAY_PORT": str(self.port),
             "RELAY_DATA_DIR": str(self.folder),
             "RELAY_WORKERS": "2",
+            "RELAY_EMBEDDING_MODEL": exported_model(),
             **settings,
         }
         self._process = subprocess.Popen(

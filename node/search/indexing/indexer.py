@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import structlog
 
+from node.embedding.embedder import Embedder
 from node.search.index_versions import IndexVersion, is_made_by
 from node.search.indexing.queue import Leased
 from node.search.passages import PASSAGE_CHARACTERS, Passage, kept, place_of
@@ -19,7 +20,6 @@ from node.search.threads import EVERY, OWN, Place, Post, Threads, read_posts, re
 from node.search.worker_loop import unless, until_woken
 from node.store import StoreUnavailable, keys
 from node.store.outbox import Event
-from node.text.embed import Embedder
 
 log = structlog.get_logger()
 

@@ -12,13 +12,13 @@ from typing import Literal
 
 import structlog
 
+from node.embedding.embedder import Embedder
 from node.search.engines.redisearch import QueryEngine
 from node.search.index_versions import IndexVersion, is_made_by
 from node.search.store import SearchStore
 from node.search.threads import Threads
 from node.search.worker_loop import unless, until_woken
 from node.store import CommandFailed, StoreUnavailable, keys
-from node.text.embed import Embedder
 
 log = structlog.get_logger()
 

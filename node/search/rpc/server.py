@@ -10,6 +10,7 @@ from typing import cast
 
 import structlog
 
+from node.embedding.embedder import Embedder
 from node.search.index_versions import IndexVersion, IndexVersions, is_made_by
 from node.search.indexing.memory_replica import MemoryReplica
 from node.search.ranking import RankedThreads
@@ -17,7 +18,6 @@ from node.search.rpc.client import QueryVector, Service, WorkerReply, WorkerRequ
 from node.search.worker_loop import until_woken
 from node.store import Store, StoreUnavailable, keys
 from node.store.steps import Key, step
-from node.text.embed import Embedder
 
 log = structlog.get_logger()
 

@@ -1,0 +1,31 @@
+"""`relay-node model export`: an embedding model for workers without torch."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from node.admin.commands import Commands
+from node.config import Settings
+from node.embedding.model import ModelUnavailable
+
+FAILED = 1
+
+
+def register(commands: Commands) -> None:
+    """The group `model`."""
+    group = commands.group("model", "the embedding model")
+    command = group.add("export", _export, "export it for workers that have neither torch nor transformers")
+    command.add_argument("folder", type=Path, help="that the export is written to; not there yet")
+    command.add_argument("--model", help="path or name; by default that of RELAY_EMBEDDING_MODEL")
+
+
+def _export(settings: Settings, given: argparse.Namespace) -> int:
+    from node.embedding.export import ExportFailed, export  # noqa: PLC0415 - other commands start without it
+
+    try:
+        described = export(settings.embedding_model if given.model is None else given.model, given.folder)
+    except (ExportFailed, ModelUnavailable, OSError) as error:
+        sys.stderr.write(f"relay-node: {error}\n")
+        return FAILED
+    sys.stdout.write(f"{given.folder}: {described.dimension} dimensions, fingerprint {described.fingerprint}\n")
+    return 0

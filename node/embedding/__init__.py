@@ -1,0 +1,1 @@
+"""Embedding: texts in, unit vectors out. What runs is ONNX Runtime; sentence-transformers loads and exports models."""

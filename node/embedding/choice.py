@@ -1,0 +1,77 @@
+"""Which model runs: an exported one, one that is exported now, or the original where that fails."""
+
+import subprocess
+import sys
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+import structlog
+
+from node.embedding.exported import FORMAT, ExportedModel, is_export
+from node.embedding.model import NO_MODEL, Model, ModelUnavailable
+from node.embedding.original import bundled, load_original
+
+log = structlog.get_logger()
+
+EXPORT_SECONDS = 300
+"""What an export may take: some ten seconds on an idle machine."""
+
+
+@cache
+def load(name: str, models: Path) -> Model:
+    """The model of that path or name, once a process; empty = the default one.
+
+    A folder that holds an export is loaded as it is. Any other model is exported into `models` at the first start, by a
+    process of its own; where that fails, the original runs. Raises ModelUnavailable.
+    """
+    if name == NO_MODEL:
+        raise ModelUnavailable("RELAY_EMBEDDING_MODEL is none")
+    try:
+        return ExportedModel(exported(name, models))
+    except (OSError, subprocess.SubprocessError, ModelUnavailable) as error:
+        log.warning("embedding model not exported", reason=str(error))
+        return load_original(name)
+
+
+def exported(name: str, models: Path) -> Path:
+    """The folder of a model's export, which is made if it is not there.
+
+    Raises ModelUnavailable, OSError, SubprocessError.
+    """
+    if name and is_export(Path(name)):
+        return Path(name)
+    folder = models / _key(name)
+    if not is_export(folder):
+        _export(name, folder)
+    return folder
+
+
+def _key(name: str) -> str:
+    """What the export of a model is kept by. Raises ModelUnavailable."""
+    try:
+        path = Path(name or bundled())
+    except ImportError as error:
+        raise ModelUnavailable(f"the default model is not installed: {error}") from error
+    return key_of(path) if path.is_dir() else name.replace("/", "--")
+
+
+def key_of(path: Path) -> str:
+    """A name for the weights of a model's folder, from their bytes: 0.1 s for 90 MB."""
+    digest = blake2b(str(FORMAT).encode(), digest_size=8)
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            digest.update(str(file.relative_to(path)).encode())
+            with file.open("rb") as content:
+                while block := content.read(1 << 20):
+                    digest.update(block)
+    return digest.hexdigest()
+
+
+def _export(name: str, folder: Path) -> None:
+    """Export in a process of its own: torch's memory goes with it. Raises OSError, SubprocessError."""
+    log.info("embedding model is being exported", folder=str(folder))
+    command = [sys.executable, "-m", "node", "model", "export", str(folder), "--model", name]
+    done = subprocess.run(command, timeout=EXPORT_SECONDS, check=False, capture_output=True, text=True)  # noqa: S603 - our own
+    if done.returncode:
+        raise subprocess.SubprocessError(done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}")

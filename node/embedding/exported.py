@@ -1,0 +1,90 @@
+"""An exported model: a folder with its graph, its tokenizer and a description, run by ONNX Runtime without torch."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from node.embedding.model import MAX_QUERY_CHARACTERS, MAX_THREADS, ModelUnavailable
+
+DESCRIPTION, GRAPH, TOKENIZER = "export.json", "model.onnx", "tokenizer.json"
+
+FORMAT = 1
+"""Of the folder. A reader of another format exports anew."""
+
+
+class Description(msgspec.Struct, frozen=True):
+    """What an export says of itself."""
+
+    format: int
+    fingerprint: str
+    """Of the weights before they were quantised: close enough to be compared (`node.embedding.export`)."""
+    dimension: int
+    query_prompt: str
+    """What the model wants before a query."""
+    passage_prompt: str
+
+
+class ExportedModel:
+    """The model of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Takes a quarter of a second. Raises ModelUnavailable."""
+        try:
+            described = msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=Description)
+            if described.format != FORMAT:
+                raise ModelUnavailable(f"{folder} is an export of format {described.format}, not {FORMAT}")
+            tokenizers: Any = import_module("tokenizers")
+            self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
+            self._session = _session(folder / GRAPH)
+        except (ImportError, OSError, ValueError, RuntimeError, *_runtime_errors()) as error:
+            reason = str(error).partition("\n")[0]
+            raise ModelUnavailable(f"the exported model in {folder} cannot be loaded: {reason}") from error
+        self._described = described
+        self.dimension = described.dimension
+        self.fingerprint = described.fingerprint
+
+    def queries(self, texts: Sequence[str]) -> list[bytes]:
+        """Unit vectors of queries."""
+        return self._run([self._described.query_prompt + text[:MAX_QUERY_CHARACTERS] for text in texts])
+
+    def passages(self, texts: Sequence[str]) -> list[bytes]:
+        """Unit vectors of passages."""
+        return self._run([self._described.passage_prompt + text for text in texts])
+
+    def _run(self, texts: list[str]) -> list[bytes]:
+        numpy: Any = import_module("numpy")
+        read = self._tokenizer.encode_batch(texts)
+        tokens = numpy.array([each.ids for each in read], dtype="int64")
+        attention = numpy.array([each.attention_mask for each in read], dtype="int64")
+        (vectors,) = self._session.run(None, {"input_ids": tokens, "attention_mask": attention})
+        return [vector.astype("float32").tobytes() for vector in vectors]
+
+
+def is_export(folder: Path) -> bool:
+    """Whether a folder holds an exported model."""
+    return (folder / DESCRIPTION).is_file()
+
+
+def _runtime_errors() -> list[type[Exception]]:
+    """What ONNX Runtime raises: a dozen exceptions without a common base."""
+    if "onnxruntime" not in sys.modules:  # it is not installed
+        return []
+    state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+    members = cast("dict[str, object]", vars(state)).values()
+    return [each for each in members if isinstance(each, type) and issubclass(each, Exception)]
+
+
+def _session(graph: Path) -> Any:
+    runtime: Any = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = max(1, min(MAX_THREADS, (os.cpu_count() or 1) // 2))
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # errors
+    # Threads that wait must not spin: the cores are the web processes'.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])

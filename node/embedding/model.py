@@ -1,0 +1,39 @@
+"""What every embedding model is to the rest of the node."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+NO_MODEL = "none"
+"""The RELAY_EMBEDDING_MODEL of a node that searches by text only."""
+
+MAX_QUERY_CHARACTERS = 2000
+"""Characters of a query that are embedded: more than the 256 tokens that the default model reads."""
+
+MAX_THREADS = 4
+"""Threads that a model uses at most, and no more than half of the cores: small batches gain nothing from more."""
+
+
+class ModelUnavailable(Exception):
+    """The embedding model cannot be loaded; the message says why. Search goes on by text."""
+
+
+class Model(Protocol):
+    """A model on the CPU. Calls block, and may come from several threads."""
+
+    @property
+    def dimension(self) -> int:
+        """Members of a vector."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same weights everywhere: vectors of one fingerprint can be compared."""
+        ...
+
+    def queries(self, texts: Sequence[str]) -> list[bytes]:
+        """Unit vectors of queries, float32 in the machine's byte order."""
+        ...
+
+    def passages(self, texts: Sequence[str]) -> list[bytes]:
+        """Unit vectors of passages; of each the model reads what it can (the default: 256 tokens)."""
+        ...

