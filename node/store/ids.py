@@ -7,6 +7,7 @@ an id names its partition. What has no id, such as a client, is in the partition
 import os
 import re
 import time
+from functools import lru_cache
 from hashlib import blake2b
 from zlib import crc32
 
@@ -15,6 +16,10 @@ import uuid_utils
 from node.share.site import site_of
 
 PARTITIONS = 64
+
+CLIENTS = 4096
+"""Clients whose partition and site are remembered: those who send much are few."""
+
 _MASK = PARTITIONS - 1
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -24,11 +29,13 @@ def partition_of(*parts: str) -> int:
     return crc32("\0".join(parts).encode("utf-8", "surrogatepass")) & _MASK
 
 
+@lru_cache(CLIENTS)
 def home_of(client: str) -> int:
     """The partition where a client is counted: that of its site, so that one script can see the totals of both."""
     return partition_of(site_of(client))
 
 
+@lru_cache(CLIENTS)
 def site_name(client: str) -> str:
     """A short name for the site of a client, from which its address cannot be read: 16 hex digits."""
     return digest(site_of(client))[:16]

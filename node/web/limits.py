@@ -54,8 +54,8 @@ class Limiter:
         self, limits: Limits, store: LimitStore, quotas: Quotas | None = None, capacity: Capacity | None = None
     ) -> None:
         self._quotas = quotas or Quotas()
-        self._capacity = capacity or Capacity()
-        self.usage = Usage(store, self._capacity)
+        self.capacity = capacity or Capacity()
+        self.usage = Usage(store, self.capacity)
         self._limits: dict[str, Limit] = {name: getattr(limits, name) for name in Limits.__struct_fields__}
         self._policies = {name: _policy(name, limit) for name, limit in self._limits.items()}
         self._store = store
@@ -86,7 +86,7 @@ class Limiter:
 
         Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
         """
-        self._capacity.admit(kind)
+        self.capacity.admit(kind)
         await self.usage.add(request.client, kind, size)
 
     async def take_quota(self, request: Request, kind: str, milliseconds: int) -> Quota | None:
@@ -94,7 +94,7 @@ class Limiter:
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
-        self._capacity.admit(cast("Kind", "thread" if kind == "board" else kind))
+        self.capacity.admit(cast("Kind", "thread" if kind == "board" else kind))
         limit, most = self._limits[kind], getattr(self._quotas, kind)
         if not limit.count:  # an operator who sets the limit to 0 wants no quota either
             return None
@@ -228,7 +228,8 @@ class Permit:
         Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
         """
         try:
-            await self._limiter.charge(self._request, kind, size)
+            self._limiter.capacity.admit(kind)
+            await self._limiter.usage.add(self.client, kind, size)
         except Refused:
             self._counted = True
             raise
