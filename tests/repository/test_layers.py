@@ -28,7 +28,7 @@ HANDED_TO_WEB = {"blocked", "limits", "work"}
 """Stores that web is given."""
 
 OUTSIDE = {
-    "granian": {"run"},
+    "granian": {"overload/intake.py", "run"},
     "gcld3": {"text/verdict.py"},
     "hiredis": {"store"},
     "jinja2": {"site"},
@@ -70,9 +70,8 @@ def imports(path: Path) -> Iterator[str]:
                 name = f"{statement.module}.{alias.name}"
                 yield name if name in MODULES else statement.module
         elif isinstance(statement, ast.Call) and ast.unparse(statement.func) == "import_module":
-            yield from (
-                arg.value for arg in statement.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
-            )
+            names = [argument.value for argument in statement.args if isinstance(argument, ast.Constant)]
+            yield from (name for name in names if isinstance(name, str))
 
 
 def ours(path: Path) -> Iterator[list[str]]:
