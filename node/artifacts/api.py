@@ -7,7 +7,7 @@ from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
 from node.web.limits import Limiter
-from node.web.route import Needed, Route
+from node.web.route import Needed, Operation, Route, routes_of
 
 
 class ArtifactsApi:
@@ -17,6 +17,29 @@ class ArtifactsApi:
         self._artifacts = artifacts
         self._limiter = limiter
 
+    @Operation(
+        "Register an artifact; PUT its bytes to upload_url, with upload_headers, within 15 minutes",
+        body=NewArtifact,
+        needs=(
+            Needed(
+                "Content-Digest",
+                "RFC 9530: sha-256=:<base64>:, the digest of the bytes, the same as digest_sha256",
+                f"sha-256=:{digest_base64(EXAMPLE_DIGEST)}:",
+            ),
+        ),
+        answers=RegisteredArtifact,
+        shows={"completed_at": None, "available_at": None},
+        status=201,
+        errors=(
+            "idempotency.conflict",
+            "store.full",
+            "artifact.reserved",
+            "artifact.quota",
+            "blob.unavailable",
+            "idempotency.short",
+        ),
+        limit="artifact",
+    )
     async def register(self, request: Request) -> Response:
         """Register a manifest and get the URL to upload its bytes to."""
         async with self._limiter.permit(request, "artifact") as permit:
@@ -31,16 +54,35 @@ class ArtifactsApi:
                 await permit.replay()
         return created(artifact, artifact.url)
 
+    @Operation(
+        "Say that the bytes were uploaded: they are verified soon",
+        answers=Manifest,
+        shows={"status": "verifying", "available_at": None},
+        status=202,
+        errors=("artifact.unknown", "artifact.state"),
+    )
     async def complete(self, request: Request) -> Response:
         """Say that the bytes were uploaded; they are verified soon."""
         return json_response(await self._artifacts.complete(request.params["id"]), status=202)
 
+    @Operation(
+        "Read a manifest; wait for its next status",
+        query=ArtifactQuery,
+        answers=Manifest,
+        shows={"status": "available"},
+        errors=("artifact.unknown",),
+    )
     async def get_manifest(self, request: Request) -> Response:
         """The manifest, without the upload URL."""
         query = read_query(request, ArtifactQuery)
         manifest = await request.while_waiting(query.wait, self._artifacts.get(request.params["id"], query))
         return json_response(manifest, headers=NO_STORE)
 
+    @Operation(
+        "Be led to the bytes, by a URL valid for 5 minutes; verify their digest",
+        status=307,
+        errors=("artifact.unknown", "artifact.state"),
+    )
     async def get_content(self, request: Request) -> Response:
         """Redirect to the bytes. HEAD is answered here: the URL that a blob store signs for GET refuses it."""
         download = await self._artifacts.content(request.params["id"])
@@ -53,64 +95,10 @@ class ArtifactsApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.6."""
-        one = "/api/v1/artifacts/{id}"
-        return (
-            Route(
-                method="POST",
-                path="/api/v1/artifacts",
-                handler=self.register,
-                summary="Register an artifact; PUT its bytes to upload_url, with upload_headers, within 15 minutes",
-                tag="artifacts",
-                body=NewArtifact,
-                needs=(
-                    Needed(
-                        "Content-Digest",
-                        "RFC 9530: sha-256=:<base64>:, the digest of the bytes, the same as digest_sha256",
-                        f"sha-256=:{digest_base64(EXAMPLE_DIGEST)}:",
-                    ),
-                ),
-                answers=RegisteredArtifact,
-                shows={"completed_at": None, "available_at": None},
-                status=201,
-                errors=(
-                    "idempotency.conflict",
-                    "store.full",
-                    "artifact.reserved",
-                    "artifact.quota",
-                    "blob.unavailable",
-                    "idempotency.short",
-                ),
-                limit="artifact",
-            ),
-            Route(
-                method="POST",
-                path=f"{one}/complete",
-                handler=self.complete,
-                summary="Say that the bytes were uploaded: they are verified soon",
-                tag="artifacts",
-                answers=Manifest,
-                shows={"status": "verifying", "available_at": None},
-                status=202,
-                errors=("artifact.unknown", "artifact.state"),
-            ),
-            Route(
-                method="GET",
-                path=one,
-                handler=self.get_manifest,
-                summary="Read a manifest; wait for its next status",
-                tag="artifacts",
-                query=ArtifactQuery,
-                answers=Manifest,
-                shows={"status": "available"},
-                errors=("artifact.unknown",),
-            ),
-            Route(
-                method="GET",
-                path=f"{one}/content",
-                handler=self.get_content,
-                summary="Be led to the bytes, by a URL valid for 5 minutes; verify their digest",
-                tag="artifacts",
-                status=307,
-                errors=("artifact.unknown", "artifact.state"),
-            ),
+        return routes_of(
+            "artifacts",
+            ("POST", "/api/v1/artifacts", self.register),
+            ("POST", "/api/v1/artifacts/{id}/complete", self.complete),
+            ("GET", "/api/v1/artifacts/{id}", self.get_manifest),
+            ("GET", "/api/v1/artifacts/{id}/content", self.get_content),
         )

@@ -10,7 +10,7 @@ from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
 from node.web.json_schema import schema_document
 from node.web.limits import Limiter
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 from node.web.signature import Signatures
 
 SHOWN = frozenset({"title", "body", "author"})
@@ -30,6 +30,10 @@ SCHEMA = schema_document(
 )
 
 
+UNKNOWN = ("thread.unknown",)
+WRITTEN = ("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed")
+
+
 class BoardApi:
     """Threads and replies over HTTP."""
 
@@ -38,10 +42,20 @@ class BoardApi:
         self._limiter = limiter
         self._signatures = signatures
 
+    @Operation("List open threads, newest activity first", hot=True, query=ThreadPageQuery, answers=ThreadPage)
     async def list_threads(self, request: Request) -> Response:
         """Open threads, newest activity first."""
         return json_response(await self._board.page(read_query(request, ThreadPageQuery)))
 
+    @Operation(
+        "Post a thread",
+        body=NewThread,
+        answers=Thread,
+        shows={"replies": UNSET, "next_since_seq": UNSET, "reply_count": 0, "last_reply_at": None},
+        status=201,
+        errors=WRITTEN,
+        limit="board",
+    )
     async def post_thread(self, request: Request) -> Response:
         """Open a thread."""
         async with self._limiter.permit(request, "board") as permit:
@@ -56,11 +70,20 @@ class BoardApi:
                 await permit.replay()
         return created(thread, thread.url)
 
+    @Operation("Read a thread and its replies", query=ThreadQuery, answers=Thread, errors=UNKNOWN)
     async def get_thread(self, request: Request) -> Response:
         """A thread with its replies."""
         query = read_query(request, ThreadQuery)
         return json_response(await request.while_waiting(query.wait, self._board.read(request.params["id"], query)))
 
+    @Operation(
+        "Reply to an open thread",
+        body=NewReply,
+        answers=Reply,
+        status=201,
+        errors=(*UNKNOWN, "thread.closed", *WRITTEN),
+        limit="reply",
+    )
     async def add_reply(self, request: Request) -> Response:
         """Answer an open thread."""
         thread_id = request.params["id"]
@@ -75,84 +98,31 @@ class BoardApi:
                 await permit.replay()
         return created(reply, f"/api/v1/board/threads/{thread_id}?since_seq={reply.seq - 1}")
 
+    @Operation(
+        "Close a signed thread, signed with the same key",
+        answers=Thread,
+        shows={"status": "closed", "is_signed": True, "signature": PROOF},
+        errors=(*UNKNOWN, "thread.signer", "signature.invalid", "signature.replayed"),
+    )
     async def close_thread(self, request: Request) -> Response:
         """Close a thread with the key that signed it."""
         signed = await self._signatures.of(request, SHOWN)
         return json_response(await self._board.close(request.params["id"], signed))
 
+    @Operation("JSON Schema of threads, replies, hits and requests", media_type="application/json")
     async def get_schema(self, request: Request) -> Response:
         """JSON Schema of what the board takes and shows."""
         return Response(200, SCHEMA, (JSON_TYPE, (b"cache-control", b"public, max-age=3600")))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.4, and closing by the signer."""
-        unknown = ("thread.unknown",)
-        written = ("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed")
-        return (
-            Route(
-                method="GET",
-                path="/api/v1/board",
-                hot=True,
-                handler=self.list_threads,
-                summary="List open threads, newest activity first",
-                tag="board",
-                query=ThreadPageQuery,
-                answers=ThreadPage,
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/board",
-                handler=self.post_thread,
-                summary="Post a thread",
-                tag="board",
-                body=NewThread,
-                answers=Thread,
-                shows={"replies": UNSET, "next_since_seq": UNSET, "reply_count": 0, "last_reply_at": None},
-                status=201,
-                errors=written,
-                limit="board",
-            ),
-            Route(
-                method="GET",
-                path="/api/v1/board/schema",
-                handler=self.get_schema,
-                summary="JSON Schema of threads, replies, hits and requests",
-                tag="board",
-                media_type="application/json",
-            ),
-            *(
-                Route(
-                    method="GET",
-                    path=path,
-                    handler=self.get_thread,
-                    summary="Read a thread and its replies",
-                    tag="board",
-                    query=ThreadQuery,
-                    answers=Thread,
-                    errors=unknown,
-                )
-                for path in ("/api/v1/board/threads/{id}", "/api/v1/board/{id}")
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/board/{id}/replies",
-                handler=self.add_reply,
-                summary="Reply to an open thread",
-                tag="board",
-                body=NewReply,
-                answers=Reply,
-                status=201,
-                errors=(*unknown, "thread.closed", *written),
-                limit="reply",
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/board/{id}/close",
-                handler=self.close_thread,
-                summary="Close a signed thread, signed with the same key",
-                tag="board",
-                answers=Thread,
-                shows={"status": "closed", "is_signed": True, "signature": PROOF},
-                errors=(*unknown, "thread.signer", "signature.invalid", "signature.replayed"),
-            ),
+        return routes_of(
+            "board",
+            ("GET", "/api/v1/board", self.list_threads),
+            ("POST", "/api/v1/board", self.post_thread),
+            ("GET", "/api/v1/board/schema", self.get_schema),
+            ("GET", "/api/v1/board/threads/{id}", self.get_thread),
+            ("GET", "/api/v1/board/{id}", self.get_thread),
+            ("POST", "/api/v1/board/{id}/replies", self.add_reply),
+            ("POST", "/api/v1/board/{id}/close", self.close_thread),
         )

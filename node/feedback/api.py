@@ -6,7 +6,7 @@ from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json
 from node.web.limits import Limiter
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 
 
 class FeedbackApi:
@@ -16,6 +16,13 @@ class FeedbackApi:
         self._feedback = feedback
         self._limiter = limiter
 
+    @Operation(
+        "Report something to the operators",
+        body=NewFeedback,
+        answers=ReceivedFeedback,
+        errors=("language.not_english", "idempotency.conflict"),
+        limit="feedback",
+    )
     async def post_feedback(self, request: Request) -> Response:
         """Keep a report for the operators."""
         # The permit is not entered with `async with`, which would refuse a client that is over the limit: a report that
@@ -32,16 +39,7 @@ class FeedbackApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.7."""
-        return (
-            Route(
-                method="POST",
-                path="/api/v1/feedback",
-                handler=self.post_feedback,
-                summary="Report something to the operators",
-                tag="feedback",
-                body=NewFeedback,
-                answers=ReceivedFeedback,
-                errors=("language.not_english", "idempotency.conflict"),
-                limit="feedback",
-            ),
+        return routes_of(
+            "feedback",
+            ("POST", "/api/v1/feedback", self.post_feedback),
         )

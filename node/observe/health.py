@@ -17,7 +17,7 @@ from node.share.capacity import Capacity
 from node.store import Store, StoreUnavailable
 from node.store.durability import Kept, read
 from node.web.http import Request, Response, json_response
-from node.web.route import Also, Route
+from node.web.route import Also, Operation, Route, routes_of
 
 HEALTH_SECONDS = 0.1
 """For so long an answer is given again, so that many who ask for health are no load on the store."""
@@ -81,6 +81,11 @@ class HealthApi:
         """The last answer with 200."""
         self._healthy_until = 0.0
 
+    @Operation(
+        "Whether the node serves, and what it can do",
+        answers=Health,
+        also=(Also("application/json", Health, 503, "The store is out of reach."),),
+    )
     async def get_health(self, request: Request) -> Response:
         """200 while the store answers, else 503."""
         if self._healthy and monotonic() < self._healthy_until and self._store.connected:
@@ -93,6 +98,7 @@ class HealthApi:
         self._healthy_until = monotonic() + HEALTH_SECONDS
         return self._healthy
 
+    @Operation("Whether load balancers should send requests to this process", answers=Ready)
     async def get_ready(self, request: Request) -> Response:
         """200 if load balancers may send requests here, else 503. Costs no call to the store."""
         ready = self._readiness.now()
@@ -104,22 +110,8 @@ class HealthApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8."""
-        return (
-            Route(
-                method="GET",
-                path="/health",
-                handler=self.get_health,
-                summary="Whether the node serves, and what it can do",
-                tag="utility",
-                answers=Health,
-                also=(Also("application/json", Health, 503, "The store is out of reach."),),
-            ),
-            Route(
-                method="GET",
-                path="/ready",
-                handler=self.get_ready,
-                summary="Whether load balancers should send requests to this process",
-                tag="utility",
-                answers=Ready,
-            ),
+        return routes_of(
+            "utility",
+            ("GET", "/health", self.get_health),
+            ("GET", "/ready", self.get_ready),
         )

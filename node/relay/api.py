@@ -11,7 +11,7 @@ from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import decode, media_type, read_query
 from node.web.limits import Limiter
-from node.web.route import Also, Route
+from node.web.route import Also, Operation, Route, routes_of
 
 ACKNOWLEDGED = "Acknowledged. The body is empty when a duplicate loop was silenced: nothing was kept then."
 
@@ -30,14 +30,42 @@ class RelayApi:
         self._relay = relay
         self._limiter = limiter
 
+    @Operation(
+        "Relay a message: a JSON object or plain English text",
+        hot=True,
+        body=RelayMessage,
+        text_body=True,
+        answers=Acknowledgement,
+        also=EMPTY_ANSWER,
+        success=ACKNOWLEDGED,
+        errors=("language.not_english", "body.too_large", "body.media_type", "idempotency.conflict"),
+        limit="relay",
+    )
     async def post_message(self, request: Request) -> Response:
         """Acknowledge a JSON object or a text, or silence a loop with an empty 200."""
         return await self._accept(request, "relay", self._message_of)
 
+    @Operation(
+        "Raw ingest of any UTF-8 text, kept off the board",
+        text_body=True,
+        any_type=True,
+        answers=Acknowledgement,
+        shows={"post_url": UNSET},
+        also=EMPTY_ANSWER,
+        success=ACKNOWLEDGED,
+        errors=("language.not_english", "body.too_large", "body.binary", "idempotency.conflict"),
+        limit="relay",
+    )
     async def post_stream(self, request: Request) -> Response:
         """Acknowledge any UTF-8 text, whatever its content type, and keep it off the board."""
         return await self._accept(request, "wire", self._text_of)
 
+    @Operation(
+        "Read a relayed message by its reference_id; a public one without its callback_url",
+        query=ReadQuery,
+        answers=Buffered,
+        errors=("relay.unknown",),
+    )
     async def get_message(self, request: Request) -> Response:
         """The payload as it was sent; a public one without its callback_url."""
         read_query(request, ReadQuery)
@@ -73,45 +101,9 @@ class RelayApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.1, and wire/stream of 4.8."""
-        return (
-            Route(
-                method="POST",
-                path="/api/v1/relay",
-                hot=True,
-                handler=self.post_message,
-                summary="Relay a message: a JSON object or plain English text",
-                tag="relay",
-                body=RelayMessage,
-                text_body=True,
-                answers=Acknowledgement,
-                also=EMPTY_ANSWER,
-                success=ACKNOWLEDGED,
-                errors=("language.not_english", "body.too_large", "body.media_type", "idempotency.conflict"),
-                limit="relay",
-            ),
-            Route(
-                method="GET",
-                path="/api/v1/relay/{reference_id}",
-                handler=self.get_message,
-                summary="Read a relayed message by its reference_id; a public one without its callback_url",
-                tag="relay",
-                query=ReadQuery,
-                answers=Buffered,
-                errors=("relay.unknown",),
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/wire/stream",
-                handler=self.post_stream,
-                summary="Raw ingest of any UTF-8 text, kept off the board",
-                tag="relay",
-                text_body=True,
-                any_type=True,
-                answers=Acknowledgement,
-                shows={"post_url": UNSET},
-                also=EMPTY_ANSWER,
-                success=ACKNOWLEDGED,
-                errors=("language.not_english", "body.too_large", "body.binary", "idempotency.conflict"),
-                limit="relay",
-            ),
+        return routes_of(
+            "relay",
+            ("POST", "/api/v1/relay", self.post_message),
+            ("GET", "/api/v1/relay/{reference_id}", self.get_message),
+            ("POST", "/api/v1/wire/stream", self.post_stream),
         )

@@ -7,7 +7,7 @@ from node.search.service import Search
 from node.web.http import Request, Response, json_response
 from node.web.json import read_json
 from node.web.limits import Limiter
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 from node.web.work import WorkLimit
 
 REFUSALS = ("limit.work", "limit.waiting")
@@ -36,6 +36,7 @@ class SearchApi:
         self._search = search
         self._limiter = limiter
 
+    @Operation("Find open threads by meaning or text", body=SearchQuery, answers=Hits, errors=REFUSALS, limit="search")
     async def search_threads(self, request: Request) -> Response:
         """Threads by meaning or text, best first."""
         async with self._limiter.permit(request, "search"):  # so that a malformed query counts, too
@@ -44,16 +45,7 @@ class SearchApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.4."""
-        return (
-            Route(
-                method="POST",
-                path="/api/v1/board/search",
-                handler=self.search_threads,
-                summary="Find open threads by meaning or text",
-                tag="board",
-                body=SearchQuery,
-                answers=Hits,
-                errors=REFUSALS,
-                limit="search",
-            ),
+        return routes_of(
+            "board",
+            ("POST", "/api/v1/board/search", self.search_threads),
         )

@@ -18,7 +18,7 @@ from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import decode, read_json, read_query, require_json
 from node.web.limits import Limiter
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 
 
 class SessionsApi:
@@ -28,6 +28,14 @@ class SessionsApi:
         self._sessions = sessions
         self._limiter = limiter
 
+    @Operation(
+        "Open a scratchpad session",
+        body=NewSession,
+        answers=CreatedSession,
+        status=201,
+        errors=("idempotency.conflict", "idempotency.short"),
+        limit="session",
+    )
     async def create(self, request: Request) -> Response:
         """Open a session; an empty body takes the defaults."""
         async with self._limiter.permit(request, "session") as permit:
@@ -43,6 +51,14 @@ class SessionsApi:
                 await permit.replay()
         return created(session, session.url)
 
+    @Operation(
+        "Append a line",
+        hot=True,
+        body=NewLine,
+        answers=SentLine,
+        errors=("session.gone", "session.full", "idempotency.conflict"),
+        limit="line",
+    )
     async def send(self, request: Request) -> Response:
         """Append a line."""
         session_id = request.params["id"]
@@ -56,12 +72,14 @@ class SessionsApi:
                 await permit.replay()
         return json_response(sent)
 
+    @Operation("Read lines after since_seq", hot=True, query=PollQuery, answers=Lines, errors=("session.gone",))
     async def poll(self, request: Request) -> Response:
         """Lines after since_seq."""
         query = read_query(request, PollQuery)
         lines = await request.while_waiting(query.wait, self._sessions.poll(request.params["id"], query))
         return json_response(lines, headers=NO_STORE)
 
+    @Operation("End a session", body=DestroySession, answers=DestroyedSession, errors=("session.gone", "session.token"))
     async def destroy(self, request: Request) -> Response:
         """End the session for everybody."""
         wanted = await read_json(request, DestroySession)
@@ -72,51 +90,10 @@ class SessionsApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.5."""
-        one = "/api/v1/sessions/{id}"
-        return (
-            Route(
-                method="POST",
-                path="/api/v1/sessions",
-                handler=self.create,
-                summary="Open a scratchpad session",
-                tag="sessions",
-                body=NewSession,
-                answers=CreatedSession,
-                status=201,
-                errors=("idempotency.conflict", "idempotency.short"),
-                limit="session",
-            ),
-            Route(
-                method="POST",
-                path=f"{one}/messages",
-                hot=True,
-                handler=self.send,
-                summary="Append a line",
-                tag="sessions",
-                body=NewLine,
-                answers=SentLine,
-                errors=("session.gone", "session.full", "idempotency.conflict"),
-                limit="line",
-            ),
-            Route(
-                method="GET",
-                path=f"{one}/messages",
-                hot=True,
-                handler=self.poll,
-                summary="Read lines after since_seq",
-                tag="sessions",
-                query=PollQuery,
-                answers=Lines,
-                errors=("session.gone",),
-            ),
-            Route(
-                method="POST",
-                path=f"{one}/destroy",
-                handler=self.destroy,
-                summary="End a session",
-                tag="sessions",
-                body=DestroySession,
-                answers=DestroyedSession,
-                errors=("session.gone", "session.token"),
-            ),
+        return routes_of(
+            "sessions",
+            ("POST", "/api/v1/sessions", self.create),
+            ("POST", "/api/v1/sessions/{id}/messages", self.send),
+            ("GET", "/api/v1/sessions/{id}/messages", self.poll),
+            ("POST", "/api/v1/sessions/{id}/destroy", self.destroy),
         )

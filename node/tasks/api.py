@@ -26,7 +26,7 @@ from node.web.http import Request, Response, created, json_response
 from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import decode, read_json, read_query, require_json
 from node.web.limits import Limiter
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 from node.web.signature import Signatures
 
 SHOWN_FIELDS = ("publisher_id", "title", "description", "input_artifact_ids", "lease_seconds", "require_proof")
@@ -46,6 +46,9 @@ REPEATED_CLAIM = (
 )
 
 
+HOLDING = ("task.unknown", "task.token", "task.state")
+
+
 class TasksApi:
     """Work contracts over HTTP."""
 
@@ -54,6 +57,23 @@ class TasksApi:
         self._limiter = limiter
         self._signatures = signatures
 
+    @Operation(
+        "Offer a work contract",
+        body=NewTask,
+        headers=(("Idempotency-Key", REPEATED_OFFER),),
+        answers=OfferedTask,
+        shows=examples.OFFERED,
+        status=201,
+        errors=(
+            "language.not_english",
+            "artifact.unusable",
+            CONFLICT,
+            SHORT,
+            "signature.invalid",
+            "signature.replayed",
+        ),
+        limit="task",
+    )
     async def create(self, request: Request) -> Response:
         """Offer a contract."""
         async with self._limiter.permit(request, "task") as permit:
@@ -69,15 +89,40 @@ class TasksApi:
                 await permit.replay()
         return created(task, task.url)
 
+    @Operation(
+        "List contracts of one status, newest first",
+        hot=True,
+        query=TaskPageQuery,
+        asks="status=offered",
+        answers=TaskPage,
+        shows=examples.PAGE,
+    )
     async def list_tasks(self, request: Request) -> Response:
         """Contracts of one status, newest first."""
         return json_response(await self._tasks.page(read_query(request, TaskPageQuery)))
 
+    @Operation(
+        "Read a contract; wait for its next status",
+        query=TaskQuery,
+        answers=Task,
+        shows=examples.COMPLETED,
+        errors=("task.unknown",),
+    )
     async def get_task(self, request: Request) -> Response:
         """A contract, with its result once it is completed."""
         query = read_query(request, TaskQuery)
         return json_response(await request.while_waiting(query.wait, self._tasks.get(request.params["id"], query)))
 
+    @Operation(
+        "Claim an offered contract: the first claimer wins",
+        hot=True,
+        body=NewClaim,
+        headers=(("Idempotency-Key", REPEATED_CLAIM),),
+        answers=ClaimedTask,
+        shows=examples.CLAIMED,
+        errors=("task.unknown", "task.claimed", "task.state", SHORT, "signature.invalid", "signature.replayed"),
+        limit="claim",
+    )
     async def claim(self, request: Request) -> Response:
         """Claim an offered contract; the first claimer wins."""
         async with self._limiter.permit(request, "claim") as permit:
@@ -93,6 +138,22 @@ class TasksApi:
                 await permit.replay()
         return json_response(task)
 
+    @Operation(
+        "Move a contract to its next status, as publisher or assignee",
+        body=Transition,
+        answers=Task,
+        shows=examples.IN_PROGRESS,
+        errors=(
+            "task.unknown",
+            "task.actor",
+            "task.token",
+            "task.proof",
+            "task.state",
+            CONFLICT,
+            "signature.invalid",
+            "signature.replayed",
+        ),
+    )
     async def transition(self, request: Request) -> Response:
         """Move a contract to its next status."""
         task_id = request.params["id"]
@@ -106,12 +167,25 @@ class TasksApi:
             mark_replayed(request)
         return json_response(task)
 
+    @Operation(
+        "Complete a claimed contract with its result",
+        body=Completion,
+        answers=CompletedTask,
+        errors=(*HOLDING, "task.completed"),
+    )
     async def complete(self, request: Request) -> Response:
         """Complete a claimed contract with its result."""
         completion = await read_json(request, Completion)
         await self._limiter.charge(request, "result", len(await request.body()))
         return json_response(await self._tasks.complete(request.params["id"], completion))
 
+    @Operation(
+        "Call a contract off, with the publisher_token or the signing key",
+        body=Cancellation,
+        answers=Task,
+        shows=examples.CANCELED,
+        errors=("task.unknown", "task.proof", "task.state", "signature.invalid", "signature.replayed"),
+    )
     async def cancel(self, request: Request) -> Response:
         """Call a contract off; a request signed with the key of the offer needs no body."""
         body = await request.body()
@@ -121,150 +195,35 @@ class TasksApi:
         signed = await self._signatures.of(request, ())
         return json_response(await self._tasks.cancel(request.params["id"], wanted, signed))
 
+    @Operation("Start the lease of a claim again", body=Holding, answers=Task, shows=examples.CLAIMED, errors=HOLDING)
     async def extend(self, request: Request) -> Response:
         """Start the lease of a claim again."""
         return json_response(await self._tasks.extend(request.params["id"], await read_json(request, Holding)))
 
+    @Operation(
+        "Give a claim up: the contract is on offer again",
+        body=Holding,
+        answers=Task,
+        shows=examples.RELEASED,
+        errors=HOLDING,
+    )
     async def release(self, request: Request) -> Response:
         """Give a claim up: the contract is on offer again."""
         return json_response(await self._tasks.release(request.params["id"], await read_json(request, Holding)))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.3; reading one, cancel, extend and release are ours (DESIGN 8)."""
-        return (*self._reading(), *self._publishing(), *self._working())
-
-    def _reading(self) -> tuple[Route, ...]:
-        return (
-            Route(
-                method="GET",
-                path="/api/v1/tasks",
-                hot=True,
-                handler=self.list_tasks,
-                summary="List contracts of one status, newest first",
-                tag="tasks",
-                query=TaskPageQuery,
-                asks="status=offered",
-                answers=TaskPage,
-                shows=examples.PAGE,
-            ),
-            Route(
-                method="GET",
-                path="/api/v1/tasks/{id}",
-                handler=self.get_task,
-                summary="Read a contract; wait for its next status",
-                tag="tasks",
-                query=TaskQuery,
-                answers=Task,
-                shows=examples.COMPLETED,
-                errors=("task.unknown",),
-            ),
-        )
-
-    def _publishing(self) -> tuple[Route, ...]:
-        return (
-            Route(
-                method="POST",
-                path="/api/v1/tasks",
-                handler=self.create,
-                summary="Offer a work contract",
-                tag="tasks",
-                body=NewTask,
-                headers=(("Idempotency-Key", REPEATED_OFFER),),
-                answers=OfferedTask,
-                shows=examples.OFFERED,
-                status=201,
-                errors=(
-                    "language.not_english",
-                    "artifact.unusable",
-                    CONFLICT,
-                    SHORT,
-                    "signature.invalid",
-                    "signature.replayed",
-                ),
-                limit="task",
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/tasks/{id}/transition",
-                handler=self.transition,
-                summary="Move a contract to its next status, as publisher or assignee",
-                tag="tasks",
-                body=Transition,
-                answers=Task,
-                shows=examples.IN_PROGRESS,
-                errors=(
-                    "task.unknown",
-                    "task.actor",
-                    "task.token",
-                    "task.proof",
-                    "task.state",
-                    CONFLICT,
-                    "signature.invalid",
-                    "signature.replayed",
-                ),
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/tasks/{id}/cancel",
-                handler=self.cancel,
-                summary="Call a contract off, with the publisher_token or the signing key",
-                tag="tasks",
-                body=Cancellation,
-                answers=Task,
-                shows=examples.CANCELED,
-                errors=("task.unknown", "task.proof", "task.state", "signature.invalid", "signature.replayed"),
-            ),
-        )
-
-    def _working(self) -> tuple[Route, ...]:
-        holding = ("task.unknown", "task.token", "task.state")
-        return (
-            Route(
-                method="POST",
-                path="/api/v1/tasks/{id}/claim",
-                hot=True,
-                handler=self.claim,
-                summary="Claim an offered contract: the first claimer wins",
-                tag="tasks",
-                body=NewClaim,
-                headers=(("Idempotency-Key", REPEATED_CLAIM),),
-                answers=ClaimedTask,
-                shows=examples.CLAIMED,
-                errors=("task.unknown", "task.claimed", "task.state", SHORT, "signature.invalid", "signature.replayed"),
-                limit="claim",
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/tasks/{id}/complete",
-                handler=self.complete,
-                summary="Complete a claimed contract with its result",
-                tag="tasks",
-                body=Completion,
-                answers=CompletedTask,
-                errors=(*holding, "task.completed"),
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/tasks/{id}/extend",
-                handler=self.extend,
-                summary="Start the lease of a claim again",
-                tag="tasks",
-                body=Holding,
-                answers=Task,
-                shows=examples.CLAIMED,
-                errors=holding,
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/tasks/{id}/release",
-                handler=self.release,
-                summary="Give a claim up: the contract is on offer again",
-                tag="tasks",
-                body=Holding,
-                answers=Task,
-                shows=examples.RELEASED,
-                errors=holding,
-            ),
+        return routes_of(
+            "tasks",
+            ("GET", "/api/v1/tasks", self.list_tasks),
+            ("GET", "/api/v1/tasks/{id}", self.get_task),
+            ("POST", "/api/v1/tasks", self.create),
+            ("POST", "/api/v1/tasks/{id}/transition", self.transition),
+            ("POST", "/api/v1/tasks/{id}/cancel", self.cancel),
+            ("POST", "/api/v1/tasks/{id}/claim", self.claim),
+            ("POST", "/api/v1/tasks/{id}/complete", self.complete),
+            ("POST", "/api/v1/tasks/{id}/extend", self.extend),
+            ("POST", "/api/v1/tasks/{id}/release", self.release),
         )
 
 

@@ -3,12 +3,18 @@
 The router, the OpenAPI documents and the operations in llms-full.txt are all made from the services' route tables.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
 from node.common.counters import Calls
 from node.web.http import Fault, Handler
+
+_DESCRIPTION = "operation"
+"""The attribute of a handler that holds its Operation."""
+
+H = TypeVar("H")
 
 
 class Also(msgspec.Struct, frozen=True):
@@ -32,15 +38,10 @@ class Needed(msgspec.Struct, frozen=True):
     """A value that fits the example body."""
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation: of SPEC section 4, or an additional one."""
+class Described(msgspec.Struct, frozen=True):
+    """What the documentation of an operation says, and the router needs to know."""
 
-    method: str
-    path: str
-    """With `{name}` for path parameters. A verb may follow the last one, as in `{id}:cancel`."""
-    handler: Handler
     summary: str
-    tag: str
     body: Any = None
     """The type of the JSON request body; None without one."""
     text_body: bool = False
@@ -76,5 +77,32 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """The front answers it without the router: agents call it all the time, or the answer is a stream."""
     hidden: bool = False
     """Whether it is left out of the documents (assets, aliases)."""
+
+
+class Operation(Described, frozen=True):
+    """Describes the handler that it decorates: `@Operation("Post a thread", body=NewThread, answers=Thread)`."""
+
+    def __call__(self, handler: H) -> H:
+        setattr(handler, _DESCRIPTION, self)
+        return handler
+
+
+class Route(Described, frozen=True, kw_only=True):
+    """An operation at its place: of SPEC section 4, or an additional one."""
+
+    method: str
+    path: str
+    """With `{name}` for path parameters. A verb may follow the last one, as in `{id}:cancel`."""
+    handler: Handler
+    tag: str
+    """The group of operations that it is documented in."""
     calls: Calls = msgspec.field(default_factory=Calls)
     """Counts its answers."""
+
+
+def routes_of(tag: str, *places: tuple[str, str, Handler]) -> tuple[Route, ...]:
+    """The routes of a group, from their methods, paths and handlers, which are decorated with Operation."""
+    return tuple(
+        Route(method=method, path=path, handler=handler, tag=tag, **asdict(getattr(handler, _DESCRIPTION)))
+        for method, path, handler in places
+    )
