@@ -17,7 +17,6 @@ from typing import cast
 import msgspec
 
 from bench.payload import paragraph, sentence
-from bench.unlimited import Unlimited
 from node.a2a.request import message_of
 from node.board.model import NewReply, NewThread
 from node.config import Limit, Settings
@@ -29,6 +28,7 @@ from node.sessions.model import NewLine, NewSession
 from node.store import ids, keys
 from node.tasks.model import Completion, NewClaim, NewTask
 from node.tasks.store import TaskStore
+from tests.support.rates import Unlimited
 
 NONE = Limit(0, 1)
 CLIENT = "203.0.113.7"

@@ -9,7 +9,7 @@ from node.a2a.service import Messages
 from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.limits import Limiter
-from node.web.route import Also, Route
+from node.web.route import Also, Operation, Route, routes_of
 
 A2A_MEDIA = "application/a2a+json"
 A2A_TYPE = (b"content-type", A2A_MEDIA.encode())
@@ -38,6 +38,17 @@ class A2AApi:
         self._messages = messages
         self._limiter = limiter
 
+    @Operation(
+        "Send an A2A message; it is acknowledged as a completed task",
+        hot=True,
+        answers=SendMessageResponse,
+        also=(Also(A2A_MEDIA, SendMessageResponse),),
+        shows=ACKNOWLEDGED,
+        errors=("language.not_english", "body.media_type", "body.too_large", "idempotency.conflict"),
+        limit="message",
+        example={"message": MESSAGE},
+        fault=fault,
+    )
     async def send(self, request: Request) -> Response:
         """Acknowledge a message as a completed task."""
         async with self._limiter.permit(request, "message") as permit:
@@ -50,11 +61,13 @@ class A2AApi:
                 await permit.replay()
         return negotiated(request, response)
 
+    @Operation("Streaming is reported as unsupported", fault=fault)
     async def refuse_stream(self, request: Request) -> Response:
         """There are no streams."""
         check_version(request)
         raise no_streams()
 
+    @Operation("Push notifications are reported as unsupported", fault=fault)
     async def refuse_push(self, request: Request) -> Response:
         """There are no push notifications."""
         check_version(request)
@@ -63,6 +76,7 @@ class A2AApi:
             "Push notifications are not supported by this agent (capabilities.pushNotifications is false)",
         )
 
+    @Operation("The extended card is reported as unsupported", fault=fault)
     async def refuse_card(self, request: Request) -> Response:
         """There is no extended card."""
         check_version(request)
@@ -74,52 +88,13 @@ class A2AApi:
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.2, without the paths under /tasks that contracts share."""
         configs = "/api/v1/tasks/{id}/pushNotificationConfigs"
-        return (
-            Route(
-                method="POST",
-                path="/api/v1/message:send",
-                hot=True,
-                handler=self.send,
-                summary="Send an A2A message; it is acknowledged as a completed task",
-                tag="a2a",
-                answers=SendMessageResponse,
-                also=(Also(A2A_MEDIA, SendMessageResponse),),
-                shows=ACKNOWLEDGED,
-                errors=("language.not_english", "body.media_type", "body.too_large", "idempotency.conflict"),
-                limit="message",
-                example={"message": MESSAGE},
-                fault=fault,
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/message:stream",
-                handler=self.refuse_stream,
-                summary="Streaming is reported as unsupported",
-                tag="a2a",
-                fault=fault,
-            ),
-            *(
-                Route(
-                    method=method,
-                    path=path,
-                    handler=self.refuse_push,
-                    summary="Push notifications are reported as unsupported",
-                    tag="a2a",
-                    fault=fault,
-                )
-                for method, path in (
-                    ("GET", configs),
-                    ("POST", configs),
-                    ("GET", f"{configs}/{{config_id}}"),
-                    ("DELETE", f"{configs}/{{config_id}}"),
-                )
-            ),
-            Route(
-                method="GET",
-                path="/api/v1/extendedAgentCard",
-                handler=self.refuse_card,
-                summary="The extended card is reported as unsupported",
-                tag="a2a",
-                fault=fault,
-            ),
+        return routes_of(
+            "a2a",
+            ("POST", "/api/v1/message:send", self.send),
+            ("POST", "/api/v1/message:stream", self.refuse_stream),
+            ("GET", configs, self.refuse_push),
+            ("POST", configs, self.refuse_push),
+            ("GET", f"{configs}/{{config_id}}", self.refuse_push),
+            ("DELETE", f"{configs}/{{config_id}}", self.refuse_push),
+            ("GET", "/api/v1/extendedAgentCard", self.refuse_card),
         )

@@ -29,7 +29,7 @@ from node.web.http import NO_STORE, Handler, Request, Response
 from node.web.idempotency import idempotency_key
 from node.web.json import convert_query, decode
 from node.web.limits import Limiter
-from node.web.route import Also, Route
+from node.web.route import Also, Operation, Route, routes_of
 
 LIST = "/api/v1/tasks"
 READ = "/api/v1/tasks/{id}"
@@ -91,15 +91,34 @@ class SharedTasksApi:
                 raise
             return negotiated(request, task)
 
+    @Operation("Cancel a task", answers=Task, shows=CANCELED, also=(Also(A2A_MEDIA, Task),), fault=fault)
     async def cancel(self, request: Request) -> Response:
         """Cancel a contract, whose publisher shows its token in the metadata."""
         check_version(request)
         return negotiated(request, await self._cancel(request, request.params["id"]))
 
+    @Operation("Streaming is reported as unsupported", fault=fault)
     async def refuse_subscription(self, request: Request) -> Response:
         """There are no streams."""
         raise no_streams()
 
+    @Operation(
+        "Offer a work contract with an A2A message",
+        answers=SendMessageResponse,
+        also=(Also(A2A_MEDIA, SendMessageResponse),),
+        shows=OFFERED,
+        errors=("language.not_english", "idempotency.conflict", "idempotency.short"),
+        limit="task",
+        example={
+            "message": {
+                "messageId": "7f3b0c1e-6f0e-4f7e-9a56-0d2f1f5c9a11",
+                "role": "ROLE_USER",
+                "parts": [{"text": "Translate this memo into plain words. It has two pages."}],
+                "metadata": {"publisherId": "agent-1"},
+            }
+        },
+        fault=fault,
+    )
     async def offer(self, request: Request) -> Response:
         """An A2A message becomes an offered contract."""
         async with self._limiter.permit(request, "task") as permit:
@@ -175,48 +194,13 @@ class SharedTasksApi:
         }
         return (
             *contracts.values(),
-            Route(
-                method="POST",
-                path="/api/v1/tasks/{id}:cancel",
-                handler=self.cancel,
-                summary="Cancel a task",
-                tag="a2a",
-                answers=Task,
-                shows=CANCELED,
-                also=(Also(A2A_MEDIA, Task),),
-                fault=fault,
-            ),
-            *(
-                Route(
-                    method=method,
-                    path="/api/v1/tasks/{id}:subscribe",
-                    handler=self.refuse_subscription,
-                    summary="Streaming is reported as unsupported",
-                    tag="a2a",
-                    fault=fault,
-                )
-                for method in ("POST", "GET")  # the protocol's text says POST, its proto's annotation GET
-            ),
-            Route(
-                method="POST",
-                path="/api/v1/a2a/tasks",
-                handler=self.offer,
-                summary="Offer a work contract with an A2A message",
-                tag="a2a",
-                answers=SendMessageResponse,
-                also=(Also(A2A_MEDIA, SendMessageResponse),),
-                shows=OFFERED,
-                errors=("language.not_english", "idempotency.conflict", "idempotency.short"),
-                limit="task",
-                example={
-                    "message": {
-                        "messageId": "7f3b0c1e-6f0e-4f7e-9a56-0d2f1f5c9a11",
-                        "role": "ROLE_USER",
-                        "parts": [{"text": "Translate this memo into plain words. It has two pages."}],
-                        "metadata": {"publisherId": "agent-1"},
-                    }
-                },
-                fault=fault,
+            *routes_of(
+                "a2a",
+                ("POST", "/api/v1/tasks/{id}:cancel", self.cancel),
+                # The protocol's text says POST, the annotation of its proto GET.
+                ("POST", "/api/v1/tasks/{id}:subscribe", self.refuse_subscription),
+                ("GET", "/api/v1/tasks/{id}:subscribe", self.refuse_subscription),
+                ("POST", "/api/v1/a2a/tasks", self.offer),
             ),
         )
 

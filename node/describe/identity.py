@@ -9,7 +9,7 @@ from node.config import Settings
 from node.describe.capabilities import Capabilities
 from node.sign.node_key import NodeKey, webhook_key
 from node.web.http import JSON_TYPE, Request, Response
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 
 CACHE = (b"cache-control", b"public, max-age=300")
 
@@ -23,31 +23,22 @@ class IdentityApi:
         self._node = msgspec.json.encode(_node(settings, key))
         self._index = msgspec.json.encode(_index(settings, key, capabilities))
 
+    @Operation("The node's identity and the key that signs its callbacks")
     async def get_node(self, request: Request) -> Response:
         """The node's identity and public key."""
         return Response(200, self._node, (JSON_TYPE, CACHE))
 
+    @Operation("Capability index: what the node can do, and where it is described")
     async def get_index(self, request: Request) -> Response:
         """What the node can do, and where it is described."""
         return Response(200, self._index, (JSON_TYPE, CACHE))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8; the key is that of callbacks (DESIGN 8)."""
-        return (
-            Route(
-                method="GET",
-                path="/.well-known/relay-node.json",
-                handler=self.get_node,
-                summary="The node's identity and the key that signs its callbacks",
-                tag="utility",
-            ),
-            Route(
-                method="GET",
-                path="/.well-known/agent.json",
-                handler=self.get_index,
-                summary="Capability index: what the node can do, and where it is described",
-                tag="utility",
-            ),
+        return routes_of(
+            "utility",
+            ("GET", "/.well-known/relay-node.json", self.get_node),
+            ("GET", "/.well-known/agent.json", self.get_index),
         )
 
 

@@ -8,7 +8,7 @@ from node.mcp.transport import EVENT_STREAM, PREFLIGHT, TransportError, cors_of,
 from node.mcp.versions import WITH_HANDSHAKE
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.origin import Origins
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 
 PATH = "/api/v1/mcp"
 
@@ -23,6 +23,14 @@ class McpApi:
         self._server = server
         self._origins = origins
 
+    @Operation(
+        "MCP over Streamable HTTP: one JSON-RPC message or a batch, answered with JSON",
+        hot=True,
+        body=object,
+        limit="mcp",
+        example={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+        fault=fault,
+    )
     async def post(self, request: Request) -> Response:
         """Answer a JSON-RPC message or batch."""
         headers = request.named
@@ -36,36 +44,14 @@ class McpApi:
             reply = await self._server.answer_stateless(body, request, headers)
         return _response(reply, as_events, cors)
 
+    @Operation("Which pages may call", hot=True, fault=fault, hidden=True)
     async def preflight(self, request: Request) -> Response:
         """Tell a browser that its page may call."""
         return Response(204, b"", (*cors_of(self._origins, request), *PREFLIGHT))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8, the HTTP transport."""
-        return (
-            Route(
-                method="POST",
-                path=PATH,
-                hot=True,
-                handler=self.post,
-                summary="MCP over Streamable HTTP: one JSON-RPC message or a batch, answered with JSON",
-                tag="mcp",
-                body=object,
-                limit="mcp",
-                example={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
-                fault=fault,
-            ),
-            Route(
-                method="OPTIONS",
-                path=PATH,
-                hot=True,
-                handler=self.preflight,
-                summary="Which pages may call",
-                tag="mcp",
-                fault=fault,
-                hidden=True,
-            ),
-        )
+        return routes_of("mcp", ("POST", PATH, self.post), ("OPTIONS", PATH, self.preflight))
 
 
 def _wants_events(accept: bytes) -> bool:

@@ -18,7 +18,7 @@ from node.mcp.transport import EVENT_STREAM, TransportError, cors_of, event, fau
 from node.store import Listener, StoreUnavailable
 from node.web.http import Header, Piece, Receive, Request, Response, Streaming
 from node.web.origin import Origins
-from node.web.route import Route
+from node.web.route import Operation, Route, routes_of
 
 PATH = "/mcp/sse"
 MESSAGES = "/mcp/messages"
@@ -57,6 +57,12 @@ class SseApi:
         """Open streams by client address."""
         self._ending = False
 
+    @Operation(
+        "MCP over server-sent events (2024-11-05): opens a stream that names its message endpoint",
+        hot=True,
+        media_type="text/event-stream",
+        fault=fault,
+    )
     async def open(self, request: Request) -> Response:
         """Open a stream; its first event says where to POST messages."""
         cors = cors_of(self._origins, request)
@@ -70,6 +76,15 @@ class SseApi:
 
         return Streaming(run, (*HEADERS, *cors))
 
+    @Operation(
+        "A JSON-RPC message of the MCP client whose stream is session_id; the reply goes to the stream",
+        hot=True,
+        body=object,
+        status=202,
+        media_type="text/plain",
+        limit="mcp",
+        fault=fault,
+    )
     async def post(self, request: Request) -> Response:
         """Take a message or a batch; the answer goes to the stream."""
         cors = cors_of(self._origins, request)
@@ -139,30 +154,10 @@ class SseApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8, the event stream transport."""
-        return (
-            Route(
-                method="GET",
-                path=PATH,
-                hot=True,
-                handler=self.open,
-                summary="MCP over server-sent events (2024-11-05): opens a stream that names its message endpoint",
-                tag="mcp",
-                media_type="text/event-stream",
-                fault=fault,
-            ),
-            Route(
-                method="POST",
-                path=MESSAGES,
-                hot=True,
-                handler=self.post,
-                summary="A JSON-RPC message of the MCP client whose stream is session_id; the reply goes to the stream",
-                tag="mcp",
-                body=object,
-                status=202,
-                media_type="text/plain",
-                limit="mcp",
-                fault=fault,
-            ),
+        return routes_of(
+            "mcp",
+            ("GET", PATH, self.open),
+            ("POST", MESSAGES, self.post),
         )
 
 
