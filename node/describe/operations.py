@@ -42,7 +42,7 @@ class Field(msgspec.Struct, frozen=True):
     meaning: str
 
 
-class Operation(msgspec.Struct, frozen=True):
+class DocumentedOperation(msgspec.Struct, frozen=True):
     """One operation, beyond what its route says as it stands."""
 
     route: Route
@@ -73,7 +73,7 @@ class Group(msgspec.Struct, frozen=True):
 
     tag: str
     title: str
-    operations: list[Operation]
+    operations: list[DocumentedOperation]
 
 
 def groups(routes: Sequence[Route], settings: Settings) -> list[Group]:
@@ -114,10 +114,10 @@ def errors() -> list[tuple[int, str, str]]:
     return sorted((entry.status, code, entry.sentence) for code, entry in entries.items())
 
 
-def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -> Operation:
+def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -> DocumentedOperation:
     base = settings.public_url
     limit: Limit | None = getattr(settings.limits, route.limit) if route.limit else None
-    return Operation(
+    return DocumentedOperation(
         route=route,
         limit=limit_text(limit) if limit and limit.count else "",
         within=limit_within(route.limit or ""),
