@@ -69,15 +69,18 @@ class Dispatcher:
     """Serves the requests of one process."""
 
     def __init__(self, node: Node, addresses: ClientAddress) -> None:
-        self._hot_by_path = {
-            (route.method, route.path.encode()): route for route in node.hot if "{id}" not in route.path
-        }
+        self._hot_by_path = {(route.method, route.path.encode()): route for route in node.hot if "{" not in route.path}
         self._hot_by_names: dict[tuple[str, str, str], Route] = {}
         """Those of `/api/v1/<name>/{id}/<name>`, by method and the two names."""
         for route in node.hot:
-            if "{id}" in route.path:
-                _, _, _, things, _, last = route.path.split("/")
-                self._hot_by_names[route.method, things, last] = route
+            if "{" in route.path:
+                match route.path.split("/"):
+                    case ["", "api", "v1", things, "{id}", last]:
+                        self._hot_by_names[route.method, things, last] = route
+                    case _:
+                        raise ValueError(
+                            f"{route.path} cannot be hot: it is neither constant nor /api/v1/<name>/{{id}}/<name>"
+                        )
         self._mounted = node.mounted
         self._mount_prefixes = tuple(map(str.encode, node.mounted))
         self._router = node.router

@@ -3,8 +3,12 @@
 import pytest
 
 from node.run.web import WebNode
-from node.web.http import Receive, Scope, Send
+from node.web.address import ClientAddress
+from node.web.dispatch import Dispatcher
+from node.web.http import Receive, Request, Response, Scope, Send
+from node.web.route import Route
 from tests.support.node_under_test import running, settings_for
+from tests.support.one_route import Routes
 from tests.support.servers import RedisServer
 
 HOT = (
@@ -37,3 +41,15 @@ async def test_what_agents_call_all_the_time_goes_past_the_router(
         for method, path in (*HOT, COLD):
             await node.client.request(method, path)
     assert routed == [COLD]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/tasks/{id}", "/api/v1/relay/{reference_id}", "/tasks/{id}/claim"])
+def test_a_hot_route_that_could_not_be_found_is_refused_at_start(path: str) -> None:
+    """It was answered by the router, more slowly, and nobody noticed."""
+
+    async def handler(request: Request) -> Response:
+        return Response(200, b"")
+
+    route = Route(method="GET", path=path, handler=handler, summary="Hot", tag="tasks", hot=True)
+    with pytest.raises(ValueError, match="cannot be hot"):
+        Dispatcher(Routes([route], []), ClientAddress("", "x-forwarded-for"))
