@@ -154,19 +154,19 @@ def reply_marks(thread_id: str) -> Key:
     return Key(f"search:marks:{_TAGS[partition_of_id(thread_id)]}:{thread_id}")
 
 
-def vector(generation: str, thread_id: str, passage: str) -> Key:
-    """The vector of one passage of a thread, in one generation of the index. A projection, like `doc`."""
-    return Key(f"{vectors_prefix(generation)}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{passage}")
+def vector(version: str, thread_id: str, passage: str) -> Key:
+    """The vector of one passage of a thread, in one version of the index. A projection, like `doc`."""
+    return Key(f"{vectors_prefix(version)}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{passage}")
 
 
-def vectors_prefix(generation: str) -> str:
-    """How the keys of all vectors of a generation begin."""
-    return f"search:vector:{generation}:"
+def vectors_prefix(version: str) -> str:
+    """How the keys of all vectors of an index version begin."""
+    return f"search:vector:{version}:"
 
 
-def passages(generation: str, thread_id: str) -> Key:
-    """Names of the passages of a thread that have a vector in a generation, a set. Kept with the vectors."""
-    return Key(f"search:passages:{generation}:{_TAGS[partition_of_id(thread_id)]}:{thread_id}")
+def passages(version: str, thread_id: str) -> Key:
+    """Names of the passages of a thread that have a vector in an index version, a set. Kept with the vectors."""
+    return Key(f"search:passages:{version}:{_TAGS[partition_of_id(thread_id)]}:{thread_id}")
 
 
 def callback(partition: int, name: str) -> Key:
@@ -259,10 +259,10 @@ SEARCH_BACKLOG = Key("search:backlog:{search}")
 """Like SEARCH_PENDING, for threads that are indexed anew. Their turn comes after all that are pending."""
 
 SEARCH_LIVE = Key("search:live:{search}")
-"""The generation of the vector index that queries use."""
+"""The version of the vector index that queries use."""
 
 SEARCH_TARGET = Key("search:target:{search}")
-"""The generation that is being built to take its place; absent most of the time."""
+"""The version that is being built to take its place; absent most of the time."""
 
 SEARCH_GENERATIONS = Key("search:generations:{search}")
 """Names of all generations of which vectors may be left."""
