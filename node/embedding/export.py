@@ -1,7 +1,7 @@
 """Exports a sentence-transformers model for ONNX Runtime: once a model, in a process that needs torch and then ends.
 
-Weights become 8-bit integers with a scale for each output channel: a query takes a seventh of the time, passages a
-third, and what is found stays the same (docs/capacity.md has the figures). One scale for a whole matrix loses too much.
+Weights become 8-bit integers with a scale for each output channel: a query takes a seventh of the time, passages two
+fifths, and what is found stays the same (bench/README.md has the figures). One scale for a whole matrix loses too much.
 An export is compared with the original before it is used; one whose vectors differ by more than they may is made again
 without quantisation.
 """

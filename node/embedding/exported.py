@@ -1,6 +1,5 @@
 """An exported model: a folder with its graph, its tokenizer and a description, run by ONNX Runtime without torch."""
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -9,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from node.embedding.model import MAX_QUERY_CHARACTERS, MAX_THREADS, ModelUnavailable
+from node.embedding.model import MAX_QUERY_CHARACTERS, ModelUnavailable, threads
 
 DESCRIPTION, GRAPH, TOKENIZER = "export.json", "model.onnx", "tokenizer.json"
 
@@ -82,7 +81,7 @@ def _runtime_errors() -> list[type[Exception]]:
 def _session(graph: Path) -> Any:
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
-    options.intra_op_num_threads = max(1, min(MAX_THREADS, (os.cpu_count() or 1) // 2))
+    options.intra_op_num_threads = threads()
     options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors
     # Threads that wait must not spin: the cores are the web processes'.

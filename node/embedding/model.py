@@ -1,5 +1,6 @@
 """What every embedding model is to the rest of the node."""
 
+import os
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -10,7 +11,12 @@ MAX_QUERY_CHARACTERS = 2000
 """Characters of a query that are embedded: more than the 256 tokens that the default model reads."""
 
 MAX_THREADS = 4
-"""Threads that a model uses at most, and no more than half of the cores: small batches gain nothing from more."""
+"""Threads that a model uses at most: small batches gain nothing from more."""
+
+
+def threads() -> int:
+    """How many threads a model uses here: half of the cores, so that acknowledgements have the others."""
+    return max(1, min(MAX_THREADS, (os.cpu_count() or 1) // 2))
 
 
 class ModelUnavailable(Exception):

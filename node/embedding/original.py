@@ -1,6 +1,5 @@
 """A model as it is published, run by sentence-transformers on torch: loaded to be exported, or where that fails."""
 
-import os
 import threading
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -8,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from node.embedding.model import MAX_QUERY_CHARACTERS, MAX_THREADS, NO_MODEL, ModelUnavailable
+from node.embedding.model import MAX_QUERY_CHARACTERS, NO_MODEL, ModelUnavailable, threads
 
 
 class OriginalModel:
@@ -43,7 +42,7 @@ def load_original(name: str) -> OriginalModel:
         raise ModelUnavailable("RELAY_EMBEDDING_MODEL is none")
     try:
         torch: Any = import_module("torch")
-        torch.set_num_threads(max(1, min(MAX_THREADS, (os.cpu_count() or 1) // 2)))
+        torch.set_num_threads(threads())
         import_module("transformers.utils.logging").disable_progress_bar()
         transformers: Any = import_module("sentence_transformers")
         path = name or bundled()

@@ -16,7 +16,7 @@ from node.mcp.server import McpServer
 from node.mcp.store import StreamStore
 from node.mcp.transport import EVENT_STREAM, TransportError, cors_of, event, fault, require_json
 from node.store import Listener, StoreUnavailable
-from node.web.http import Header, Piece, Receive, Request, Response, Streaming
+from node.web.http import Header, Piece, Receive, Request, Response, Streaming, until_disconnected
 from node.web.origin import Origins
 from node.web.route import Operation, Route, routes_of
 
@@ -167,6 +167,5 @@ async def _send(data: bytes, send: Piece) -> None:
 
 
 async def _until_gone(receive: Receive, listener: Listener) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    await until_disconnected(receive)
     listener.hear(b"")

@@ -6,7 +6,7 @@ is charged to the client, and no search holds up the event loop.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from node.common.refusal import Invalid, Refused
+from node.common.refusal import Refused
 from node.config import Settings
 from node.search.effort import SEARCHES_READING, Effort
 from node.search.model import Hit, Hits, SearchQuery
@@ -17,6 +17,7 @@ from node.search.snippets import Excerpt
 from node.search.store import SearchState, SearchStore
 from node.search.threads import OWN, Place, Post, Threads, read_posts
 from node.share.turns import Crowded, Turns
+from node.text.lines import require_text
 from node.text.terms import QueryTerms
 
 SPARE_MATCHES = 5
@@ -59,8 +60,7 @@ class Search:
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        if not query.query.strip():
-            raise Invalid.field("body", "query", msg="must hold more than white space")
+        require_text("query", query.query)
         effort = Effort(client, self._readers)
         try:
             async with self._searches.of(client):

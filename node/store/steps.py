@@ -40,7 +40,7 @@ def step(declared: Callable[P, None]) -> Callable[P, Step]:
     """Make a function that gives a Step of `lua/<its name>.lua`.
 
     Raises ScriptError if its parameters are not those of the script's header. The function made raises TypeError for
-    None, a value that Redis does not have.
+    an argument that is None, which Redis does not have.
     """
     loaded = script(declared.__name__)
     _check(loaded, declared)

@@ -41,7 +41,7 @@ from node.tasks.rights import Actor, Claim, ContractTokens
 from node.tasks.store import TaskStore
 from node.tasks.view import LISTED, StoredTask, task_of
 from node.text.english import is_english
-from node.text.lines import require_line, require_name, require_title
+from node.text.lines import require_line, require_name, require_text, require_title
 from node.text.readable import readable
 
 ArtifactStatuses = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
@@ -126,7 +126,7 @@ class Tasks:
         `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
-        _require_words("assignee_id", new.assignee_id)
+        require_text("assignee_id", new.assignee_id)
         require_name("assignee_id", new.assignee_id)
         request = idempotency.scope if idempotency else secrets.token_hex(16)
         replay_id = signed.replay_id if signed else ""
@@ -226,9 +226,9 @@ class Tasks:
 
     async def _fields(self, new: NewTask, client: str) -> dict[str, str | bytes]:
         title, description = new.title, readable(new.description or "")
-        _require_words("publisher_id", new.publisher_id)
+        require_text("publisher_id", new.publisher_id)
         require_name("publisher_id", new.publisher_id)
-        _require_words("title", title)
+        require_text("title", title)
         require_title("title", title)
         if not is_english(title) or not is_english(description):
             raise Refused("language.not_english")
@@ -309,11 +309,6 @@ def _actor_name(move: Transition) -> str:
 def _require_id(task_id: str) -> None:
     if not ids.is_id(task_id):
         raise Refused("task.unknown")
-
-
-def _require_words(name: str, value: str) -> None:
-    if not value.strip():
-        raise Invalid.field("body", name, msg="must hold more than white space")
 
 
 def _require_json(result: bytes) -> None:

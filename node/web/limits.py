@@ -7,6 +7,7 @@ Redis. `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-he
 
 import math
 import time
+from collections.abc import Awaitable
 from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
@@ -54,8 +55,8 @@ class Limiter:
         self, limits: Limits, store: LimitStore, quotas: Quotas | None = None, capacity: Capacity | None = None
     ) -> None:
         self._quotas = quotas or Quotas()
-        self.capacity = capacity or Capacity()
-        self.usage = Usage(store, self.capacity)
+        self._capacity = capacity or Capacity()
+        self.usage = Usage(store, self._capacity)
         self._limits: dict[str, Limit] = {name: getattr(limits, name) for name in Limits.__struct_fields__}
         self._policies = {name: _policy(name, limit) for name, limit in self._limits.items()}
         self._store = store
@@ -81,20 +82,20 @@ class Limiter:
         self.precheck(request, kind, scope)
         self.settle(request, kind, await self._store.take(kind, request.client, limit, scope), scope)
 
-    async def charge(self, request: Request, kind: Kind, size: int) -> None:
+    def charge(self, request: Request, kind: Kind, size: int) -> Awaitable[None]:
         """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
 
         Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
         """
-        self.capacity.admit(kind)
-        await self.usage.add(request.client, kind, size)
+        self._capacity.admit(kind)
+        return self.usage.add(request.client, kind, size)
 
     async def take_quota(self, request: Request, kind: str, milliseconds: int) -> Quota | None:
         """Count the request, and for so long the thing that it creates; None if the limit is switched off.
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
-        self.capacity.admit(cast("Kind", "thread" if kind == "board" else kind))
+        self._capacity.admit(cast("Kind", "thread" if kind == "board" else kind))
         limit, most = self._limits[kind], getattr(self._quotas, kind)
         if not limit.count:  # an operator who sets the limit to 0 wants no quota either
             return None
@@ -228,8 +229,7 @@ class Permit:
         Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
         """
         try:
-            self._limiter.capacity.admit(kind)
-            await self._limiter.usage.add(self.client, kind, size)
+            await self._limiter.charge(self._request, kind, size)
         except Refused:
             self._counted = True
             raise

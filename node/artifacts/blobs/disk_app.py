@@ -22,7 +22,7 @@ from node.artifacts.blobs.upload import PartialUpload
 from node.common.refusal import Refused
 from node.web.document import names_tag
 from node.web.errors import ACCEPT_PLAIN, CATALOGUE, HELP
-from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send
+from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send, until_disconnected
 
 STALL_SECONDS = 5.0
 """Time without a byte of an upload before it ends with 408; Granian has no such deadline."""
@@ -143,7 +143,7 @@ class DiskApp:
 
     async def _stream(self, file: BinaryIO, start: int, end: int, receive: Receive, send: Send) -> None:
         # Granian raises nothing on a send to a closed connection, so the disconnect is awaited beside the sending.
-        left = asyncio.ensure_future(_disconnected(receive))
+        left = asyncio.ensure_future(until_disconnected(receive))
         try:
             while start < end and not left.done():
                 chunk = await asyncio.to_thread(os.pread, file.fileno(), min(CHUNK_BYTES, end - start), start)
@@ -193,11 +193,6 @@ def _span(asked: str | None, size: int) -> tuple[int, int] | None:
     if last and int(last) < int(first):
         return None
     return int(first), min(size, int(last) + 1) if last else size
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _refuse(send: Send, code: str, headers: Sequence[Header] = ()) -> None:
