@@ -1,0 +1,34 @@
+"""Client of a relay node: `Relay`, or `AsyncRelay` for asyncio."""
+
+from relay_client.client import AsyncRelay, Relay
+from relay_client.errors import (
+    Conflict,
+    DeadlineExceeded,
+    DigestMismatch,
+    InvalidRequest,
+    Limited,
+    NotAllowed,
+    NotFound,
+    Refused,
+    RelayError,
+    Unavailable,
+    Unreachable,
+)
+from relay_client.version import __version__
+
+__all__ = [
+    "AsyncRelay",
+    "Conflict",
+    "DeadlineExceeded",
+    "DigestMismatch",
+    "InvalidRequest",
+    "Limited",
+    "NotAllowed",
+    "NotFound",
+    "Refused",
+    "Relay",
+    "RelayError",
+    "Unavailable",
+    "Unreachable",
+    "__version__",
+]

@@ -1,0 +1,155 @@
+"""The directory of agents: who can do what."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from relay_client.call import Call
+from relay_client.follow import WAIT, pages, patiently
+from relay_client.found import Found, HitMode
+from relay_client.room import Iteration, M_co, Operation, Procedure, Room
+from relay_client.steps import Items, Steps
+
+Liveness = Literal["open", "gated", "wrong_protocol", "unreachable", "unknown"]
+Proof = Literal["domain", "inbox", "key"]
+EntryStatus = Literal["checking", "listed", "rejected"]
+
+
+class _Skill(TypedDict):
+    name: str
+    description: str
+
+
+class AgentSkill(_Skill, total=False):
+    """Something that an agent can do."""
+
+    tags: list[str]
+    examples: list[str]
+
+
+class Agent(TypedDict):
+    """An entry of the directory. `reason`: why it was rejected; `liveness`: how it answered the last probes."""
+
+    id: str
+    status: EntryStatus
+    reason: str | None
+    name: str | None
+    description: str | None
+    skills: list[AgentSkill]
+    url: str | None
+    card_url: str | None
+    binding: str | None
+    proof: Proof
+    address: str
+    inbox: str | None
+    liveness: Liveness
+    checked_at: str | None
+    listed_at: str | None
+    expires_at: str | None
+
+
+class AgentPage(TypedDict):
+    """Agents, newest first."""
+
+    agents: list[Agent]
+    total: int
+    limit: int
+    offset: int
+
+
+class SubmittedAgent(TypedDict):
+    """An entry just made or renewed. `checking`: its card is being fetched."""
+
+    id: str
+    status: EntryStatus
+    reason: str | None
+    expires_at: str | None
+
+
+class AgentHit(TypedDict):
+    """An agent that a search found, and the skill that did it."""
+
+    agent_id: str
+    name: str
+    skill: str | None
+    snippet: str
+    score: float
+    mode: HitMode
+    url: str | None
+    proof: Proof
+    liveness: Liveness
+
+
+class AgentHits(Found):
+    """What a search found, best first."""
+
+    hits: list[AgentHit]
+
+
+class RemovedAgent(TypedDict):
+    """An entry is gone."""
+
+    id: str
+    status: str
+
+
+class Agents(Room[M_co]):
+    """The directory of agents. Where no token is given, the signer's key proves whose entry it is."""
+
+    @Operation
+    def register(
+        self,
+        card: Mapping[str, Any] | None = None,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        key: str | None = None,
+    ) -> Call[SubmittedAgent]:
+        """List an agent, or renew it: by its card (`name`, `description`, `skills`) and the token of its inbox or your
+        key, or by the `url` of its card, which the node fetches; `checked` waits for that.
+        """
+        fields = {"card": card, "url": url}
+        # The proof of a card that is fetched is its host: a signature would say nothing.
+        call = Call.post("agents", repeat="key", key=key, token=token, signable=url is None, fields=fields)
+        call.pace = "agent"
+        return call
+
+    @Operation
+    def list(self, *, limit: int = 20, offset: int = 0, liveness: Liveness | None = None) -> Call[AgentPage]:
+        """Agents, newest first."""
+        return Call.get("agents", limit=limit, offset=offset, liveness=liveness)
+
+    @Operation
+    def get(self, agent_id: str, *, wait: float = 0) -> Call[Agent]:
+        """The entry of an agent; `wait` seconds until it is checked."""
+        return Call.get("agents", agent_id, wait=wait)
+
+    @Procedure
+    def checked(self, agent_id: str) -> Steps[Agent]:
+        """The entry of an agent once its card was fetched, which takes 40 s at most."""
+        entry = yield from patiently(self, Agents.get.call(agent_id))
+        while entry["status"] == "checking":
+            entry = yield from patiently(self, Agents.get.call(agent_id, wait=WAIT))
+        return entry
+
+    @Operation
+    def search(self, query: str, *, limit: int = 5, threshold: float = 0.7, live: bool = False) -> Call[AgentHits]:
+        """Find agents by what they can do; `live`: only those that answer."""
+        fields = {"query": query, "limit": limit, "threshold": threshold, "live": live}
+        return Call.post("agents", "search", pace="search", fields=fields)
+
+    @Operation
+    def remove(self, agent_id: str, token: str | None = None) -> Call[RemovedAgent]:
+        """Remove an entry."""
+        return Call.delete("agents", agent_id, token=token, signable=True)
+
+    @Iteration
+    def all(self) -> Items[Agent]:
+        """All agents, page by page, newest first."""
+        return pages(self, Agents.list.call, "agents", 100)
+
+
+def card(name: str, description: str, skills: Mapping[str, str] | Sequence[AgentSkill]) -> dict[str, Any]:
+    """A card of the least that there must be: `skills` as names and what they mean, or as A2A has them."""
+    if isinstance(skills, Mapping):
+        skills = [{"name": skill, "description": meaning} for skill, meaning in skills.items()]
+    return {"name": name, "description": description, "skills": skills}

@@ -1,0 +1,249 @@
+"""Large bytes beside the messages: there and back, streamed, and checked by their digest."""
+
+import hashlib
+import io
+import mimetypes
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO, Literal, TypedDict
+
+from relay_client.call import JSON, Call
+from relay_client.errors import DigestMismatch, Refused, RelayError, Unreachable, refusal
+from relay_client.follow import WAIT, patiently
+from relay_client.room import M_co, Operation, Procedure, Room
+from relay_client.steps import Answer, Do, NoAnswer, Read, Send, Steps
+
+PIECE = 256 * 1024  # bytes read at once
+STALLED = 60.0  # s that a transfer may be without progress
+OCTETS = "application/octet-stream"
+
+ArtifactStatus = Literal["registered", "verifying", "available", "rejected", "expired"]
+Progress = Callable[[int, int], None]
+"""Is told how many bytes of how many have been moved."""
+
+
+class Manifest(TypedDict):
+    """What an artifact is, and whether its bytes are there."""
+
+    id: str
+    status: ArtifactStatus
+    reason: str | None
+    publisher_id: str
+    media_type: str
+    byte_size: int
+    digest_sha256: str
+    filename: str | None
+    created_at: str
+    completed_at: str | None
+    available_at: str | None
+    expires_at: str | None
+    url: str
+    content_url: str
+
+
+class RegisteredArtifact(Manifest):
+    """An artifact just registered, and where to PUT its bytes; null where a repeated request came too late for it."""
+
+    upload_url: str | None
+    upload_headers: dict[str, str]
+    upload_expires_at: str
+
+
+class InlineContent(TypedDict):
+    """The bytes of a small artifact: `text`, or `base64` if they are none."""
+
+    id: str
+    media_type: str
+    byte_size: int
+    digest_sha256: str
+    text: str | None
+    base64: str | None
+
+
+class Artifacts(Room[M_co]):
+    """Large bytes, beside the messages."""
+
+    @Operation
+    def register(
+        self,
+        publisher_id: str,
+        media_type: str,
+        byte_size: int,
+        digest_sha256: str,
+        *,
+        filename: str | None = None,
+        key: str | None = None,
+    ) -> Call[RegisteredArtifact]:
+        """Register an artifact; `upload` does it, sends the bytes, and waits until they are verified."""
+        fields = {
+            "publisher_id": publisher_id,
+            "media_type": media_type,
+            "byte_size": byte_size,
+            "digest_sha256": digest_sha256,
+            "filename": filename,
+        }
+        digest = f"sha-256=:{b64encode(bytes.fromhex(digest_sha256)).decode()}:"
+        headers = {**JSON, "Content-Digest": digest}
+        return Call.post("artifacts", repeat="key", key=key, pace="artifact", headers=headers, fields=fields)
+
+    @Operation
+    def complete(self, artifact_id: str) -> Call[Manifest]:
+        """Say that the bytes were uploaded."""
+        return Call.post("artifacts", artifact_id, "complete")
+
+    @Operation
+    def get(self, artifact_id: str, *, status: ArtifactStatus | None = None, wait: float = 0) -> Call[Manifest]:
+        """A manifest; with `wait` and the `status` that you know, once that is another one."""
+        return Call.get("artifacts", artifact_id, status=status, wait=wait)
+
+    @Operation
+    def store_inline(
+        self,
+        publisher_id: str,
+        media_type: str,
+        text: str | None = None,
+        *,
+        base64: str | None = None,
+        filename: str | None = None,
+        key: str | None = None,
+    ) -> Call[Manifest]:
+        """Store an artifact of up to 256 KiB in one request."""
+        fields = {
+            "publisher_id": publisher_id,
+            "media_type": media_type,
+            "text": text,
+            "base64": base64,
+            "filename": filename,
+        }
+        return Call.post("artifacts", "inline", repeat="key", key=key, pace="artifact", fields=fields)
+
+    @Operation
+    def read_inline(self, artifact_id: str) -> Call[InlineContent]:
+        """Read an artifact of up to 256 KiB in one request."""
+        return Call.get("artifacts", artifact_id, "inline")
+
+    @Operation
+    def content(self, artifact_id: str) -> Call[None]:
+        """Where the bytes are is in the `Location` of the answer; `download` follows it."""
+        return Call.get("artifacts", artifact_id, "content")
+
+    @Procedure
+    def upload(
+        self,
+        source: Path | bytes,
+        publisher_id: str,
+        *,
+        media_type: str | None = None,
+        filename: str | None = None,
+        progress: Progress | None = None,
+    ) -> Steps[Manifest]:
+        """Store a file or bytes; returns the manifest once the node has verified them."""
+        name = filename or (None if isinstance(source, bytes) else source.name)
+        kind = media_type or mimetypes.guess_type(name or "")[0] or OCTETS
+        size, digest = yield Do(partial(_measure, source))
+        register = Artifacts.register.call(publisher_id, kind, size, digest, filename=name)
+        made = yield from self.carry(register)
+        if made["upload_url"] is None:
+            raise RelayError(f"the time to upload artifact {made['id']} is over")
+        headers = {**made["upload_headers"], "Content-Length": str(size)}
+        put = Send("PUT", made["upload_url"], headers, partial(_pieces, source, size, progress), STALLED)
+        tries = self.relay.patience.tries
+        for attempt in range(1, tries + 1):
+            try:
+                answer: Answer = yield put
+            except NoAnswer as lost:
+                if attempt == tries:
+                    raise Unreachable(f"the upload broke: {lost}") from None
+                continue
+            # An upload whose answer was lost has been done: its URL takes one.
+            if answer.status < 400 or (attempt > 1 and answer.headers.get("x-error-code") == "blob.uploaded"):
+                break
+            if answer.status < 500 or attempt == tries:
+                raise _refused(answer)
+        manifest = yield from self.carry(Artifacts.complete.call(made["id"]))
+        while manifest["status"] == "verifying":
+            manifest = yield from patiently(self, Artifacts.get.call(made["id"], status="verifying", wait=WAIT))
+        if manifest["status"] != "available":
+            raise RelayError(f"the node has {manifest['status']} the artifact: {manifest['reason']}")
+        return manifest
+
+    @Procedure
+    def download(self, artifact_id: str, target: Path, *, progress: Progress | None = None) -> Steps[Manifest]:
+        """Save an artifact. The file appears once its digest is right; until then it is `<name>.part`."""
+        part = target.with_name(target.name + ".part")
+        try:
+            with part.open("wb") as file:
+                manifest = yield from _fetch(self, artifact_id, file, progress)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        return manifest
+
+    @Procedure
+    def download_bytes(self, artifact_id: str) -> Steps[bytes]:
+        """The bytes of an artifact, verified."""
+        with io.BytesIO() as memory:
+            yield from _fetch(self, artifact_id, memory, None)
+            return memory.getvalue()
+
+
+def _fetch(room: "Artifacts[object]", artifact_id: str, file: IO[bytes], progress: Progress | None) -> Steps[Manifest]:
+    manifest = yield from room.carry(Artifacts.get.call(artifact_id))
+    tries = room.relay.patience.tries
+    for attempt in range(1, tries + 1):
+        led = yield from room.relay.carrier.answer(Artifacts.content.call(artifact_id), room.relay.patience)
+        file.seek(0)
+        file.truncate()
+        digest = hashlib.sha256()
+        try:
+            url = room.relay.carrier.url(led.headers["location"])
+            answer: Answer = yield Send("GET", url, {}, timeout=STALLED, is_stream=True)
+            if answer.status != 200:
+                raise _refused(answer)
+            while piece := (yield Read()):
+                yield Do(partial(_keep, piece, digest.update, file))
+                if progress:
+                    progress(file.tell(), manifest["byte_size"])
+        except NoAnswer as lost:
+            if attempt == tries:
+                raise Unreachable(f"the download broke: {lost}") from None
+            continue
+        if digest.hexdigest() != manifest["digest_sha256"]:
+            raise DigestMismatch(f"the bytes of artifact {artifact_id} are not those of its manifest")
+        return manifest
+    raise AssertionError("the last try returns or raises")
+
+
+def _keep(piece: bytes, learn: Callable[[bytes], object], file: IO[bytes]) -> None:
+    learn(piece)
+    file.write(piece)
+
+
+def _measure(source: Path | bytes) -> tuple[int, str]:
+    digest = hashlib.sha256()
+    size = 0
+    with _opened(source) as file:
+        while piece := file.read(PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return size, digest.hexdigest()
+
+
+def _pieces(source: Path | bytes, size: int, progress: Progress | None) -> Iterator[bytes]:
+    done = 0
+    with _opened(source) as file:
+        while piece := file.read(PIECE):
+            yield piece
+            done += len(piece)
+            if progress:
+                progress(done, size)
+
+
+def _opened(source: Path | bytes) -> IO[bytes]:
+    return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+
+
+def _refused(answer: Answer) -> Refused:
+    return refusal(answer.status, answer.headers, answer.json())

@@ -1,0 +1,82 @@
+"""An operation that is to be called once: data, without any network."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import quote, urlencode
+
+T = TypeVar("T")
+
+Repeat = Literal["safe", "key", "unsent"]
+"""When a try without an answer may be followed by another: `safe`, since a second does nothing new; `key`, since the
+node knows the Idempotency-Key; `unsent`, only if the first surely did not arrive."""
+
+JSON = {"Content-Type": "application/json"}
+
+
+@dataclass(slots=True)
+class Call(Generic[T]):
+    """What to ask of the node. `T` is the type of the answer."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    repeat: Repeat = "safe"
+    signable: bool = False
+    wait: float = 0
+    """Seconds that the node may wait before it answers."""
+    pace: str = ""
+    """Calls that share a limit share this; by default those of one path."""
+    key: str | None = None
+    """The caller's own Idempotency-Key; otherwise each intention gets one."""
+
+    @property
+    def paced_by(self) -> str:
+        return self.pace or f"{self.method} {self.path.partition('?')[0]}"
+
+    @staticmethod
+    def get(
+        *steps: str, wait: float = 0, token: str | None = None, signable: bool = False, **query: Any
+    ) -> "Call[Any]":
+        """A read below /api/v1; parameters that are None are left out."""
+        path = path_of(*steps, query=query, wait=wait)
+        return Call("GET", path, headers=bearer(token), wait=wait, signable=signable and token is None)
+
+    @staticmethod
+    def delete(*steps: str, token: str | None = None, signable: bool = False) -> "Call[Any]":
+        """A removal."""
+        return Call("DELETE", path_of(*steps), headers=bearer(token), signable=signable and token is None)
+
+    @staticmethod
+    def post(
+        *steps: str,
+        fields: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] = JSON,
+        repeat: Repeat = "safe",
+        signable: bool = False,
+        pace: str = "",
+        wait: float = 0,
+        token: str | None = None,
+        key: str | None = None,
+    ) -> "Call[Any]":
+        """A step; fields that are None are left out."""
+        given = {name: value for name, value in fields.items() if value is not None} if fields else {}
+        body = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()
+        shown = {**headers, **bearer(token)} if token else headers
+        return Call("POST", path_of(*steps), body, shown, repeat, signable and token is None, wait, pace, key)
+
+
+def path_of(*steps: str, query: Mapping[str, Any] | None = None, wait: float = 0) -> str:
+    """A path below /api/v1, of steps that may hold anything."""
+    path = "/api/v1/" + "/".join([quote(step, safe=":") for step in steps])
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    if wait:
+        given["wait"] = wait
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def bearer(token: str | None) -> dict[str, str]:
+    """The header that shows a token."""
+    return {"Authorization": f"Bearer {token}"} if token else {}

@@ -1,0 +1,172 @@
+"""How one intention is carried out: retries, pauses, deadlines, and limits that are known to be used up."""
+
+import random
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urljoin
+
+from relay_client.call import Call
+from relay_client.errors import DeadlineExceeded, Refused, Unreachable, refusal
+from relay_client.steps import TRY_SECONDS, Answer, NoAnswer, Send, Sleep, Steps
+
+T = TypeVar("T")
+
+FIRST_PAUSE = 0.2  # s before the second try; each further pause is twice as long
+LONGEST_PAUSE = 5.0  # s between tries, where the node does not name a time
+ONE_AT_A_TIME = 0.25
+"""Seconds between calls of a limit whose time is over, until an answer says how many it takes again."""
+LIMITS_KEPT = 1000
+"""Limits that are remembered; a process that calls more paths than that forgets those it may pass again."""
+NOT_BETTER_LATER = frozenset({501, 507})
+"""Of the 5xx, those that another try does not change."""
+
+
+class Signer(Protocol):
+    """Adds a signature to a request."""
+
+    @property
+    def public(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+
+    def headers(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long, and how often, an intention is tried."""
+
+    deadline: float = 90.0
+    """Seconds for all tries together, beyond the seconds that the node was asked to wait. A limit's minute fits in."""
+    tries: int = 3
+    """Tries that fail. One that the node puts off, by 429 and a time, does not count."""
+
+
+@dataclass(slots=True)
+class Limit:
+    """What the node last said of a limit."""
+
+    left: int
+    opens: float
+    """When calls may go on if none is left, by the carrier's clock."""
+
+
+@dataclass
+class Carrier:
+    """Makes steps of calls. Remembers what the node said of limits."""
+
+    base_url: str
+    signer: Signer | None = None
+    clock: Callable[[], float] = time.monotonic
+    limits: dict[str, Limit] = field(default_factory=dict[str, Limit])
+
+    def carry(self, call: Call[T], patience: Patience) -> Steps[T]:
+        """Carry an intention out, and return the JSON of the answer. Raises RelayError."""
+        answer = yield from self.answer(call, patience)
+        return answer.json()
+
+    def answer(self, call: Call[Any], patience: Patience, stream_silence: float = 0) -> Steps[Answer]:
+        """The answer of an intention, which is not an error. With `stream_silence`, its body is a stream, which ends
+        if it says nothing for so many seconds.
+        """
+        ends = self.clock() + patience.deadline + call.wait
+        headers = call.headers
+        if call.repeat == "key":
+            headers = {**headers, "Idempotency-Key": call.key or secrets.token_urlsafe(24)}
+        is_unknown = False
+        failures = 0
+        while True:
+            if self.limits:
+                yield from self._until_open(call, ends)
+            try:
+                answer: Answer = yield self._request(call, headers, ends, stream_silence)
+            except NoAnswer as lost:
+                is_unknown = is_unknown or not lost.unsent
+                failures += 1
+                if self.clock() >= ends:
+                    raise DeadlineExceeded(f"no answer from {self.base_url} in time: {lost}") from None
+                error = Unreachable(f"no answer from {self.base_url}: {lost}")
+                if failures >= patience.tries or (call.repeat == "unsent" and not lost.unsent):
+                    raise error from None
+                yield from self._pause(failures, 0, ends, error)
+                continue
+            self._learn(call, answer)
+            if answer.status < 400:
+                return answer
+            refused = refusal(answer.status, answer.headers, answer.json())
+            refused.may_have_happened = is_unknown
+            put_off = _retry_after(answer)
+            failures += not (refused.status == 429 and put_off)
+            if failures >= patience.tries or not _is_worth_repeating(call, refused):
+                raise refused
+            is_unknown = is_unknown or _is_unknown(refused)
+            yield from self._pause(failures, put_off, ends, refused)
+
+    def url(self, path: str) -> str:
+        """The address of a path of the node, or of what the node gave an address of."""
+        return self.base_url + path if path.startswith("/") else urljoin(self.base_url + "/", path)
+
+    def _request(self, call: Call[Any], headers: Mapping[str, str], ends: float, stream_silence: float) -> Send:
+        url = self.url(call.path)
+        if call.signable and self.signer:  # anew for each try: a signature counts once
+            headers = {**headers, **self.signer.headers(call.method, url, headers, call.body)}
+        timeout = stream_silence or min(TRY_SECONDS + call.wait, max(ends - self.clock(), 0.001))
+        return Send(call.method, url, headers, call.body, timeout, bool(stream_silence))
+
+    def _until_open(self, call: Call[Any], ends: float) -> Steps[None]:
+        """Wait while the node would answer 429, as its last answers said."""
+        while (limit := self.limits.get(call.paced_by)) is not None:
+            if limit.left > 0:
+                limit.left -= 1
+                return
+            now = self.clock()
+            if limit.opens > ends:
+                raise DeadlineExceeded(f"the limit of {call.paced_by} is used up for {limit.opens - now:.0f} s")
+            if limit.opens <= now:
+                limit.opens = now + ONE_AT_A_TIME
+                return
+            yield Sleep(limit.opens - now)
+
+    def _learn(self, call: Call[Any], answer: Answer) -> None:
+        said = answer.headers.get("ratelimit")
+        found = _LEFT.findall(said) if said else ()
+        if not found:
+            return
+        left = min(int(remaining) for remaining, _ in found)
+        waits = [float(reset) for remaining, reset in found if remaining == "0"]
+        opens = self.clock() + max(waits, default=0.0)
+        if len(self.limits) >= LIMITS_KEPT:
+            self.limits.clear()
+        self.limits[call.paced_by] = Limit(left, opens)
+
+    def _pause(self, failures: int, least: float, ends: float, error: Exception) -> Steps[None]:
+        """Before the next try; the error, if that would begin after the deadline."""
+        backoff = min(FIRST_PAUSE * 2 ** max(failures - 1, 0), LONGEST_PAUSE) * random.uniform(0.5, 1)
+        seconds = least + backoff if least else backoff  # those who were put off together come back one by one
+        if self.clock() + seconds > ends:
+            raise error
+        yield Sleep(seconds)
+
+
+_LEFT = re.compile(r";r=(\d+);t=(\d+)")
+
+
+def _is_unknown(error: Refused) -> bool:
+    """Whether the write may have happened all the same."""
+    return error.code == "store.unknown" or (error.status >= 500 and not error.code)
+
+
+def _is_worth_repeating(call: Call[Any], error: Refused) -> bool:
+    if error.status >= 500:
+        allowed = error.status not in NOT_BETTER_LATER
+        return allowed and (call.repeat != "unsent" or (error.status == 503 and not _is_unknown(error)))
+    return error.status in (408, 429)
+
+
+def _retry_after(answer: Answer) -> float:
+    said = answer.headers.get("retry-after", "")
+    return float(said) if said.isdigit() else 0.0

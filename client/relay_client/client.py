@@ -1,0 +1,248 @@
+"""`Relay` and `AsyncRelay`: a connection to a node, and what carries steps out over it."""
+
+import asyncio
+import copy
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Generic, TypeVar
+
+from relay_client.agents import Agents
+from relay_client.artifacts import Artifacts
+from relay_client.board import Board
+from relay_client.carrier import Carrier, Patience, Signer
+from relay_client.events import Events
+from relay_client.inboxes import Inboxes
+from relay_client.messages import Messages
+from relay_client.node import Node
+from relay_client.room import Later, M_co, Now
+from relay_client.sessions import Sessions
+from relay_client.steps import Do, Effect, Item, Items, NoAnswer, Send, Sleep, Steps
+from relay_client.tasks import Tasks
+from relay_client.transport import AsyncHttpxTransport, AsyncPieces, AsyncTransport, HttpxTransport, Pieces, Transport
+
+T = TypeVar("T")
+R = TypeVar("R", bound="_Rooms[Any]")
+PATIENCE = Patience()
+
+
+class _Rooms(Generic[M_co]):
+    """All operations, by kind."""
+
+    def __init__(self, base_url: str, deadline: float, tries: int, signer: Signer | None) -> None:
+        self.carrier = Carrier(base_url.rstrip("/"), signer)
+        self.patience = Patience(deadline, tries)
+        self._furnish()
+
+    def with_options(self: R, *, deadline: float | None = None, tries: int | None = None) -> R:
+        """The same connections with another patience; close the original only."""
+        other = copy.copy(self)
+        other.patience = Patience(deadline or self.patience.deadline, tries or self.patience.tries)
+        other._furnish()
+        return other
+
+    def run(self, steps: Steps[Any]) -> Any:
+        """Carry steps out."""
+        raise NotImplementedError
+
+    def iterate(self, steps: Items[Any]) -> Any:
+        """Carry steps out, and give what they give."""
+        raise NotImplementedError
+
+    def _furnish(self) -> None:
+        self.messages = Messages[M_co](self)
+        self.board = Board[M_co](self)
+        self.tasks = Tasks[M_co](self)
+        self.sessions = Sessions[M_co](self)
+        self.artifacts = Artifacts[M_co](self)
+        self.inboxes = Inboxes[M_co](self)
+        self.agents = Agents[M_co](self)
+        self.events = Events[M_co](self)
+        self.node = Node[M_co](self)
+
+
+class Relay(_Rooms[Now]):
+    """A node, called by a program that waits. Threads may share one."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        deadline: float = PATIENCE.deadline,
+        tries: int = PATIENCE.tries,
+        signer: Signer | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(base_url, deadline, tries, signer)
+        self._transport = transport or HttpxTransport()
+
+    def run(self, steps: Steps[T]) -> T:
+        """Carry steps out."""
+        hands = _Hands(self._transport)
+        told: Any = None
+        try:
+            while True:
+                told = hands.do(steps.throw(told) if isinstance(told, NoAnswer) else steps.send(told))
+        except StopIteration as end:
+            return end.value
+        finally:
+            hands.rest(steps)
+
+    def iterate(self, steps: Items[T]) -> Iterator[T]:
+        """Carry steps out, and give what they give."""
+        hands = _Hands(self._transport)
+        told: Any = None
+        try:
+            while True:
+                effect = steps.throw(told) if isinstance(told, NoAnswer) else steps.send(told)
+                if isinstance(effect, Item):
+                    told = None
+                    yield effect.value
+                else:
+                    told = hands.do(effect)
+        except StopIteration:
+            return
+        finally:
+            hands.rest(steps)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def __enter__(self) -> "Relay":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncRelay(_Rooms[Later]):
+    """A node, called from asyncio."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        deadline: float = PATIENCE.deadline,
+        tries: int = PATIENCE.tries,
+        signer: Signer | None = None,
+        transport: AsyncTransport | None = None,
+    ) -> None:
+        super().__init__(base_url, deadline, tries, signer)
+        self._transport = transport or AsyncHttpxTransport()
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Carry steps out."""
+        hands = _AsyncHands(self._transport)
+        told: Any = None
+        try:
+            while True:
+                try:
+                    effect = steps.throw(told) if isinstance(told, NoAnswer) else steps.send(told)
+                except StopIteration as end:
+                    return end.value
+                told = await hands.do(effect)
+        finally:
+            await hands.rest(steps)
+
+    async def iterate(self, steps: Items[T]) -> AsyncIterator[T]:
+        """Carry steps out, and give what they give."""
+        hands = _AsyncHands(self._transport)
+        told: Any = None
+        try:
+            while True:
+                try:
+                    effect = steps.throw(told) if isinstance(told, NoAnswer) else steps.send(told)
+                except StopIteration:
+                    return
+                if isinstance(effect, Item):
+                    told = None
+                    yield effect.value
+                else:
+                    told = await hands.do(effect)
+        finally:
+            await hands.rest(steps)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> "AsyncRelay":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class _Hands:
+    """Does what one run of steps asks for, with at most one stream open. A failed connection is told as NoAnswer."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._pieces: Pieces | None = None
+
+    def do(self, effect: Effect) -> Any:
+        try:
+            match effect:
+                case Send(is_stream=False):
+                    return self._transport.send(effect)
+                case Send():
+                    return self._open(effect)
+                case Sleep():
+                    time.sleep(effect.seconds)
+                case Do():
+                    return effect.work()
+                case _:
+                    return self._pieces.read() if self._pieces else b""
+        except NoAnswer as lost:
+            return lost
+
+    def rest(self, steps: Steps[Any] | Items[Any]) -> None:
+        steps.close()
+        if self._pieces:
+            self._pieces.close()
+
+    def _open(self, effect: Send) -> Any:
+        if self._pieces:
+            self._pieces.close()
+        answer, self._pieces = self._transport.open(effect)
+        if answer.status >= 300:
+            answer.content = b"".join(iter(self._pieces.read, b""))
+        return answer
+
+
+class _AsyncHands:
+    """The same, awaited."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+        self._pieces: AsyncPieces | None = None
+
+    async def do(self, effect: Effect) -> Any:
+        try:
+            match effect:
+                case Send(is_stream=False):
+                    return await self._transport.send(effect)
+                case Send():
+                    return await self._open(effect)
+                case Sleep():
+                    await asyncio.sleep(effect.seconds)
+                case Do():
+                    return await asyncio.to_thread(effect.work)
+                case _:
+                    return await self._pieces.read() if self._pieces else b""
+        except NoAnswer as lost:
+            return lost
+
+    async def rest(self, steps: Steps[Any] | Items[Any]) -> None:
+        steps.close()
+        if self._pieces:
+            await self._pieces.close()
+
+    async def _open(self, effect: Send) -> Any:
+        if self._pieces:
+            await self._pieces.close()
+        answer, self._pieces = await self._transport.open(effect)
+        if answer.status >= 300:
+            while piece := await self._pieces.read():
+                answer.content += piece
+        return answer

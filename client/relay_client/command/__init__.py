@@ -1,0 +1,73 @@
+"""The command `relay`."""
+
+import os
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+
+from relay_client.client import PATIENCE
+from relay_client.command import agents, artifacts, board, inbox, node, tasks
+from relay_client.command.completion import SHELLS, script
+from relay_client.command.output import error
+from relay_client.command.parser import UsageError, common
+from relay_client.errors import DeadlineExceeded, RelayError, Unreachable
+from relay_client.version import __version__
+
+OK, REFUSED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 5
+INTERRUPTED = 130  # as shells have it for SIGINT
+
+NODE = "http://127.0.0.1:8000"
+ENVIRONMENT = """environment:
+  RELAY_NODE         address of the node
+  RELAY_KEY          key file that requests are signed with
+  RELAY_INBOX        address of your inbox
+  RELAY_INBOX_TOKEN  its token
+
+exit codes: 0 done, 1 refused, 2 wrong usage, 3 node not reached, 5 time over"""
+
+
+def parser() -> ArgumentParser:
+    """All commands."""
+    made = ArgumentParser(
+        "relay", description="Use a relay node.", epilog=ENVIRONMENT, formatter_class=RawDescriptionHelpFormatter
+    )
+    made.add_argument("--version", action="version", version=__version__)
+    common(made)
+    made.set_defaults(
+        node=os.environ.get("RELAY_NODE", NODE), key=os.environ.get("RELAY_KEY"), timeout=PATIENCE.deadline, json=False
+    )
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    for part in (board, inbox, tasks, agents, artifacts, node):
+        part.add(commands)
+    completion = commands.add_parser("completion", help="a script that completes this command in a shell")
+    completion.add_argument("shell", choices=SHELLS)
+    completion.set_defaults(run=None)
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    made = parser()
+    given = made.parse_args(arguments)
+    try:
+        if given.run is None:
+            sys.stdout.write(script(made, given.shell))
+            return OK
+        return given.run(given) or OK
+    except UsageError as wrong:
+        error(given, wrong)
+        return USAGE
+    except DeadlineExceeded as late:
+        error(given, late)
+        return TIMEOUT
+    except Unreachable as away:
+        error(given, away)
+        return UNREACHABLE
+    except RelayError as refused:
+        error(given, refused)
+        return REFUSED
+    except BrokenPipeError:  # whoever read our output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except KeyboardInterrupt:
+        return INTERRUPTED

@@ -1,0 +1,53 @@
+"""`relay agents`: who can do this, and what can you do?"""
+
+import os
+from argparse import Namespace
+from typing import Any
+
+from relay_client.agents import card
+from relay_client.command.output import show
+from relay_client.command.parser import Commands, UsageError, command, connected, group, json_of
+
+
+def add(commands: Commands) -> None:
+    """The commands of this file."""
+    agents = group(commands, "agents", "the directory of agents")
+    find = command(agents, "find", _find, "find agents by what they can do")
+    find.add_argument("query", help="in your own words")
+    find.add_argument("--limit", type=int, default=5)
+    find.add_argument("--threshold", type=float, default=0.7, help="least score, 0 to 1")
+    find.add_argument("--live", action="store_true", help="only those that answer")
+    register = command(agents, "register", _register, "list your agent, or renew its entry")
+    register.add_argument("--url", help="of its agent card, which the node fetches and checks")
+    register.add_argument("--card", metavar="FILE", help="an A2A agent card in JSON; else the following")
+    register.add_argument("--name")
+    register.add_argument("--description")
+    register.add_argument("--skill", action="append", metavar="NAME=MEANING", help="as often as you like")
+    register.add_argument("--token", default=os.environ.get("RELAY_INBOX_TOKEN"), help="of your inbox; else --key")
+
+
+def _find(given: Namespace) -> None:
+    with connected(given) as relay:
+        found = relay.agents.search(given.query, limit=given.limit, threshold=given.threshold, live=given.live)
+    for hit in found["hits"]:
+        text = f"{hit['score']:.2f}  {hit['name']}: {hit['skill'] or hit['snippet']}\n      {hit['url']}"
+        show(given, hit, text)
+
+
+def _register(given: Namespace) -> int:
+    with connected(given) as relay:
+        if given.url:
+            entry = relay.agents.checked(relay.agents.register(url=given.url)["id"])
+            show(given, entry)
+            return 0 if entry["status"] == "listed" else 1
+        show(given, relay.agents.register(_card(given), token=given.token))
+        return 0
+
+
+def _card(given: Namespace) -> dict[str, Any]:
+    if given.card:
+        return json_of(given.card)
+    if not (given.name and given.description and given.skill):
+        raise UsageError("give --url, --card, or --name, --description and --skill")
+    skills = dict(skill.partition("=")[::2] for skill in given.skill)
+    return card(given.name, given.description, {name: meaning or name for name, meaning in skills.items()})

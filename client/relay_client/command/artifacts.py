@@ -1,0 +1,41 @@
+"""`relay artifact`: large bytes, there and back."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from relay_client.command.output import progress, show
+from relay_client.command.parser import Commands, UsageError, command, connected, file_of, group
+
+
+def add(commands: Commands) -> None:
+    """The commands of this file."""
+    artifact = group(commands, "artifact", "large bytes, stored for a while")
+    put = command(artifact, "put", _put, "store a file; shows its id once the node has verified it")
+    put.add_argument("file")
+    put.add_argument("--publisher", metavar="NAME", default="relay-command", help="your public name")
+    put.add_argument("--type", metavar="MEDIA_TYPE", help="else by the name of the file")
+    get = command(artifact, "get", _get, "save an artifact, if its digest is right")
+    get.add_argument("id")
+    get.add_argument("file", nargs="?", help="else the name that it was stored with, here")
+    get.add_argument("--force", action="store_true", help="replace a file that is there")
+
+
+def _put(given: Namespace) -> None:
+    source = file_of(given.file)
+    with connected(given) as relay:
+        stored = relay.artifacts.upload(source, given.publisher, media_type=given.type, progress=progress())
+    show(given, stored, stored["id"])
+
+
+def _get(given: Namespace) -> None:
+    with connected(given) as relay:
+        target = Path(given.file or _name(relay.artifacts.get(given.id)["filename"], given.id))
+        if target.exists() and not given.force:
+            raise UsageError(f"{target} exists; --force replaces it")
+        saved = relay.artifacts.download(given.id, target, progress=progress())
+    show(given, {**saved, "file": str(target)}, str(target))
+
+
+def _name(filename: str | None, ident: str) -> str:
+    """A stranger chose the name: it may lead nowhere else, and hide nothing."""
+    return Path(filename or "").name.lstrip(".") or ident

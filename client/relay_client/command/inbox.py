@@ -1,0 +1,148 @@
+"""`relay ask` and `relay inbox`."""
+
+import os
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from relay_client.client import Relay
+from relay_client.command.output import note, show
+from relay_client.command.parser import Commands, UsageError, command, connected, group, signer, text_of
+from relay_client.command.running import run, words_of
+from relay_client.errors import DeadlineExceeded, NotFound
+from relay_client.inboxes import InboxMessage, Settled
+
+ANSWER_SECONDS = 300.0
+
+
+def add(commands: Commands) -> None:
+    """The commands of this file."""
+    ask = command(commands, "ask", _ask, "send a message to an inbox and wait for its answer")
+    ask.add_argument("to", metavar="ADDRESS", help="the inbox")
+    ask.add_argument("text", help="- reads it from standard input")
+    ask.add_argument("--wait", metavar="SECONDS", type=float, default=ANSWER_SECONDS, help="for the answer")
+    message_options(ask)
+    inbox = group(commands, "inbox", "your inbox: an address that anybody can write to")
+    opening = command(inbox, "open", _open, "open an inbox, or renew it; with --key, that of the key")
+    opening.add_argument("--label", help="a name that everybody sees")
+    opening.add_argument("--description", help="what one may write to it for")
+    opening.add_argument("--policy", choices=("open", "signed", "contacts"), help="who may write to it")
+    opening.add_argument("--contact", action="append", metavar="ADDRESS", help="may write to it; as often as you like")
+    opening.add_argument("--token", default=os.environ.get("RELAY_INBOX_TOKEN"), help="of the inbox to be renewed")
+    watch = command(inbox, "watch", _watch, "take messages as they come, and settle them")
+    watch.add_argument(
+        "--exec",
+        metavar="COMMAND",
+        help="run for each, with its JSON on standard input; what it "
+        "writes is the reply, and another status than 0 refuses the message",
+    )
+    watch.add_argument("--keep", action="store_true", help="show what there is, and settle nothing")
+    watch.add_argument("--number", metavar="N", type=int, default=0, help="end after so many")
+    closing = command(inbox, "close", _close, "close your inbox: what it holds ends as expired")
+    for owned in (watch, closing):
+        owned.add_argument(
+            "address", nargs="?", default=os.environ.get("RELAY_INBOX"), help="else RELAY_INBOX, or of the key"
+        )
+        owner_options(owned)
+
+
+def message_options(made: ArgumentParser) -> None:
+    """What a message may have beside its text."""
+    made.add_argument("--subject")
+    made.add_argument("--author", help="your name; nobody checks it")
+    made.add_argument("--reply-to", metavar="ADDRESS", default=os.environ.get("RELAY_INBOX"), help="your own inbox")
+    made.add_argument("--in-reply-to", metavar="ID", help="the message that this answers")
+    made.add_argument("--thread", help="a name for messages that belong together")
+    made.add_argument("--artifact", action="append", metavar="ID", help="as often as you like")
+
+
+def owner_options(made: ArgumentParser) -> None:
+    """The proof that an inbox is yours."""
+    made.add_argument("--token", default=os.environ.get("RELAY_INBOX_TOKEN"), help="else RELAY_INBOX_TOKEN, or --key")
+
+
+def send(given: Namespace) -> None:
+    """Send to an inbox, and show what proves that one did."""
+    with connected(given) as relay:
+        sent = relay.inboxes.send(given.to, text_of(given.text), **_details(given))
+    show(given, sent)
+
+
+def _ask(given: Namespace) -> int:
+    with connected(given) as relay:
+        sent = relay.inboxes.send(given.to, text_of(given.text), **_details(given))
+        try:
+            receipt = relay.inboxes.answer(given.to, sent["id"], sent["receipt_token"], within=given.wait)
+        except DeadlineExceeded:
+            note(f"message {sent['id']} is held until {sent['expires_at']}; its receipt_token: {sent['receipt_token']}")
+            raise
+    show(given, receipt, receipt["reply"] or receipt["status"])
+    return 0 if receipt["status"] in ("done", "input_required") else 1
+
+
+def _open(given: Namespace) -> None:
+    with connected(given) as relay:
+        opened = relay.inboxes.open(
+            label=given.label,
+            description=given.description,
+            policy=given.policy,
+            contacts=given.contact,
+            token=given.token,
+        )
+    show(given, opened)
+
+
+def _close(given: Namespace) -> None:
+    with connected(given) as relay:
+        show(given, relay.inboxes.close(_address(given), given.token))
+
+
+def _watch(given: Namespace) -> None:
+    address = _address(given)
+    words = words_of(given.exec) if given.exec else None
+    with connected(given) as relay:
+        if given.keep:
+            for message in relay.inboxes.read(address, given.token, limit=100)["messages"]:
+                show(given, message)
+            return
+        relay.node.health()  # from here on it is waited for
+        for count, message in enumerate(relay.inboxes.messages(address, given.token, settle=False), 1):
+            if words:
+                _attend(relay, given, address, message, words)
+            else:
+                show(given, message)
+                _settle(relay, given, address, message, "done")
+            if count == given.number:
+                return
+
+
+def _attend(relay: Relay, given: Namespace, address: str, message: InboxMessage, words: list[str]) -> None:
+    ended = run(words, message, RELAY_MESSAGE_ID=message["id"])
+    if ended.status == 0:
+        _settle(relay, given, address, message, "done", ended.output or None)
+    else:
+        _settle(relay, given, address, message, "refused")
+
+
+def _settle(
+    relay: Relay, given: Namespace, address: str, message: InboxMessage, status: Settled, reply: str | None = None
+) -> None:
+    """At once, so that what was handled does not come again if this ends."""
+    try:
+        settled = relay.inboxes.settle(address, message["id"], given.token, status=status, reply=reply)
+    except NotFound:  # it has expired, or its sender took it back
+        return
+    if given.exec:
+        show(given, settled, f"{settled['seq']} {settled['status']} {message['subject'] or ''}")
+
+
+def _address(given: Namespace) -> str:
+    if given.address:
+        return given.address
+    if key := signer(given):
+        return key.address
+    raise UsageError("name the address of your inbox, set RELAY_INBOX, or give --key")
+
+
+def _details(given: Namespace) -> dict[str, Any]:
+    names = ("subject", "author", "reply_to", "in_reply_to", "thread")
+    return {**{name: getattr(given, name) for name in names}, "artifact_ids": given.artifact}

@@ -1,0 +1,44 @@
+"""What well-known MCP clients want to read to use the node's tools."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+NAME = "relay-node"
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What to write, and where."""
+
+    file: str
+    content: str
+
+
+def configuration(client: str, node: str) -> Configuration:
+    """That of a client in CLIENTS."""
+    url = f"{node.rstrip('/')}/api/v1/mcp"
+    file, key, form = CLIENTS[client]
+    if client == "codex":
+        return Configuration(file, f'[{key}.{NAME}]\nurl = "{url}"\n')
+    content = json.dumps({key: {NAME: form}}, indent=2).replace(_URL, url)
+    return Configuration(file, content + "\n")
+
+
+_URL = "<url>"
+
+CLIENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "claude-code": (".mcp.json in the project", "mcpServers", {"type": "http", "url": _URL}),
+    # Its connectors are reached from the internet; a node of this machine, by a bridge that needs Node.js.
+    "claude-desktop": (
+        "claude_desktop_config.json",
+        "mcpServers",
+        {"command": "npx", "args": ["-y", "mcp-remote", _URL]},
+    ),
+    "codex": ("~/.codex/config.toml", "mcp_servers", {"url": _URL}),
+    "cursor": (".cursor/mcp.json in the project", "mcpServers", {"url": _URL}),
+    "gemini-cli": ("~/.gemini/settings.json", "mcpServers", {"httpUrl": _URL}),
+    "vscode": (".vscode/mcp.json in the project", "servers", {"type": "http", "url": _URL}),
+    "windsurf": ("~/.codeium/windsurf/mcp_config.json", "mcpServers", {"serverUrl": _URL}),
+}
+"""File, the key that servers are under, and the entry of one."""

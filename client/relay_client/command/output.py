@@ -1,0 +1,68 @@
+"""What the command writes: for people, or as lines of JSON. Strangers' texts lose what a terminal would obey."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import Any
+from unicodedata import category
+
+from relay_client.errors import Refused
+
+BAR = 30  # characters
+
+
+def show(given: Namespace, record: Any, text: str | None = None) -> None:
+    """A record: as JSON if that is wanted, else as that text, else field by field."""
+    if given.json:
+        line = json.dumps(record, separators=(",", ":"))
+    else:
+        line = plain(text if text is not None else fields(record))
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def fields(record: Mapping[str, Any]) -> str:
+    """A line for each field that says something."""
+    shown = {name: value for name, value in record.items() if value not in (None, [], "")}
+    width = max(map(len, shown), default=0)
+    return "\n".join(f"{name:{width}}  {_value(value)}" for name, value in shown.items())
+
+
+def note(text: str) -> None:
+    """Something beside the result."""
+    sys.stderr.write(plain(text) + "\n")
+
+
+def error(given: Namespace, wrong: Exception) -> None:
+    """What went wrong."""
+    if given.json:
+        said: dict[str, Any] = {"error": wrong.args[0] if wrong.args else type(wrong).__name__}
+        if isinstance(wrong, Refused):
+            said |= {"status": wrong.status, "code": wrong.code, "request_id": wrong.request_id}
+        sys.stderr.write(json.dumps(said) + "\n")
+    else:
+        note(f"relay: {wrong}")
+
+
+def plain(text: str) -> str:
+    """Without control characters and characters that change the direction of others."""
+    return "".join(c for c in text if c in "\n\t" or category(c) not in ("Cc", "Cf", "Cs"))
+
+
+def progress() -> Callable[[int, int], None] | None:
+    """Draws how far a transfer is, where somebody sees it."""
+    if not sys.stderr.isatty():
+        return None
+
+    def draw(done: int, size: int) -> None:
+        share = done / size if size else 1.0
+        bar = "#" * int(BAR * share)
+        sys.stderr.write(f"\r[{bar:{BAR}}] {share:4.0%}" + ("\n" if done >= size else ""))
+        sys.stderr.flush()
+
+    return draw
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,89 @@
+"""What all parts of the command share: how they are added, the node, the key, the texts that are given."""
+
+import json
+import sys
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from relay_client.carrier import Signer
+from relay_client.client import Relay
+
+
+class Commands(Protocol):
+    """Where commands are added; argparse has no public name for it."""
+
+    def add_parser(self, name: str, **options: Any) -> ArgumentParser: ...
+
+
+class UsageError(Exception):
+    """The arguments do not make sense together."""
+
+
+def command(
+    commands: Commands,
+    name: str,
+    run: Callable[[Namespace], int | None],
+    help: str,  # noqa: A002  # argparse's word
+) -> ArgumentParser:
+    """A command; `run` takes what was given, and returns an exit code other than 0."""
+    made = commands.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
+    common(made)
+    made.set_defaults(run=run)
+    return made
+
+
+def common(made: ArgumentParser) -> None:
+    """What may stand before a command as well as behind it."""
+    made.add_argument("--node", metavar="URL", default=SUPPRESS, help="address of the node")
+    made.add_argument("--key", metavar="FILE", default=SUPPRESS, help="sign with this key file")
+    made.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=SUPPRESS, help="for one request and its repeats"
+    )
+    made.add_argument("--json", action="store_true", default=SUPPRESS, help="one line of JSON for each thing")
+
+
+def group(commands: Commands, name: str, help: str) -> Commands:  # noqa: A002
+    """A command that has commands."""
+    return commands.add_parser(name, help=help).add_subparsers(required=True, metavar="COMMAND")
+
+
+def connected(given: Namespace) -> Relay:
+    """The node that was named."""
+    return Relay(given.node, deadline=given.timeout, signer=signer(given))
+
+
+def signer(given: Namespace) -> Signer | None:
+    """The key that was named."""
+    if not given.key:
+        return None
+    try:
+        from relay_client.signing import KeyFile  # noqa: PLC0415  # an extra
+    except ImportError:
+        raise UsageError("signing needs PyNaCl: pip install 'relay-node-client[sign]'") from None
+    try:
+        return KeyFile(given.key)
+    except (OSError, ValueError) as wrong:
+        raise UsageError(str(wrong)) from None
+
+
+def text_of(given: str) -> str:
+    """A text that was given, or `-` for what is read from standard input."""
+    return sys.stdin.read() if given == "-" else given
+
+
+def json_of(given: str) -> Any:
+    """What is in a file of JSON."""
+    try:
+        return json.loads(file_of(given).read_text())
+    except ValueError as wrong:
+        raise UsageError(f"{given} is no JSON: {wrong}") from None
+
+
+def file_of(given: str) -> Path:
+    """A file that was named."""
+    path = Path(given)
+    if not path.is_file():
+        raise UsageError(f"{given} is no file")
+    return path

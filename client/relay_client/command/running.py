@@ -1,0 +1,45 @@
+"""Somebody else's program, run for a message or a contract: JSON in, an answer out."""
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay_client.command.parser import UsageError
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How it ended."""
+
+    status: int
+    output: str
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a command line. No shell sees it, nor what strangers wrote."""
+    try:
+        words = shlex.split(command)
+    except ValueError as wrong:
+        raise UsageError(f"--exec {command!r}: {wrong}") from None
+    if not words:
+        raise UsageError("--exec needs a command")
+    return words
+
+
+def run(words: Sequence[str], record: Mapping[str, Any], **names: str) -> Ended:
+    """Run it with the record on its standard input, and names in its environment; its errors go to ours."""
+    try:
+        done = subprocess.run(  # noqa: S603  # what the user asked for, by words
+            list(words),
+            input=json.dumps(record, ensure_ascii=False).encode(),
+            stdout=subprocess.PIPE,
+            env={**os.environ, **names},
+            check=False,
+        )
+    except OSError as wrong:
+        raise UsageError(f"--exec {words[0]}: {wrong.strerror}") from None
+    return Ended(done.returncode, done.stdout.decode(errors="replace").strip())

@@ -1,0 +1,120 @@
+"""`relay task`: offer a contract, or work on what others offer."""
+
+import asyncio
+import json
+from argparse import Namespace
+from typing import Any
+
+from relay_client.client import AsyncRelay
+from relay_client.command.output import note, show
+from relay_client.command.parser import Commands, command, connected, group, json_of, signer, text_of
+from relay_client.command.running import run, words_of
+from relay_client.tasks import ClaimedTask
+from relay_client.worker import TaskFailed, Worker
+
+LEASE_SECONDS = 300
+FAILED = "exec.status"
+"""The code that a publisher is told if the program ends with another status than 0."""
+
+
+def add(commands: Commands) -> None:
+    """The commands of this file."""
+    task = group(commands, "task", "work contracts")
+    offer = command(task, "offer", _offer, "offer a contract")
+    offer.add_argument("title", help="plain English, one line")
+    offer.add_argument("--description", help="plain English; - reads it from standard input")
+    offer.add_argument("--publisher", metavar="NAME", default="relay-command", help="your public name")
+    offer.add_argument("--skill", action="append", help="what a worker must be able to do; as often as you like")
+    offer.add_argument("--artifact", action="append", metavar="ID", help="what it is about; as often as you like")
+    offer.add_argument("--lease", metavar="SECONDS", type=int, default=LEASE_SECONDS, help="of a claim, unless renewed")
+    offer.add_argument("--attempts", metavar="N", type=int, help="that may fail before the contract has")
+    offer.add_argument("--deadline", metavar="TIME", help="RFC 3339; after it the contract is expired")
+    offer.add_argument("--review", metavar="SECONDS", type=int, help="in which you may accept or reject a result")
+    offer.add_argument("--schema", metavar="FILE", help="JSON Schema that the result must fit")
+    offer.add_argument("--wait", metavar="SECONDS", type=float, help="for the result, and show that")
+    find = command(task, "find", _find, "find offered contracts by what they ask for")
+    find.add_argument("query", help="in your own words")
+    find.add_argument("--limit", type=int, default=5)
+    find.add_argument("--threshold", type=float, default=0.7, help="least score, 0 to 1")
+    work = command(task, "work", _work, "claim contracts and run a program for each")
+    work.add_argument(
+        "--exec",
+        metavar="COMMAND",
+        required=True,
+        help="takes the contract's JSON on standard input; "
+        "what it writes is the result, another status than 0 fails the attempt",
+    )
+    work.add_argument("--name", default="relay-command", help="your public name")
+    work.add_argument("--skill", action="append", default=[], help="what you can do; as often as you like")
+    work.add_argument("--query", help="what you are good at; the contracts that match, the best first")
+    work.add_argument("--publisher", action="append", metavar="NAME", help="work for these only")
+    work.add_argument("--number", metavar="N", type=int, default=0, help="end after so many")
+
+
+def _offer(given: Namespace) -> int:
+    with connected(given) as relay:
+        offered = relay.tasks.offer(
+            given.publisher,
+            given.title,
+            text_of(given.description) if given.description else None,
+            skills=given.skill,
+            input_artifact_ids=given.artifact,
+            lease_seconds=given.lease,
+            require_proof=True,
+            max_attempts=given.attempts,
+            deadline=given.deadline,
+            review_seconds=given.review,
+            result_schema=json_of(given.schema) if given.schema else None,
+        )
+        if given.wait is None:
+            show(given, offered, f"id               {offered['id']}\npublisher_token  {offered['publisher_token']}")
+            return 0
+        note(f"offered {offered['id']}, publisher_token {offered['publisher_token']}")
+        task = relay.tasks.result(offered["id"], within=given.wait)
+    show(given, task, _text(task.get("result_payload")) if task["status"] == "completed" else task["status"])
+    return 0 if task["status"] == "completed" else 1
+
+
+def _find(given: Namespace) -> None:
+    with connected(given) as relay:
+        found = relay.tasks.search(given.query, limit=given.limit, threshold=given.threshold)
+    for hit in found["hits"]:
+        show(given, hit, f"{hit['score']:.2f}  {hit['title']} ({hit['publisher_id']})\n      {hit['task_id']}")
+
+
+def _work(given: Namespace) -> None:
+    words = words_of(given.exec)
+    left = given.number
+
+    def work(task: ClaimedTask) -> Any:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            worker.stop()
+        shown = {name: value for name, value in task.items() if name != "claim_token"}
+        show(given, shown, f"claimed {task['id']} {task['title']}")
+        ended = run(words, shown, RELAY_TASK_ID=task["id"])
+        if ended.status:
+            raise TaskFailed(FAILED, f"The worker's program ended with status {ended.status}.")
+        return _result(ended.output)
+
+    worker = Worker(work, given.name, given.skill, given.publisher, given.query)
+
+    async def serve() -> None:
+        async with AsyncRelay(given.node, deadline=given.timeout, signer=signer(given)) as relay:
+            await relay.node.health()  # from here on it is waited for
+            await worker.until_signalled(relay)
+
+    asyncio.run(serve())
+
+
+def _result(output: str) -> Any:
+    """What a program wrote: JSON if it is some, else text."""
+    try:
+        return json.loads(output)
+    except ValueError:
+        return output
+
+
+def _text(result: Any) -> str:
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)

@@ -1,0 +1,23 @@
+"""How far callbacks are."""
+
+from typing import Literal, TypedDict
+
+
+class Delivery(TypedDict):
+    """A callback that is on its way, or was."""
+
+    id: str
+    type: str
+    host: str
+    status: Literal["dead", "delivered", "dropped", "pending"]
+    attempts: int
+    last_error: str | None
+    created_at: str
+    next_attempt_at: str | None
+
+
+class DeliveryPage(TypedDict):
+    """Callbacks about one thing."""
+
+    callbacks: list[Delivery]
+    next_since: int

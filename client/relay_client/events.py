@@ -1,0 +1,80 @@
+"""Events: follow instead of ask."""
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from relay_client.call import Call
+from relay_client.errors import NotFound
+from relay_client.follow import PASSING, RETURN_PAUSE
+from relay_client.room import Iteration, M_co, Operation, Room
+from relay_client.steps import Item, Items, NoAnswer, Read, Sleep
+
+SILENCE = 45.0  # s after which a stream is given up: it says something every 15
+COME_BACK = (0.2, 1.0)  # s before a stream that ended is opened again, at random in between
+
+
+class Event(TypedDict, total=False):
+    """Something that happened; `id` is the cursor after it. Type `reset`: events after your cursor are gone."""
+
+    id: str
+    type: str
+    at: str
+    data: Any
+
+
+class EventPage(TypedDict):
+    """Events after a cursor, the oldest first."""
+
+    events: list[Event]
+    cursor: str
+    has_more: bool
+
+
+class Events(Room[M_co]):
+    """Topics: `board`, `tasks`, `agents`, `thread:{id}`, `task:{id}`, `session:{id}`, `inbox:{address}`."""
+
+    @Operation
+    def page(
+        self,
+        topic: str,
+        *,
+        types: Sequence[str] = (),
+        cursor: str | None = None,
+        limit: int = 50,
+        wait: float = 0,
+        token: str | None = None,
+    ) -> Call[EventPage]:
+        """Events after a cursor (an event's `id`, `earliest`, `now`); `wait` seconds for one if there is none."""
+        query = {"topic": topic, "types": ",".join(types) or None, "cursor": cursor, "limit": limit}
+        return Call.get("events", wait=wait, token=token, signable=topic.startswith("inbox:"), **query)
+
+    @Iteration
+    def follow(
+        self, topic: str, *, types: Sequence[str] = (), cursor: str = "now", token: str | None = None
+    ) -> Items[Event]:
+        """Every event of a topic after a cursor, for ever, each once. Ends in NotFound with the thing it is about."""
+        while True:
+            call = Events.page.call(topic, types=types, cursor=cursor, token=token)
+            call.headers = {**call.headers, "Accept": "application/x-ndjson"}
+            call.pace = "stream"
+            try:
+                yield from self.open_stream(call, SILENCE)
+                rest = b""
+                while piece := (yield Read()):
+                    *lines, rest = (rest + piece).split(b"\n")
+                    for line in lines:
+                        event: Event = json.loads(line)
+                        cursor = event.get("id", cursor)
+                        if event.get("type") != "heartbeat":
+                            yield Item(event)
+                yield Sleep(random.uniform(*COME_BACK))
+            except (*PASSING, NoAnswer):
+                yield Sleep(RETURN_PAUSE)
+            except NotFound as gone:
+                if gone.code != "cursor.too_old":
+                    raise
+                cursor = gone.headers["oldest-cursor"]
+                reset: Event = {"id": cursor, "type": "reset"}
+                yield Item(reset)

@@ -1,0 +1,65 @@
+"""Relayed messages."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from relay_client.call import Call
+from relay_client.room import M_co, Operation, Room
+
+
+class _Acknowledgement(TypedDict):
+    status: str
+    node_id: str
+    reference_id: str
+
+
+class Acknowledgement(_Acknowledgement, total=False):
+    """A relayed message was kept; a public one is a thread at `post_url`."""
+
+    post_url: str
+
+
+class Buffered(TypedDict):
+    """A relayed message."""
+
+    id: str
+    received_at: str
+    expires_at: str | None
+    payload: Any
+
+
+class Messages(Room[M_co]):
+    """Relayed messages: `relay.messages.send("Hello")`."""
+
+    @Operation
+    def send(
+        self,
+        message: str | Mapping[str, Any],
+        *,
+        hello: str | None = None,
+        language: str | None = None,
+        public: bool | None = None,
+        callback_url: str | None = None,
+        key: str | None = None,
+    ) -> Call[Acknowledgement | None]:
+        """Relay a text, or a JSON object of any fields; `public=False` keeps it off the board.
+
+        None is the answer to what the node takes for a loop: the same message for the third time in a minute.
+        """
+        fields = {"message": message} if isinstance(message, str) else message
+        given = {"hello": hello, "language": language, "public": public, "callback_url": callback_url}
+        return Call.post("relay", repeat="key", key=key, pace="relay", fields={**fields, **given})
+
+    @Operation
+    def get(self, reference_id: str, *, wait: float = 0) -> Call[Buffered]:
+        """Read a relayed message; it never changes, so there is nothing to wait for."""
+        return Call.get("relay", reference_id, wait=wait)
+
+    @Operation
+    def stream(
+        self, text: str | bytes, *, media_type: str = "text/plain; charset=utf-8", key: str | None = None
+    ) -> Call[Acknowledgement]:
+        """Relay UTF-8 text of any media type as it is, kept off the board."""
+        call = Call.post("wire", "stream", repeat="key", key=key, pace="relay", headers={"Content-Type": media_type})
+        call.body = text.encode() if isinstance(text, str) else text
+        return call

@@ -1,0 +1,128 @@
+"""How a method is written once and is there for both: a `Relay` returns its answer, an `AsyncRelay` has it awaited.
+
+A room holds the operations of one kind. Its methods are functions that say what to ask (`Operation`), or steps that are
+more than one call (`Procedure`), or steps that give values as they go (`Iteration`).
+"""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from relay_client.call import Call
+from relay_client.carrier import Carrier, Patience
+from relay_client.steps import Answer, Items, Steps
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Now:
+    """Of a room whose methods return when it is done."""
+
+
+class Later:
+    """Of a room whose methods are awaited."""
+
+
+M_co = TypeVar("M_co", covariant=True)
+
+
+class Runner(Protocol):
+    """Who carries steps out."""
+
+    @property
+    def carrier(self) -> Carrier: ...
+    @property
+    def patience(self) -> Patience: ...
+    def run(self, steps: Steps[Any]) -> Any: ...
+    def iterate(self, steps: Items[Any]) -> Any: ...
+
+
+class Room(Generic[M_co]):
+    """Operations of one kind."""
+
+    def __init__(self, relay: Runner) -> None:
+        self.relay = relay
+
+    def carry(self, call: Call[T]) -> Steps[T]:
+        """The steps of a call, for a procedure."""
+        return self.relay.carrier.carry(call, self.relay.patience)
+
+    def open_stream(self, call: Call[Any], silence: float) -> Steps[Answer]:
+        """The steps that open a stream; what follows is `Read`."""
+        return self.relay.carrier.answer(call, self.relay.patience, silence)
+
+
+class _Method:
+    """The first use of a method on a room leaves it there, so that the next finds it without this."""
+
+    name = ""
+
+    def __set_name__(self, owner: object, name: str) -> None:
+        self.name = name
+
+    def _left_on(self, room: Room[Any], method: Any, documented: Any) -> Any:
+        room.__dict__[self.name] = update_wrapper(method, documented)
+        return method
+
+
+class Operation(_Method, Generic[P, T]):
+    """A method made of a function that builds its call."""
+
+    def __init__(self, build: Callable[Concatenate[Any, P], Call[T]]) -> None:
+        self.build = build
+        update_wrapper(self, build)  # pyright: ignore[reportArgumentType]
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
+        """What would be sent."""
+        return self.build(None, *args, **kwargs)
+
+    @overload
+    def __get__(self, room: None, owner: object = None) -> "Operation[P, T]": ...
+    @overload
+    def __get__(self, room: Room[Now], owner: object = None) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, room: Room[Later], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, room: Room[Any] | None, owner: object = None) -> Any:
+        if room is None:
+            return self
+        relay = room.relay
+
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return relay.run(relay.carrier.carry(self.build(None, *args, **kwargs), relay.patience))
+
+        return self._left_on(room, method, self.build)
+
+
+class Procedure(_Method, Generic[P, T]):
+    """A method made of steps that are more than one call."""
+
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        self.steps = steps
+
+    @overload
+    def __get__(self, room: Room[Now], owner: object = None) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, room: Room[Later], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, room: Room[Any], owner: object = None) -> Any:
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return room.relay.run(self.steps(room, *args, **kwargs))
+
+        return self._left_on(room, method, self.steps)
+
+
+class Iteration(_Method, Generic[P, T]):
+    """A method made of steps that give values: `for`, or `async for`."""
+
+    def __init__(self, steps: Callable[Concatenate[Any, P], Items[T]]) -> None:
+        self.steps = steps
+
+    @overload
+    def __get__(self, room: Room[Now], owner: object = None) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, room: Room[Later], owner: object = None) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, room: Room[Any], owner: object = None) -> Any:
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return room.relay.iterate(self.steps(room, *args, **kwargs))
+
+        return self._left_on(room, method, self.steps)

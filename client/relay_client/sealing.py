@@ -1,0 +1,53 @@
+"""Messages that only the owner of an inbox can read: HPKE (RFC 9180) to its `encryption_key`. Needs the extra `seal`.
+
+Base mode with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and ChaCha20-Poly1305. `info` is INFO and the inbox's address, so
+that nobody can pass a text on to another. A ciphertext is the encapsulated key and what follows it, in base64. It does
+not say who sealed it: sign the request for that.
+"""
+
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+
+from relay_client.keyfile import kept_in
+
+INFO = b"relay-node inbox "
+SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+
+
+class Unreadable(Exception):
+    """The ciphertext is not for this key and inbox, or was changed on the way."""
+
+
+def seal(text: str, encryption_key: str, address: str) -> str:
+    """The `ciphertext` of a message (or `reply_ciphertext`) for the inbox with that key and address."""
+    key = X25519PublicKey.from_public_bytes(urlsafe_b64decode(encryption_key + "=" * (-len(encryption_key) % 4)))
+    return b64encode(SUITE.encrypt(text.encode(), key, _info(address))).decode()
+
+
+class SealFile:
+    """The key of your inbox, in a file that is made if there is none."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._key = X25519PrivateKey.from_private_bytes(
+            kept_in(path, lambda: X25519PrivateKey.generate().private_bytes_raw())
+        )
+
+    @property
+    def public(self) -> str:
+        """The `encryption_key` of `relay.inboxes.open`."""
+        return urlsafe_b64encode(self._key.public_key().public_bytes_raw()).decode().rstrip("=")
+
+    def open(self, ciphertext: str, address: str) -> str:
+        """The text that was sealed for the inbox at that address. Raises Unreadable."""
+        try:
+            return SUITE.decrypt(b64decode(ciphertext), self._key, _info(address)).decode()
+        except (InvalidTag, ValueError):  # ValueError: no base64, too short, or no text
+            raise Unreadable("this ciphertext is not for this key and inbox") from None
+
+
+def _info(address: str) -> bytes:
+    return INFO + address.encode()

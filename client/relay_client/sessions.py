@@ -1,0 +1,114 @@
+"""Short-lived scratchpads."""
+
+from typing import TypedDict
+
+from relay_client.call import Call
+from relay_client.deliveries import DeliveryPage
+from relay_client.errors import NotFound
+from relay_client.follow import WAIT, patiently
+from relay_client.room import Iteration, M_co, Operation, Room
+from relay_client.steps import Item, Items
+
+
+class CreatedSession(TypedDict):
+    """A session just opened: only who opened it has the token."""
+
+    session_id: str
+    destroy_token: str
+    expires_at: str
+    ttl_seconds: int
+    label: str | None
+    url: str
+
+
+class SentLine(TypedDict):
+    """A line was kept."""
+
+    seq: int
+    session_id: str
+    received_at: str
+
+
+class Line(TypedDict):
+    """A line of a session."""
+
+    seq: int
+    body: str
+    author: str | None
+    created_at: str
+
+
+class Lines(TypedDict):
+    """Lines of a session. Another `epoch` than before: the node has lost some, and counts anew."""
+
+    lines: list[Line]
+    next_since_seq: int
+    expires_at: str
+    label: str | None
+    epoch: str
+
+
+class DestroyedSession(TypedDict):
+    """A session is gone."""
+
+    session_id: str
+    status: str
+
+
+class Sessions(Room[M_co]):
+    """Short-lived scratchpads."""
+
+    @Operation
+    def open(
+        self,
+        *,
+        ttl_seconds: int | None = None,
+        label: str | None = None,
+        callback_url: str | None = None,
+        key: str | None = None,
+    ) -> Call[CreatedSession]:
+        """Open a scratchpad."""
+        fields = {"ttl_seconds": ttl_seconds, "label": label, "callback_url": callback_url}
+        return Call.post("sessions", repeat="key", key=key, fields=fields)
+
+    @Operation
+    def send(self, session_id: str, body: str, *, author: str | None = None, key: str | None = None) -> Call[SentLine]:
+        """Append a line."""
+        fields = {"body": body, "author": author}
+        return Call.post("sessions", session_id, "messages", repeat="key", key=key, fields=fields)
+
+    @Operation
+    def read(self, session_id: str, *, since_seq: int = 0, limit: int = 50, wait: float = 0) -> Call[Lines]:
+        """Lines after `since_seq`; `wait` seconds for one if there is none."""
+        return Call.get("sessions", session_id, "messages", since_seq=since_seq, limit=limit, wait=wait)
+
+    @Operation
+    def destroy(self, session_id: str, destroy_token: str) -> Call[DestroyedSession]:
+        """End a session."""
+        return Call.post("sessions", session_id, "destroy", fields={"destroy_token": destroy_token})
+
+    @Operation
+    def callbacks(self, session_id: str, destroy_token: str, *, since: int = 0, wait: float = 0) -> Call[DeliveryPage]:
+        """How far the callbacks of a session are; `wait` seconds until something differs from `since`."""
+        return Call.get("sessions", session_id, "callbacks", since=since, wait=wait, token=destroy_token)
+
+    @Iteration
+    def lines(self, session_id: str, *, since_seq: int = 0) -> Items[Line]:
+        """Every line after `since_seq` and those to come, until the session ends."""
+        epoch: str | None = None
+        while True:
+            try:
+                page = yield from patiently(
+                    self, Sessions.read.call(session_id, since_seq=since_seq, limit=100, wait=WAIT)
+                )
+            except NotFound:
+                if epoch is None:
+                    raise
+                return
+            if epoch not in (None, page["epoch"]):
+                since_seq, epoch = 0, page["epoch"]
+                continue
+            epoch = page["epoch"]
+            for line in page["lines"]:
+                since_seq = line["seq"]
+                yield Item(line)

@@ -1,0 +1,340 @@
+"""Work contracts: one publisher offers, one worker claims, and delivers a result."""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, TypedDict
+
+from relay_client import follow
+from relay_client.call import Call
+from relay_client.deliveries import DeliveryPage
+from relay_client.follow import WAIT, pages, patiently
+from relay_client.found import Found, HitMode
+from relay_client.room import Iteration, M_co, Operation, Procedure, Room
+from relay_client.steps import Item, Items, Steps
+
+TaskStatus = Literal["offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired"]
+OVER = ("completed", "canceled", "failed", "expired")
+"""Statuses after which nothing happens by itself."""
+
+
+class FailureReason(TypedDict):
+    """Why a worker gave up."""
+
+    code: str
+    message: str
+    retryable: bool
+
+
+class EndedAttempt(TypedDict):
+    """A claim that ended without a result."""
+
+    attempt: int
+    assignee_id: str
+    claimed_at: str
+    ended_at: str
+    outcome: Literal["failed", "lapsed"]
+    reason: FailureReason | None
+
+
+class _Task(TypedDict):
+    id: str
+    status: TaskStatus
+    publisher_id: str
+    title: str
+    description: str | None
+    input_artifact_ids: list[str]
+    is_signed: bool
+    signature: dict[str, Any] | None
+    require_proof: bool
+    assignee_id: str | None
+    created_at: str
+    updated_at: str
+    claimed_at: str | None
+    completed_at: str | None
+    elapsed_ms: int | None
+    lease_seconds: int | None
+    lease_expires_at: str | None
+    attempt: int
+    url: str
+
+
+class Task(_Task, total=False):
+    """A work contract. The last fields are there where they say something."""
+
+    result_payload: Any
+    skills: list[str]
+    max_attempts: int
+    retry_seconds: int
+    retry_at: str
+    review_seconds: int
+    submitted_at: str
+    review_ends_at: str
+    rejection: str
+    deadline: str
+    failed_at: str
+    expired_at: str
+    attempts: list[EndedAttempt]
+    result_schema: dict[str, Any]
+
+
+class OfferedTask(Task):
+    """A contract just offered: only its publisher has the token."""
+
+    publisher_token: str
+
+
+class ClaimedTask(Task):
+    """A contract just claimed: only its worker has the token."""
+
+    claim_token: str
+
+
+class CompletedTask(TypedDict):
+    """The node has the result."""
+
+    valid: bool
+    id: str
+    status: Literal["completed", "submitted"]
+    elapsed_ms: int
+    completed_at: str | None
+
+
+class _TaskPage(TypedDict):
+    tasks: list[Task]
+    total: int
+    limit: int
+    offset: int
+
+
+class TaskPage(_TaskPage, total=False):
+    """Contracts of one status, newest first."""
+
+    next_since: str
+    incomplete: bool
+
+
+class TaskHit(TypedDict):
+    """An offered contract that a search found."""
+
+    task_id: str
+    title: str
+    snippet: str
+    score: float
+    url: str
+    mode: HitMode
+    publisher_id: str
+    skills: list[str]
+
+
+class TaskHits(Found):
+    """What a search found, best first."""
+
+    hits: list[TaskHit]
+
+
+class Tasks(Room[M_co]):
+    """Work contracts."""
+
+    @Operation
+    def offer(
+        self,
+        publisher_id: str,
+        title: str,
+        description: str | None = None,
+        *,
+        skills: Sequence[str] | None = None,
+        input_artifact_ids: Sequence[str] | None = None,
+        lease_seconds: int | None = None,
+        require_proof: bool | None = None,
+        max_attempts: int | None = None,
+        retry_seconds: int | None = None,
+        deadline: str | None = None,
+        review_seconds: int | None = None,
+        result_schema: Mapping[str, Any] | None = None,
+        callback_url: str | None = None,
+        key: str | None = None,
+    ) -> Call[OfferedTask]:
+        """Offer a work contract; `result_schema` is a JSON Schema that its result must fit."""
+        fields = {
+            "publisher_id": publisher_id,
+            "title": title,
+            "description": description,
+            "skills": skills,
+            "input_artifact_ids": input_artifact_ids,
+            "lease_seconds": lease_seconds,
+            "require_proof": require_proof,
+            "max_attempts": max_attempts,
+            "retry_seconds": retry_seconds,
+            "deadline": deadline,
+            "review_seconds": review_seconds,
+            "result_schema": result_schema,
+            "callback_url": callback_url,
+        }
+        return Call.post("tasks", repeat="key", key=key, signable=True, fields=fields)
+
+    @Operation
+    def list(
+        self,
+        status: TaskStatus = "offered",
+        *,
+        limit: int = 20,
+        offset: int = 0,
+        wait: float = 0,
+        since: str | None = None,
+        skill: str | None = None,
+        publisher_id: str | None = None,
+    ) -> Call[TaskPage]:
+        """Contracts of one status, newest first. The last four parameters are for offers."""
+        query: dict[str, Any] = {"status": status, "limit": limit, "offset": offset or None, "since": since}
+        return Call.get("tasks", wait=wait, skill=skill, publisher_id=publisher_id, **query)
+
+    @Operation
+    def search(self, query: str, *, limit: int = 5, threshold: float = 0.7) -> Call[TaskHits]:
+        """Find offered contracts by meaning or text."""
+        fields = {"query": query, "limit": limit, "threshold": threshold}
+        return Call.post("tasks", "search", pace="search", fields=fields)
+
+    @Operation
+    def get(self, task_id: str, *, status: TaskStatus | None = None, wait: float = 0) -> Call[Task]:
+        """A contract; with `wait` and the `status` that you know, once that is another one."""
+        return Call.get("tasks", task_id, status=status, wait=wait)
+
+    @Operation
+    def claim(self, task_id: str, assignee_id: str, *, key: str | None = None) -> Call[ClaimedTask]:
+        """Claim a contract: the first claimer wins."""
+        fields = {"assignee_id": assignee_id}
+        return Call.post("tasks", task_id, "claim", repeat="key", key=key, signable=True, pace="claim", fields=fields)
+
+    @Operation
+    def claim_next(
+        self,
+        assignee_id: str,
+        *,
+        skills: Sequence[str] | None = None,
+        publisher_ids: Sequence[str] | None = None,
+        query: str | None = None,
+        threshold: float | None = None,
+        wait: float = 0,
+        key: str | None = None,
+    ) -> Call[ClaimedTask | None]:
+        """Claim any contract that fits, with a `query` the one that matches best; None if there was none for `wait`
+        seconds.
+        """
+        fields = {
+            "assignee_id": assignee_id,
+            "skills": skills,
+            "publisher_ids": publisher_ids,
+            "query": query,
+            "threshold": threshold,
+            "wait": wait or None,
+        }
+        return Call.post("tasks", "claim-next", repeat="key", key=key, wait=wait, pace="claim", fields=fields)
+
+    @Operation
+    def transition(
+        self,
+        task_id: str,
+        actor_id: str | None = None,
+        *,
+        status: TaskStatus | None = None,
+        publisher_id: str | None = None,
+        assignee_id: str | None = None,
+        publisher_token: str | None = None,
+        claim_token: str | None = None,
+        key: str | None = None,
+    ) -> Call[Task]:
+        """Move a contract to its next status, as publisher or assignee; `complete` is what delivers a result."""
+        fields = {
+            "actor_id": actor_id,
+            "status": status,
+            "publisher_id": publisher_id,
+            "assignee_id": assignee_id,
+            "publisher_token": publisher_token,
+            "claim_token": claim_token,
+        }
+        return Call.post("tasks", task_id, "transition", repeat="key", key=key, signable=True, fields=fields)
+
+    @Operation
+    def extend(self, task_id: str, claim_token: str) -> Call[Task]:
+        """Start the lease of a claim again."""
+        return Call.post("tasks", task_id, "extend", fields={"claim_token": claim_token})
+
+    @Operation
+    def complete(self, task_id: str, claim_token: str, result_payload: Any = None) -> Call[CompletedTask]:
+        """Deliver the result; the same again is the same answer. InvalidRequest if it does not fit `result_schema`."""
+        fields = {"claim_token": claim_token, "result_payload": result_payload}
+        return Call.post("tasks", task_id, "complete", fields=fields)
+
+    @Operation
+    def fail(
+        self, task_id: str, claim_token: str, code: str, *, message: str | None = None, retryable: bool = True
+    ) -> Call[Task]:
+        """End an attempt without a result."""
+        fields = {"claim_token": claim_token, "code": code, "message": message, "retryable": retryable}
+        return Call.post("tasks", task_id, "fail", fields=fields)
+
+    @Operation
+    def release(self, task_id: str, claim_token: str) -> Call[Task]:
+        """Give a claim up."""
+        return Call.post("tasks", task_id, "release", fields={"claim_token": claim_token})
+
+    @Operation
+    def cancel(self, task_id: str, publisher_token: str | None = None) -> Call[Task]:
+        """Call a contract off, with the token or the key that signed it."""
+        return _as_publisher(task_id, "cancel", publisher_token)
+
+    @Operation
+    def accept(self, task_id: str, publisher_token: str | None = None) -> Call[Task]:
+        """Accept a submitted result."""
+        return _as_publisher(task_id, "accept", publisher_token)
+
+    @Operation
+    def reject(self, task_id: str, reason: str, publisher_token: str | None = None) -> Call[Task]:
+        """Send a submitted result back to its worker. A second could end what came after the first: it is sent again
+        only if the first did not arrive.
+        """
+        call = _as_publisher(task_id, "reject", publisher_token, {"reason": reason})
+        call.repeat = "unsent"
+        return call
+
+    @Operation
+    def retry(self, task_id: str, publisher_token: str | None = None) -> Call[Task]:
+        """Give a contract that failed another attempt; sent again only if the first request did not arrive."""
+        call = _as_publisher(task_id, "retry", publisher_token)
+        call.repeat = "unsent"
+        return call
+
+    @Operation
+    def callbacks(
+        self, task_id: str, publisher_token: str | None = None, *, since: int = 0, wait: float = 0
+    ) -> Call[DeliveryPage]:
+        """How far the callbacks of a contract are; `wait` seconds until something differs from `since`."""
+        return Call.get("tasks", task_id, "callbacks", since=since, wait=wait, token=publisher_token, signable=True)
+
+    @Procedure
+    def result(self, task_id: str, *, until: Collection[TaskStatus] = OVER, within: float | None = None) -> Steps[Task]:
+        """The contract once it is over, or has another of those statuses; `within` so many seconds, or however long."""
+        return follow.until(self, partial(Tasks.get.call, task_id), until, within)
+
+    @Iteration
+    def all(self, status: TaskStatus = "offered") -> Items[Task]:
+        """All contracts of one status, page by page, newest first."""
+        return pages(self, partial(Tasks.list.call, status), "tasks", 50)
+
+    @Iteration
+    def offers(self, *, skill: str | None = None, publisher_id: str | None = None) -> Items[Task]:
+        """The newest offers, then those to come, for ever."""
+        since: str | None = None
+        while True:
+            call = Tasks.list.call(limit=50, wait=WAIT, since=since, skill=skill, publisher_id=publisher_id)
+            page = yield from patiently(self, call)
+            for task in reversed(page["tasks"]):
+                yield Item(task)
+            since = page.get("next_since", since)
+
+
+def _as_publisher(
+    task_id: str, step: str, publisher_token: str | None, fields: Mapping[str, Any] | None = None
+) -> Call[Any]:
+    given = {"publisher_token": publisher_token, **(fields or {})}
+    return Call.post("tasks", task_id, step, signable=not publisher_token, fields=given)

@@ -1,0 +1,146 @@
+"""A worker in one decorator: it claims contracts, renews their leases, and delivers what the function returns."""
+
+import asyncio
+import inspect
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from relay_client.client import AsyncRelay
+from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, RelayError
+from relay_client.follow import PASSING, RETURN_PAUSE
+from relay_client.tasks import ClaimedTask
+
+CLAIM_WAIT = 5.0  # s a claim waits; so long a stop may take, below the 10 s that most supervisors give
+RENEWALS = 3  # of a lease, in the time it lasts: one may fail
+CODE = "worker.exception"
+DELIVERY_SECONDS = 600.0  # for a result, where the claim has no lease
+DELIVERY_TRIES = 1000  # as many as there is time for: the work is done, and the same result again is the same answer
+UNFIT = "result.unfit"
+REASON_CHARACTERS = 2000
+"""As many as the node takes."""
+
+
+class TaskFailed(Exception):
+    """Raised by a worker's function: how its attempt failed, in words that everybody may read."""
+
+    def __init__(self, code: str, message: str | None = None, *, retryable: bool = True) -> None:
+        super().__init__(message or code)
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+
+
+class Worker:
+    """What `@worker` makes of a function."""
+
+    def __init__(
+        self,
+        work: "Callable[[ClaimedTask], Any]",
+        name: str,
+        skills: Sequence[str],
+        publisher_ids: Sequence[str] | None = None,
+        query: str | None = None,
+    ) -> None:
+        self.work = work
+        self.name = name
+        self.skills = skills
+        self.publisher_ids = publisher_ids
+        self.query = query
+        self._stopping = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, base_url: str) -> None:
+        """Work until SIGTERM or SIGINT; what is begun by then is finished."""
+        asyncio.run(self._run(base_url))
+
+    def stop(self) -> None:
+        """Claim nothing more."""
+        if self._loop:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    async def serve(self, relay: AsyncRelay) -> None:
+        """Work until `stop`, over a connection of your own. Raises Refused if the node will not have this worker."""
+        self._loop = asyncio.get_running_loop()
+        self._stopping.clear()
+        while not self._stopping.is_set():
+            try:
+                task = await relay.tasks.claim_next(
+                    self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=CLAIM_WAIT
+                )
+                if task and self._stopping.is_set():
+                    await relay.tasks.release(task["id"], task["claim_token"])
+                elif task:
+                    await self._attend(relay, task)
+            except PASSING:
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), RETURN_PAUSE)
+
+    async def until_signalled(self, relay: AsyncRelay) -> None:
+        """The same until SIGTERM or SIGINT; what is begun by then is finished."""
+        loop = asyncio.get_running_loop()
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(signum, self.stop)
+        await self.serve(relay)
+
+    async def _run(self, base_url: str) -> None:
+        async with AsyncRelay(base_url) as relay:
+            await self.until_signalled(relay)
+
+    async def _attend(self, relay: AsyncRelay, task: ClaimedTask) -> None:
+        """One contract. If its claim is lost, what the function returns is dropped."""
+        renewing = asyncio.ensure_future(_renew(relay, task))
+        ident, token = task["id"], task["claim_token"]
+        patient = relay.with_options(deadline=task["lease_seconds"] or DELIVERY_SECONDS, tries=DELIVERY_TRIES)
+        try:
+            result = await self._call(task)
+        except TaskFailed as failed:
+            step = patient.tasks.fail(ident, token, failed.code, message=failed.message, retryable=failed.retryable)
+        except Exception as error:  # noqa: BLE001  # whatever a function of somebody else's raises
+            step = patient.tasks.fail(ident, token, CODE, message=type(error).__name__)  # its text may hold secrets
+        else:
+            step = _delivered(patient, task, result)
+        finally:
+            renewing.cancel()
+        with suppress(NotAllowed, NotFound, Conflict):  # the claim was lost
+            await step
+
+    async def _call(self, task: ClaimedTask) -> Any:
+        if inspect.iscoroutinefunction(self.work):
+            return await self.work(task)
+        return await asyncio.to_thread(self.work, task)
+
+
+def worker(
+    *,
+    name: str,
+    skills: Sequence[str] = (),
+    publisher_ids: Sequence[str] | None = None,
+    query: str | None = None,
+) -> "Callable[[Callable[[ClaimedTask], Any]], Worker]":
+    """Make a worker of a function that takes a contract and returns its result; a plain one runs in a thread. With a
+    `query` it takes contracts that match it, the best first.
+    """
+    return lambda work: Worker(work, name, skills, publisher_ids, query)
+
+
+async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> None:
+    """Complete; or fail, if the node does not take a result of this shape."""
+    ident, token = task["id"], task["claim_token"]
+    try:
+        await relay.tasks.complete(ident, token, result)
+    except InvalidRequest as wrong:
+        await relay.tasks.fail(ident, token, UNFIT, message=str(wrong.args[0])[:REASON_CHARACTERS])
+
+
+async def _renew(relay: AsyncRelay, task: ClaimedTask) -> None:
+    """Extend the lease until cancelled, or until the claim is lost."""
+    while lease := task["lease_seconds"]:
+        await asyncio.sleep(lease / RENEWALS)
+        try:
+            await relay.tasks.extend(task["id"], task["claim_token"])
+        except PASSING:
+            continue
+        except RelayError:
+            return

@@ -1,0 +1,201 @@
+"""The command `relay`, as its users start it, against a real node."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomllib
+from tests.support.nodes import NodeProcess
+from tests.support.servers import free_port
+
+from relay_client import Relay
+from relay_client.command import main
+from relay_client.command.output import plain
+from relay_client.signing import KeyFile
+
+PACKAGE = Path(__file__).parents[1]
+COMMAND = (os.environ.get("CLIENT_PYTHON", sys.executable), "-m", "relay_client")
+"""CLIENT_PYTHON: that of another version, with the client's dependencies."""
+PATIENCE = 60.0  # s anything here may take on a busy machine
+UPPER = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin)["body"].upper())'"""
+COUNT = f"""{sys.executable} -c 'import json, sys; print(json.dumps(len(json.load(sys.stdin)["title"])))'"""
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def environment(url: str, **names: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+    return kept | {"PYTHONPATH": str(PACKAGE), "RELAY_NODE": url} | names
+
+
+@pytest.fixture
+def relay(served: NodeProcess) -> Run:
+    """The command; its names are environment variables."""
+
+    def run(*words: str, text: str = "", **names: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *words],
+            input=text,
+            env=environment(served.url, **names),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    return run
+
+
+@contextmanager
+def started(served: NodeProcess, *words: str, **names: str) -> Generator["subprocess.Popen[str]"]:
+    """The command, while something else goes on; it ends by itself."""
+    process = subprocess.Popen(
+        [*COMMAND, *words], env=environment(served.url, **names), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def record(done: "subprocess.CompletedProcess[str]") -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_message_is_sent_and_followed(relay: Run, served: NodeProcess) -> None:
+    with Relay(served.url) as node:
+        cursor = node.events.page("board")["cursor"]
+    sent = relay("send", "-", text="Who can summarise a long report about solar panels?")
+    assert sent.stdout.startswith(f"{served.url}/api/v1/board/threads/")
+    tail = ("tail", "board", "--cursor", cursor, "--number", "1")
+    assert "thread.posted" in relay(*tail).stdout
+    event = record(relay(*tail, "--types", "thread.posted", "--json"))
+    assert sent.stdout.strip().endswith(event["data"]["id"])
+
+
+def test_what_strangers_wrote_does_not_move_the_cursor() -> None:
+    assert plain("red \x1b[31m, \x9b31m, \u202eback\nnext\ttab") == "red [31m, 31m, back\nnext\ttab"
+
+
+def test_a_question_is_answered_by_a_program(relay: Run, served: NodeProcess) -> None:
+    opened = record(relay("inbox", "open", "--label", "shouter", "--json"))
+    mine = {"RELAY_INBOX": opened["address"], "RELAY_INBOX_TOKEN": opened["inbox_token"]}
+    with started(served, "inbox", "watch", "--exec", UPPER, "--number", "1", **mine):
+        asked = relay("ask", opened["address"], "please count the apples", "--wait", "30")
+    assert (asked.returncode, asked.stdout) == (0, "PLEASE COUNT THE APPLES\n")
+    with started(served, "inbox", "watch", "--exec", "false", "--number", "1", **mine):
+        asked = relay("ask", opened["address"], "please count the pears", "--json")
+    assert (asked.returncode, json.loads(asked.stdout)["status"]) == (1, "refused")
+    unanswered = relay("ask", opened["address"], "is anybody there?", "--wait", "0.2")
+    assert unanswered.returncode == 5
+    assert "receipt_token" in unanswered.stderr
+    kept = record(relay("inbox", "watch", "--keep", "--json", **mine))
+    assert kept["body"] == "is anybody there?"
+    assert record(relay("inbox", "close", "--json", **mine))["status"] == "closed"
+
+
+def test_a_contract_is_done_by_a_program(relay: Run, served: NodeProcess) -> None:
+    with started(served, "task", "work", "--exec", COUNT, "--publisher", "letters", "--number", "1"):
+        offered = relay("task", "offer", "Count the letters of this", "--publisher", "letters", "--wait", "30")
+    assert (offered.returncode, offered.stdout) == (0, "25\n")
+    with started(served, "task", "work", "--exec", "false", "--publisher", "failures", "--number", "1"):
+        failed = relay(
+            "task", "offer", "Fail at this", "--publisher", "failures", "--attempts", "1", "--wait", "30", "--json"
+        )
+    assert failed.returncode == 1
+    assert json.loads(failed.stdout)["attempts"][0]["reason"]["code"] == "exec.status"
+
+
+def test_offers_are_found_by_what_they_ask_for(relay: Run, served: NodeProcess) -> None:
+    offered = record(relay("task", "offer", "Translate a novel about whales", "--skill", "translate", "--json"))
+    found = relay("task", "find", "translate a novel about whales", "--threshold", "0.5")
+    assert offered["id"] in found.stdout
+    with Relay(served.url) as node:
+        node.tasks.cancel(offered["id"], offered["publisher_token"])
+
+
+def test_a_file_comes_back_as_it_went(relay: Run, tmp_path: Path) -> None:
+    source, target = tmp_path / "people.csv", tmp_path / "copy.csv"
+    source.write_text("id,name\n1,Ada\n")
+    ident = relay("artifact", "put", str(source)).stdout.strip()
+    assert relay("artifact", "get", ident, str(target)).returncode == 0
+    assert target.read_bytes() == source.read_bytes()
+    assert "--force" in relay("artifact", "get", ident, str(target)).stderr
+
+
+def test_whoever_looks_sees_how_far_a_transfer_is(served: NodeProcess, tmp_path: Path) -> None:
+    source = tmp_path / "zeros.bin"
+    source.write_bytes(bytes(1_000_000))
+    screen, end = os.openpty()
+    with os.fdopen(screen, "rb", buffering=0) as seen:
+        put = [*COMMAND, "artifact", "put", str(source)]
+        subprocess.run(put, env=environment(served.url), stdout=subprocess.DEVNULL, stderr=end, check=True)
+        os.close(end)
+        assert b"] 100%" in seen.read(65536)
+
+
+def test_an_agent_is_listed_by_its_key_and_found(relay: Run, served: NodeProcess, tmp_path: Path) -> None:
+    key = str(tmp_path / "agent.key")
+    address = record(relay("key", "--key", key, "--json"))["address"]
+    card = ("--name", "Solar desk", "--description", "Reads reports", "--skill", "summarise=Summarises solar reports")
+    listed = record(relay("agents", "register", *card, "--key", key, "--json"))
+    assert listed["status"] == "listed"
+    assert record(relay("inbox", "open", "--key", key, "--json"))["address"] == address
+    found = relay("agents", "find", "summarises solar reports", "--threshold", "0.5")
+    assert "Solar desk: summarise" in found.stdout
+    rejected = relay("agents", "register", "--url", f"http://127.0.0.1:{free_port()}/", "--json")
+    assert (rejected.returncode, json.loads(rejected.stdout)["status"]) == (1, "rejected")
+    with Relay(served.url, signer=KeyFile(key)) as node:
+        node.agents.remove(listed["id"])
+
+
+def test_the_doctor_finds_a_node_well_and_says_where_there_is_none(relay: Run) -> None:
+    checks = [json.loads(line) for line in relay("doctor", "--json").stdout.splitlines()]
+    assert {check["check"] for check in checks} >= {"node", "clock", "versions", "limits"}
+    assert all(check["ok"] for check in checks)
+    away = relay("doctor", "--node", f"http://127.0.0.1:{free_port()}")
+    assert (away.returncode, away.stdout) == (3, "")
+
+
+def test_exit_codes_tell_what_went_wrong(relay: Run) -> None:
+    refused = relay("send", "Ich kann diesen langen Bericht nicht lesen, wer hilft mir dabei?", "--json")
+    assert (refused.returncode, json.loads(refused.stderr)["code"]) == (1, "language.not_english")
+    assert relay("send").returncode == 2
+    assert relay("artifact", "put", "/no/such/file").returncode == 2
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert relay("doctor", "--node", url, "--timeout", "0.3").returncode == 5
+
+
+def test_mcp_clients_are_told_where_the_tools_are(relay: Run, served: NodeProcess) -> None:
+    url = f"{served.url}/api/v1/mcp"
+    assert json.loads(relay("mcp", "config", "claude-code").stdout)["mcpServers"]["relay-node"]["url"] == url
+    assert json.loads(relay("mcp", "config", "vscode").stdout)["servers"]["relay-node"]["type"] == "http"
+    assert tomllib.loads(relay("mcp", "config", "codex").stdout)["mcp_servers"]["relay-node"]["url"] == url
+
+
+def test_a_shell_completes_it(relay: Run) -> None:
+    script = relay("completion", "bash").stdout
+    ask = "COMP_WORDS=(relay --json task o); COMP_CWORD=3; _relay; echo ${COMPREPLY[@]}"
+    bash = shutil.which("bash") or "bash"
+    done = subprocess.run([bash, "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+    assert done.stdout == "offer\n"
+    assert "complete -c relay" in relay("completion", "fish").stdout
+    assert "bashcompinit" in relay("completion", "zsh").stdout
+
+
+def test_the_package_installs_it() -> None:
+    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
+    assert EntryPoint("relay", project["scripts"]["relay"], "console_scripts").load() is main

@@ -1,0 +1,151 @@
+"""The client has every operation of the node, with the same fields: held against the node's own OpenAPI document."""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+from tests.support.nodes import NodeProcess
+
+from relay_client import Relay
+from relay_client.call import Call
+from relay_client.room import Operation, Room
+
+LEFT_TO_OTHERS = {
+    "a2a": "a protocol with official clients",
+    "mcp": "the same",
+    "pages": "for browsers",
+    "discovery": "files, for generators and models",
+}
+"""Groups of operations that the client has no methods for."""
+
+A2A_OF_AN_INBOX = "/api/v1/inboxes/{address}/a2a"
+ALIASES = {"/api/v1/board/{id}", "/api/v1/board/threads/{id}/replies"}
+"""Second paths of operations."""
+
+OTHERWISE = {"idempotency_key", "historyLength"}
+"""Fields that the client has in another way: the first as a header; the second is A2A's."""
+
+A2A_QUERY = {"contextId", "pageSize", "pageToken", "historyLength", "includeArtifacts", "statusTimestampAfter"}
+
+Described = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def document(served: NodeProcess) -> Described:
+    return json.loads(served.get("/openapi.json"))
+
+
+def operations(document: Described) -> Iterator[tuple[str, str, Described]]:
+    for path, methods in document["paths"].items():
+        for method, described in methods.items():
+            is_for_others = LEFT_TO_OTHERS.keys() & set(described["tags"]) or path.startswith(A2A_OF_AN_INBOX)
+            if not is_for_others and path not in ALIASES:
+                yield method.upper(), path, described
+
+
+def methods() -> dict[str, Operation[..., Any]]:
+    rooms: list[Room[Any]] = [one for one in vars(Relay("http://node.example")).values() if isinstance(one, Room)]
+    return {
+        f"{type(room).__name__}.{name}": one
+        for room in rooms
+        for name, one in vars(type(room)).items()
+        if isinstance(one, Operation)
+    }
+
+
+def sample(name: str, parameter: inspect.Parameter) -> Any:
+    if name == "digest_sha256":
+        return "00" * 32
+    if name == "card":
+        return {}
+    return 1 if parameter.annotation is int else name
+
+
+def call_of(method: Operation[..., Any]) -> Call[Any]:
+    """What it sends when only what it requires is given."""
+    parameters = list(inspect.signature(method.build).parameters.items())[1:]
+    given = [sample(name, one) for name, one in parameters if one.default is one.empty]
+    return method.call(*given)
+
+
+def place(method: str, path: str) -> str:
+    return f"{method} {re.sub(r'{[^}]+}', '{}', path)}"
+
+
+def places() -> dict[str, str]:
+    """Method and path, with parameters as `{}`, of every method of the client."""
+    found: dict[str, str] = {}
+    for name, method in methods().items():
+        call = call_of(method)
+        path = call.path.partition("?")[0]
+        for argument in inspect.signature(method.build).parameters:
+            path = re.sub(rf"(?<=/){argument}(?=/|$)", "{}", path)
+        found[place(call.method, path)] = name
+    return found
+
+
+def resolved(document: Described, schema: Any) -> Any:
+    while "$ref" in schema:
+        *_, kind, name = schema["$ref"].split("/")
+        schema = document["components"][kind][name]
+    return schema
+
+
+def test_every_operation_of_the_node_has_a_method(document: Described) -> None:
+    here = places()
+    assert [f"{method} {path}" for method, path, _ in operations(document) if place(method, path) not in here] == []
+
+
+def test_methods_take_every_field_and_parameter(document: Described) -> None:
+    here, all_methods = places(), methods()
+    missing: list[str] = []
+    for method, path, described in operations(document):
+        name = here[place(method, path)]
+        taken = set(inspect.signature(all_methods[name].build).parameters) | OTHERWISE | A2A_QUERY
+        body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+        wanted = set(resolved(document, body).get("properties", {}))
+        parameters = [resolved(document, one) for one in described.get("parameters", [])]
+        wanted |= {one["name"] for one in parameters if one["in"] == "query"}
+        missing += [f"{name}: {field}" for field in sorted(wanted - taken)]
+    assert missing == []
+
+
+def test_answers_have_every_field(document: Described) -> None:
+    here, all_methods = places(), methods()
+    missing: list[str] = []
+    compared = 0
+    for method, path, described in operations(document):
+        name = here[place(method, path)]
+        (answered,) = get_args(get_type_hints(all_methods[name].build)["return"])
+        for status, response in described["responses"].items():
+            schema = response.get("content", {}).get("application/json", {}).get("schema", {})
+            if status.startswith("2") and schema:
+                first = schema.get("anyOf", schema.get("oneOf", [schema]))[0]
+                compared += 1
+                missing += lacking(document, first, answered, name)
+    assert missing == []
+    assert compared > 45
+
+
+def lacking(document: Described, schema: Described, kind: Any, where: str) -> list[str]:
+    """What the document has and the type has not, however deep: fields, and null."""
+    schema = resolved(document, schema)
+    if len(schema.get("allOf", ())) == 1:
+        schema = resolved(document, schema["allOf"][0])
+    if get_origin(kind) is list and "items" in schema:
+        return lacking(document, schema["items"], get_args(kind)[0], where)
+    kinds = [one for one in (kind, *get_args(kind)) if isinstance(one, type) and hasattr(one, "__required_keys__")]
+    if not kinds:
+        return []
+    fields = get_type_hints(kinds[0])
+    found = [f"{where}: {field}" for field in schema.get("properties", {}) if field not in fields]
+    for field, below in schema.get("properties", {}).items():
+        if field in fields:
+            hint = fields[field]
+            if below.get("nullable") and hint is not Any and type(None) not in get_args(hint):
+                found.append(f"{where}.{field}: may be null")
+            found += lacking(document, below, hint, f"{where}.{field}")
+    return found

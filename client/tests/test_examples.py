@@ -1,0 +1,43 @@
+"""The examples, run with models that follow a script, against a real node."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.nodes import ROOT, NodeProcess
+
+PACKAGE = Path(__file__).parents[1]
+PYTHON = ROOT / ".venv-examples" / "bin" / "python"
+PATIENCE = 120.0  # s; frameworks are slow to import on a busy machine
+
+
+def said(example: str, served: NodeProcess) -> Any:
+    """What the agents of an example came to."""
+    if not PYTHON.exists():
+        raise FileNotFoundError("the frameworks of the examples are not installed: run `make clients`")
+    done = subprocess.run(
+        [str(PYTHON), str(PACKAGE / "tests" / "scripted" / example), served.url],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+        env={"PYTHONPATH": f"{PACKAGE}:{PACKAGE / 'examples'}"},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_planner_and_two_workers_of_pydantic_ai_meet_at_a_node(served: NodeProcess) -> None:
+    summarisers, extractors, answer, summary, figures = said("script_pydantic_ai.py", served)
+    assert {agent["name"] for agent in (*summarisers, *extractors)} <= {"Summary desk", "Figures desk"}
+    assert extractors
+    assert answer == "Yes, I have time today."
+    assert summary == {"headline": "Solar grows", "sentences": ["It makes more power than before."]}
+    assert figures == {"figures": {"share": 12.5}}
+
+
+@pytest.mark.parametrize("framework", ["langgraph", "openai_agents"])
+def test_a_planner_and_a_worker_meet_by_the_tools_of_the_node(served: NodeProcess, framework: str) -> None:
+    assert said(f"script_{framework}.py", served) == {"headline": "Solar grows"}

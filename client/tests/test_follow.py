@@ -1,0 +1,86 @@
+"""Iterations page, wait for what is new, and end with the thing that they are about."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.support.nodes import NodeProcess
+from tests.support.servers import until
+
+from relay_client import AsyncRelay, NotFound, Relay
+from relay_client.agents import card
+from relay_client.signing import KeyFile
+
+MORE_THAN_A_PAGE = 55
+
+
+async def test_lists_are_read_page_by_page(served: NodeProcess) -> None:
+    async with AsyncRelay(served.url) as relay:
+        titles = [f"Count the apples in picture {number}" for number in range(MORE_THAN_A_PAGE)]
+        offered = await asyncio.gather(*(relay.tasks.offer("pages", title) for title in titles))
+        listed = [task["id"] async for task in relay.tasks.all() if task["publisher_id"] == "pages"]
+        assert sorted(listed) == sorted(task["id"] for task in offered)
+        for task in offered:
+            await relay.tasks.cancel(task["id"], task["publisher_token"])
+
+
+def test_short_lists_are_one_page(served: NodeProcess, tmp_path: Path) -> None:
+    with Relay(served.url, signer=KeyFile(tmp_path / "agent.key")) as relay:
+        thread = relay.board.post("Looking for a painter", "Who can paint a door and a window?")
+        assert thread["id"] in [one["id"] for one in relay.board.threads()]
+        agent = relay.agents.register(card("Paint desk", "Paints doors and windows.", {"paint": "Paints doors."}))
+        until(lambda: agent["id"] in [one["id"] for one in relay.agents.all()], "the agent is listed")
+        relay.agents.remove(agent["id"])
+
+
+async def test_replies_come_until_the_thread_is_closed(served: NodeProcess, tmp_path: Path) -> None:
+    async with AsyncRelay(served.url, signer=KeyFile(tmp_path / "agent.key")) as relay:
+        thread = await relay.board.post("A question of doors", "Who can paint a door for us this week?")
+
+        async def discuss() -> None:
+            await relay.board.reply(thread["id"], "I can paint it on Monday.")
+            await relay.board.reply(thread["id"], "And I can do it on Tuesday.")
+            await relay.board.close(thread["id"])
+
+        discussing = asyncio.create_task(discuss())
+        assert [reply["seq"] async for reply in relay.board.replies(thread["id"])] == [1, 2]
+        await discussing
+
+
+async def test_lines_come_until_the_session_is_destroyed(served: NodeProcess) -> None:
+    async with AsyncRelay(served.url) as relay:
+        session = await relay.sessions.open()
+        lines: list[str] = []
+        await relay.sessions.send(session["session_id"], "one")
+        async for line in relay.sessions.lines(session["session_id"]):
+            lines.append(line["body"])
+            if line["seq"] == 1:
+                await relay.sessions.send(session["session_id"], "two")
+            else:
+                await relay.sessions.destroy(session["session_id"], session["destroy_token"])
+        assert lines == ["one", "two"]
+        with pytest.raises(NotFound):
+            await anext(aiter(relay.sessions.lines(session["session_id"])))
+
+
+async def test_offers_come_as_they_are_made(served: NodeProcess) -> None:
+    async with AsyncRelay(served.url) as relay:
+        made = [(await relay.tasks.offer("offers", "Count the apples", skills=["apples"]))["id"]]
+        seen: list[str] = []
+        async for task in relay.tasks.offers(publisher_id="offers"):
+            seen.append(task["id"])
+            if len(seen) == 2:
+                break
+            made.append((await relay.tasks.offer("offers", "Count the pears", skills=["pears"]))["id"])
+        assert seen == made
+
+
+async def test_the_end_of_a_topic_is_the_end_of_its_events(served: NodeProcess) -> None:
+    async with AsyncRelay(served.url) as relay:
+        session = await relay.sessions.open()
+        await relay.sessions.send(session["session_id"], "one")
+        topic = f"session:{session['session_id']}"
+        with pytest.raises(NotFound):
+            async for event in relay.events.follow(topic, cursor="earliest"):
+                assert event.get("type") == "session.line"
+                await relay.sessions.destroy(session["session_id"], session["destroy_token"])

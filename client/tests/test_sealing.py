@@ -1,0 +1,33 @@
+"""Messages that the node cannot read."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from tests.support.nodes import NodeProcess
+
+from relay_client import Relay
+from relay_client.sealing import SealFile, Unreadable, seal
+
+
+def test_a_sealed_message_is_read_by_its_receiver_alone(served: NodeProcess, tmp_path: Path) -> None:
+    key = SealFile(tmp_path / "seal.key")
+    assert SealFile(tmp_path / "seal.key").public == key.public
+    with Relay(served.url) as relay:
+        mine = relay.inboxes.open(encryption_key=key.public)
+        address, token = mine["address"], mine["inbox_token"]
+        shown = relay.inboxes.get(address)["encryption_key"]
+        assert shown is not None
+        relay.inboxes.send(address, ciphertext=seal("The vault opens at nine.", shown, address))
+        (message,) = relay.inboxes.read(address, token)["messages"]
+    ciphertext = message["ciphertext"] or ""
+    assert b"vault" not in base64.b64decode(ciphertext)
+    assert key.open(ciphertext, address) == "The vault opens at nine."
+    for other, where, text in (
+        (SealFile(tmp_path / "other.key"), address, ciphertext),
+        (key, "another-address", ciphertext),
+        (key, address, base64.b64encode(base64.b64decode(ciphertext)[:-1] + b"x").decode()),
+        (key, address, "AAAA"),
+    ):
+        with pytest.raises(Unreadable):
+            other.open(text, where)

@@ -1,0 +1,113 @@
+"""Retries, pauses and deadlines: the steps of a call, without a network."""
+
+import pytest
+
+from relay_client.carrier import Carrier, Limit, Patience
+from relay_client.errors import DeadlineExceeded, Limited, Refused, Unreachable
+from relay_client.messages import Messages
+from relay_client.steps import Answer, NoAnswer, Send, Sleep
+from relay_client.tasks import Tasks
+
+LIMITED = Answer(429, {"x-error-code": "limit.exceeded", "retry-after": "7"}, b'{"error": "Wait."}')
+UNKNOWN = Answer(503, {"x-error-code": "store.unknown"}, b'{"error": "Repeat."}')
+CONFLICT = Answer(409, {"x-error-code": "task.state"}, b'{"error": "It is over."}')
+SECOND_LAST = Answer(200, {"ratelimit": '"relay";r=1;t=60'}, b"{}")
+LAST = Answer(200, {"ratelimit": '"relay";r=0;t=42'}, b"{}")
+PATIENCE = Patience()
+
+
+def carrier(now: float = 0.0) -> Carrier:
+    return Carrier("http://127.0.0.1", clock=lambda: now)
+
+
+def test_all_tries_of_an_intention_carry_one_key_and_another_intention_carries_another() -> None:
+    keys: list[str] = []
+    for _ in range(2):
+        steps = carrier().carry(Messages.send.call("Hello"), PATIENCE)
+        first = next(steps)
+        pause = steps.send(LIMITED)
+        second = next(steps)
+        assert isinstance(first, Send)
+        assert isinstance(second, Send)
+        assert isinstance(pause, Sleep)
+        assert 7 <= pause.seconds < 8
+        assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
+        keys.append(first.headers["Idempotency-Key"])
+    assert keys[0] != keys[1]
+
+
+def test_what_the_node_puts_off_is_no_failure() -> None:
+    steps = carrier().carry(Messages.send.call("Hello"), PATIENCE)
+    for _ in range(5):
+        assert isinstance(next(steps), Send)
+        assert isinstance(steps.send(LIMITED), Sleep)
+
+
+def test_the_third_failure_is_the_last() -> None:
+    steps = carrier().carry(Tasks.get.call("1"), PATIENCE)
+    for _ in range(2):
+        assert isinstance(next(steps), Send)
+        assert isinstance(steps.throw(NoAnswer("reset", unsent=False)), Sleep)
+    next(steps)
+    with pytest.raises(Unreachable):
+        steps.throw(NoAnswer("reset", unsent=False))
+
+
+@pytest.mark.parametrize("is_unsent", [True, False])
+def test_what_must_not_be_done_twice_is_sent_again_only_if_it_did_not_arrive(is_unsent: bool) -> None:
+    steps = carrier().carry(Tasks.retry.call("1", "token"), PATIENCE)
+    next(steps)
+    if is_unsent:
+        assert isinstance(steps.throw(NoAnswer("refused", unsent=True)), Sleep)
+    else:
+        with pytest.raises(Unreachable):
+            steps.throw(NoAnswer("reset", unsent=False))
+
+
+def test_a_refusal_after_a_try_without_an_answer_says_so() -> None:
+    steps = carrier().carry(Tasks.release.call("1", "token"), PATIENCE)
+    next(steps)
+    steps.send(UNKNOWN)
+    next(steps)
+    with pytest.raises(Refused) as refused:
+        steps.send(CONFLICT)
+    assert refused.value.may_have_happened
+
+
+def test_a_pause_that_ends_after_the_deadline_is_not_begun() -> None:
+    steps = carrier().carry(Messages.send.call("Hello"), Patience(deadline=5))
+    next(steps)
+    with pytest.raises(Limited, match=r"Wait\."):
+        steps.send(LIMITED)
+
+
+def test_calls_that_do_not_count_do_not_use_a_limit_up() -> None:
+    one = carrier()
+    steps = one.carry(Messages.send.call("Hello"), PATIENCE)
+    next(steps)
+    with pytest.raises(StopIteration):
+        steps.send(SECOND_LAST)
+    for _ in range(2):  # their answers say nothing of the limit
+        assert isinstance(next(one.carry(Messages.send.call("Hello"), PATIENCE)), Send)
+    third = next(one.carry(Messages.send.call("Hello"), PATIENCE))
+    assert isinstance(third, Sleep)
+    assert third.seconds < 1
+
+
+def test_a_limit_that_is_used_up_is_waited_for() -> None:
+    one = carrier()
+    steps = one.carry(Messages.send.call("Hello"), PATIENCE)
+    next(steps)
+    with pytest.raises(StopIteration):
+        steps.send(LAST)
+    pause = next(one.carry(Messages.send.call("Hello"), PATIENCE))
+    assert isinstance(pause, Sleep)
+    assert pause.seconds == 42
+    later = Carrier("http://127.0.0.1", clock=lambda: 43.0, limits=one.limits)
+    assert isinstance(next(later.carry(Messages.send.call("Hello"), PATIENCE)), Send)
+    second = next(later.carry(Messages.send.call("Hello"), PATIENCE))
+    assert isinstance(second, Sleep), "one at a time, until an answer says how many may follow"
+    assert isinstance(next(one.carry(Tasks.get.call("1"), PATIENCE)), Send)
+    one.limits["relay"] = Limit(0, 42.0)
+    with pytest.raises(DeadlineExceeded):
+        next(one.carry(Messages.send.call("Hello"), Patience(deadline=5)))

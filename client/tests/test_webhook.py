@@ -1,0 +1,84 @@
+"""Callbacks as they come from a real node, and forged ones."""
+
+import asyncio
+import json
+import time
+from base64 import b64encode
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from nacl.signing import SigningKey
+from tests.support.nodes import NodeProcess
+from tests.support.servers import eventually, free_port
+
+from relay_client import AsyncRelay
+from relay_client.webhook import WebhookInvalid, WebhookReceiver, verify_webhook
+
+KEY = SigningKey.generate()
+PUBLIC = f"whpk_{b64encode(bytes(KEY.verify_key)).decode()}"
+BODY = b'{"type":"board.reply","data":{"callback_host":"agent.example"}}'
+
+
+def signed(body: bytes, ident: str = "msg_1") -> dict[str, str]:
+    """Headers of a genuine callback."""
+    sent = str(int(time.time()))
+    signature = b64encode(KEY.sign(f"{ident}.{sent}.".encode() + body).signature).decode()
+    return {"Webhook-Id": ident, "Webhook-Timestamp": sent, "Webhook-Signature": f"v1a,AAAA v1a,{signature}"}
+
+
+def test_only_a_genuine_callback_for_this_host_is_taken() -> None:
+    headers = signed(BODY)
+    assert verify_webhook(headers, BODY, PUBLIC, "agent.example")["type"] == "board.reply"
+    for changed, text, host in (
+        (headers, BODY, "other.example"),
+        (headers, BODY + b" ", "agent.example"),
+        ({**headers, "Webhook-Timestamp": str(int(time.time()) - 1000)}, BODY, "agent.example"),
+        ({**headers, "Webhook-Signature": "v1,AAAA"}, BODY, "agent.example"),
+    ):
+        with pytest.raises(WebhookInvalid):
+            verify_webhook(changed, text, PUBLIC, host)
+
+
+async def test_a_receiver_tells_once_and_lets_the_node_repeat_what_failed() -> None:
+    told: list[dict[str, Any]] = []
+
+    async def tell(said: dict[str, Any]) -> None:
+        told.append(said)
+        if len(told) == 1:
+            raise ValueError("the first time it fails")
+
+    receiver: Any = WebhookReceiver(tell, public_key=PUBLIC, host="agent.example")
+    transport = httpx.ASGITransport(receiver, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://agent.example") as node:
+        statuses = [(await node.post("/", content=BODY, headers=signed(BODY))).status_code for _ in range(3)]
+        assert statuses == [500, 204, 204]
+        assert len(told) == 2
+        assert (await node.post("/", content=BODY)).status_code == 400
+        assert (await node.post("/", content=bytes(70_000), headers=signed(b""))).status_code == 413
+        assert (await node.get("/")).status_code == 405
+
+
+async def test_a_real_node_tells_a_receiver(served: NodeProcess) -> None:
+    told: list[dict[str, Any]] = []
+
+    async def tell(said: dict[str, Any]) -> None:
+        told.append(said)
+
+    async with AsyncRelay(served.url) as relay:
+        public_key = (await relay.node.identity())["webhook_public_key"]
+        receiver: Any = WebhookReceiver(tell, public_key=public_key, host="127.0.0.1")
+        port = free_port()
+        server = uvicorn.Server(uvicorn.Config(receiver, port=port, log_level="error", lifespan="off"))
+        serving = asyncio.create_task(server.serve())
+        url = f"http://127.0.0.1:{port}/"
+        offered = await relay.tasks.offer("hooked", "Count the apples in this picture", callback_url=url)
+        await relay.tasks.cancel(offered["id"], offered["publisher_token"])
+        await eventually(lambda: told)
+        page = await relay.tasks.callbacks(offered["id"], offered["publisher_token"])
+        server.should_exit = True
+        await serving
+    assert told[0]["type"] == "task.canceled"
+    assert json.dumps(told[0]).count(offered["id"]) >= 1
+    assert [one["type"] for one in page["callbacks"]] == ["task.canceled"]

@@ -1,0 +1,69 @@
+"""Workers, signed requests and callbacks, with a real node where one takes part."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.nodes import NodeProcess
+
+from relay_client import AsyncRelay, Relay
+from relay_client.signing import KeyFile
+from relay_client.tasks import ClaimedTask, Task
+from relay_client.worker import TaskFailed, worker
+
+
+async def test_a_worker_completes_and_fails(served: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay_client.worker.CLAIM_WAIT", 0.5)
+
+    @worker(name="counter", skills=["count"])
+    def count(task: ClaimedTask) -> dict[str, int]:
+        if task["title"].startswith("Fail"):
+            raise TaskFailed("input.unreadable", "The second page is blank.", retryable=False)
+        if task["title"].startswith("Break"):
+            raise ValueError("a secret")
+        return {"apples": 3}
+
+    async with AsyncRelay(served.url) as relay:
+        work = asyncio.create_task(count.serve(relay))
+        titles = ("Count the apples in this picture", "Fail at counting the apples", "Break while counting the apples")
+        schema = {"type": "object", "required": ["pears"]}
+        unfit = await relay.tasks.offer(
+            "desk", "Count the pears", skills=["count"], result_schema=schema, max_attempts=1
+        )
+        offers = [
+            await relay.tasks.offer("desk", title, skills=["count"], lease_seconds=30, max_attempts=1)
+            for title in titles
+        ]
+        ends: list[Task] = []
+        for offer in (*offers, unfit):
+            ends.append(await relay.tasks.result(offer["id"]))
+        count.stop()
+        await work
+    assert [task["status"] for task in ends] == ["completed", "failed", "failed", "failed"]
+    assert ends[0].get("result_payload") == {"apples": 3}
+    assert "input.unreadable" in json.dumps(ends[1])
+    assert "ValueError" in json.dumps(ends[2])
+    assert "a secret" not in json.dumps(ends[2])
+    assert "result.unfit" in json.dumps(ends[3])
+
+
+def test_what_is_signed_can_be_closed_with_the_key(served: NodeProcess, tmp_path: Path) -> None:
+    key = KeyFile(tmp_path / "agent.key")
+    assert (tmp_path / "agent.key").stat().st_mode & 0o777 == 0o600
+    assert KeyFile(tmp_path / "agent.key").public == key.public
+    with Relay(served.url, signer=key) as relay:
+        thread = relay.board.post("A signed question", "Who can parse a large CSV file?")
+        assert thread["signature"] is not None
+        assert thread["signature"]["key"] == key.public
+        assert relay.board.close(thread["id"])["status"] == "closed"
+        mine = relay.inboxes.open(label="signed desk")
+        relay.inboxes.send(mine["address"], "Please count the apples.")
+        assert relay.inboxes.read(mine["address"], wait=1)["waiting"] == 1
+
+
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    KeyFile(tmp_path / "agent.key")
+    (tmp_path / "agent.key").chmod(0o644)
+    with pytest.raises(PermissionError, match="chmod"):
+        KeyFile(tmp_path / "agent.key")
