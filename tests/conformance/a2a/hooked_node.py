@@ -7,7 +7,7 @@ with the settings of the environment.
 
 import msgspec
 
-from node.a2a.model import Artifact, Message, Part, ReceivedMessage, SendMessageResponse, Task
+from node.a2a.model import A2ATask, Artifact, Message, Part, ReceivedMessage, SendMessageResponse
 from node.a2a.service import Messages
 from node.a2a.store import Fields, MessageStore
 from node.config import Settings, load
@@ -62,7 +62,7 @@ class HookedMessages(Messages):
         message = Message(message_id=task_id, role="ROLE_AGENT", parts=parts, context_id=task.context_id)
         return SendMessageResponse(message=message), replayed
 
-    async def cancel(self, task_id: str) -> Task | None:
+    async def cancel(self, task_id: str) -> A2ATask | None:
         """Cancel a task that waits."""
         if not await self._waits(task_id):
             return await super().cancel(task_id)
@@ -75,7 +75,7 @@ class HookedMessages(Messages):
         if task is None or context_id not in {None, task.context_id} or not await self._waits(task_id):
             await super().check_task(task_id, context_id)
 
-    def _read(self, task_id: str, fields: Fields, history_length: int | None) -> Task:
+    def _read(self, task_id: str, fields: Fields, history_length: int | None) -> A2ATask:
         task = super()._read(task_id, fields, None)
         turns = [*(task.history or []), *_TURNS.decode(fields.get(b"turns", b"[]"))]
         for message in turns:

@@ -1,0 +1,24 @@
+#!lua flags=allow-oom
+-- Notes that the owner was given a message to read; done again it changes nothing. Allowed without memory, because only
+-- a message that was read is settled, which frees memory.
+-- KEYS[1] ends     inbox-ends:{p}:<address>
+-- KEYS[2] receipt  inbox-receipt:{p}:<address>:<id>
+-- KEYS[3] push_ends  inbox-push-ends:{p}
+-- KEYS[4] events   events:{p}
+-- ARGV[1] address
+-- ARGV[2] id       of the message
+-- Returns {'marked'} | {'known'}
+-- Slot    partition of the address
+-- include now
+-- include tell_push
+local status, place, pushed = unpack(redis.call('HMGET', receipt, 'status', 'place', 'pushed'))
+local expires = status == 'queued' and redis.call('ZSCORE', ends, place)
+if not expires then return {'known'} end
+local read = string.sub(place, 1, -2) .. 'r'
+redis.call('ZREM', ends, place)
+redis.call('ZADD', ends, expires, read)
+redis.call('PEXPIREAT', ends, redis.call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2])
+redis.call('HSET', receipt, 'status', 'read', 'read_at', now(), 'place', read)
+redis.call('SPUBLISH', receipt, 'read')
+if pushed then tell_push(events, push_ends, address, id, 'read') end
+return {'marked'}

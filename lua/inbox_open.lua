@@ -1,0 +1,50 @@
+#!lua
+-- Opens an inbox, or renews the one of that address, once for each Idempotency-Key and each request signature.
+-- KEYS[1] inbox    inbox:{p}:<address>
+-- KEYS[2] numbers  inbox-seq:{p}:<address>: the number of its last message
+-- KEYS[3] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[4] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
+-- ARGV[1] digest   of the body, under its Idempotency-Key; empty = none
+-- ARGV[2] idem_ttl  milliseconds
+-- ARGV[3] replay_ttl  milliseconds; 0 = not signed
+-- ARGV[4] proof    the epoch of the token shown; * = the key of the address has signed; empty = an address made just now
+-- ARGV[5] address
+-- ARGV[6] epoch    that begins if the inbox is opened, or rotated
+-- ARGV[7] rotate   1 = all earlier tokens end
+-- ARGV[8] life     milliseconds without its owner after which it ends
+-- ARGV[9] kept     milliseconds for which the counter of its messages outlives it
+-- ARGV[10] client  in whose quota a new one has its place
+-- ARGV[11] place   the name of that place; empty = it is not counted
+-- ARGV[12...] fields  name, value, ...
+-- Returns {'opened'|'renewed', epoch, ends_at} | {'replayed', '<opened|renewed>@<address>@<epoch>@<time, ms>', now}
+--       | {'conflict'} | {'gone'} | {'token'} | {'signature'}: that signature was used before
+-- Slot    partition of the address
+-- include now
+-- include once
+-- include remember
+-- include stay
+local before, original = once(idem, digest)
+if before == 'replayed' then return {before, original, now()} end
+if before then return {before} end
+
+local current = redis.call('HGET', inbox, 'epoch')
+if not current and proof ~= '' and proof ~= '*' then return {'gone'} end
+if current and proof ~= '*' and proof ~= current then return {'token'} end
+if replay_ttl ~= '0' and not redis.call('SET', replay, address, 'NX', 'PX', replay_ttl) then return {'signature'} end
+
+local at = now()
+local kind = 'renewed'
+if not current then
+  kind, current = 'opened', epoch
+  redis.call('HSET', inbox, 'opening', epoch, 'opened_at', at)
+  if place ~= '' then redis.call('HSET', inbox, 'client', client, 'held', place, 'held_until', at + life) end
+  redis.call('SET', numbers, 0, 'NX')
+elseif rotate == '1' then
+  current = epoch
+  redis.call('SPUBLISH', inbox, 'rotated')
+end
+redis.call('HSET', inbox, 'epoch', current, unpack(ARGV, 12))
+if kind == 'opened' or #ARGV >= 12 then redis.call('HSET', inbox, 'changed', at) end
+local ends_at = stay(inbox, numbers, life, kept, at)
+remember(idem, digest, idem_ttl, string.format('%s@%s@%s@%.0f', kind, address, current, at))
+return {kind, current, ends_at}

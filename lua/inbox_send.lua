@@ -1,0 +1,124 @@
+#!lua
+-- Puts a message into an inbox, once for each Idempotency-Key and each request signature. Numbers have no gaps.
+-- KEYS[1] inbox    inbox:{p}:<address>
+-- KEYS[2] numbers  inbox-seq:{p}:<address>
+-- KEYS[3] letters  inbox-letters:{p}:<address>: the messages, a stream whose entry ids are 0-<seq>
+-- KEYS[4] ends     inbox-ends:{p}:<address>: their places by the time (ms) at which they expire
+-- KEYS[5] receipt  inbox-receipt:{p}:<address>:<id>
+-- KEYS[6] rate     rate:{p}:<kind>:<address>:<client>
+-- KEYS[7] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[8] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
+-- KEYS[9] events   events:{p}
+-- KEYS[10] task    the receipt of the first message of its task; any key of the slot when it is of none
+-- KEYS[11] asked   the receipt of the message that it answers the owner's question about; the same if it is the first
+-- KEYS[12] context  inbox-context:{p}:<address>:<name>; any key of the slot when it is of no task
+-- KEYS[13] pushes  inbox-push:{p}:<address>:<task>; any key of the slot unless it goes on with a task
+-- KEYS[14] push_ends  inbox-push-ends:{p}
+-- ARGV[1] count    the limit; 0 = none
+-- ARGV[2] window   its milliseconds
+-- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
+-- ARGV[4] idem_ttl  milliseconds
+-- ARGV[5] replay_ttl  milliseconds; 0 = not signed
+-- ARGV[6] address
+-- ARGV[7] id       of the message
+-- ARGV[8] sender   a name of the client without a space
+-- ARGV[9] signer   thumbprint of the key that signed the request; empty = not signed
+-- ARGV[10] lasts   milliseconds after which it expires, if the inbox allows that
+-- ARGV[11] usual   the same for an inbox that says nothing about it
+-- ARGV[12] keep    milliseconds for which a receipt outlives the message
+-- ARGV[13] most    unsettled messages that an inbox holds
+-- ARGV[14] most_bytes  their bytes
+-- ARGV[15] most_each  those of one sender
+-- ARGV[16] text    what the owner gets to read
+-- ARGV[17] task_id  empty = it is of no task; its own id = it begins one
+-- ARGV[18] context_id  as the sender knows it
+-- ARGV[19] said    the message as its sender gets to read it
+-- ARGV[20] most_tasks  of a context; the oldest leave it
+-- Returns {'sent', allowed, remaining, reset_ms, seq, expires_at} | {'replayed', …, '<id>@<seq>@<expires_at>@<sent_at>', now}
+--       | {'full', …, milliseconds until the oldest expires} | {'limited'|'conflict'|'signature'|'policy'|'turn', …}: nothing was asked, or it is answered
+--       | {'gone'}: not counted
+-- Slot    partition of the address
+-- include now
+-- include take
+-- include once
+-- include remember
+-- include held
+-- include announce
+-- include tell_push
+local opening, ends_at, ttl, policy, contacts, callback =
+  unpack(redis.call('HMGET', inbox, 'opening', 'ends_at', 'ttl', 'policy', 'contacts', 'callback_url'))
+if not opening then return {'gone'} end
+local at = now()
+local allowed, remaining, reset = take(rate, count, window, at)
+if allowed == 0 then return {'limited', allowed, remaining, reset} end
+
+local before, original = once(idem, digest)
+if before then return {before, allowed, remaining, reset, original, at} end
+local is_contact = signer ~= '' and string.find(' ' .. (contacts or '') .. ' ', ' ' .. signer .. ' ', 1, true)
+if (policy == 'signed' and signer == '') or (policy == 'contacts' and not is_contact) then
+  return {'policy', allowed, remaining, reset}
+end
+local turns, pushed = id, false
+if task_id ~= '' and task_id ~= id then
+  local status, following = unpack(redis.call('HMGET', asked, 'status', 'following'))
+  local earlier, follows = unpack(redis.call('HMGET', task, 'turns', 'pushed'))
+  if status ~= 'input_required' or following or not earlier then return {'turn', allowed, remaining, reset} end
+  turns, pushed = earlier .. ' ' .. id, follows
+end
+
+for _, place in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', at)) do
+  redis.call('XDEL', letters, '0-' .. string.match(place, '^%d+'))
+end
+redis.call('ZREMRANGEBYSCORE', ends, '-inf', at)
+local messages, bytes, own, first = held(ends, at), #text, 0, nil
+for _, message in ipairs(messages) do
+  bytes = bytes + message.size
+  if message.sender == sender then
+    own = own + 1
+    local expires = tonumber(redis.call('ZSCORE', ends, message.place))
+    first = math.min(first or expires, expires)
+  end
+end
+if own < tonumber(most_each) then first = nil end
+if not first and (#messages >= tonumber(most) or bytes > tonumber(most_bytes)) then
+  first = tonumber(redis.call('ZRANGE', ends, 0, 0, 'WITHSCORES')[2])
+end
+if first then return {'full', allowed, remaining, reset, first - at} end
+
+if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
+  return {'signature', allowed, remaining, reset}
+end
+local seq = redis.call('INCR', numbers)
+local expires = math.min(at + math.min(ttl or usual, lasts), ends_at)
+local place = table.concat({seq, id, #text, sender, 'q'}, ' ')
+redis.call('XADD', letters, '0-' .. seq, 'id', id, 'at', at, 'expires_at', expires, 'text', text)
+redis.call('ZADD', ends, expires, place)
+local last = redis.call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2]
+redis.call('PEXPIREAT', letters, last)
+redis.call('PEXPIREAT', ends, last)
+redis.call('HSET', receipt, 'status', 'queued', 'seq', seq, 'sent_at', at, 'expires_at', expires, 'opening', opening,
+  'place', place)
+redis.call('PEXPIREAT', receipt, expires + keep)
+if task_id ~= '' then
+  redis.call('HSET', receipt, 'task', task_id, 'context', context_id, 'said', said)
+  redis.call('HSET', task, 'turns', turns)
+  redis.call('ZADD', context, at, task_id)
+  redis.call('ZREMRANGEBYRANK', context, 0, -1 - most_tasks)
+  for _, kept in ipairs({task, context}) do
+    redis.call('PEXPIREAT', kept, math.max(expires + keep, redis.call('PEXPIRETIME', kept)))
+  end
+  if turns ~= id then
+    redis.call('HSET', asked, 'following', id)
+    redis.call('SPUBLISH', asked, 'following')
+  end
+  if pushed then
+    redis.call('HSET', receipt, 'pushed', 1)
+    redis.call('ZADD', push_ends, expires, address .. ' ' .. id)
+    redis.call('PEXPIREAT', pushes, expires + keep)
+    tell_push(events, push_ends, address, id, 'queued')
+  end
+end
+remember(idem, digest, idem_ttl, string.format('%s@%.0f@%.0f@%.0f', id, seq, expires, at))
+announce(events, 'inbox.message', address, 'message', id, 'seq', seq, 'callback', callback or '')
+redis.call('SPUBLISH', inbox, seq)
+return {'sent', allowed, remaining, reset, seq, expires}

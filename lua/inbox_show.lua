@@ -1,0 +1,14 @@
+#!lua flags=no-writes
+-- Reads what an inbox shows of itself.
+-- KEYS[1] inbox  inbox:{p}:<address>
+-- KEYS[2] ends   inbox-ends:{p}:<address>: places of unsettled messages by the time (ms) at which they expire
+-- ARGV[1...] names  of the fields wanted
+-- Returns {'inbox', now, waiting, bytes, {value or nil, ...}} | {'gone'}
+-- Slot    partition of the address
+-- include now
+-- include held
+if redis.call('EXISTS', inbox) == 0 then return {'gone'} end
+local at, bytes = now(), 0
+local messages = held(ends, at)
+for _, message in ipairs(messages) do bytes = bytes + message.size end
+return {'inbox', at, #messages, bytes, redis.call('HMGET', inbox, unpack(ARGV))}

@@ -1,0 +1,35 @@
+#!lua flags=allow-oom
+-- Takes a message back for its sender; done again it gets the same answer. Allowed without memory, which it frees. Of a
+-- task, a message about which the owner asked something can be taken back too, as long as that is not answered.
+-- KEYS[1] inbox    inbox:{p}:<address>
+-- KEYS[2] letters  inbox-letters:{p}:<address>
+-- KEYS[3] ends     inbox-ends:{p}:<address>
+-- KEYS[4] receipt  inbox-receipt:{p}:<address>:<id>
+-- KEYS[5] push_ends  inbox-push-ends:{p}
+-- KEYS[6] events   events:{p}
+-- ARGV[1] keep     milliseconds for which the receipt stays
+-- ARGV[2] address
+-- ARGV[3] id       of the message
+-- Returns {'withdrawn', seq, settled_at} | {'state', status}: it is settled, or has expired | {'unknown'}
+-- Slot    partition of the address
+-- include now
+-- include let_go
+-- include tell_push
+local status, seq, expires, settled_at, opened, task, following, pushed = unpack(
+  redis.call('HMGET', receipt, 'status', 'seq', 'expires_at', 'settled_at', 'opening', 'task', 'following', 'pushed')
+)
+if not status then return {'unknown'} end
+if status == 'withdrawn' then return {status, tonumber(seq), tonumber(settled_at)} end
+local at = now()
+if status == 'input_required' and task and not following then
+  redis.call('HSET', receipt, 'status', 'withdrawn', 'settled_at', at)
+  redis.call('PEXPIREAT', receipt, math.max(at + keep, redis.call('PEXPIRETIME', receipt)))
+  redis.call('SPUBLISH', receipt, 'withdrawn')
+  if pushed then tell_push(events, push_ends, address, id, 'withdrawn') end
+  return {'withdrawn', tonumber(seq), at}
+end
+if settled_at then return {'state', status} end
+if opened ~= redis.call('HGET', inbox, 'opening') or tonumber(expires) <= at then return {'state', 'expired'} end
+let_go(letters, ends, receipt, at, keep, 'withdrawn')
+if pushed then tell_push(events, push_ends, address, id, 'withdrawn') end
+return {'withdrawn', tonumber(seq), at}

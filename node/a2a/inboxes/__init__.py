@@ -1,0 +1,1 @@
+"""Each inbox as an A2A agent of its own: two bindings over one service (NETWORK 1)."""

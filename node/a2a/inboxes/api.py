@@ -1,0 +1,183 @@
+"""The HTTP+JSON binding of the agents of inboxes: `/api/v1/inboxes/{address}/a2a` (NETWORK 1, A2A v1.0 §11)."""
+
+import msgspec
+
+from node.a2a.api import A2A_MEDIA, negotiated
+from node.a2a.errors import fault
+from node.a2a.examples import MESSAGE
+from node.a2a.inboxes.calls import InboxCalls
+from node.a2a.inboxes.push_config import DeletedPush, PushConfig, PushConfigs, SentPushConfig
+from node.a2a.inboxes.pushes import PushConfigService
+from node.a2a.inboxes.service import InboxAgents
+from node.a2a.inboxes.view import StreamResponse
+from node.a2a.model import A2ATask, ListQuery, SendMessageResponse, TaskList
+from node.a2a.refusal import A2AError
+from node.a2a.request import MEDIA_TYPES, check_version
+from node.common.refusal import Invalid, Refused
+from node.web.http import NO_STORE, Request, Response
+from node.web.json import convert_query, media_type
+from node.web.route import Also, Operation, Route, routes_of
+
+BASE = "/api/v1/inboxes/{address}/a2a"
+
+REFUSED = ("inbox.unknown", "inbox.policy", "inbox.turn", "inbox.full", "idempotency.conflict", "signature.invalid")
+EXAMPLE = {"message": MESSAGE, "configuration": {"returnImmediately": True}}
+
+
+class HistoryLength(msgspec.Struct, rename="camel"):
+    """The query of GetTask for a task of an inbox."""
+
+    history_length: int | None = None
+
+
+def no_extended_card() -> A2AError:
+    """What asking for an extended card ends in."""
+    why = "There is no extended agent card (capabilities.extendedAgentCard is false)"
+    return A2AError("UNSUPPORTED_OPERATION", why)
+
+
+class InboxAgentApi:
+    """An inbox to A2A clients that speak HTTP+JSON."""
+
+    def __init__(self, agents: InboxAgents, pushes: PushConfigService, calls: InboxCalls) -> None:
+        self._agents = agents
+        self._pushes = pushes
+        self._calls = calls
+
+    @Operation(
+        "Send an A2A message to an inbox; the answer comes with its owner's, or after 30 s",
+        answers=SendMessageResponse,
+        also=(Also(A2A_MEDIA, SendMessageResponse),),
+        errors=REFUSED,
+        limit="inbox_send",
+        example=EXAMPLE,
+        fault=fault,
+    )
+    async def send(self, request: Request) -> Response:
+        """Send a message, and answer with its task."""
+        _check(request)
+        request.notes += NO_STORE
+        return negotiated(request, await self._calls.send(request, await request.body()))
+
+    @Operation(
+        "Send an A2A message to an inbox, and follow its task",
+        answers=StreamResponse,
+        media_type="text/event-stream",
+        errors=REFUSED,
+        limit="inbox_send",
+        example=EXAMPLE,
+        fault=fault,
+    )
+    async def stream(self, request: Request) -> Response:
+        """Send a message, and stream what becomes of it."""
+        _check(request)
+        return await self._calls.send_streaming(request, await request.body(), bytes)
+
+    @Operation("An A2A task of an inbox", query=HistoryLength, answers=A2ATask, fault=fault)
+    async def get(self, request: Request) -> Response:
+        """A task, for whoever knows its id."""
+        check_version(request)
+        request.notes += NO_STORE
+        length = convert_query(request.query(), HistoryLength).history_length
+        if length is not None and length < 0:
+            raise Invalid.field("query", "historyLength", msg="Must not be negative")
+        task = await self._agents.get(request.params["address"], request.params["id"])
+        return negotiated(request, self._agents.view.task(task, length))
+
+    @Operation("The A2A tasks of a context; none without contextId", query=ListQuery, answers=TaskList, fault=fault)
+    async def page(self, request: Request) -> Response:
+        """The tasks of a context."""
+        check_version(request)
+        request.notes += NO_STORE
+        query = convert_query(request.query(), ListQuery)
+        return negotiated(request, await self._agents.page(request.params["address"], query, request.client))
+
+    @Operation("Cancel an A2A task of an inbox: its message is taken back", answers=A2ATask, fault=fault)
+    async def cancel(self, request: Request) -> Response:
+        """Take back the last message of a task."""
+        check_version(request)
+        request.notes += NO_STORE
+        return negotiated(request, await self._agents.cancel(request.params["address"], request.params["id"]))
+
+    @Operation(
+        "Follow an A2A task of an inbox until it is over",
+        answers=StreamResponse,
+        media_type="text/event-stream",
+        errors=("quota.stream",),
+        limit="stream",
+        fault=fault,
+    )
+    async def subscribe(self, request: Request) -> Response:
+        """Stream what becomes of a task."""
+        check_version(request)
+        return await self._calls.subscribe(request, request.params["id"], bytes)
+
+    @Operation(
+        "Have the events of an A2A task sent to a webhook",
+        body=SentPushConfig,
+        answers=PushConfig,
+        errors=("task.unknown",),
+        limit="inbox_send",
+        fault=fault,
+    )
+    async def create_push(self, request: Request) -> Response:
+        """Tell a receiver what becomes of a task."""
+        _check(request)
+        request.notes += NO_STORE
+        return negotiated(request, await self._calls.create_push(request, request.params["id"], await request.body()))
+
+    @Operation("The push notification configs of an A2A task", answers=PushConfigs, fault=fault)
+    async def list_pushes(self, request: Request) -> Response:
+        """Who is told of a task."""
+        check_version(request)
+        request.notes += NO_STORE
+        return negotiated(request, await self._pushes.list(request.params["address"], request.params["id"]))
+
+    @Operation("A push notification config of an A2A task", answers=PushConfig, fault=fault)
+    async def get_push(self, request: Request) -> Response:
+        """One receiver."""
+        check_version(request)
+        request.notes += NO_STORE
+        address, task_id, config_id = (request.params[name] for name in ("address", "id", "config_id"))
+        return negotiated(request, await self._pushes.get(address, task_id, config_id))
+
+    @Operation("Send the events of an A2A task to a webhook no more", answers=DeletedPush, fault=fault)
+    async def delete_push(self, request: Request) -> Response:
+        """Tell a receiver no more."""
+        check_version(request)
+        address, task_id, config_id = (request.params[name] for name in ("address", "id", "config_id"))
+        await self._pushes.delete(address, task_id, config_id)
+        return negotiated(request, DeletedPush())
+
+    @Operation("The extended card is reported as unsupported", fault=fault)
+    async def refuse_card(self, request: Request) -> Response:
+        """There is no extended card."""
+        check_version(request)
+        raise no_extended_card()
+
+    def routes(self) -> tuple[Route, ...]:
+        """NETWORK 1."""
+        configs = f"{BASE}/tasks/{{id}}/pushNotificationConfigs"
+        return routes_of(
+            "inboxes",
+            ("POST", f"{BASE}/message:send", self.send),
+            ("POST", f"{BASE}/message:stream", self.stream),
+            ("GET", f"{BASE}/tasks", self.page),
+            ("GET", f"{BASE}/tasks/{{id}}", self.get),
+            ("POST", f"{BASE}/tasks/{{id}}:cancel", self.cancel),
+            # The protocol's text says POST, the annotation of its proto GET.
+            ("POST", f"{BASE}/tasks/{{id}}:subscribe", self.subscribe),
+            ("GET", f"{BASE}/tasks/{{id}}:subscribe", self.subscribe),
+            ("POST", configs, self.create_push),
+            ("GET", configs, self.list_pushes),
+            ("GET", f"{configs}/{{config_id}}", self.get_push),
+            ("DELETE", f"{configs}/{{config_id}}", self.delete_push),
+            ("GET", f"{BASE}/extendedAgentCard", self.refuse_card),
+        )
+
+
+def _check(request: Request) -> None:
+    """Raise A2AError, or Refused `body.media_type`, for what is no A2A 1.x request in JSON."""
+    check_version(request)
+    if media_type(request) not in MEDIA_TYPES:
+        raise Refused("body.media_type", expected="application/json")

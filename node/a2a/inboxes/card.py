@@ -1,0 +1,61 @@
+"""The agent card of an inbox (A2A v1.0 §8): name, description and skills are its owner's, all else is the inbox's."""
+
+from email.utils import formatdate
+from hashlib import sha256
+
+import msgspec
+
+from node import VERSION
+from node.a2a.card import CACHE
+from node.a2a.errors import fault
+from node.inbox.model import InboxCard
+from node.inbox.service import Inboxes
+from node.web.document import names_tag
+from node.web.http import JSON_TYPE, Request, Response
+from node.web.route import Operation, Route, routes_of
+
+TEXT = ["text/plain"]
+
+CARD = "/api/v1/inboxes/{address}/a2a/.well-known/agent-card.json"
+
+
+class InboxCardApi:
+    """Serves the cards of inboxes."""
+
+    def __init__(self, inboxes: Inboxes, base: str) -> None:
+        self._inboxes = inboxes
+        self._base = base
+
+    @Operation("The agent card of an inbox", errors=("inbox.unknown",), fault=fault)
+    async def get(self, request: Request) -> Response:
+        """The card, or 304 for whoever has it."""
+        address = request.params["address"]
+        given, changed = await self._inboxes.card(address)
+        body = msgspec.json.encode(card_of(given, self._inboxes.a2a_url(address), self._base))
+        etag = f'"{sha256(body).hexdigest()[:32]}"'
+        modified = formatdate(changed // 1000, usegmt=True).encode()
+        headers = (CACHE, (b"etag", etag.encode()), (b"last-modified", modified))
+        if names_tag(request.header(b"if-none-match"), etag):
+            return Response(304, b"", headers)
+        return Response(200, body, (JSON_TYPE, *headers))
+
+    def routes(self) -> tuple[Route, ...]:
+        """NETWORK 1."""
+        return routes_of("inboxes", ("GET", CARD, self.get))
+
+
+def card_of(given: InboxCard, url: str, base: str) -> dict[str, object]:
+    """The card of the agent at `url`, on the node at `base`."""
+    return {
+        "name": given.name,
+        "description": given.description,
+        "supportedInterfaces": [
+            {"url": url, "protocolBinding": binding, "protocolVersion": "1.0"} for binding in ("JSONRPC", "HTTP+JSON")
+        ],
+        "version": VERSION,
+        "documentationUrl": f"{base}/llms.txt",
+        "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": False},
+        "defaultInputModes": TEXT,
+        "defaultOutputModes": TEXT,
+        "skills": given.skills,
+    }

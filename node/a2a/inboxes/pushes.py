@@ -1,0 +1,174 @@
+"""Push notifications of inboxes' tasks: who is told (A2A v1.0 §3.1.7-10), and what (§4.3.3).
+
+A receiver is told by callbacks, so what holds for those holds here: where they may go, how many at a time, for whom,
+how often they are tried, and the node's signature. It gets the events of a stream. What changes while a receiver is
+slow is told by one event, as a slow stream does.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import cast
+
+import msgspec
+
+from node.a2a.inboxes.push_config import PushConfig, PushConfigs, shown
+from node.a2a.inboxes.service import unknown
+from node.a2a.inboxes.view import StreamResponse, TaskView
+from node.a2a.refusal import A2AError
+from node.callbacks.envelope import Envelope
+from node.callbacks.queue import Callback, Message
+from node.callbacks.sources import Prepared
+from node.common.refusal import Refused
+from node.inbox.model import MAX_PUSH_CONFIGS, InboxMessageStatus, InboxTask, PushTarget
+from node.inbox.service import InboxPushes
+from node.store.outbox import Event
+
+PUSH = "inbox.task"
+"""The kind of the events, and the type of the callbacks."""
+
+
+class PushConfigService:
+    """Who is told of the changes of tasks."""
+
+    def __init__(self, pushes: InboxPushes) -> None:
+        self._pushes = pushes
+
+    async def create(self, address: str, task_id: str, target: PushTarget) -> PushConfig:
+        """Tell a receiver how a task stands, and what changes.
+
+        Raises A2AError, Refused `store.busy`, StoreUnavailable.
+        """
+        named = target if target.id else msgspec.structs.replace(target, id=task_id)
+        try:
+            if not await self._pushes.add(address, task_id, named):
+                raise _too_many(task_id)
+        except Refused as refused:
+            raise unknown(refused, task_id) from None
+        return shown(task_id, named)
+
+    async def require_room(self, address: str, task_id: str, target: PushTarget) -> None:
+        """Refuse a config that a task has no place for. Raises A2AError, StoreUnavailable."""
+        others = (await self._all(address, task_id)).keys() - {target.id or task_id}
+        if len(others) >= MAX_PUSH_CONFIGS:
+            raise _too_many(task_id)
+
+    async def get(self, address: str, task_id: str, config_id: str) -> PushConfig:
+        """One config. Raises A2AError, StoreUnavailable."""
+        target = (await self._all(address, task_id)).get(config_id)
+        if target is None:
+            why = f"The task {task_id} has no push notification config {config_id[:64]}"
+            raise A2AError("TASK_NOT_FOUND", why, taskId=task_id)
+        return shown(task_id, target)
+
+    async def list(self, address: str, task_id: str) -> PushConfigs:
+        """All configs of a task. Raises A2AError, StoreUnavailable."""
+        return PushConfigs([shown(task_id, each) for each in (await self._all(address, task_id)).values()])
+
+    async def delete(self, address: str, task_id: str, config_id: str) -> None:
+        """Tell a receiver no more; also if it was told no more before. Raises A2AError, StoreUnavailable."""
+        try:
+            await self._pushes.remove(address, task_id, config_id)
+        except Refused as refused:
+            raise unknown(refused, task_id) from None
+
+    async def _all(self, address: str, task_id: str) -> dict[str, PushTarget]:
+        try:
+            return await self._pushes.all(address, task_id)
+        except Refused as refused:
+            raise unknown(refused, task_id) from None
+
+
+class PushSource:
+    """What receivers are told of tasks: the messages of an event, and what each says when it is sent."""
+
+    pause_ms = 0
+    """Every change is told as soon as the one before it has arrived."""
+
+    def __init__(self, view: TaskView, pushes: InboxPushes) -> None:
+        self._view = view
+        self._pushes = pushes
+
+    async def messages(self, event: Event) -> Sequence[Message]:
+        """A message to each receiver of a task that has changed. Raises StoreUnavailable."""
+        address, fields = event.entity, event.fields
+        task_id, targets = await self._pushes.told_of(address, fields["message"])
+        only = fields.get("config")
+        return [
+            Message(
+                name=f"push:{task_id}:{target.id}",
+                id=f"msg_{event.partition:02x}_{event.id.replace('-', '_')}",
+                url=target.url,
+                type=PUSH,
+                at=int(event.id.partition("-")[0]),
+                data={
+                    "inbox": address,
+                    "inbox_task": task_id,
+                    "message": fields["message"],
+                    "status": fields.get("status", ""),
+                    "config": target.id,
+                },
+            )
+            for target in targets
+            if only in (None, target.id)
+        ]
+
+    async def prepare(self, callback: Callback, host: str) -> Prepared | None:
+        """See CallbackSource."""
+        data = callback.data
+        address, task_id, part = str(data["inbox"]), str(data["inbox_task"]), int(str(data.get("part", 0)))
+        found = await self._pushes.found(address, task_id, str(data["config"]))
+        if found is None or found[1].url != callback.url:
+            return None
+        task, target = found
+        events = self._events(task, str(data["message"]), str(data["status"]), callback.at)
+        if part >= len(events):
+            return None
+        following = None
+        if part + 1 < len(events):
+            message_id = f"{callback.id}_{part + 1}"  # longer, and so newer (`callback_enqueue`)
+            more = {**data, "part": part + 1}
+            following = Message(callback.name, message_id, callback.url, PUSH, callback.at, more)
+        body = msgspec.json.encode(_for(host, events[part]))
+        return Prepared(target.publisher, Envelope(callback.id, body, _shown_by(target)), following)
+
+    async def forget(self, callback: Callback) -> None:
+        """See CallbackSource."""
+        data = callback.data
+        with suppress(Refused):  # the time of the task is over
+            await self._pushes.remove(str(data["inbox"]), str(data["inbox_task"]), str(data["config"]))
+
+    def _events(self, task: InboxTask, message_id: str, status: str, at: int) -> list[StreamResponse]:
+        """What a stream told when a message of the task had got that status; without one, how the task stands."""
+        if not status:
+            return [StreamResponse(task=self._view.task(task, 0))]
+        named = [turn.id for turn in task.turns]
+        if message_id not in named:
+            return []
+        turns = task.turns[: named.index(message_id) + 1]
+        if turns[-1].status != status:  # it has gone on since
+            turns[-1] = msgspec.structs.replace(turns[-1], status=cast("InboxMessageStatus", status), at=at)
+        return list(self._view.events(msgspec.structs.replace(task, turns=turns)))
+
+
+def _for(host: str, event: StreamResponse) -> StreamResponse:
+    """An event for one receiver, which is named in it, because the node signs for all receivers with one key."""
+    named = {"callbackHost": host}
+    for part in (event.task, event.status_update, event.artifact_update):
+        if part is not None:
+            part.metadata = named
+    return event
+
+
+def _shown_by(target: PushTarget) -> tuple[tuple[bytes, bytes], ...]:
+    """The headers that a config asks for."""
+    headers: list[tuple[bytes, bytes]] = []
+    if target.token:
+        headers.append((b"X-A2A-Notification-Token", target.token.encode()))
+    if target.scheme and target.credentials:
+        headers.append((b"Authorization", f"{target.scheme} {target.credentials}".encode()))
+    return tuple(headers)
+
+
+def _too_many(task_id: str) -> A2AError:
+    why = f"The task {task_id} has {MAX_PUSH_CONFIGS} push notification configs; delete one"
+    return A2AError("UNSUPPORTED_OPERATION", why, taskId=task_id)

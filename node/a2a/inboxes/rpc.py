@@ -1,0 +1,211 @@
+"""The JSON-RPC binding of the agents of inboxes: `POST /api/v1/inboxes/{address}/a2a` (A2A v1.0 §9)."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from node.a2a.errors import fault
+from node.a2a.examples import MESSAGE
+from node.a2a.inboxes.api import BASE, REFUSED, no_extended_card
+from node.a2a.inboxes.calls import InboxCalls
+from node.a2a.inboxes.push_config import DeletedPush
+from node.a2a.inboxes.pushes import PushConfigService
+from node.a2a.inboxes.service import InboxAgents
+from node.a2a.model import ListQuery
+from node.a2a.refusal import A2AError
+from node.a2a.request import MEDIA_TYPES, check_version
+from node.common.refusal import Invalid, Refused
+from node.web.http import JSON_TYPE, NO_STORE, Request, Response
+from node.web.json import decode, media_type
+from node.web.route import Operation, Route, routes_of
+
+CODES = {
+    "TASK_NOT_FOUND": -32001,
+    "TASK_NOT_CANCELABLE": -32002,
+    "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003,
+    "UNSUPPORTED_OPERATION": -32004,
+    "CONTENT_TYPE_NOT_SUPPORTED": -32005,
+    "VERSION_NOT_SUPPORTED": -32009,
+    "INVALID_REQUEST": -32600,
+    "METHOD_NOT_FOUND": -32601,
+    "INVALID_PARAMS": -32602,
+    "INTERNAL_ERROR": -32603,
+}
+"""Codes of JSON-RPC and A2A (A2A v1.0 §5.4) by the reason of a failure."""
+
+OTHER_CODE = -32000
+"""For what neither has a code: limits, and a node that is not available. Its HTTP status is not 200."""
+
+PARSE_ERROR = -32700
+
+CALL_ID = "rpc.id"
+"""Where the id of a call is kept beside the parameters of its path, because the form of a failure repeats it."""
+
+MAX_ID_LENGTH = 256
+
+RpcId = str | int | None
+
+T = TypeVar("T")
+
+
+class RpcCall(msgspec.Struct):
+    """A JSON-RPC request."""
+
+    jsonrpc: str = ""
+    method: str = ""
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+    id: RpcId = None
+
+
+class TaskParams(msgspec.Struct, rename="camel"):
+    """The params of operations on one task."""
+
+    id: str
+    history_length: int | None = None
+
+
+class PushParams(msgspec.Struct, rename="camel"):
+    """The params of operations on the push notification configs of a task."""
+
+    task_id: str
+    id: str = ""
+
+
+class ErrorOfStatus(msgspec.Struct):
+    """google.rpc.Status, as far as JSON-RPC has a place for it."""
+
+    message: str
+    details: list[dict[str, object]]
+
+
+class FailureBody(msgspec.Struct):
+    """A failure in the form of the HTTP+JSON binding."""
+
+    error: ErrorOfStatus
+
+
+def rpc_fault(request: Request, failure: Exception) -> Response:
+    """The answer to a call that failed: that of the HTTP+JSON binding as a JSON-RPC error."""
+    plain = fault(request, failure)
+    status = msgspec.json.decode(plain.body, type=FailureBody).error
+    reason = str(status.details[0]["reason"])
+    code = CODES.get(reason, OTHER_CODE)
+    if isinstance(failure, Invalid) and failure.issues[0].type == "json_invalid":
+        code = PARSE_ERROR
+    error = {"code": code, "message": status.message, "data": status.details}
+    headers = [header for header in plain.headers if header != JSON_TYPE]
+    body = msgspec.json.encode({"jsonrpc": "2.0", "id": _call_id(request), "error": error})
+    return Response(plain.status if code == OTHER_CODE else 200, body, [JSON_TYPE, *headers])
+
+
+class InboxRpcApi:
+    """An inbox to A2A clients that speak JSON-RPC."""
+
+    def __init__(self, agents: InboxAgents, pushes: PushConfigService, calls: InboxCalls) -> None:
+        self._agents = agents
+        self._pushes = pushes
+        self._calls = calls
+        self._methods: dict[str, Callable[[Request, bytes], Awaitable[object]]] = {
+            "SendMessage": self._calls.send,
+            "GetTask": self._get,
+            "ListTasks": self._page,
+            "CancelTask": self._cancel,
+            "CreateTaskPushNotificationConfig": self._create_push,
+            "GetTaskPushNotificationConfig": self._get_push,
+            "ListTaskPushNotificationConfigs": self._list_pushes,
+            "DeleteTaskPushNotificationConfig": self._delete_push,
+        }
+
+    @Operation(
+        "Any A2A operation on an inbox as a JSON-RPC call",
+        errors=REFUSED,
+        limit="inbox_send",
+        example={
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "SendMessage",
+            "params": {"message": MESSAGE, "configuration": {"returnImmediately": True}},
+        },
+        fault=rpc_fault,
+    )
+    async def call(self, request: Request) -> Response:
+        """Answer a call, or stream what becomes of a task."""
+        if media_type(request) not in MEDIA_TYPES:
+            raise Refused("body.media_type", expected="application/json")
+        call = await _read(request)
+        request.params = {**request.params, CALL_ID: call.id}  # type: ignore[dict-item]
+        check_version(request)
+        params = bytes(call.params)
+        form = partial(_result, call.id)
+        if call.method == "SendStreamingMessage":
+            return await self._calls.send_streaming(request, params, form)
+        if call.method == "SubscribeToTask":
+            return await self._calls.subscribe(request, _params(params, TaskParams).id, form)
+        if call.method == "GetExtendedAgentCard":
+            raise no_extended_card()
+        method = self._methods.get(call.method)
+        if method is None:
+            raise A2AError("METHOD_NOT_FOUND", f"There is no method {call.method[:64]}")
+        result = msgspec.json.encode(await method(request, params))
+        return Response(200, form(result), (JSON_TYPE, *NO_STORE))
+
+    async def _get(self, request: Request, params: bytes) -> object:
+        asked = _params(params, TaskParams)
+        if asked.history_length is not None and asked.history_length < 0:
+            raise Invalid.field("body", "historyLength", msg="Must not be negative")
+        return self._agents.view.task(await self._agents.get(request.params["address"], asked.id), asked.history_length)
+
+    async def _page(self, request: Request, params: bytes) -> object:
+        return await self._agents.page(request.params["address"], _params(params, ListQuery), request.client)
+
+    async def _cancel(self, request: Request, params: bytes) -> object:
+        return await self._agents.cancel(request.params["address"], _params(params, TaskParams).id)
+
+    async def _create_push(self, request: Request, params: bytes) -> object:
+        return await self._calls.create_push(request, _params(params, PushParams).task_id, params)
+
+    async def _get_push(self, request: Request, params: bytes) -> object:
+        asked = _params(params, PushParams)
+        return await self._pushes.get(request.params["address"], asked.task_id, asked.id)
+
+    async def _list_pushes(self, request: Request, params: bytes) -> object:
+        return await self._pushes.list(request.params["address"], _params(params, PushParams).task_id)
+
+    async def _delete_push(self, request: Request, params: bytes) -> object:
+        asked = _params(params, PushParams)
+        await self._pushes.delete(request.params["address"], asked.task_id, asked.id)
+        return DeletedPush()
+
+    def routes(self) -> tuple[Route, ...]:
+        """NETWORK 1."""
+        return routes_of("inboxes", ("POST", BASE, self.call))
+
+
+async def _read(request: Request) -> RpcCall:
+    call = decode(await request.body(), RpcCall)
+    if call.jsonrpc != "2.0" or not call.method:
+        raise A2AError("INVALID_REQUEST", 'A call has "jsonrpc": "2.0" and a method')
+    if isinstance(call.id, str) and len(call.id) > MAX_ID_LENGTH:
+        raise A2AError("INVALID_REQUEST", f"The id of a call has at most {MAX_ID_LENGTH} characters")
+    return call
+
+
+def _params(params: bytes, kind: type[T]) -> T:
+    """The params of a call; ProtoJSON allows the names of the proto file, too. Raises Invalid."""
+    members = decode(params, dict[str, msgspec.Raw])
+    return decode(msgspec.json.encode({_json_name(name): value for name, value in members.items()}), kind)
+
+
+def _json_name(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _call_id(request: Request) -> RpcId:
+    return request.params.get(CALL_ID)
+
+
+def _result(call_id: RpcId, result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (msgspec.json.encode(call_id), result)

@@ -1,0 +1,187 @@
+"""An inbox as an A2A agent: what its clients send are messages to its owner, and tasks are what becomes of them."""
+
+from typing import get_args
+
+import msgspec
+
+from node.a2a.inboxes.view import ENDS, PAUSES, TaskView
+from node.a2a.model import LARGEST_PAGE, A2ATask, ListQuery, ReceivedMessage, State, TaskList
+from node.a2a.refusal import A2AError
+from node.a2a.service import milliseconds
+from node.common.refusal import Invalid, Issue, Refused
+from node.config import Settings
+from node.inbox.model import TOPIC_LENGTH, InboxProof, InboxTask, NewInboxMessage, Turn
+from node.inbox.service import InboxTasks
+from node.store import ids
+from node.store.idempotency import IdempotencyKey
+from node.store.limits import Rate
+
+MAX_SAID_BYTES = 24 * 1024
+"""Of the JSON of a message, with its metadata: it is kept beside the text that its owner reads."""
+
+MAX_TURNS = 32
+"""Messages of one task."""
+
+ANY_STATE = frozenset({"", "TASK_STATE_UNSPECIFIED"})
+KNOWN_STATES = ANY_STATE | set(get_args(State))
+
+PLACES: dict[object, tuple[str | int, ...]] = {
+    "body": ("body", "message", "parts"),
+    "thread": ("body", "message", "contextId"),
+}
+"""Where a message has what an inbox calls by these names."""
+
+
+class InboxAgents:
+    """The service behind `/api/v1/inboxes/{address}/a2a`."""
+
+    def __init__(self, tasks: InboxTasks, settings: Settings) -> None:
+        self._tasks = tasks
+        self.view = TaskView(settings.public_url)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether this process lets anybody else wait."""
+        return self._tasks.may_wait
+
+    async def send(
+        self, rate: Rate, address: str, received: ReceivedMessage, proof: InboxProof, idempotency: IdempotencyKey | None
+    ) -> tuple[InboxTask, bool]:
+        """Send a message to an inbox: its task, and whether it was sent before.
+
+        Raises A2AError, Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.turn`, `inbox.full`,
+        `limit.exceeded`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        """
+        message, earlier = received.message, None
+        if message.task_id is not None:
+            earlier = await self.get(address, message.task_id)
+            _check_goes_on(earlier, message.context_id)
+        context = earlier.context if earlier else message.context_id or self._tasks.new_context(address)
+        if len(context) > TOPIC_LENGTH:
+            raise _wrong("contextId", f"Must have at most {TOPIC_LENGTH} characters")
+        said = msgspec.json.encode(msgspec.structs.replace(message, context_id=context))
+        if len(said) > MAX_SAID_BYTES:
+            raise _wrong("metadata", f"The message has {len(said)} bytes of JSON; at most {MAX_SAID_BYTES} are kept")
+        new = NewInboxMessage(body=received.text, thread=context, in_reply_to=earlier.last.id if earlier else None)
+        turn = Turn(
+            task=earlier.id if earlier else "",
+            before=earlier.last.id if earlier else "",
+            context=context,
+            context_name=self._tasks.context_name(address, context, rate.client),
+            said=said,
+        )
+        try:
+            sent_id, is_replay = await self._tasks.send(rate, address, new, turn, proof, idempotency)
+        except Invalid as invalid:
+            raise _in_message(invalid) from None
+        return await self.get(address, earlier.id if earlier else sent_id), is_replay
+
+    async def pause(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
+        """A task once it is over or needs its sender, or after `seconds`. Raises A2AError, StoreUnavailable."""
+        try:
+            return await self._tasks.wait(address, task, seconds, lambda found: found.last.status in PAUSES)
+        except Refused as refused:
+            raise unknown(refused, task.id) from None
+
+    async def change(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
+        """A task once it stands otherwise, or as it is after `seconds`. Raises A2AError, StoreUnavailable."""
+        try:
+            return await self._tasks.wait(address, task, seconds, lambda found: found.stands != task.stands)
+        except Refused as refused:
+            raise unknown(refused, task.id) from None
+
+    async def get(self, address: str, task_id: str) -> InboxTask:
+        """A task. Raises A2AError, StoreUnavailable."""
+        try:
+            return await self._tasks.get(address, task_id)
+        except Refused as refused:
+            raise unknown(refused, task_id) from None
+
+    async def followed(self, address: str, task_id: str) -> InboxTask:
+        """A task that is not over. Raises A2AError, StoreUnavailable."""
+        task = await self.get(address, task_id)
+        if task.last.status in ENDS:
+            why = f"Task {task_id} is over, so there is nothing to subscribe to; read it with GetTask"
+            raise A2AError("UNSUPPORTED_OPERATION", why, taskId=task_id)
+        return task
+
+    async def cancel(self, address: str, task_id: str) -> A2ATask:
+        """Take back the last message of a task; again it gets the same answer. Raises A2AError, StoreUnavailable."""
+        task = await self.get(address, task_id)
+        try:
+            return self.view.task(await self._tasks.cancel(address, task))
+        except Refused as refused:
+            if refused.code != "inbox.settled":
+                raise unknown(refused, task_id) from None
+            why = f"Task {task_id} cannot be canceled: its owner has settled it, or it has expired"
+            raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id) from None
+
+    async def page(self, address: str, query: ListQuery, client: str) -> TaskList:
+        """The tasks of a context, newest first; without a context there is nothing to see.
+
+        Raises Invalid, StoreUnavailable.
+        """
+        size = query.page_size
+        if not 1 <= size <= LARGEST_PAGE:
+            raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {LARGEST_PAGE} inclusive, got {size}")
+        if query.history_length is not None and query.history_length < 0:
+            raise Invalid.field("query", "historyLength", msg="Must not be negative")
+        if query.status not in KNOWN_STATES:
+            raise Invalid.field("query", "status", msg="Must be the name of a task state, such as TASK_STATE_WORKING")
+        oldest = milliseconds(query.status_timestamp_after or query.last_updated_after)
+        if query.page_token and not ids.is_id(query.page_token):
+            raise _bad_token()
+        named = await self._tasks.of_context(address, query.context_id, client) if query.context_id else []
+        found = [task for task_id in named if (task := await self._kept(address, task_id))]
+        wanted = [task for task in found if task.last.at >= oldest and self._is_in(task, query.status)]
+        start = 0
+        if query.page_token:
+            places = [task.id for task in wanted]
+            if query.page_token not in places:
+                raise _bad_token()
+            start = places.index(query.page_token) + 1
+        shown = wanted[start : start + size]
+        tasks = [self.view.task(each, query.history_length, with_artifacts=query.include_artifacts) for each in shown]
+        return TaskList(tasks, shown[-1].id if len(wanted) > start + size else "", size, len(wanted))
+
+    async def _kept(self, address: str, task_id: str) -> InboxTask | None:
+        try:
+            return await self.get(address, task_id)
+        except A2AError:  # its time is over
+            return None
+
+    def _is_in(self, task: InboxTask, status: str) -> bool:
+        return status in ANY_STATE or status == self.view.task(task, 0).status.state
+
+
+def _check_goes_on(task: InboxTask, context_id: str | None) -> None:
+    """Refuse a message to a task that is over, waits for its owner, or is of another context."""
+    if context_id is not None and context_id != task.context:
+        raise _wrong("contextId", "contextId is not the one of the task")
+    if task.last.status != "input_required":
+        is_over = task.last.status in ENDS
+        why = "it is over" if is_over else "its owner has not answered yet; wait until it asks for input"
+        raise A2AError("UNSUPPORTED_OPERATION", f"The task {task.id} takes no message now: {why}", taskId=task.id)
+    if len(task.turns) >= MAX_TURNS:
+        why = f"The task {task.id} has {MAX_TURNS} messages, and takes no more"
+        raise A2AError("UNSUPPORTED_OPERATION", why, taskId=task.id)
+
+
+def unknown(refused: Refused, task_id: str) -> Refused:
+    """The refusal of a task that is not there, as A2A has it; any other as it is."""
+    if refused.code != "receipt.unknown":
+        return refused
+    return A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist, or its time is over", taskId=task_id)
+
+
+def _in_message(invalid: Invalid) -> Invalid:
+    """The issues of what an inbox takes, at the places where an A2A message has it."""
+    return Invalid([Issue(PLACES.get(each.loc[-1], each.loc), each.msg, each.type) for each in invalid.issues])
+
+
+def _wrong(field: str, msg: str) -> Invalid:
+    return Invalid.field("body", "message", field, msg=msg)
+
+
+def _bad_token() -> Invalid:
+    return Invalid.field("query", "pageToken", msg="Must be the nextPageToken of an earlier answer")

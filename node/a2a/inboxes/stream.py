@@ -1,0 +1,78 @@
+"""A stream of what becomes of a task, as server-sent events (A2A v1.0 §3.1.2, §3.1.6).
+
+What changes a task wakes every process that follows it, so it does not matter which one a client comes back to.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+
+from node.a2a.inboxes.service import InboxAgents
+from node.a2a.inboxes.view import ENDS, PAUSES, StreamResponse
+from node.common.refusal import Refused
+from node.inbox.model import InboxTask
+from node.store.errors import StoreUnavailable
+from node.web.http import Header, Piece
+
+HEARTBEAT_SECONDS = 15.0
+"""Longest silence: balancers and proxies cut a silent connection, the usual ones after 60 s."""
+
+STREAM_SECONDS = 900.0
+"""A stream ends after this; the client subscribes again and is told how the task stands."""
+
+SEND_SECONDS = 30.0
+"""How long a client may take to read one piece."""
+
+COMMENT = b": still here\n\n"
+
+HEADERS: tuple[Header, ...] = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-store, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+"""Neither caches nor proxies may keep a part of a stream back."""
+
+Form = Callable[[bytes], bytes]
+"""Makes the data of an event of the JSON of a StreamResponse, as a binding wants it."""
+
+
+class TaskStream:
+    """One stream: the task as it is, and then its changes."""
+
+    def __init__(self, agents: InboxAgents, address: str, task: InboxTask, form: Form, *, is_whole: bool) -> None:
+        """`is_whole`: it goes on until the task is over, also while that waits for an answer of its sender."""
+        self._agents = agents
+        self._address = address
+        self._task = task
+        self._form = form
+        self._ends = ENDS if is_whole else PAUSES
+
+    async def run(self, send: Piece, history_length: int | None = None) -> None:
+        """Send events until there are no more, the client is too slow, or the process stops.
+
+        Whoever calls it cancels it when the client is gone.
+        """
+        ends = asyncio.get_running_loop().time() + STREAM_SECONDS
+        with suppress(StoreUnavailable, Refused, TimeoutError):  # the client comes back and is told why
+            await self._tell(StreamResponse(task=self._agents.view.task(self._task, history_length)), send)
+            while self._task.last.status not in self._ends and self._agents.may_wait:
+                left = ends - asyncio.get_running_loop().time()
+                if left <= 0:
+                    break
+                task = await self._agents.change(self._address, self._task, min(HEARTBEAT_SECONDS, left))
+                is_new, self._task = task.stands != self._task.stands, task
+                if not is_new:
+                    await _send(COMMENT, send)
+                    continue
+                for event in self._agents.view.events(task):
+                    await self._tell(event, send)
+
+    async def _tell(self, event: StreamResponse, send: Piece) -> None:
+        await _send(b"data: %b\n\n" % self._form(msgspec.json.encode(event)), send)
+
+
+async def _send(piece: bytes, send: Piece) -> None:
+    async with asyncio.timeout(SEND_SECONDS):
+        await send(piece)

@@ -1,0 +1,113 @@
+"""A chain of messages to an inbox as an A2A task, and what a stream tells of its changes (A2A v1.0 §4)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from node.a2a.model import A2ATask, Artifact, Message, Part, State, Status, Wire
+from node.common.timestamps import timestamp
+from node.inbox.model import InboxMessageStatus, InboxTask, InboxTurn
+
+STATES: dict[InboxMessageStatus, State] = {
+    "queued": "TASK_STATE_SUBMITTED",
+    "read": "TASK_STATE_WORKING",
+    "done": "TASK_STATE_COMPLETED",
+    "refused": "TASK_STATE_REJECTED",
+    "input_required": "TASK_STATE_INPUT_REQUIRED",
+    "expired": "TASK_STATE_FAILED",
+    "withdrawn": "TASK_STATE_CANCELED",
+}
+
+ENDS: frozenset[InboxMessageStatus] = frozenset({"done", "refused", "expired", "withdrawn"})
+"""Statuses of its last message with which a task is over."""
+
+PAUSES: frozenset[InboxMessageStatus] = frozenset({*ENDS, "input_required"})
+"""Those in which nothing happens until its sender does something."""
+
+_MESSAGE = msgspec.json.Decoder(Message)
+
+
+class StatusUpdate(Wire):
+    """A task stands otherwise."""
+
+    task_id: str
+    context_id: str
+    status: Status
+    metadata: dict[str, Any] | None = None
+
+
+class ArtifactUpdate(Wire):
+    """A result of a task."""
+
+    task_id: str
+    context_id: str
+    artifact: Artifact
+    last_chunk: bool = False
+    metadata: dict[str, Any] | None = None
+
+
+class StreamResponse(Wire):
+    """An event of a stream: exactly one of the three."""
+
+    task: A2ATask | None = None
+    status_update: StatusUpdate | None = None
+    artifact_update: ArtifactUpdate | None = None
+
+
+class TaskView:
+    """Shows tasks; `base` is the address of the node, below which artifacts are."""
+
+    def __init__(self, base: str) -> None:
+        self._artifacts = f"{base}/api/v1/artifacts/"
+
+    def task(self, task: InboxTask, history_length: int | None = None, *, with_artifacts: bool = True) -> A2ATask:
+        """A task with the last messages of its history, all of them if None."""
+        history = [message for turn in task.turns for message in self._messages(task, turn)]
+        kept = history if history_length is None else history[len(history) - min(history_length, len(history)) :]
+        artifact = self._artifact(task.last) if with_artifacts else None
+        return A2ATask(
+            id=task.id,
+            context_id=task.context,
+            status=self._status(task),
+            artifacts=[artifact] if artifact else None,
+            history=kept or None,
+        )
+
+    def events(self, task: InboxTask) -> Iterator[StreamResponse]:
+        """What a stream tells when a task has come to stand as it does."""
+        if artifact := self._artifact(task.last):
+            yield StreamResponse(artifact_update=ArtifactUpdate(task.id, task.context, artifact, last_chunk=True))
+        yield StreamResponse(status_update=StatusUpdate(task.id, task.context, self._status(task)))
+
+    def _status(self, task: InboxTask) -> Status:
+        last = task.last
+        said = self._answer(task, last) if last.status in {"refused", "input_required"} else None
+        return Status(STATES[last.status], timestamp(last.at), said)
+
+    def _messages(self, task: InboxTask, turn: InboxTurn) -> Iterator[Message]:
+        """A message and, if the task went on after it, what its owner asked."""
+        said = _MESSAGE.decode(turn.said)
+        yield msgspec.structs.replace(said, task_id=task.id, context_id=task.context)
+        if turn is not task.last and (asked := self._answer(task, turn)):
+            yield asked
+
+    def _answer(self, task: InboxTask, turn: InboxTurn) -> Message | None:
+        parts = self._parts(turn)
+        if not parts:
+            return None
+        return Message(f"{turn.id}-reply", "ROLE_AGENT", parts, context_id=task.context, task_id=task.id)
+
+    def _artifact(self, turn: InboxTurn) -> Artifact | None:
+        parts = self._parts(turn) if turn.status == "done" else []
+        return Artifact(artifact_id=f"{turn.id}-reply", parts=parts, name="reply") if parts else None
+
+    def _parts(self, turn: InboxTurn) -> list[Part]:
+        """What an owner said: text, or what only the other side can read; and artifacts by their addresses."""
+        parts: list[Part] = []
+        if turn.reply is not None:
+            parts.append(Part(text=turn.reply, media_type="text/plain"))
+        if turn.reply_ciphertext is not None:
+            parts.append(Part(raw=turn.reply_ciphertext, media_type="application/octet-stream"))
+        parts += [Part(url=self._artifacts + each) for each in turn.artifact_ids]
+        return parts

@@ -1,0 +1,247 @@
+"""/api/v1/inboxes (NETWORK 1)."""
+
+from msgspec.json import encode
+
+from node.callbacks.model import InboxMessageCallback
+from node.inbox.listing import CardListing
+from node.inbox.model import (
+    ClosedInbox,
+    Inbox,
+    InboxCard,
+    InboxPage,
+    InboxPageQuery,
+    InboxProof,
+    NewInbox,
+    NewInboxMessage,
+    OpenedInbox,
+    Receipt,
+    ReceiptQuery,
+    SendQuery,
+    SentInboxMessage,
+    SettledMessage,
+    SettledThrough,
+    Settlement,
+    SettleThrough,
+)
+from node.inbox.service import INBOX_LIFE_MS, Inboxes
+from node.share.cost import VECTOR_CHARACTERS
+from node.web.bearer import bearer_of
+from node.web.http import NO_STORE, Request, Response, created, json_response
+from node.web.idempotency import idempotency_key
+from node.web.json import decode, read_json, read_query, require_json
+from node.web.limits import Limiter
+from node.web.route import Also, Operation, Route, routes_of
+from node.web.signature import Signatures
+
+TOKEN = ("Authorization", "Bearer and the inbox_token; or sign the request with the key of the address")
+RECEIPT = ("Authorization", "Bearer and the receipt_token of the message")
+
+OWNER = ("inbox.unknown", "inbox.proof", "inbox.token", "signature.invalid")
+REPEATED = ("idempotency.conflict", "idempotency.short", "signature.invalid", "signature.replayed")
+
+
+class InboxApi:
+    """Inboxes over HTTP."""
+
+    def __init__(self, inboxes: Inboxes, limiter: Limiter, signatures: Signatures, listing: CardListing) -> None:
+        """`listing` lists inboxes that are opened with a card."""
+        self._inboxes = inboxes
+        self._limiter = limiter
+        self._listing = listing
+        self._signatures = signatures
+
+    @Operation(
+        "Open an inbox, or renew it with its token or signature",
+        body=NewInbox,
+        headers=(TOKEN,),
+        answers=OpenedInbox,
+        status=201,
+        also=(Also("application/json", OpenedInbox, 200, "It was there: renewed, with the fields that were named."),),
+        callbacks=(InboxMessageCallback,),
+        errors=(
+            *("inbox.unknown", "inbox.token", "quota.inbox", "language.not_english", "agents.host_full"),
+            *REPEATED,
+        ),
+        limit="inbox",
+    )
+    async def open(self, request: Request) -> Response:
+        """Open an inbox, or renew it; an empty body takes the defaults, or changes nothing."""
+        async with self._limiter.permit(request, "inbox") as permit:
+            body = await request.body()
+            if body:
+                require_json(request)
+            wanted = decode(body, NewInbox, request.notes) if body else NewInbox()
+            proof = await self._proof(request)
+            named = self._inboxes.named(proof)
+            idempotency = idempotency_key(request, f"inbox:{named}", body)
+            card = wanted.card or None
+            if card:
+                await self._judge(request, named, card)
+            place = ""
+            if await self._inboxes.is_renewal(proof):
+                await permit.count()
+            else:
+                place = await permit.hold(INBOX_LIFE_MS)
+            await permit.charge("inbox", len(body))
+            opened, opening = await self._inboxes.open(permit.client, place, wanted, proof, idempotency)
+            if opening.replayed_at:
+                await permit.replay()
+            elif not opening.is_new:
+                await permit.give_back()
+            if card:
+                owner = InboxProof(None, proof.signer) if proof.signer else InboxProof(opened.inbox_token)
+                await self._listing.enter(permit.client, card, owner)
+        return _private(created(opened, opened.url) if opening.is_new else json_response(opened))
+
+    async def _judge(self, request: Request, address: str, card: InboxCard) -> None:
+        """Count a card that lists its inbox in the directory, too, and refuse one that cannot be listed."""
+        async with self._limiter.permit(request, "agent", refusals=False) as permit:
+            await permit.count()
+            await permit.charge("agent", len(encode(card)) + VECTOR_CHARACTERS * len(card.skills))
+            await self._listing.judge(address, card)
+
+    @Operation("What an inbox is, and whether it takes messages", answers=Inbox, errors=("inbox.unknown",))
+    async def get(self, request: Request) -> Response:
+        """What everybody may see of an inbox."""
+        return json_response(await self._inboxes.get(request.params["address"]))
+
+    @Operation(
+        "Close an inbox: what it holds ends as expired",
+        headers=(TOKEN,),
+        answers=ClosedInbox,
+        errors=(*OWNER, "signature.replayed"),
+    )
+    async def close(self, request: Request) -> Response:
+        """Close an inbox."""
+        return json_response(await self._inboxes.close(request.params["address"], await self._proof(request)))
+
+    @Operation(
+        "Send a message to an inbox; with wait, get its owner's answer",
+        hot=True,
+        body=NewInboxMessage,
+        query=SendQuery,
+        answers=SentInboxMessage,
+        status=201,
+        errors=("inbox.unknown", "inbox.policy", "inbox.full", *REPEATED),
+        limit="inbox_send",
+    )
+    async def send(self, request: Request) -> Response:
+        """Send a message; with `wait`, answer when it is settled."""
+        address = request.params["address"]
+        async with self._limiter.permit(request, "inbox_send") as permit:
+            query = read_query(request, SendQuery)
+            new = await read_json(request, NewInboxMessage)
+            body = await request.body()
+            await permit.count()
+            proof = await self._proof(request)
+            idempotency = idempotency_key(request, f"inbox:{address}", body)
+            async with self._limiter.permit(request, "inbox_sender", address, refusals=False) as rate:
+                await permit.charge("message", len(body))
+                sending = self._inboxes.send(rate, address, new, proof, idempotency, query.wait)
+                sent, replayed = await request.while_waiting(query.wait, sending)
+            if replayed:
+                await permit.replay()
+        return _private(created(sent, sent.receipt_url))
+
+    @Operation(
+        "Read your inbox: unsettled messages after since_seq",
+        hot=True,
+        query=InboxPageQuery,
+        headers=(TOKEN,),
+        answers=InboxPage,
+        errors=OWNER,
+    )
+    async def read(self, request: Request) -> Response:
+        """Unsettled messages, for the owner."""
+        query = read_query(request, InboxPageQuery)
+        proof = await self._proof(request)
+        reading = self._inboxes.read(request.params["address"], query, proof)
+        return json_response(await request.while_waiting(query.wait, reading), headers=NO_STORE)
+
+    @Operation(
+        "Settle a message: stop holding it, and answer its sender",
+        hot=True,
+        body=Settlement,
+        headers=(TOKEN,),
+        answers=SettledMessage,
+        errors=(*OWNER, "receipt.unknown", "inbox.settled"),
+    )
+    async def settle(self, request: Request) -> Response:
+        """Settle a message."""
+        settlement = await read_json(request, Settlement)
+        proof = await self._proof(request)
+        await self._limiter.charge(request, "result", len(await request.body()))
+        address, message_id = request.params["address"], request.params["id"]
+        return json_response(await self._inboxes.settle(address, message_id, settlement, proof), headers=NO_STORE)
+
+    @Operation(
+        "Settle all messages up to a number as done",
+        hot=True,
+        body=SettleThrough,
+        headers=(TOKEN,),
+        answers=SettledThrough,
+        errors=OWNER,
+    )
+    async def settle_through(self, request: Request) -> Response:
+        """Settle all messages up to a number as done."""
+        wanted = await read_json(request, SettleThrough)
+        proof = await self._proof(request)
+        settled = await self._inboxes.settle_through(request.params["address"], wanted.through_seq, proof)
+        return json_response(settled, headers=NO_STORE)
+
+    @Operation(
+        "What became of a message; wait for its next status",
+        query=ReceiptQuery,
+        headers=(RECEIPT,),
+        answers=Receipt,
+        errors=(*OWNER, "receipt.unknown"),
+    )
+    async def receipt(self, request: Request) -> Response:
+        """What became of a message, for its sender or the owner of the inbox."""
+        query = read_query(request, ReceiptQuery)
+        proof = await self._proof(request)
+        asking = self._inboxes.receipt(request.params["address"], request.params["id"], query, proof)
+        return json_response(await request.while_waiting(query.wait, asking), headers=NO_STORE)
+
+    @Operation(
+        "Take back a message that is not settled",
+        headers=(RECEIPT,),
+        answers=SettledMessage,
+        errors=("inbox.unknown", "inbox.proof", "receipt.token", "receipt.unknown", "inbox.settled"),
+    )
+    async def withdraw(self, request: Request) -> Response:
+        """Take a message back."""
+        proof = InboxProof(bearer_of(request))
+        withdrawn = await self._inboxes.withdraw(request.params["address"], request.params["id"], proof)
+        return json_response(withdrawn, headers=NO_STORE)
+
+    def routes(self) -> tuple[Route, ...]:
+        """NETWORK 1."""
+        return routes_of(
+            "inboxes",
+            ("POST", "/api/v1/inboxes", self.open),
+            ("GET", "/api/v1/inboxes/{address}", self.get),
+            ("DELETE", "/api/v1/inboxes/{address}", self.close),
+            ("POST", "/api/v1/inboxes/{address}/messages", self.send),
+            ("GET", "/api/v1/inboxes/{address}/messages", self.read),
+            ("POST", "/api/v1/inboxes/{address}/messages/{id}/settle", self.settle),
+            ("POST", "/api/v1/inboxes/{address}/settle", self.settle_through),
+            ("GET", "/api/v1/inboxes/{address}/messages/{id}", self.receipt),
+            ("DELETE", "/api/v1/inboxes/{address}/messages/{id}", self.withdraw),
+        )
+
+    async def _proof(self, request: Request) -> InboxProof:
+        return await proof_of(request, self._signatures)
+
+
+async def proof_of(request: Request, signatures: Signatures) -> InboxProof:
+    """What the request shows for itself. Raises RefusedWithHeaders `signature.invalid`."""
+    signed = await signatures.of(request, ())
+    if signed is None:
+        return InboxProof(bearer_of(request))
+    return InboxProof(bearer_of(request), signed.signer, signed.replay_id)
+
+
+def _private(response: Response) -> Response:
+    response.headers = [*response.headers, *NO_STORE]
+    return response

@@ -1,0 +1,120 @@
+"""Judges what a request wants an inbox or a message to be, and makes of it what is kept.
+
+Bodies are private, so nobody judges their language. As elsewhere, short texts with hidden characters are refused, and
+long ones are kept without them. What is encrypted is kept as it is.
+"""
+
+import binascii
+from base64 import b64decode, urlsafe_b64decode
+
+import msgspec
+
+from node.common.refusal import Invalid
+from node.inbox.model import BODY_BYTES, CARD_BYTES, InboxContent, NewInbox, NewInboxMessage, Settlement
+from node.text.judged import require_all
+from node.text.lines import require_line, require_name, require_text
+from node.text.readable import readable
+
+KEY_BYTES = 32
+"""Of an X25519 public key."""
+
+
+def inbox_fields(wanted: NewInbox) -> dict[str, str]:
+    """The fields of an inbox that a request names, without its callback. Empty is what stands for none.
+
+    Raises Invalid.
+    """
+    fields: dict[str, str] = {}
+    card = readable(msgspec.json.encode(wanted.card).decode()) if wanted.card else ""
+    require_all(
+        lambda: require_line("label", wanted.label or ""),
+        lambda: _require_key(wanted.encryption_key or ""),
+        lambda: _require_card(card),
+    )
+    if wanted.label is not msgspec.UNSET:
+        fields["label"] = wanted.label or ""
+    if wanted.description is not msgspec.UNSET:
+        fields["description"] = readable(wanted.description or "")
+    if wanted.policy is not msgspec.UNSET:
+        fields["policy"] = wanted.policy
+    if wanted.contacts is not msgspec.UNSET:
+        fields["contacts"] = " ".join(dict.fromkeys(wanted.contacts))
+    if wanted.encryption_key is not msgspec.UNSET:
+        fields["encryption_key"] = wanted.encryption_key or ""
+    if wanted.card is not msgspec.UNSET:
+        fields["card"] = card
+    if wanted.ttl_seconds is not msgspec.UNSET:
+        fields["ttl"] = str(wanted.ttl_seconds * 1000)
+    return fields
+
+
+def message_text(new: NewInboxMessage, signer: str) -> bytes:
+    """A message as its owner gets to read it; `signer` is the thumbprint of its key, empty if it is not signed.
+
+    Raises Invalid.
+    """
+    body = None if new.body is None else readable(new.body)
+    require_all(
+        lambda: _require_size("body", new.body),
+        lambda: _require_either("body", body, "ciphertext", new.ciphertext, is_needed=True),
+        lambda: require_line("subject", new.subject or ""),
+        lambda: require_line("thread", new.thread or ""),
+        lambda: require_name("author", new.author or ""),
+    )
+    content = InboxContent(
+        body=body,
+        ciphertext=new.ciphertext,
+        subject=new.subject or None,
+        author=new.author or None,
+        signer=signer or None,
+        reply_to=new.reply_to,
+        reply_to_proven=new.reply_to is not None and new.reply_to == signer,
+        in_reply_to=new.in_reply_to,
+        thread=new.thread or None,
+        artifact_ids=new.artifact_ids,
+    )
+    return msgspec.json.encode(content)
+
+
+def reply_fields(settlement: Settlement) -> list[str]:
+    """What a receipt keeps of an owner's answer: name, value, ... Raises Invalid."""
+    reply = None if settlement.reply is None else readable(settlement.reply)
+    _require_size("reply", settlement.reply)
+    _require_either("reply", reply, "reply_ciphertext", settlement.reply_ciphertext, is_needed=False)
+    kept = {
+        "reply": reply,
+        "reply_ciphertext": settlement.reply_ciphertext,
+        "artifact_ids": " ".join(settlement.artifact_ids),
+    }
+    return [part for name, value in kept.items() if value for part in (name, value)]
+
+
+def _require_size(field: str, text: str | None) -> None:
+    if text is not None and len(text.encode()) > BODY_BYTES:
+        raise Invalid.field("body", field, msg=f"must have at most {BODY_BYTES} bytes of UTF-8")
+
+
+def _require_either(field: str, text: str | None, sealed_field: str, sealed: str | None, *, is_needed: bool) -> None:
+    """Raise Invalid unless there is a text that shows something or a ciphertext, but not both."""
+    if (text is not None and sealed is not None) or (is_needed and text is None and sealed is None):
+        raise Invalid.field("body", field, msg=f"give either {field} or {sealed_field}")
+    if text is not None:
+        require_text(field, text)
+    try:
+        b64decode(sealed or "", validate=True)
+    except (binascii.Error, ValueError):
+        raise Invalid.field("body", sealed_field, msg="is not base64 with padding") from None
+
+
+def _require_card(text: str) -> None:
+    if len(text.encode()) > CARD_BYTES:
+        raise Invalid.field("body", "card", msg=f"name, description and skills have at most {CARD_BYTES} bytes")
+
+
+def _require_key(text: str) -> None:
+    try:
+        size = len(urlsafe_b64decode(text + "=")) if text else KEY_BYTES
+    except binascii.Error:
+        size = 0
+    if size != KEY_BYTES:
+        raise Invalid.field("body", "encryption_key", msg="is not 32 bytes in base64url without padding")

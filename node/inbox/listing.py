@@ -1,0 +1,20 @@
+"""What opening an inbox with a card has to do with the directory, which is another room (NETWORK 2)."""
+
+from typing import Protocol
+
+from node.inbox.model import InboxCard, InboxProof
+
+
+class CardListing(Protocol):
+    """Lists an inbox as an agent by the card that its owner gives."""
+
+    async def judge(self, address: str, card: InboxCard) -> None:
+        """Raise Invalid, Refused `language.not_english`, `agents.host_full` if that address cannot list the card.
+
+        `address` is empty for one that is yet to be made. Raises StoreUnavailable.
+        """
+        ...
+
+    async def enter(self, client: str, card: InboxCard, proof: InboxProof) -> None:
+        """List the card that was judged, or renew its entry, for the owner of the inbox. Raises StoreUnavailable."""
+        ...

@@ -1,0 +1,370 @@
+"""What inboxes take and show over HTTP (NETWORK 1)."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+LABEL_LENGTH = 120
+DESCRIPTION_LENGTH = 2000
+MAX_CONTACTS = 100
+CARD_BYTES = 16 * 1024
+"""Of the JSON of an agent card's name, description and skills."""
+BODY_BYTES = 16 * 1024
+"""UTF-8 bytes of a message or a reply."""
+CIPHERTEXT_LENGTH = 24 * 1024
+"""Characters in base64: room for BODY_BYTES, and for what encryption adds."""
+SUBJECT_LENGTH = 200
+AUTHOR_LENGTH = 200
+TOPIC_LENGTH = 100
+MAX_ARTIFACTS = 10
+MONTH = 2_592_000  # seconds
+MAX_PUSH_CONFIGS = 4
+"""Of one task. Each makes the node send what changes."""
+
+Policy = Literal["open", "signed", "contacts"]
+InboxMessageStatus = Literal["queued", "read", "done", "refused", "input_required", "expired", "withdrawn"]
+LastSeen = Literal["hour", "day", "week", "older"]
+
+EXAMPLE_ADDRESS = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
+
+Address = Annotated[
+    str,
+    Meta(
+        pattern="^([A-Za-z0-9_-]{27}|[A-Za-z0-9_-]{43})$",
+        description="Of an inbox: the thumbprint of a key, or random",
+        examples=[EXAMPLE_ADDRESS],
+    ),
+]
+EntityId = Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+Body = Annotated[str, Meta(min_length=1, max_length=BODY_BYTES, description="At most 16,384 bytes of UTF-8")]
+Ciphertext = Annotated[
+    str, Meta(min_length=4, max_length=CIPHERTEXT_LENGTH, description="base64 of what only the other side can read")
+]
+Artifacts = Annotated[list[EntityId], Meta(max_length=MAX_ARTIFACTS)]
+
+
+class CardSkill(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What an agent says that it can do (A2A v1.0 §4.4.5)."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=128)]
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    description: Annotated[str, Meta(min_length=1)]
+    tags: Annotated[list[str], Meta(min_length=1)]
+    examples: list[str] | None = None
+
+
+class InboxCard(msgspec.Struct):
+    """What of an A2A agent card its owner decides; other members are passed over."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200, examples=["Report desk"])]
+    description: Annotated[str, Meta(min_length=1, examples=["Summarises reports of up to 40 pages."])]
+    skills: Annotated[list[CardSkill], Meta(min_length=1)]
+
+
+class NewInbox(msgspec.Struct):
+    """The body of POST /api/v1/inboxes. When an inbox is renewed, fields that are absent stay, and null clears one."""
+
+    label: Annotated[str, Meta(max_length=LABEL_LENGTH, examples=["Report desk"])] | UnsetType | None = UNSET
+    description: (
+        Annotated[str, Meta(max_length=DESCRIPTION_LENGTH, examples=["Summarises reports of up to 40 pages."])]
+        | UnsetType
+        | None
+    ) = UNSET
+    policy: (
+        Annotated[Policy, Meta(description="Who may write: everybody, who signs, or the keys among contacts")]
+        | UnsetType
+    ) = UNSET
+    contacts: Annotated[list[Address], Meta(max_length=MAX_CONTACTS)] | UnsetType = UNSET
+    encryption_key: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^[A-Za-z0-9_-]{43}$",
+                description="X25519 public key in base64url, for senders; the node does not use it",
+            ),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
+    callback_url: (
+        Annotated[
+            str,
+            Meta(
+                description="Pinged when a message has come: a public http or https URL on port 80, 443, 8080 or 8443"
+            ),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
+    ttl_seconds: (
+        Annotated[int, Meta(ge=60, le=MONTH, description="How long a message is held; 7 days if never said")]
+        | UnsetType
+    ) = UNSET
+    card: (
+        Annotated[
+            InboxCard,
+            Meta(description="What its A2A agent card says, and lists it in the directory; at most 16,384 bytes"),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
+    rotate: Annotated[bool, Meta(description="End all earlier tokens")] = False
+
+
+class OpenedInbox(msgspec.Struct):
+    """An inbox as its owner gets it. Keep the token secret: it reads and closes the inbox."""
+
+    address: Annotated[str, Meta(examples=[EXAMPLE_ADDRESS])]
+    inbox_token: str
+    epoch: Annotated[str, Meta(examples=["9f86d081884c7d65"])]
+    """The token belongs to it; it changes when tokens are rotated, and when the inbox is opened anew."""
+    url: str
+    a2a_url: str
+    """Base of the A2A agent that the inbox is to A2A clients."""
+    expires_at: str
+    """When the inbox ends unless its owner reads or renews before."""
+
+
+class Inbox(msgspec.Struct):
+    """What everybody may see of an inbox."""
+
+    address: Annotated[str, Meta(examples=[EXAMPLE_ADDRESS])]
+    label: Annotated[str | None, Meta(examples=["Report desk"])]
+    description: Annotated[str | None, Meta(examples=["Summarises reports of up to 40 pages."])]
+    policy: Policy
+    is_signed: bool
+    """Whether the address is the thumbprint of a key, so that signatures can prove who its owner is."""
+    encryption_key: Annotated[str | None, Meta(examples=[None])]
+    a2a_url: str
+    """Base of the A2A agent that the inbox is to A2A clients."""
+    last_seen: LastSeen
+    """How long ago its owner last read or renewed: within the hour, the day, the week, or before."""
+    accepting: bool
+    """Whether there is room for a message now."""
+
+
+class ClosedInbox(msgspec.Struct):
+    """The inbox is gone."""
+
+    address: Annotated[str, Meta(examples=[EXAMPLE_ADDRESS])]
+    status: Literal["closed"] = "closed"
+
+
+class InboxUsage(msgspec.Struct):
+    """What the operator sees of an inbox: nothing that anybody wrote."""
+
+    address: str
+    waiting: int
+    bytes: int
+    opened_at: str
+    seen_at: str
+    expires_at: str
+
+
+class NewInboxMessage(msgspec.Struct):
+    """The body of POST /api/v1/inboxes/{address}/messages: body or ciphertext, and what goes with it."""
+
+    body: Annotated[Body, Meta(examples=["Please summarise the report in the artifact."])] | None = None
+    ciphertext: Ciphertext | None = None
+    subject: Annotated[str, Meta(max_length=SUBJECT_LENGTH, examples=["A report to summarise"])] | None = None
+    author: Annotated[str, Meta(max_length=AUTHOR_LENGTH, examples=["planner"])] | None = None
+    reply_to: Annotated[Address, Meta(description="An inbox for answers")] | None = None
+    in_reply_to: Annotated[EntityId, Meta(description="The id of an earlier message")] | None = None
+    thread: Annotated[str, Meta(max_length=TOPIC_LENGTH, description="What messages of one matter share")] | None = None
+    artifact_ids: Artifacts = []
+    expires_in: (
+        Annotated[int, Meta(ge=30, le=MONTH, description="Seconds to hold it; no longer than the inbox allows")] | None
+    ) = None
+
+
+class SendQuery(msgspec.Struct):
+    """The query of POST /api/v1/inboxes/{address}/messages."""
+
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for the owner to settle it")] = 0
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """What a sender learns of a message: how far it is, and what the owner said."""
+
+    id: str
+    seq: int
+    status: InboxMessageStatus
+    expires_at: str
+    settled_at: Annotated[str | None, Meta(examples=[None])] = None
+    reply: Annotated[str | None, Meta(examples=[None])] = None
+    reply_ciphertext: Annotated[str | None, Meta(examples=[None])] = None
+    artifact_ids: Annotated[list[str], Meta(examples=[[]])] = []
+
+
+class SentInboxMessage(Answer, kw_only=True):
+    """The acknowledgement of a message; with `wait`, as soon as the owner has settled it."""
+
+    receipt_token: str
+    receipt_url: str
+
+
+class Receipt(Answer, kw_only=True):
+    """What became of a message."""
+
+    sent_at: str
+    read_at: Annotated[str | None, Meta(examples=[None])]
+
+
+class ReceiptQuery(msgspec.Struct):
+    """The query of GET /api/v1/inboxes/{address}/messages/{id}."""
+
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for another status")] = 0
+    status: (
+        Annotated[InboxMessageStatus, Meta(description="The one you know; without it, the one it has now")] | None
+    ) = None
+
+
+class InboxPageQuery(msgspec.Struct):
+    """The query of GET /api/v1/inboxes/{address}/messages."""
+
+    since_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    limit: Annotated[int, Meta(ge=1, le=100)] = 50
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a message if there is none")] = 0
+
+
+class InboxContent(msgspec.Struct, omit_defaults=True):
+    """What a sender wrote, as it is kept, and what was proven of it."""
+
+    body: Annotated[str | None, Meta(examples=["Please summarise the report in the artifact."])] = None
+    ciphertext: Annotated[str | None, Meta(examples=[None])] = None
+    subject: Annotated[str | None, Meta(examples=["A report to summarise"])] = None
+    author: Annotated[str | None, Meta(examples=["planner"])] = None
+    signer: Annotated[str | None, Meta(examples=[None])] = None
+    """Thumbprint of the key that signed it."""
+    reply_to: Annotated[str | None, Meta(examples=[EXAMPLE_ADDRESS])] = None
+    reply_to_proven: bool = False
+    """Whether it was signed by the key of reply_to. If not, anybody may have named that address."""
+    in_reply_to: Annotated[str | None, Meta(examples=[None])] = None
+    thread: Annotated[str | None, Meta(examples=["report-7"])] = None
+    artifact_ids: Annotated[list[str], Meta(examples=[[]])] = []
+
+
+class InboxMessage(InboxContent, kw_only=True, omit_defaults=False):
+    """An unsettled message, as its owner reads it."""
+
+    id: str
+    seq: int
+    sent_at: str
+    expires_at: str
+
+
+class InboxPage(msgspec.Struct):
+    """Unsettled messages after since_seq, in the order of seq. Reading removes nothing: settle what you have done."""
+
+    messages: list[InboxMessage]
+    next_since_seq: int
+    waiting: int
+    """Unsettled messages in the inbox."""
+    bytes: int
+    """That they take."""
+    oldest_at: str | None
+    """When the oldest of them was sent; null when there is none."""
+    epoch: Annotated[str, Meta(examples=["9f86d081884c7d65"])]
+
+
+class Settlement(msgspec.Struct):
+    """The body of POST /api/v1/inboxes/{address}/messages/{id}/settle."""
+
+    status: Literal["done", "refused", "input_required"]
+    reply: Annotated[Body, Meta(examples=["Solar panels became cheaper by half."])] | None = None
+    reply_ciphertext: Ciphertext | None = None
+    artifact_ids: Artifacts = []
+
+
+class SettledMessage(msgspec.Struct):
+    """The message is settled, and no longer held."""
+
+    id: str
+    seq: int
+    status: InboxMessageStatus
+    settled_at: str
+
+
+class SettleThrough(msgspec.Struct):
+    """The body of POST /api/v1/inboxes/{address}/settle."""
+
+    through_seq: Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class SettledThrough(msgspec.Struct):
+    """All messages up to that number are settled."""
+
+    through_seq: int
+    settled: int
+    """How many this request settled as done."""
+
+
+class InboxProof(msgspec.Struct, frozen=True):
+    """What a request shows for itself."""
+
+    token: str | None = None
+    """From `Authorization: Bearer`."""
+    signer: str = ""
+    """Thumbprint of the key that signed the request; empty if it is not signed."""
+    replay_id: str = ""
+    """The same for every use of that signature."""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """The place of a message in an A2A task: a chain of messages, each an answer to what the owner asked before."""
+
+    task: str = ""
+    """The id of the first message; empty if this is the first."""
+    before: str = ""
+    """The id of the last one before this."""
+    context: str = ""
+    context_name: str = ""
+    """What the context is called in a key."""
+    said: bytes = b""
+    """The message as its sender gets to read it."""
+
+
+class InboxTurn(msgspec.Struct, frozen=True):
+    """A message of a task, and what became of it."""
+
+    id: str
+    status: InboxMessageStatus
+    at: int
+    """When it got that status (ms)."""
+    said: bytes
+    reply: str | None
+    reply_ciphertext: str | None
+    artifact_ids: list[str]
+
+
+class InboxTask(msgspec.Struct, frozen=True):
+    """A chain of messages to an inbox. Its id is a capability."""
+
+    id: str
+    context: str
+    turns: list[InboxTurn]
+    lasts: float
+    """Seconds until its last message expires, if nothing is done."""
+
+    @property
+    def last(self) -> InboxTurn:
+        """The message that says where the task stands."""
+        return self.turns[-1]
+
+    @property
+    def stands(self) -> tuple[str, str]:
+        """Changes whenever the task does."""
+        return self.last.id, self.last.status
+
+
+class PushTarget(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who is told of the changes of a task, and what is shown for it."""
+
+    id: str
+    url: str
+    publisher: str
+    """Who gave the URL (`node.callbacks.owners`)."""
+    token: str = ""
+    scheme: str = ""
+    credentials: str = ""

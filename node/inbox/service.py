@@ -1,0 +1,354 @@
+"""The rules of inboxes: who may open, write to, read and settle what (NETWORK 1)."""
+
+import secrets
+from typing import cast
+
+import msgspec
+
+from node.callbacks.policy import TargetPolicy
+from node.common.refusal import Refused
+from node.common.timestamps import timestamp
+from node.common.tokens import Tokens
+from node.config import Settings
+from node.inbox.content import inbox_fields, message_text, reply_fields
+from node.inbox.message_store import InboxMessageStore, Sending, Sent, StoredReceipt
+from node.inbox.model import (
+    MONTH,
+    Answer,
+    CardSkill,
+    ClosedInbox,
+    Inbox,
+    InboxCard,
+    InboxPage,
+    InboxPageQuery,
+    InboxProof,
+    InboxUsage,
+    NewInbox,
+    NewInboxMessage,
+    OpenedInbox,
+    Policy,
+    Receipt,
+    ReceiptQuery,
+    SentInboxMessage,
+    SettledMessage,
+    SettledThrough,
+    Settlement,
+)
+from node.inbox.pushes import InboxPushes
+from node.inbox.rights import BY_KEY, InboxTokens
+from node.inbox.store import CARD, INBOX_LIFE_MS, QUOTA, InboxStore, Opening
+from node.inbox.tasks import InboxTasks
+from node.inbox.view import answer_of, last_seen_of, message_of, receipt_of
+from node.store import ids
+from node.store.idempotency import IdempotencyKey
+from node.store.limits import Quota, Rate
+
+__all__ = ["INBOX_LIFE_MS", "InboxPushes", "InboxTasks", "Inboxes"]
+
+
+class Inboxes:
+    """The service behind /api/v1/inboxes."""
+
+    def __init__(
+        self,
+        store: InboxStore,
+        messages: InboxMessageStore,
+        tasks: InboxTasks,
+        settings: Settings,
+        tokens: Tokens,
+        targets: TargetPolicy,
+    ) -> None:
+        self._store = store
+        self._messages = messages
+        self._tokens = InboxTokens(tokens)
+        self._targets = targets
+        self.tasks = tasks
+        """Messages that make up A2A tasks."""
+        self._base = f"{settings.public_url}/api/v1/inboxes/"
+
+    async def is_renewal(self, proof: InboxProof) -> bool:
+        """Whether a request to open an inbox is about one that is there, or was. Raises StoreUnavailable."""
+        return proof.token is not None or (bool(proof.signer) and await self._store.exists(proof.signer))
+
+    def shown(self, proof: InboxProof) -> tuple[str, str]:
+        """The address that a request proves, and by what: BY_KEY, or the epoch of a token, which a script compares.
+
+        Raises Refused `inbox.proof` if nothing is shown, `inbox.token`.
+        """
+        if proof.token is None and not proof.signer:
+            raise Refused("inbox.proof")
+        owner = self._tokens.owner_of(proof.token)
+        if proof.token is not None and owner is None:
+            raise Refused("inbox.token")
+        return owner or (proof.signer, BY_KEY)
+
+    def named(self, proof: InboxProof) -> str:
+        """The address that a request to open an inbox is about; empty for one that is yet to be made.
+
+        Raises Refused `inbox.token`.
+        """
+        if proof.token is None:
+            return proof.signer
+        owner = self._tokens.owner_of(proof.token)
+        if owner is None:
+            raise Refused("inbox.token")
+        return owner[0]
+
+    async def open(
+        self, client: str, place: str, wanted: NewInbox, proof: InboxProof, idempotency: IdempotencyKey | None
+    ) -> tuple[OpenedInbox, Opening]:
+        """Open an inbox for a client, or renew the one of which the request shows token or signature.
+
+        `place` is the place of a new one among those that the client may have, empty if they are not counted. Raises
+        Invalid, Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `idempotency.short`,
+        `signature.replayed`, StoreUnavailable.
+        """
+        owner = self._tokens.owner_of(proof.token)
+        if proof.token is not None and owner is None:
+            raise Refused("inbox.token")
+        if owner:
+            address, shown = owner
+        elif proof.signer:
+            address, shown = proof.signer, BY_KEY
+        else:
+            address, shown = self._store.new_address(idempotency.partition if idempotency else None), ""
+        fields = inbox_fields(wanted)
+        if wanted.callback_url is None:
+            fields["callback_url"] = ""
+        elif wanted.callback_url is not msgspec.UNSET:
+            fields |= await self._targets.accept(wanted.callback_url, client)
+        opening = await self._store.open(
+            address,
+            shown,
+            secrets.token_hex(8),
+            fields,
+            rotate=wanted.rotate,
+            place=Quota(QUOTA, client, place),
+            replay_id=proof.replay_id,
+            idempotency=idempotency,
+        )
+        if opening.replayed_at and idempotency:
+            idempotency.check_token(*opening.replayed_at)
+        opened = OpenedInbox(
+            address=opening.address,
+            inbox_token=self._tokens.inbox_token(opening.address, opening.epoch),
+            epoch=opening.epoch,
+            url=self._base + opening.address,
+            a2a_url=self.a2a_url(opening.address),
+            expires_at=timestamp(opening.ends_at),
+        )
+        return opened, opening
+
+    async def get(self, address: str) -> Inbox:
+        """What everybody may see of an inbox. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        _require_address(address)
+        stored = await self._store.show(address)
+
+        def text(name: str) -> str | None:
+            return stored.fields[name].decode() if name in stored.fields else None
+
+        return Inbox(
+            address=address,
+            label=text("label"),
+            description=text("description"),
+            policy=cast("Policy", text("policy") or "open"),
+            is_signed=ids.is_of_key(address),
+            encryption_key=text("encryption_key"),
+            a2a_url=self.a2a_url(address),
+            last_seen=last_seen_of(stored),
+            accepting=stored.has_room,
+        )
+
+    def a2a_url(self, address: str) -> str:
+        """Base of the A2A agent that an inbox is."""
+        return f"{self._base}{address}/a2a"
+
+    async def card(self, address: str) -> tuple[InboxCard, int]:
+        """What its A2A agent card says: what its owner gave, else made of label and description; and since when (ms).
+
+        Raises Refused `inbox.unknown`, StoreUnavailable.
+        """
+        _require_address(address)
+        shown = (await self._store.show(address, CARD)).fields
+        changed = int(shown["changed"])
+        if "card" in shown:
+            return msgspec.json.decode(shown["card"], type=InboxCard), changed
+        name, said = (shown.get(field, b"").decode() for field in ("label", "description"))
+        about = said or f"Messages to {name or 'this inbox'} are held until its owner answers."
+        skill = CardSkill("message", "Take a message", about, ["message", "inbox"])
+        return InboxCard(name or f"Inbox {address[:8]}", about, [skill]), changed
+
+    async def close(self, address: str, proof: InboxProof) -> ClosedInbox:
+        """Close an inbox: what it holds ends as expired.
+
+        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `signature.replayed`, StoreUnavailable.
+        """
+        await self._store.close(address, await self._owner(address, proof), proof.replay_id)
+        return ClosedInbox(address)
+
+    async def usage(self, address: str) -> InboxUsage:
+        """How much an inbox holds, for the operator. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        _require_address(address)
+        stored = await self._store.show(address)
+        opened_at, seen_at, ends_at = (timestamp(int(stored.fields[name])) for name in ("opened_at", "seen", "ends_at"))
+        return InboxUsage(address, stored.waiting, stored.size, opened_at, seen_at, ends_at)
+
+    async def end(self, address: str) -> InboxUsage:
+        """Close an inbox for the operator: how much it held. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        usage = await self.usage(address)
+        await self._store.close(address, BY_KEY)
+        return usage
+
+    async def send(
+        self,
+        rate: Rate,
+        address: str,
+        new: NewInboxMessage,
+        proof: InboxProof,
+        idempotency: IdempotencyKey | None,
+        wait: float = 0,
+    ) -> tuple[SentInboxMessage, bool]:
+        """Send a message, and wait for its end if asked to; the second value says whether it was sent before.
+
+        Raises Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.full`, `limit.exceeded`,
+        `idempotency.conflict`, `idempotency.short`, `signature.replayed`, StoreUnavailable.
+        """
+        _require_address(address)
+        sending = Sending(
+            address=address,
+            id=Sending.new_id(address),
+            text=message_text(new, proof.signer),
+            lasts_ms=(new.expires_in or MONTH) * 1000,
+            signer=proof.signer,
+            replay_id=proof.replay_id,
+            idempotency=idempotency,
+        )
+        if wait:
+            sent, receipt = await self._messages.call(sending, rate, wait)
+        else:
+            sent, receipt = await self._messages.send(sending, rate), None
+        if sent.replayed_at and idempotency:
+            idempotency.check_token(*sent.replayed_at)
+        return self._sent(address, sent, receipt), sent.replayed_at is not None
+
+    async def read(self, address: str, query: InboxPageQuery, proof: InboxProof) -> InboxPage:
+        """Unsettled messages for the owner, waiting for one if asked to.
+
+        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
+        """
+        shown = await self._owner(address, proof)
+        page = await self._messages.read_waiting(address, shown, query.since_seq, query.limit, query.wait)
+        # A reader that is ahead of the inbox has seen messages that a failover lost; it goes on from the present end.
+        seen = page.messages[-1].seq if page.messages else min(query.since_seq, page.last_seq)
+        oldest_at = timestamp(page.oldest_at) if page.oldest_at else None
+        return InboxPage(
+            [message_of(each) for each in page.messages], seen, page.waiting, page.size, oldest_at, page.epoch
+        )
+
+    async def require_owner(self, address: str, proof: InboxProof) -> None:
+        """Raise unless the inbox_token or the key of the address is shown.
+
+        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
+        """
+        shown = await self._owner(address, proof)
+        await self._messages.read_waiting(address, shown, 0, 0, 0)  # the script knows a token that was rotated
+
+    async def settle(self, address: str, message_id: str, settlement: Settlement, proof: InboxProof) -> SettledMessage:
+        """Settle a message; the same again gets the same answer.
+
+        Raises Invalid, Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`, `inbox.settled`,
+        StoreUnavailable.
+        """
+        fields = reply_fields(settlement)
+        shown = await self._owner(address, proof)
+        _require_message(message_id)
+        status = settlement.status
+        seq, settled_at = await self._messages.settle(address, message_id, shown, status, _digest(fields), fields)
+        return SettledMessage(message_id, seq, status, timestamp(settled_at))
+
+    async def settle_through(self, address: str, through: int, proof: InboxProof) -> SettledThrough:
+        """Settle all messages up to a number as done.
+
+        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
+        """
+        shown = await self._owner(address, proof)
+        return SettledThrough(through, await self._messages.settle_through(address, shown, through, _digest([])))
+
+    async def receipt(self, address: str, message_id: str, query: ReceiptQuery, proof: InboxProof) -> Receipt:
+        """What became of a message, for its sender or the owner; waiting for another status if asked to.
+
+        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`, StoreUnavailable.
+        """
+        _require_address(address)
+        _require_message(message_id)
+        owner = None
+        if not self._tokens.is_sender(address, message_id, proof.token):
+            owner = await self._owner(address, proof)
+        known = query.status
+
+        def is_new(found: StoredReceipt | None) -> bool:
+            nonlocal known
+            known = known or (found.status if found else None)
+            return found is None or found.is_settled or found.status != known
+
+        found = await self._messages.wait(address, message_id, query.wait, is_new)
+        if found is None:
+            raise Refused("receipt.unknown")
+        if owner not in (None, BY_KEY, found.epoch):
+            raise Refused("inbox.token")
+        return receipt_of(message_id, found)
+
+    async def withdraw(self, address: str, message_id: str, proof: InboxProof) -> SettledMessage:
+        """Take a message back for its sender; again it gets the same answer.
+
+        Raises Refused `inbox.unknown`, `inbox.proof`, `receipt.token`, `receipt.unknown`, `inbox.settled`,
+        StoreUnavailable.
+        """
+        _require_address(address)
+        _require_message(message_id)
+        if proof.token is None:
+            raise Refused("inbox.proof")
+        if not self._tokens.is_sender(address, message_id, proof.token):
+            raise Refused("receipt.token")
+        seq, settled_at = await self._messages.withdraw(address, message_id)
+        return SettledMessage(message_id, seq, "withdrawn", timestamp(settled_at))
+
+    async def _owner(self, address: str, proof: InboxProof) -> str:
+        """What proves the owner: BY_KEY, or the epoch of a token, which the script compares.
+
+        Raises Refused `inbox.unknown`, `inbox.proof` if nothing is shown, `inbox.token` if it is wrong,
+        StoreUnavailable.
+        """
+        _require_address(address)
+        if proof.signer == address:
+            return BY_KEY
+        owner = self._tokens.owner_of(proof.token)
+        if owner and owner[0] == address:
+            return owner[1]
+        if not await self._store.exists(address):
+            raise Refused("inbox.unknown")
+        raise Refused("inbox.token" if proof.token is not None or proof.signer else "inbox.proof")
+
+    def _sent(self, address: str, sent: Sent, receipt: StoredReceipt | None) -> SentInboxMessage:
+        answer = answer_of(sent.id, receipt) if receipt else None
+        plain = Answer(id=sent.id, seq=sent.seq, status="queued", expires_at=timestamp(sent.expires_at))
+        return SentInboxMessage(
+            **msgspec.structs.asdict(answer or plain),
+            receipt_token=self._tokens.receipt_token(address, sent.id),
+            receipt_url=f"{self._base}{address}/messages/{sent.id}",
+        )
+
+
+def _digest(fields: list[str]) -> str:
+    """By which the script tells whether an owner says the same again."""
+    return ids.digest(*fields)
+
+
+def _require_address(address: str) -> None:
+    if not ids.is_address(address):
+        raise Refused("inbox.unknown")
+
+
+def _require_message(message_id: str) -> None:
+    if not ids.is_id(message_id):
+        raise Refused("receipt.unknown")

@@ -1,0 +1,210 @@
+"""Inboxes in Redis: a hash each, in the partition of the address. Their messages are in `message_store`.
+
+A hash lives until its owner has not been there for INBOX_LIFE_MS. Nothing of an inbox is kept longer, except the number
+of its last message if a key can open it anew, and the receipts that senders still may read.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+
+from node.common.refusal import Refused
+from node.inbox import steps
+from node.store import Store, StoreUnavailable, ids, keys
+from node.store.idempotency import IdempotencyKey
+from node.store.limits import DAY_MS, LimitStore, Quota
+from node.store.replay import REPLAY_MS
+
+INBOX_LIFE_MS = 30 * DAY_MS
+"""After its owner last read or renewed."""
+
+NUMBERS_KEPT_MS = 365 * DAY_MS
+"""For so long a key that opens its inbox anew goes on counting where it stopped: 100 bytes."""
+
+MAX_HELD = 256
+"""Unsettled messages of one inbox."""
+
+MAX_HELD_BYTES = 1024 * 1024
+"""Bytes of what they say, all together."""
+
+QUOTA = "inbox"
+"""Of the things that a client may have, what an inbox is counted as."""
+
+REFUSALS = {
+    b"gone": "inbox.unknown",
+    b"token": "inbox.token",
+    b"signature": "signature.replayed",
+    b"conflict": "idempotency.conflict",
+}
+"""Codes for what the scripts refuse."""
+
+SHOWN = ("label", "description", "policy", "encryption_key", "seen", "opened_at", "ends_at", "callback_url")
+"""Fields of an inbox, as far as anybody or the operator may see them."""
+
+CARD = ("label", "description", "card", "changed")
+"""Fields of which an agent card is made, and when they were last changed (ms)."""
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """How a request to open or renew an inbox ended."""
+
+    address: str
+    epoch: str
+    ends_at: int
+    """Milliseconds since 1970."""
+    is_new: bool
+    replayed_at: tuple[int, int] | None = None
+    """If it is an earlier answer, given again: when that was given, and the time now (ms)."""
+
+
+class StoredInbox(msgspec.Struct, frozen=True):
+    """An inbox as it was at the time `now` (ms)."""
+
+    now: int
+    waiting: int
+    """Unsettled messages."""
+    size: int
+    """Bytes that they take."""
+    fields: Mapping[str, bytes]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a small message would be taken."""
+        return self.waiting < MAX_HELD and self.size < MAX_HELD_BYTES
+
+
+class InboxStore:
+    """Opens, renews, shows and closes."""
+
+    def __init__(self, store: Store, limits: LimitStore, idempotency_ttl: int) -> None:
+        self._store = store
+        self._limits = limits
+        self._idempotency_ms = idempotency_ttl * 1000
+
+    def new_address(self, partition: int | None) -> str:
+        """An address that nobody has, in the partition if one is given."""
+        return ids.new_address(self._store.serving_partition() if partition is None else partition)
+
+    async def open(
+        self,
+        address: str,
+        proof: str,
+        epoch: str,
+        fields: Mapping[str, str],
+        *,
+        rotate: bool,
+        place: Quota,
+        replay_id: str,
+        idempotency: IdempotencyKey | None,
+    ) -> Opening:
+        """Open the inbox or renew it, with `epoch` if that is to change; a new one has its `place` in a quota.
+
+        Raises Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        """
+        partition = ids.partition_of(address)
+        inbox = keys.inbox(address)
+        reply = await self._store.run(
+            steps.inbox_open(
+                inbox=inbox,
+                numbers=keys.inbox_seq(address),
+                idem=keys.idempotency(partition, idempotency.scope) if idempotency else inbox,
+                replay=keys.replay(partition, replay_id) if replay_id else inbox,
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                replay_ttl=REPLAY_MS if replay_id else 0,
+                proof=proof,
+                address=address,
+                epoch=epoch,
+                rotate=int(rotate),
+                life=INBOX_LIFE_MS,
+                kept=numbers_kept(address),
+                client=place.client,
+                place=place.name,
+                fields=[part for pair in fields.items() for part in pair],
+            )
+        )
+        match reply:
+            case [b"replayed", bytes(original), int(now)]:
+                kind, address, began, at = original.decode().split("@")
+                stored = await self.show(address)
+                ends_at = int(stored.fields["ends_at"])
+                return Opening(address, began, ends_at, kind == "opened", (int(at), now))
+            case [bytes(kind), bytes(current), int(ends_at)]:
+                return Opening(address, current.decode(), ends_at, kind == b"opened")
+            case _:
+                raise refused(reply)
+
+    async def exists(self, address: str) -> bool:
+        """Whether there is such an inbox. Raises StoreUnavailable."""
+        return await self._store.command("EXISTS", keys.inbox(address)) == 1
+
+    async def show(self, address: str, names: Sequence[str] = SHOWN) -> StoredInbox:
+        """An inbox as everybody may see it. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        reply = await self._store.run(
+            steps.inbox_show(inbox=keys.inbox(address), ends=keys.inbox_ends(address), names=names)
+        )
+        match cast("list[Any]", reply):
+            case [b"inbox", now, waiting, size, values]:
+                named = zip(names, cast("list[bytes | None]", values), strict=True)
+                return StoredInbox(now, waiting, size, {name: value for name, value in named if value})
+            case _:
+                raise refused(reply)
+
+    async def stay(self, address: str) -> None:
+        """Let an inbox live on, because its owner is there. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        reply = await self._store.run(
+            steps.inbox_stay(
+                inbox=keys.inbox(address),
+                numbers=keys.inbox_seq(address),
+                life=INBOX_LIFE_MS,
+                kept=numbers_kept(address),
+                step=DAY_MS,
+            )
+        )
+        match reply:
+            case [b"stays", bytes(client), bytes(place), int(ends_at)]:
+                if place:
+                    await self._limits.extend(Quota(QUOTA, client.decode(), place.decode()), ends_at)
+            case _:
+                raise refused(reply)
+
+    async def close(self, address: str, proof: str, replay_id: str = "") -> None:
+        """Close an inbox. Its place in the quota of its client is free then, and senders who wait are woken.
+
+        Raises Refused `inbox.unknown`, `inbox.token`, `signature.replayed`, StoreUnavailable.
+        """
+        inbox = keys.inbox(address)
+        reply = await self._store.run(
+            steps.inbox_close(
+                inbox=inbox,
+                numbers=keys.inbox_seq(address),
+                letters=keys.inbox_letters(address),
+                ends=keys.inbox_ends(address),
+                push_ends=keys.inbox_push_ends(ids.partition_of(address)),
+                replay=keys.replay(ids.partition_of(address), replay_id) if replay_id else inbox,
+                proof=proof,
+                replay_ttl=REPLAY_MS if replay_id else 0,
+                kept=numbers_kept(address),
+                address=address,
+            )
+        )
+        match cast("list[Any]", reply):
+            case [b"closed", client, place, ended]:
+                channels = [keys.inbox_receipt(address, each.decode()) for each in ended]
+                with suppress(StoreUnavailable):  # the place counts until its time is over, and a wait until its own
+                    await self._store.commands(("SPUBLISH", channel, "expired") for channel in channels)
+                    await self._limits.give_back(Quota(QUOTA, client.decode(), place.decode()))
+            case _:
+                raise refused(reply)
+
+
+def numbers_kept(address: str) -> int:
+    """Milliseconds for which the counter of an inbox outlives it."""
+    return NUMBERS_KEPT_MS if ids.is_of_key(address) else 0
+
+
+def refused(reply: object) -> Refused:
+    """The refusal that a script answered."""
+    return Refused(REFUSALS[cast("list[bytes]", reply)[0]])

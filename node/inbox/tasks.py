@@ -1,0 +1,115 @@
+"""What an A2A agent in front of an inbox needs: messages that make up tasks (NETWORK 1, "The inbox speaks A2A").
+
+A task begins with a message, and goes on with an answer each time that its owner asks for input. Its id cannot be
+guessed and is all that its sender has to show.
+"""
+
+from collections.abc import Callable
+from hmac import compare_digest
+
+from node.common.refusal import Refused
+from node.common.tokens import Tokens
+from node.inbox.content import message_text
+from node.inbox.message_store import InboxMessageStore, Sending
+from node.inbox.model import MONTH, InboxProof, InboxTask, NewInboxMessage, Turn
+from node.inbox.task_store import InboxTaskStore
+from node.store import ids
+from node.store.idempotency import IdempotencyKey
+from node.store.limits import Rate
+
+CONTEXT_TOKEN_LENGTH = 22
+"""Characters of a context id that prove that the node made it: 132 bits."""
+
+
+class InboxTasks:
+    """Sends messages of tasks, and tells what became of them."""
+
+    def __init__(self, store: InboxTaskStore, messages: InboxMessageStore, tokens: Tokens) -> None:
+        self._store = store
+        self._messages = messages
+        self._tokens = tokens
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether this process lets anybody else wait."""
+        return self._store.may_wait
+
+    def new_context(self, address: str) -> str:
+        """The id of a context that nobody can guess: whoever knows it may list its tasks."""
+        name = ids.unlisted_id().replace("-", "")
+        return f"{name}{self._proof(address, name)}"
+
+    def context_name(self, address: str, context: str, client: str) -> str:
+        """What a context is called in a key. Under an id that a client chose, each client has a context of its own."""
+        name, proof = context[:32], context[32:]
+        is_ours = compare_digest(proof.encode(), self._proof(address, name).encode())
+        return ids.digest(context, "" if is_ours else client)
+
+    async def send(
+        self,
+        rate: Rate,
+        address: str,
+        new: NewInboxMessage,
+        turn: Turn,
+        proof: InboxProof,
+        idempotency: IdempotencyKey | None,
+    ) -> tuple[str, bool]:
+        """Send a message of a task: its id, and whether it was sent before.
+
+        Raises Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.turn`, `inbox.full`, `limit.exceeded`,
+        `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        """
+        if not ids.is_address(address):
+            raise Refused("inbox.unknown")
+        sending = Sending(
+            address=address,
+            id=Sending.new_id(address),
+            text=message_text(new, proof.signer),
+            lasts_ms=(new.expires_in or MONTH) * 1000,
+            signer=proof.signer,
+            replay_id=proof.replay_id,
+            idempotency=idempotency,
+            turn=turn,
+        )
+        sent = await self._messages.send(sending, rate)
+        if sent.replayed_at and idempotency:
+            idempotency.check_token(*sent.replayed_at)
+        return sent.id, sent.replayed_at is not None
+
+    async def get(self, address: str, task_id: str) -> InboxTask:
+        """A task. Raises Refused `receipt.unknown`, StoreUnavailable."""
+        found = await self._store.read(address, task_id) if ids.is_address(address) and ids.is_id(task_id) else None
+        return _there(found)
+
+    async def of_message(self, address: str, message_id: str) -> InboxTask | None:
+        """The task that a message is of; None if it is of none, or its time is over. Raises StoreUnavailable."""
+        receipt = await self._messages.receipt(address, message_id)
+        named = receipt.fields.get(b"task") if receipt else None
+        return await self._store.read(address, named.decode()) if named else None
+
+    async def wait(
+        self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask], bool]
+    ) -> InboxTask:
+        """A task, once it is new, or after `seconds`. Raises Refused `receipt.unknown`, StoreUnavailable."""
+        found = await self._store.wait(address, task, seconds, lambda found: found is None or is_new(found))
+        return _there(found)
+
+    async def cancel(self, address: str, task: InboxTask) -> InboxTask:
+        """Take back the last message of a task. Raises Refused `receipt.unknown`, `inbox.settled`, StoreUnavailable."""
+        await self._messages.withdraw(address, task.last.id)
+        return await self.get(address, task.id)
+
+    async def of_context(self, address: str, context: str, client: str) -> list[str]:
+        """The ids of a context's tasks, the newest first. Raises StoreUnavailable."""
+        if not ids.is_address(address):
+            return []
+        return await self._store.of_context(address, self.context_name(address, context, client))
+
+    def _proof(self, address: str, name: str) -> str:
+        return self._tokens.issue("a2a-context", address, name)[:CONTEXT_TOKEN_LENGTH]
+
+
+def _there(found: InboxTask | None) -> InboxTask:
+    if found is None:
+        raise Refused("receipt.unknown")
+    return found

@@ -1,0 +1,61 @@
+"""What is stored of an inbox and its messages, as their readers see it."""
+
+import msgspec
+
+from node.common.timestamps import timestamp
+from node.inbox.message_store import HeldMessage, StoredReceipt
+from node.inbox.model import Answer, InboxContent, InboxMessage, LastSeen, Receipt
+from node.inbox.store import StoredInbox
+from node.store.limits import DAY_MS
+
+HOUR_MS = 3600_000
+
+SEEN: tuple[tuple[int, LastSeen], ...] = ((HOUR_MS, "hour"), (DAY_MS, "day"), (7 * DAY_MS, "week"))
+"""How exactly others learn when the owner of an inbox was last there: within so many milliseconds."""
+
+
+def receipt_of(message_id: str, stored: StoredReceipt) -> Receipt:
+    """What became of a message."""
+    answer = msgspec.structs.asdict(answer_of(message_id, stored))
+    return Receipt(**answer, sent_at=_time(stored, b"sent_at") or "", read_at=_time(stored, b"read_at"))
+
+
+def answer_of(message_id: str, stored: StoredReceipt) -> Answer:
+    """What its sender learns of a message."""
+    fields = stored.fields
+    reply, ciphertext = (fields[name].decode() if name in fields else None for name in (b"reply", b"reply_ciphertext"))
+    return Answer(
+        id=message_id,
+        seq=int(fields[b"seq"]),
+        status=stored.status,
+        expires_at=timestamp(int(fields[b"expires_at"])),
+        settled_at=_time(stored, b"settled_at"),
+        reply=reply,
+        reply_ciphertext=ciphertext,
+        artifact_ids=fields.get(b"artifact_ids", b"").decode().split(),
+    )
+
+
+def message_of(held: HeldMessage) -> InboxMessage:
+    """A message as its owner reads it."""
+    content = msgspec.json.decode(held.fields[b"text"], type=InboxContent)
+    return InboxMessage(
+        **msgspec.structs.asdict(content),
+        id=held.fields[b"id"].decode(),
+        seq=held.seq,
+        sent_at=timestamp(int(held.fields[b"at"])),
+        expires_at=timestamp(int(held.fields[b"expires_at"])),
+    )
+
+
+def _time(stored: StoredReceipt, name: bytes) -> str | None:
+    return timestamp(int(stored.fields[name])) if name in stored.fields else None
+
+
+def last_seen_of(stored: StoredInbox) -> LastSeen:
+    """When its owner was last there, as coarse as others learn it."""
+    ago = stored.now - int(stored.fields["seen"])
+    for within, name in SEEN:
+        if ago < within:
+            return name
+    return "older"

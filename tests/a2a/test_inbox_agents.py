@@ -1,0 +1,236 @@
+"""An inbox as an A2A agent over both bindings, on a real Redis (NETWORK 1)."""
+
+import asyncio
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from node.store import keys
+from tests.board.signed_posts import OTHER_KEY
+from tests.inbox.calls import ADDRESS, INBOXES, Json, bearer, opened, path_of, read, send_signed, settled, signed
+from tests.support.node_under_test import NodeUnderTest
+
+CARD = {
+    "name": "Report desk",
+    "description": "Summarises reports.",
+    "skills": [{"id": "sum", "name": "Summarise", "description": "Makes long short.", "tags": ["text"]}],
+}
+
+
+def message(text: str = "Hola, ¿qué tal?", **fields: Any) -> Json:
+    return {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": text}]} | fields
+
+
+async def sent(node: NodeUnderTest, inbox: Json, said: Json, **configuration: Any) -> httpx2.Response:
+    body = {"message": said, "configuration": {"returnImmediately": True} | configuration}
+    return await node.client.post(path_of(inbox, "/a2a/message:send"), json=body)
+
+
+async def begun(node: NodeUnderTest, inbox: Json, said: Json | None = None) -> Json:
+    response = await sent(node, inbox, said or message())
+    assert response.status_code == 200, response.text
+    return response.json()["task"]
+
+
+async def got(node: NodeUnderTest, inbox: Json, task: Json) -> Json:
+    return (await node.client.get(path_of(inbox, f"/a2a/tasks/{task['id']}"))).json()
+
+
+async def rpc(node: NodeUnderTest, inbox: Json, method: str, params: Json) -> Json:
+    call = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+    answer = (await node.client.post(path_of(inbox, "/a2a"), json=call)).json()
+    assert (answer["jsonrpc"], answer["id"]) == ("2.0", 7)
+    return answer
+
+
+def reason(response: httpx2.Response) -> str:
+    return response.json()["error"]["details"][0]["reason"]
+
+
+async def answered(node: NodeUnderTest, inbox: Json, **settlement: Any) -> Json:
+    """The owner reads one message, waiting for it, and settles it."""
+    [held] = (await read(node, inbox, wait=20))["messages"]
+    assert (await settled(node, inbox, held, **settlement)).status_code == 200
+    return held
+
+
+async def test_an_inbox_answers_a_blocking_message(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    assert inbox["a2a_url"] == f"{inbox['url']}/a2a"
+    asking = asyncio.ensure_future(sent(node, inbox, message(contextId="c1"), returnImmediately=False))
+    held = await answered(node, inbox, reply="Todo bien.")
+    assert (held["body"], held["thread"]) == ("Hola, ¿qué tal?", "c1")
+    task = (await asking).json()["task"]
+    assert (task["id"], task["contextId"]) == (held["id"], "c1")
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert task["artifacts"][0]["parts"][0]["text"] == "Todo bien."
+    assert [turn["messageId"] for turn in task["history"]] == ["m1"]
+    assert reason(await sent(node, inbox, message(taskId=task["id"]))) == "UNSUPPORTED_OPERATION"
+
+
+async def test_a_task_says_how_far_its_message_is(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
+    [held] = (await read(node, inbox))["messages"]
+    assert (await got(node, inbox, task))["status"]["state"] == "TASK_STATE_WORKING"
+    await settled(node, inbox, held, status="refused", reply="Not mine.")
+    status = (await got(node, inbox, task))["status"]
+    assert status["state"] == "TASK_STATE_REJECTED"
+    assert status["message"]["parts"][0]["text"] == "Not mine."
+
+
+async def test_a_task_whose_message_expires_has_failed(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await node.store.command("HSET", keys.inbox_receipt(inbox["address"], task["id"]), "expires_at", 1)
+    assert (await got(node, inbox, task))["status"]["state"] == "TASK_STATE_FAILED"
+    assert reason(await node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:cancel"))) == "TASK_NOT_CANCELABLE"
+
+
+@pytest.mark.parametrize("policy", ["signed", "contacts"])
+async def test_a_policy_is_judged_by_the_key_that_signed_the_request(node: NodeUnderTest, policy: str) -> None:
+    inbox = await opened(node, policy=policy, contacts=[ADDRESS])
+    refused = await sent(node, inbox, message())
+    assert (refused.status_code, reason(refused)) == (403, "CLIENT_BLOCKED")
+    body = {"message": message(), "configuration": {"returnImmediately": True}}
+    request = signed("POST", path_of(inbox, "/a2a/message:send"), body)
+    assert (await send_signed(node, request)).json()["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert (await send_signed(node, request)).status_code == 409  # a signature sends once
+    stranger = signed("POST", path_of(inbox, "/a2a/message:send"), body, key=OTHER_KEY)
+    assert (await send_signed(node, stranger)).status_code == (403 if policy == "contacts" else 200)
+    assert (await read(node, inbox))["messages"][0]["signer"] == ADDRESS
+
+
+async def test_push_notifications_go_to_public_places_only(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    for url in ("http://127.0.0.1:8080/push", "http://node.example/push", "https://hooks.example.com:22/push"):
+        refused = await sent(node, inbox, message(), taskPushNotificationConfig={"url": url})
+        assert (refused.status_code, reason(refused)) == (400, "INVALID_PARAMS")
+    assert (await read(node, inbox))["messages"] == []
+
+
+async def test_an_answer_goes_on_with_the_task_once(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    first = await answered(node, inbox, status="input_required", reply="Which year?")
+    asked = await got(node, inbox, task)
+    assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    answers = await asyncio.gather(*[sent(node, inbox, message(f"{year}", taskId=task["id"])) for year in (1999, 2001)])
+    assert sorted(answer.status_code for answer in answers) in ([200, 400], [200, 409])
+    second = await answered(node, inbox, reply="Done.")
+    assert (second["in_reply_to"], second["thread"]) == (first["id"], first["thread"])
+    done = await got(node, inbox, task)
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert [turn["role"] for turn in done["history"]] == ["ROLE_USER", "ROLE_AGENT", "ROLE_USER"]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_a_canceled_task_is_taken_back(node: NodeUnderTest, asks: bool) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    if asks:
+        await answered(node, inbox, status="input_required", reply="Which?")
+    cancel = path_of(inbox, f"/a2a/tasks/{task['id']}:cancel")
+    for _ in range(2):
+        assert (await node.client.post(cancel)).json()["status"]["state"] == "TASK_STATE_CANCELED"
+    assert (await read(node, inbox))["messages"] == []
+    done = await begun(node, inbox)
+    await answered(node, inbox)
+    assert reason(await node.client.post(path_of(inbox, f"/a2a/tasks/{done['id']}:cancel"))) == "TASK_NOT_CANCELABLE"
+
+
+async def test_a_context_lists_its_tasks_to_who_knows_it(node: NodeUnderTest) -> None:
+    inbox, other = await opened(node), await opened(node)
+    first = await begun(node, inbox)
+    context = first["contextId"]
+    second = await begun(node, inbox, message(contextId=context))
+
+    async def listed(where: Json, **query: Any) -> Json:
+        return (await node.client.get(path_of(where, "/a2a/tasks"), params=query)).json()
+
+    page = await listed(inbox, contextId=context, pageSize=1)
+    assert ([each["id"] for each in page["tasks"]], page["totalSize"]) == ([second["id"]], 2)
+    page = await listed(inbox, contextId=context, pageToken=page["nextPageToken"])
+    assert [each["id"] for each in page["tasks"]] == [first["id"]]
+    assert (await listed(inbox))["totalSize"] == (await listed(other, contextId=context))["totalSize"] == 0
+    assert (await listed(inbox, contextId=context, status="TASK_STATE_SUBMITTED"))["totalSize"] == 2
+    assert (await listed(inbox, contextId=context, status="submitted"))["detail"][0]["loc"] == ["query", "status"]
+
+
+async def test_a_subscriber_is_told_of_every_change_until_the_end(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    following = asyncio.ensure_future(
+        node.client.post(path_of(inbox, "/a2a/message:stream"), json={"message": message()})
+    )
+    held = await answered(node, inbox, reply="Yes.")
+    response = await following
+    assert response.headers["content-type"] == "text/event-stream"
+    lines = response.text.splitlines()
+    seen = [msgspec.json.decode(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+    assert seen[0]["task"]["id"] == held["id"]
+    assert seen[-2]["artifactUpdate"]["artifact"]["parts"][0]["text"] == "Yes."
+    assert seen[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    subscribe = path_of(inbox, f"/a2a/tasks/{held['id']}:subscribe")
+    assert reason(await node.client.post(subscribe)) == "UNSUPPORTED_OPERATION"
+
+
+async def test_json_rpc_calls_do_the_same(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    params = {"message": message(), "configuration": {"returnImmediately": True}}
+    task = (await rpc(node, inbox, "SendMessage", params))["result"]["task"]
+    assert (await rpc(node, inbox, "GetTask", {"id": task["id"]}))["result"] == task
+    asked = {"context_id": task["contextId"], "page_size": 5, "status": "TASK_STATE_SUBMITTED", "history_length": 0}
+    [listed] = (await rpc(node, inbox, "ListTasks", asked))["result"]["tasks"]
+    assert listed == {name: value for name, value in task.items() if name != "history"}
+    proto: Json = {
+        "message": {"message_id": "m2", "role": "ROLE_USER", "parts": [{"text": "x", "media_type": "text/plain"}]}
+    }
+    proto["configuration"] = {"return_immediately": True, "history_length": 0}
+    assert "history" not in (await rpc(node, inbox, "SendMessage", proto))["result"]["task"]
+    assert (await rpc(node, inbox, "CancelTask", {"id": task["id"]}))["result"]["status"]["state"].endswith("CANCELED")
+    for method, given, code in (
+        ("GetTask", {"id": "none"}, -32001),
+        ("CreateTaskPushNotificationConfig", {}, -32602),
+        ("SubscribeToTask", {"id": task["id"]}, -32004),
+        ("NoSuchMethod", {}, -32601),
+        ("SendMessage", {}, -32602),
+    ):
+        assert (await rpc(node, inbox, method, given))["error"]["code"] == code, method
+
+
+async def test_the_card_says_what_its_owner_gave(node: NodeUnderTest) -> None:
+    inbox = await opened(node, card=CARD | {"version": "9"})
+    card = (await node.client.get(path_of(inbox, "/a2a/.well-known/agent-card.json"))).json()
+    assert {name: card[name] for name in CARD} == CARD
+    assert {each["url"] for each in card["supportedInterfaces"]} == {inbox["a2a_url"]}
+    assert card["capabilities"] == {"streaming": True, "pushNotifications": True, "extendedAgentCard": False}
+    response = await node.client.post("/api/v1/inboxes", json={"card": CARD | {"description": "x" * 17_000}})
+    assert response.status_code == 422
+
+
+async def test_who_has_the_card_is_told_that_it_has_not_changed(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    path = path_of(inbox, "/a2a/.well-known/agent-card.json")
+    first = await node.client.get(path)
+    tag = {"if-none-match": first.headers["etag"]}
+    again = await node.client.get(path, headers=tag)
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["last-modified"] == first.headers["last-modified"]
+    await node.client.post(INBOXES, json={"label": "Other"}, headers=bearer(inbox["inbox_token"]))
+    assert (await node.client.get(path, headers=tag)).json()["name"] == "Other"
+
+
+async def test_clients_of_json_rpc_may_put_a_slash_behind_the_base(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "none"}}
+    response = await node.client.post(path_of(inbox, "/a2a/"), json=call)
+    assert response.json()["error"]["code"] == -32001
+
+
+async def test_the_receipt_of_a_plain_message_is_no_task(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    plain = (await node.client.post(path_of(inbox, "/messages"), json={"body": "x"})).json()
+    assert reason(await node.client.get(path_of(inbox, f"/a2a/tasks/{plain['id']}"))) == "TASK_NOT_FOUND"

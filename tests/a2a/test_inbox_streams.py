@@ -1,0 +1,116 @@
+"""Streams of an inbox's tasks: on whichever process, silent, read slowly, and when the process stops (NETWORK 1)."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from node.a2a.inboxes import stream
+from node.run.services import Services, Stores
+from tests.a2a.test_inbox_agents import begun, message
+from tests.inbox.calls import Json, bearer, opened
+from tests.mcp.processes import two_processes
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.nodes import NodeProcess
+
+PROCESS_PREFIX = 10
+"""Characters of X-Request-Id that name the process."""
+
+PATIENCE = 30.0  # s
+
+
+@pytest.fixture
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    with two_processes(tmp_path_factory.mktemp("node")) as node:
+        yield node
+
+
+@asynccontextmanager
+async def streamed(node: NodeProcess, url: str, body: Json | None = None) -> AsyncGenerator[tuple[str, Any]]:
+    """A stream: the process that sends it, and its events."""
+    async with (
+        httpx2.AsyncClient(base_url=node.url, timeout=PATIENCE) as client,
+        client.stream("POST", url, json=body) as response,
+    ):
+        yield response.headers["x-request-id"][:PROCESS_PREFIX], events_of(response)
+
+
+async def events_of(response: httpx2.Response) -> AsyncIterator[Json]:
+    async for line in response.aiter_lines():
+        if line.startswith("data: "):
+            yield json.loads(line.removeprefix("data: "))
+
+
+async def opened_at(node: NodeProcess) -> Json:
+    async with httpx2.AsyncClient() as client:
+        return (await client.post(f"{node.url}/api/v1/inboxes", json={})).json()
+
+
+async def test_who_comes_back_to_another_process_is_told_how_the_task_stands_and_ends(served: NodeProcess) -> None:
+    async with asyncio.timeout(PATIENCE):
+        inbox = await opened_at(served)
+        async with streamed(served, f"{inbox['a2a_url']}/message:stream", {"message": message()}) as (first, events):
+            task = (await anext(events))["task"]
+        other, rest, subscribe = first, list[Json](), f"{inbox['a2a_url']}/tasks/{task['id']}:subscribe"
+        while other == first:
+            async with streamed(served, subscribe) as (other, events):
+                assert (await anext(events))["task"]["id"] == task["id"]
+                if other != first:
+                    async with httpx2.AsyncClient() as client:
+                        settling = f"{inbox['url']}/messages/{task['id']}/settle"
+                        done = {"status": "done", "reply": "Yes."}
+                        await client.post(settling, json=done, headers=bearer(inbox["inbox_token"]))
+                    rest = [event async for event in events]
+    assert [kind for event in rest for kind in event] == ["artifactUpdate", "statusUpdate"]
+
+
+async def test_streams_end_when_their_process_stops(served: NodeProcess) -> None:
+    inbox = await opened_at(served)
+    async with streamed(served, f"{inbox['a2a_url']}/message:stream", {"message": message()}) as (_, events):
+        await anext(events)
+        served.signal(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE):
+            assert [event async for event in events] == []
+    assert await asyncio.to_thread(served.wait, PATIENCE) == 0
+
+
+async def stream_of(node: NodeUnderTest) -> stream.TaskStream:
+    """A stream of a task that nothing happens to."""
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    agents = Services(node.settings, Stores(node.store, node.store)).inbox_agents
+    return stream.TaskStream(
+        agents, inbox["address"], await agents.get(inbox["address"], task["id"]), bytes, is_whole=True
+    )
+
+
+async def test_a_silent_stream_says_that_it_is_there(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.05)
+    heard = asyncio.Event()
+
+    async def send(piece: bytes) -> None:
+        if piece.startswith(b":"):
+            heard.set()
+
+    running = asyncio.create_task((await stream_of(node)).run(send))
+    async with asyncio.timeout(PATIENCE):
+        await heard.wait()
+    assert not running.done()
+    running.cancel()
+
+
+async def test_a_client_that_does_not_read_loses_its_stream(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "SEND_SECONDS", 0.05)
+
+    async def send(_: bytes) -> None:
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(PATIENCE):
+        await (await stream_of(node)).run(send)

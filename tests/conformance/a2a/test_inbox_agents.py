@@ -1,0 +1,105 @@
+"""The official Python client (a2a-sdk) talks to the agent that an inbox is, over both of its bindings (NETWORK 1)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.types import (
+    AgentCard,
+    CancelTaskRequest,
+    GetTaskRequest,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    StreamResponse,
+    SubscribeToTaskRequest,
+    Task,
+    TaskState,
+)
+
+from tests.conformance.a2a.client import message
+from tests.support.nodes import NodeProcess
+
+BINDINGS = pytest.mark.parametrize("binding", ["HTTP+JSON", "JSONRPC"])
+
+
+@asynccontextmanager
+async def owned(node: NodeProcess, http: httpx.AsyncClient) -> AsyncGenerator[dict[str, Any]]:
+    """An inbox whose owner answers in capitals, asks back whoever says `ask`, and leaves `leave me` alone."""
+    inbox = (await http.post(f"{node.url}/api/v1/inboxes", json={"label": "Echo"})).json()
+    owner = {"Authorization": f"Bearer {inbox['inbox_token']}"}
+
+    async def answer() -> None:
+        seen = 0
+        while True:
+            query = {"wait": 20, "since_seq": seen}
+            page = (await http.get(f"{inbox['url']}/messages", params=query, headers=owner, timeout=40)).json()
+            seen = page["next_since_seq"]
+            for each in page["messages"]:
+                if each["body"] == "leave me":
+                    continue
+                status = "input_required" if each["body"] == "ask" else "done"
+                settling = {"status": status, "reply": each["body"].upper()}
+                await http.post(f"{inbox['url']}/messages/{each['id']}/settle", json=settling, headers=owner)
+
+    answering = asyncio.create_task(answer())
+    try:
+        yield inbox
+    finally:
+        answering.cancel()
+
+
+async def card_of(inbox: dict[str, Any], http: httpx.AsyncClient) -> AgentCard:
+    return await A2ACardResolver(http, inbox["a2a_url"]).get_agent_card()
+
+
+async def last_task(responses: AsyncIterator[StreamResponse]) -> Task:
+    """The task that the only answer of a message that does not stream brings."""
+    (response,) = [each async for each in responses]
+    return response.task
+
+
+@BINDINGS
+async def test_an_inbox_is_called_streamed_from_asked_back_and_canceled(
+    served: NodeProcess, http: httpx.AsyncClient, binding: str
+) -> None:
+    async with asyncio.timeout(60), owned(served, http) as inbox:
+        card = await card_of(inbox, http)
+        assert (card.name, card.capabilities.streaming) == ("Echo", True)
+
+        def client(*, streaming: bool) -> Any:
+            config = ClientConfig(
+                httpx_client=http, streaming=streaming, supported_protocol_bindings=[binding], polling=False
+            )
+            return ClientFactory(config).create(card)
+
+        called = await last_task(client(streaming=False).send_message(SendMessageRequest(message=message("hello"))))
+        assert called.status.state == TaskState.TASK_STATE_COMPLETED
+        assert called.artifacts[0].parts[0].text == "HELLO"
+        again = await client(streaming=False).get_task(GetTaskRequest(id=called.id))
+        assert again.status.state == TaskState.TASK_STATE_COMPLETED
+
+        streamed = client(streaming=True).send_message(SendMessageRequest(message=message("stream")))
+        kinds = [each.WhichOneof("payload") async for each in streamed]
+        assert (kinds[0], kinds[-1]) == ("task", "status_update")
+        assert "artifact_update" in kinds
+
+        asked = await last_task(client(streaming=False).send_message(SendMessageRequest(message=message("ask"))))
+        assert asked.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        answer = message("yes", task_id=asked.id, context_id=asked.context_id)
+        done = await last_task(client(streaming=False).send_message(SendMessageRequest(message=answer)))
+        assert (done.id, done.status.state) == (asked.id, TaskState.TASK_STATE_COMPLETED)
+
+        at_once = SendMessageConfiguration(return_immediately=True)
+        request = SendMessageRequest(message=message("leave me"), configuration=at_once)
+        left = await last_task(client(streaming=False).send_message(request))
+        assert left.status.state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING)
+        following = client(streaming=True).subscribe(SubscribeToTaskRequest(id=left.id))
+        assert (await anext(following)).task.id == left.id
+        canceled = await client(streaming=False).cancel_task(CancelTaskRequest(id=left.id))
+        assert canceled.status.state == TaskState.TASK_STATE_CANCELED
+        states = [each.status_update.status.state async for each in following if each.HasField("status_update")]
+        assert states[-1] == TaskState.TASK_STATE_CANCELED

@@ -1,0 +1,142 @@
+"""Clients that send to one inbox without rest, and an owner that settles all of it (NETWORK 1).
+
+What is not answered is repeated: a message under its Idempotency-Key, a settlement as it was. So at the end every
+message that was acknowledged has been read, in order, and settled once.
+"""
+
+import asyncio
+from collections import Counter
+from itertools import count
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import httpx2
+
+from tests.inbox.calls import INBOXES, Json, bearer
+from tests.support.node_under_test import until
+
+PAUSE = 0.02  # s until a request that was refused is repeated
+SETTLED_AT_ONCE = 16
+READERS = 16  # at a time, of receipts
+PATIENCE = 120.0  # s until as many have been settled
+
+
+class Letters:
+    """So many senders and one owner, for as long as the context lasts."""
+
+    def __init__(self, client: httpx2.AsyncClient, senders: int = 8) -> None:
+        self.answers: Counter[int] = Counter()
+        """Of everybody, by status; 0 is none at all."""
+        self.sent: list[list[Json]] = [[] for _ in range(senders)]
+        """What was acknowledged to each sender, in the order of sending, with its `body`."""
+        self.seen: dict[str, tuple[int, str]] = {}
+        """Number and body of each message by its id, in the order in which the owner first saw them."""
+        self.settled: Counter[str] = Counter()
+        """How often the owner was told that it had settled a message."""
+        self.inbox: Json = {}
+        self._client = client
+        self._stopped = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self.inbox = (await self._client.post(INBOXES)).json()
+        self._messages = f"{INBOXES}/{self.inbox['address']}/messages"
+        self._owner = bearer(self.inbox["inbox_token"])
+        self._tasks = [asyncio.create_task(self._send(number)) for number in range(len(self.sent))]
+        self._tasks.append(asyncio.create_task(self._settle_all()))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped = True
+        outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
+        if error is None:
+            for outcome in outcomes:
+                if outcome:
+                    raise outcome
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(map(len, self.sent))
+
+    async def further(self, messages: int) -> None:
+        """Return once so many more messages have been settled."""
+        goal = len(self.settled) + messages
+
+        async def reached() -> bool:
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            return len(self.settled) >= goal
+
+        await until(reached, PATIENCE)
+
+    async def _send(self, number: int) -> None:
+        for turn in count():
+            if self._stopped:
+                return
+            body, key = f"{turn} of {number}", {"idempotency-key": str(uuid4())}
+            answer = await self._answered("POST", self._messages, {"body": body}, key)
+            self.sent[number].append(answer | {"body": body})
+
+    async def _settle_all(self) -> None:
+        while True:
+            is_last = self._stopped and all(task.done() for task in self._tasks[:-1])
+            page = await self._answered("GET", f"{self._messages}?limit=100&wait=1", None, self._owner)
+            for each in page["messages"]:
+                self.seen.setdefault(each["id"], (each["seq"], each["body"]))
+            gate = asyncio.Semaphore(SETTLED_AT_ONCE)
+            await asyncio.gather(*(self._settle(each, gate) for each in page["messages"]))
+            if is_last and not page["messages"]:
+                return
+
+    async def _settle(self, message: Json, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            settlement = {"status": "done", "reply": message["body"]}
+            path = f"{self._messages}/{message['id']}/settle"
+            answer = await self._answered("POST", path, settlement, self._owner)
+        assert answer["seq"] == message["seq"]
+        self.settled[message["id"]] += 1
+
+    async def _answered(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Json:
+        """The answer to a request, however often it takes."""
+        while True:
+            try:
+                response = await self._client.request(method, path, json=body, headers=headers)
+            except httpx2.TransportError:  # the process died with it
+                self.answers[0] += 1
+            else:
+                self.answers[response.status_code] += 1
+                if response.is_success:
+                    return response.json()
+                assert response.status_code in (429, 503), f"{path}: {response.status_code} {response.text}"
+            await asyncio.sleep(PAUSE)
+
+    async def lost(self) -> int:
+        """How many messages that were acknowledged are not settled with the owner's answer."""
+        gate = asyncio.Semaphore(READERS)
+
+        async def is_kept(message: Json) -> bool:
+            async with gate:
+                path, token = f"{self._messages}/{message['id']}", bearer(message["receipt_token"])
+                response = await self._client.get(path, headers=token)
+            return response.is_success and response.json()["reply"] == message["body"]
+
+        found = await asyncio.gather(*(is_kept(message) for messages in self.sent for message in messages))
+        return found.count(False)
+
+    def check_order(self) -> None:
+        """Numbers have no gap, the owner saw them in order, and those of one sender are in the order of sending."""
+        numbers = [seq for seq, _ in self.seen.values()]
+        assert numbers == list(range(1, len(numbers) + 1))
+        for messages in self.sent:
+            own = [message["seq"] for message in messages]
+            assert own == sorted(own)
+
+    @property
+    def twice(self) -> int:
+        """Messages that are there, or were settled, more than once."""
+        bodies = Counter(body for _, body in self.seen.values())
+        return sum(times - 1 for counts in (bodies, self.settled) for times in counts.values())

@@ -1,0 +1,73 @@
+"""Processes, Redis and a primary are killed (-9) while an inbox is written to and settled (NETWORK 1).
+
+`make faults` runs it in full: some 50,000 messages. None is lost, none is there or settled twice, their order is kept.
+"""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import httpx2
+
+from node.config import Limits
+from node.store import ids, keys
+from node.store.slots import slot_of
+from tests.faults.letters import Letters
+from tests.faults.report import ROWS, Row
+from tests.faults.test_processes import kill_and_replace, web_process
+from tests.faults.test_redis_faults import ALWAYS
+from tests.faults.writers import unlimited
+from tests.support.node_under_test import running
+from tests.support.nodes import NodeProcess
+from tests.support.servers import Cluster
+
+FULL = os.environ.get("FAULTS") == "full"
+TIMES = 10 if FULL else 1
+MESSAGES = 1_600 if FULL else 60
+"""Settled after each death."""
+
+SENDERS = 8
+
+OFF = {
+    **{f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__},
+    "RELAY_CLIENT_INBOXES": "0",
+    "RELAY_CLIENT_BYTES": "0",
+}
+
+
+async def report(fault: str, times: int, letters: Letters, most: int = 0) -> None:
+    """Hold what was settled against what was acknowledged; so many may be lost, or be there twice."""
+    lost = await letters.lost()
+    ROWS.append(Row(fault, times, letters.acknowledged, letters.answers[503], None, lost, letters.twice))
+    assert max(lost, letters.twice) <= most
+    if not lost and not letters.twice:
+        letters.check_order()
+
+
+async def test_no_death_of_a_process_loses_a_message_or_settles_it_twice(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        node.start(**OFF)
+        await asyncio.to_thread(node.ready)
+        async with httpx2.AsyncClient(base_url=node.url, timeout=20) as client:
+            async with Letters(client) as letters:
+                await letters.further(MESSAGES)
+                for _ in range(TIMES):
+                    os.kill(web_process(node), signal.SIGKILL)
+                    await letters.further(MESSAGES)
+                    for child in ("worker", "redis"):
+                        await asyncio.to_thread(kill_and_replace, node, child)
+                        await letters.further(MESSAGES)
+            await report("inbox: web, worker, embedded Redis killed (-9)", 3 * TIMES, letters)
+
+
+async def test_the_death_of_a_primary_costs_no_more_than_what_its_replica_did_not_have_yet(tmp_path: Path) -> None:
+    with Cluster(tmp_path / "cluster", 3, *ALWAYS, node_timeout=1.0) as cluster:
+        async with running(unlimited(cluster.url)) as node:
+            async with Letters(node.client, SENDERS) as letters:
+                await letters.further(MESSAGES)
+                slot = slot_of(keys.tag(ids.partition_of(letters.inbox["address"])))
+                cluster.primary_of(slot).kill()
+                await letters.further(MESSAGES)
+            # A cluster replicates after it has answered (docs/durability.md), so what was under way may be lost.
+            await report("inbox: its primary killed (-9)", 1, letters, most=SENDERS)

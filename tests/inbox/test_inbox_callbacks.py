@@ -1,0 +1,68 @@
+"""The callback of an inbox: signed, with id and number, never with what was written."""
+
+from typing import Any
+
+import pytest
+
+from tests.callbacks.receiver import Receiver
+from tests.callbacks.test_callbacks import PUBLIC, hurry, under_way
+from tests.inbox.calls import INBOXES, bearer, opened, path_of, read, sent
+from tests.support.node_under_test import NodeUnderTest, until
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"callback_allow_private": True}
+
+
+async def test_an_owner_is_told_that_a_message_has_come_and_not_what_it_says(node: NodeUnderTest) -> None:
+    async with Receiver(PUBLIC) as receiver, node.worker():
+        inbox = await opened(node, callback_url=receiver.url)
+        message = await sent(node, inbox, body="A secret matter", subject="Secret", author="planner")
+        await receiver.until(1)
+        assert receiver.forged == 0
+        _, told = receiver.messages[0]
+        assert told["type"] == "inbox.message"
+        assert told["data"] == {
+            "address": inbox["address"],
+            "id": message["id"],
+            "seq": 1,
+            "url": f"http://node.example{path_of(inbox, '/messages')}",
+            "callback_host": "127.0.0.1",
+        }
+        for word in ("secret", "Secret", "planner"):
+            assert word not in str(told)
+
+
+async def test_messages_that_follow_at_once_are_told_by_one(node: NodeUnderTest) -> None:
+    async with Receiver(PUBLIC) as receiver, node.worker():
+        inbox = await opened(node, callback_url=receiver.url)
+        await sent(node, inbox)
+        await receiver.until(1)
+        for _ in range(3):
+            await sent(node, inbox)
+
+        async def waits() -> bool:
+            return await under_way(node) == 1
+
+        await until(waits)
+
+        async def told_of_all() -> bool:
+            await hurry(node)
+            return receiver.messages[-1][1]["data"]["seq"] == 4
+
+        await until(told_of_all)
+        assert len(receiver.messages) <= 4
+
+
+async def test_an_owner_who_takes_the_callback_back_is_told_no_more(node: NodeUnderTest) -> None:
+    async with Receiver(PUBLIC) as receiver, node.worker():
+        inbox = await opened(node, callback_url=receiver.url)
+        headers = bearer(inbox["inbox_token"])
+        assert (await node.client.post(INBOXES, json={"callback_url": None}, headers=headers)).status_code == 200
+        await sent(node, inbox)
+        other = await opened(node, callback_url=receiver.url)
+        await sent(node, other)
+        await receiver.until(1)
+        assert [told["data"]["address"] for _, told in receiver.messages] == [other["address"]]
+        assert (await read(node, inbox))["waiting"] == 1

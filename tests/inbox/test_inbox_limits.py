@@ -1,0 +1,63 @@
+"""What one client may do to inboxes in a minute, and how many it may have (NETWORK 1)."""
+
+from tests.inbox.calls import (
+    INBOXES,
+    UNKNOWN_ADDRESS,
+    bearer,
+    closed,
+    code,
+    opened,
+    path_of,
+    send_signed,
+    sent,
+    signed,
+)
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import Cluster, RedisServer
+
+
+async def test_an_address_sends_thirty_messages_a_minute_to_one_inbox_and_sixty_to_all(node: NodeUnderTest) -> None:
+    one, two, three = [await opened(node) for _ in range(3)]
+    for inbox in (one, two):
+        for _ in range(29):
+            await sent(node, inbox)
+    last = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
+    assert last.headers.get_list("ratelimit-policy") == ['"inbox_send";q=60;w=60', '"inbox_sender";q=30;w=60']
+    over = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
+    assert code(over) == (429, "limit.exceeded")
+    assert int(over.headers["retry-after"]) <= 60
+    assert (await node.client.post(path_of(three, "/messages"), json={"body": "x"})).status_code == 429
+    await sent(node, one, node.client_at("203.0.113.8"))
+
+
+async def test_what_is_refused_for_what_it_says_is_counted(node: NodeUnderTest) -> None:
+    inbox = await opened(node, policy="signed")
+    for body in ({"body": ""}, {}, {"body": "Unsigned"}):
+        refused = await node.client.post(path_of(inbox, "/messages"), json=body)
+        assert refused.headers["ratelimit-policy"].startswith('"inbox_send"')
+    counted = await node.client.post(f"{INBOXES}/{UNKNOWN_ADDRESS}/messages", json={"body": "x"})
+    assert '"inbox_send";r=56;' in counted.headers["ratelimit"]
+    assert await node.names(f"rate:*inbox_sender*{UNKNOWN_ADDRESS}*") == []
+
+
+async def test_an_address_opens_ten_inboxes_a_minute(node: NodeUnderTest) -> None:
+    for _ in range(10):
+        await opened(node)
+    assert code(await node.client.post(INBOXES)) == (429, "limit.exceeded")
+
+
+async def test_an_address_has_a_number_of_inboxes_and_can_renew_them(
+    empty_redis: RedisServer | Cluster,
+) -> None:
+    async with running(settings_for(empty_redis.url, client_inboxes=2)) as node:
+        first = await opened(node)
+        mine = await send_signed(node, signed("POST", INBOXES))
+        assert mine.status_code == 201
+        over = await node.client.post(INBOXES)
+        assert code(over) == (429, "quota.inbox")
+        assert int(over.headers["retry-after"]) > 29 * 86_400
+        renewed = await node.client.post(INBOXES, json={"label": "x"}, headers=bearer(first["inbox_token"]))
+        assert renewed.status_code == 200
+        assert (await send_signed(node, signed("POST", INBOXES, {"label": "y"}))).status_code == 200
+        await closed(node, first)
+        await opened(node)
