@@ -1,0 +1,69 @@
+#!lua
+-- Records what a probe of an agent found, and plans the next one. What it found has to come several times in a row
+-- before the liveness of the agent changes, unless none was known; probes become rarer while nothing changes. Who was
+-- unreachable for long is hidden, and shown again when that changes.
+-- KEYS[1] agent   agent:{p}:<id>
+-- KEYS[2] listed  agents-of:{p}:<address or host>; any key of the slot if there is no entry
+-- KEYS[3] due     agents-due:{p}
+-- KEYS[4] events  events:{p}
+-- ARGV[1] agent_id
+-- ARGV[2] found   open | gated | wrong_protocol | unreachable | unknown; gone: the card answers 404 or 410; empty = it
+--                 could not be probed now
+-- ARGV[3] tolerated  probes in a row that have to find something else before the liveness changes
+-- ARGV[4] day     milliseconds until the next probe
+-- ARGV[5] calm    probes in a row without news after which that takes a day longer, and so on
+-- ARGV[6] longest  milliseconds, at most
+-- ARGV[7] again   milliseconds until another try, if it could not be probed now
+-- ARGV[8] hides   milliseconds of being unreachable after which it is hidden
+-- Returns {'probed', liveness, milliseconds until the next probe} | {'later'} | {'removed'} | {'unknown'}: not listed
+--       | {'asked'}: somebody has posted it meanwhile, and its check is due
+-- Slot    partition of the address or host
+-- include now
+-- include announce
+-- include unlist
+local ends_at, status, liveness, doubt, doubts, same, since, shown, by = unpack(redis.call('HMGET', agent,
+  'ends_at', 'status', 'liveness', 'doubt', 'doubts', 'same', 'since', 'shown', 'by'))
+if status == 'checking' then return {'asked'} end
+if not ends_at then
+  redis.call('ZREM', due, agent_id)
+  return {'unknown'}
+end
+local at = now()
+if found == '' then
+  redis.call('ZADD', due, at + again, agent_id)
+  return {'later'}
+end
+if found == 'gone' then
+  unlist(agent, listed, due, events, agent_id)
+  return {'removed'}
+end
+
+local before = liveness or 'unknown'
+liveness, doubts, same = before, tonumber(doubts or 0), tonumber(same or 0)
+if found == liveness then
+  doubt, doubts, same = '', 0, same + 1
+else
+  doubts, same = found == doubt and doubts + 1 or 1, 0
+  doubt = found
+  if before == 'unknown' or doubts >= tonumber(tolerated) then
+    liveness, doubt, doubts = found, '', 0
+    since = liveness == 'unreachable' and at or ''
+  end
+end
+redis.call('HSET', agent, 'liveness', liveness, 'doubt', doubt, 'doubts', doubts, 'same', same, 'since', since or '',
+  'checked_at', at)
+
+local is_long_gone = liveness == 'unreachable' and at - (tonumber(since) or at) >= tonumber(hides)
+if is_long_gone and shown then
+  redis.call('HDEL', agent, 'shown')
+  announce(events, 'agent.removed', agent_id)
+elseif not is_long_gone and not shown then
+  redis.call('HSET', agent, 'shown', 1)
+  announce(events, 'agent.listed', agent_id, 'site', string.sub(by, 1, 16))
+elseif liveness ~= before then
+  announce(events, 'check.changed', agent_id)
+end
+if liveness ~= before then redis.call('SPUBLISH', agent, liveness) end
+local pause = doubts > 0 and tonumber(day) or math.min(day * (1 + math.floor(same / calm)), tonumber(longest))
+redis.call('ZADD', due, at + pause, agent_id)
+return {'probed', liveness, pause}

@@ -1,0 +1,58 @@
+#!lua
+-- Records what the check of a posted URL found: the agent is listed, or not. What was listed before goes only if its
+-- card is gone; other trouble leaves it as it is.
+-- KEYS[1] agent   agent:{p}:<id>
+-- KEYS[2] listed  agents-of:{p}:<host>
+-- KEYS[3] due     agents-due:{p}
+-- KEYS[4] events  events:{p}
+-- ARGV[1] agent_id
+-- ARGV[2] posted  the time of the posting that was checked
+-- ARGV[3] verdict  listed | rejected | gone: the card answers 404 or 410
+-- ARGV[4] reason  why not; empty if it is listed
+-- ARGV[5] life    milliseconds until the entry ends unless it is renewed
+-- ARGV[6] spare   milliseconds after that at which Redis drops it, should no worker have done so
+-- ARGV[7] kept    milliseconds for which a rejected one stays to be read
+-- ARGV[8] again   milliseconds until the next probe of one that stays
+-- ARGV[9...] fields  name, value, ... of the entry, if it is listed
+-- Returns {'listed', ends_at} | {'stays'} | {'rejected'} | {'stale'}: checked by another worker, or gone meanwhile
+-- Slot    partition of the host
+-- include now
+-- include announce
+-- include unlist
+local status, posting, ends, by = unpack(redis.call('HMGET', agent, 'status', 'posted', 'ends_at', 'by'))
+if status ~= 'checking' or posting ~= posted then return {'stale'} end
+
+local at = now()
+if verdict == 'listed' then
+  local ends_at = at + life
+  redis.call('HSETNX', agent, 'listed_at', at)
+  if redis.call('HEXISTS', agent, 'shown') == 0 then redis.call('HDEL', agent, 'liveness', 'doubt', 'since') end
+  redis.call('HSET', agent, 'status', 'listed', 'shown', 1, 'ends_at', ends_at, 'checked_at', at, unpack(ARGV, 9))
+  redis.call('PEXPIREAT', agent, ends_at + spare)
+  redis.call('ZADD', listed, ends_at, agent_id)
+  redis.call('PEXPIREAT', listed, ends_at)
+  redis.call('ZADD', due, at, agent_id)
+  announce(events, 'agent.listed', agent_id, 'site', string.sub(by, 1, 16))
+  redis.call('SPUBLISH', agent, 'listed')
+  return {'listed', ends_at}
+end
+
+if ends and verdict == 'rejected' then
+  redis.call('HSET', agent, 'status', 'listed', 'reason', reason, 'checked_at', at)
+  redis.call('ZADD', due, at + again, agent_id)
+  redis.call('SPUBLISH', agent, 'stays')
+  return {'stays'}
+end
+
+if ends then
+  unlist(agent, listed, due, events, agent_id)
+else
+  redis.call('ZREM', listed, agent_id)
+  redis.call('ZREM', due, agent_id)
+  redis.call('UNLINK', agent)
+end
+redis.call('HSET', agent, 'status', 'rejected', 'reason', reason, 'checked_at', at, 'posted', posted, 'by', by,
+  unpack(ARGV, 9))
+redis.call('PEXPIRE', agent, kept)
+redis.call('SPUBLISH', agent, 'rejected')
+return {'rejected'}

@@ -1,0 +1,40 @@
+#!lua
+-- Has the agent at a URL checked, whether it is listed already or not, once for each Idempotency-Key. A check that is
+-- under way goes on. What is listed does not end before it is checked.
+-- KEYS[1] agent   agent:{p}:<id>
+-- KEYS[2] listed  agents-of:{p}:<host>: ids of all entries of the host, by the time (ms) at which they end
+-- KEYS[3] due     agents-due:{p}
+-- KEYS[4] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[5] events  events:{p}
+-- ARGV[1] digest  of the body, under its Idempotency-Key; empty = none
+-- ARGV[2] idem_ttl  milliseconds
+-- ARGV[3] agent_id
+-- ARGV[4] most    entries of one host, those that are being checked included
+-- ARGV[5] kept    milliseconds for which an entry that is not listed stays to be read
+-- ARGV[6] holds   milliseconds for which it has its place among those of the host
+-- ARGV[7...] fields  name, value, ...
+-- Returns {'checking'} | {'replayed'} | {'conflict'} | {'full'}
+-- Slot    partition of the host
+-- include now
+-- include once
+-- include remember
+-- include announce
+local before = once(idem, digest)
+if before then return {before} end
+
+local at = now()
+redis.call('ZREMRANGEBYSCORE', listed, '-inf', at)
+if not redis.call('ZSCORE', listed, agent_id) and redis.call('ZCARD', listed) >= tonumber(most) then return {'full'} end
+
+if redis.call('HGET', agent, 'status') ~= 'checking' then
+  redis.call('HSET', agent, 'status', 'checking', 'reason', '', 'posted', at, unpack(ARGV, 7))
+  local ends = redis.call('HGET', agent, 'ends_at')
+  if not ends then redis.call('PEXPIRE', agent, kept) end
+  if ends and tonumber(ends) < at + holds then redis.call('HSET', agent, 'ends_at', at + holds) end
+  redis.call('ZADD', listed, math.max(tonumber(ends or 0), at + holds), agent_id)
+  redis.call('PEXPIREAT', listed, redis.call('ZRANGE', listed, -1, -1, 'WITHSCORES')[2])
+  redis.call('ZADD', due, at, agent_id)
+  announce(events, 'check.asked', agent_id)
+end
+remember(idem, digest, idem_ttl, agent_id)
+return {'checking'}

@@ -1,0 +1,16 @@
+#!lua
+-- Tells of an offer to all who wait for work, once: whoever changed the contract calls this, and the worker after it.
+-- KEYS[1] offers   offers:{offers}
+-- KEYS[2] known    offers:known:{offers}
+-- ARGV[1] id       of the contract
+-- ARGV[2] at       when it was put on offer (ms), by which one offer of a contract differs from the next
+-- ARGV[3] keep     offers that are kept in the feed, about
+-- ARGV[4] publisher
+-- ARGV[5] skills   JSON; empty = none
+-- Returns {'told'|'known'}
+-- Slot    that of the feed, which is one for all partitions
+if redis.call('ZADD', known, 'CH', at, id) == 0 then return {'known'} end
+redis.call('ZREMRANGEBYRANK', known, 0, -keep - 1)
+redis.call('XADD', offers, 'MAXLEN', '~', keep, '*', 'id', id, 'publisher_id', publisher, 'skills', skills)
+redis.call('SPUBLISH', offers, id)
+return {'told'}

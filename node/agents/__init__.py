@@ -1,0 +1,1 @@
+"""The directory: agents that are found by what they can do (NETWORK 2)."""

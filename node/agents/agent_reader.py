@@ -1,0 +1,88 @@
+"""Agents as the search reads them (`node.search.corpus.Source`): what an agent says of itself, and a post a skill."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, cast
+
+import msgspec
+
+from node.agents.model import AgentSkill, ListedCard
+from node.store import RedisReply, Store, StoreUnavailable, keys
+from node.store.bulk import bulk, bulk_reachable
+
+ENTRIES_AT_ONCE = 500
+"""Entries of a list that are read together."""
+
+
+class AgentReader:
+    """Reads cards by the numbers that the search gives their parts: 0 is the agent's own text, skills count from 1."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def statuses(self, agent_ids: Sequence[str]) -> list[str]:
+        """`open`; empty for an entry that is not listed, or hidden. Raises StoreUnavailable."""
+        found = await bulk(self._store, [("HEXISTS", keys.agent(each), "shown") for each in agent_ids])
+        return ["open" if each else "" for each in found]
+
+    async def posts(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
+        """Status, name and text of each part; empty where there is none.
+
+        The status is `unreachable` where the server of an entry cannot be read and others can. Raises StoreUnavailable.
+        """
+        agent_ids = list({agent_id for agent_id, _ in places})
+        found = await bulk_reachable(self._store, map(_reading, agent_ids))
+        cards = {
+            agent_id: reply if isinstance(reply, StoreUnavailable) else _card(reply)
+            for agent_id, reply in zip(agent_ids, found, strict=True)
+        }
+        return [_post(cards[agent_id], seq) for agent_id, seq in places]
+
+    async def newest_replies(self, agent_id: str, most: int) -> list[tuple[int, str]]:
+        """Numbers and texts of the skills. Raises StoreUnavailable."""
+        card = _card(await self._store.command(*_reading(agent_id)))
+        return [(number, text_of(skill)) for number, skill in enumerate(card.skills if card else [], 1)][-most:]
+
+    async def newest_open(self, most: int | None = None) -> list[str]:
+        """Ids of entries, the newest first, of all unless `most` is given. Raises StoreUnavailable."""
+        names = await self._store.command("ZREVRANGE", keys.AGENTS, 0, most - 1 if most else -1)
+        return [name.decode() for name in cast("Sequence[bytes]", names)]
+
+    async def count_open(self) -> int:
+        """How many entries there are. Raises StoreUnavailable."""
+        return cast("int", await self._store.command("ZCARD", keys.AGENTS))
+
+    async def scan(self, status: Literal["open", "closed"]) -> AsyncIterator[list[str]]:
+        """Ids of all entries, or of those removed of late, some at a time (ZSCAN). Raises StoreUnavailable."""
+        listed = keys.AGENTS if status == "open" else keys.REMOVED_AGENTS
+        cursor = b"0"
+        while True:
+            reply = await self._store.command("ZSCAN", listed, cursor, "COUNT", ENTRIES_AT_ONCE)
+            cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
+            yield [name.decode() for name in flat[::2]]
+            if cursor == b"0":
+                return
+
+
+def text_of(skill: AgentSkill) -> str:
+    """What a skill is found by."""
+    return "\n".join([skill.name, skill.description, *([", ".join(skill.tags)] if skill.tags else []), *skill.examples])
+
+
+def _reading(agent_id: str) -> tuple[str, str, str, str]:
+    return "HMGET", keys.agent(agent_id), "card", "shown"
+
+
+def _card(reply: RedisReply) -> ListedCard | None:
+    """The card of an entry that is listed and not hidden."""
+    card, is_shown = cast("list[bytes | None]", reply)
+    return msgspec.json.decode(card, type=ListedCard) if card and is_shown else None
+
+
+def _post(card: ListedCard | StoreUnavailable | None, seq: int) -> tuple[str, str, str]:
+    if isinstance(card, StoreUnavailable):
+        return "unreachable", "", ""
+    if card is None:
+        return "", "", ""
+    if not seq:
+        return "open", card.name, card.description
+    return "open", "", text_of(card.skills[seq - 1]) if seq <= len(card.skills) else ""

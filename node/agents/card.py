@@ -1,0 +1,109 @@
+"""What the directory takes of an agent card: judged, readable, and where the agent is called.
+
+A card is believed as far as it is proven. Who fetches it from a host has proven what that host says, and nothing of
+others: of its endpoints only those on the same host are taken. Its signatures are not looked at, so no `jku` is ever
+followed, by which a card would name its own judge (A2A v1.0 §8.4).
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from node.agents.model import CARD_LENGTH, AgentSkill, ListedCard
+from node.callbacks.target import Policy, Target, TargetRefused, parse
+from node.common.refusal import Invalid
+from node.text.lines import require_english, require_line, require_name, require_text
+from node.text.readable import readable
+
+MAX_INTERFACES = 20
+"""Of a card that are looked at."""
+
+BINDING_LENGTH = 50
+
+A2A_HTTP, A2A_RPC, MCP = "HTTP+JSON", "JSONRPC", "MCP"
+PROBED = (A2A_RPC, A2A_HTTP, MCP)
+"""Bindings that the node can probe. A2A lets a card name any other (v1.0 §5.8)."""
+
+
+class CardInterface(msgspec.Struct, rename="camel"):
+    """Where an agent is called, and by which protocol (A2A v1.0 §4.4.6); `transport` is what v0.3 calls that."""
+
+    url: str = ""
+    protocol_binding: str = ""
+    protocol_version: str = ""
+    transport: str = ""
+
+
+class FetchedCard(ListedCard, rename="camel"):
+    """An agent card of A2A v1.0 or v0.3, as far as it is used."""
+
+    supported_interfaces: list[CardInterface] = msgspec.field(default_factory=list[CardInterface])
+    url: str = ""
+    preferred_transport: str = ""
+    protocol_version: str = ""
+    additional_interfaces: list[CardInterface] = msgspec.field(default_factory=list[CardInterface])
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where an agent is called."""
+
+    url: str
+    binding: Annotated[str, Meta(max_length=BINDING_LENGTH)]
+    version: str
+
+
+def endpoint_of(card: FetchedCard, card_target: Target, policy: Policy) -> Endpoint:
+    """The first endpoint on the card's own host, one that can be probed if there is any. Raises Invalid."""
+    own = [each for each in _endpoints(card) if _host(each.url, policy) == card_target.host]
+    if not own:
+        raise Invalid.field("body", "card", msg=f"names no endpoint on {card_target.host}, where it was fetched")
+    return next((each for each in own if each.binding in PROBED), own[0])
+
+
+def readable_card(card: ListedCard) -> ListedCard:
+    """A card as it is kept and shown. Raises Invalid, Refused `language.not_english`."""
+    require_name("card", card.name)
+    description = readable(card.description)
+    require_text("card", f"{card.name}{description}" if card.name.strip() and description.strip() else "")
+    require_english(card=f"{card.name}\n{description}")
+    skills = [_readable_skill(skill) for skill in card.skills]
+    texts = [card.name, description]
+    for skill in skills:
+        texts += [skill.name, skill.description, *skill.tags, *skill.examples]
+    if sum(map(len, texts)) > CARD_LENGTH:
+        raise Invalid.field("body", "card", msg=f"must have at most {CARD_LENGTH} characters of text")
+    return ListedCard(card.name, description, skills)
+
+
+def _readable_skill(skill: AgentSkill) -> AgentSkill:
+    require_name("card", skill.name)
+    for tag in skill.tags:
+        require_line("card", tag)
+    kept = AgentSkill(skill.name, readable(skill.description), skill.tags, [readable(each) for each in skill.examples])
+    require_text("card", kept.description if kept.name.strip() else "")
+    require_english(card=f"{kept.name}\n{kept.description}")
+    for example in kept.examples:
+        require_english(card=example)
+    return kept
+
+
+def _endpoints(card: FetchedCard) -> list[Endpoint]:
+    named = card.supported_interfaces or [
+        CardInterface(card.url, transport=card.preferred_transport or A2A_RPC),
+        *card.additional_interfaces,
+    ]
+    found: list[Endpoint] = []
+    for each in named[:MAX_INTERFACES]:
+        binding = (each.protocol_binding or each.transport)[:BINDING_LENGTH]
+        known = next((name for name in PROBED if name.lower() == binding.lower()), binding)
+        found.append(Endpoint(each.url, known, (each.protocol_version or card.protocol_version)[:BINDING_LENGTH]))
+    return found
+
+
+def _host(url: str, policy: Policy) -> str | None:
+    """The host of a URL that may be called; None for any other."""
+    try:
+        return parse(url, policy).host
+    except TargetRefused:
+        return None

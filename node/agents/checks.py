@@ -1,0 +1,148 @@
+"""The worker's part in the directory: it fetches the cards of URLs that were posted, and probes what is listed.
+
+When an entry is due is in Redis, in the partition of the entry. Of all workers one takes it, and another if that one
+dies meanwhile (`AgentStore.take`).
+"""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+
+import structlog
+
+from node.agents.entry import StoredAgent
+from node.agents.fetch import CardFetcher
+from node.agents.lists import AgentLists
+from node.agents.probe import Prober, through_inbox
+from node.agents.store import AgentStore
+from node.callbacks.fair import FairCaller
+from node.callbacks.partition_schedule import PartitionSchedule
+from node.callbacks.target import Policy
+from node.store import Store, StoreUnavailable, keys
+from node.store.limits import DAY_MS
+from node.store.outbox import Event
+
+log = structlog.get_logger()
+
+POLL_SECONDS = 5.0
+"""Between two reads of a partition for what other processes have put there."""
+
+MAX_UNDER_WAY = 500
+"""Entries that this process checks at the same time. Most of them wait for their turn (`node.callbacks.places`)."""
+
+INBOX_DAY_MS = 3600_000
+"""Between two looks at when the owner of an inbox was there: this asks nobody, so it may be more often than daily."""
+
+JITTER = 0.1
+"""Share by which a pause is made longer or shorter, so that what was listed together is not probed together."""
+
+PAUSE_SECONDS = 0.5
+"""Until the next look when too many checks are under way, or Redis is out of reach."""
+
+STOP_SECONDS = 3.0
+"""For checks under way when the worker stops. What is cut off then is done again."""
+
+
+class AgentChecks:
+    """Checks what is due."""
+
+    def __init__(
+        self, store: Store, entries: AgentStore, lists: AgentLists, calls: FairCaller, public_url: str
+    ) -> None:
+        self._store = store
+        self._entries = entries
+        self._lists = lists
+        self._calls = calls
+        self._fetcher, self._prober = CardFetcher(calls, public_url), Prober(calls, public_url)
+        self._schedule = PartitionSchedule(POLL_SECONDS)
+        self.outcomes: defaultdict[str, int] = defaultdict(int)
+        """Checks by how they ended, for the metrics."""
+
+    def change(self, policy: Policy) -> None:
+        """Judge URLs by this policy from the next check on."""
+        self._calls.change(policy)
+
+    def hear(self, events: Sequence[Event]) -> None:
+        """Look at once where an event says that something is due."""
+        for event in events:
+            if event.kind in ("check.asked", "agent.listed"):
+                self._schedule.due_in(event.partition)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Check until `stop` is set. Checks under way then have STOP_SECONDS to end."""
+        with suppress(StoreUnavailable):
+            await self._note_probe(only_first=True)
+        under_way: set[asyncio.Task[None]] = set()
+        async with asyncio.TaskGroup() as checks:
+            while not stop.is_set():
+                if len(under_way) >= MAX_UNDER_WAY:
+                    await _pause(stop)
+                    continue
+                for agent_id in await self._take_due(stop):
+                    task = checks.create_task(self._check(agent_id))
+                    under_way.add(task)
+                    task.add_done_callback(under_way.discard)
+                await self._schedule.wait(stop)
+            if under_way:
+                _, late = await asyncio.wait(under_way, timeout=STOP_SECONDS)
+                for task in late:
+                    task.cancel()
+
+    async def _take_due(self, stop: asyncio.Event) -> list[str]:
+        partitions = self._schedule.due()
+        try:
+            taken, waits = await self._entries.take(partitions)
+        except StoreUnavailable:
+            for partition in partitions:
+                self._schedule.due_in(partition)
+            await _pause(stop)
+            return []
+        for partition, seconds in waits.items():
+            self._schedule.due_in(partition, seconds)
+        return taken
+
+    async def _check(self, agent_id: str) -> None:
+        """Check an entry. Whatever goes wrong with it does not touch the others, and it becomes due again by itself."""
+        try:
+            [agent] = await self._entries.read([agent_id])
+            if agent is None:
+                await self._entries.probed(agent_id, "", "", day=DAY_MS, is_certain=True)  # takes it off the schedule
+                return
+            outcome = await (self._fetch(agent) if agent.status == "checking" else self._probe(agent))
+            self.outcomes[outcome] += 1
+            await self._note_probe()
+        except StoreUnavailable:
+            pass  # the connection logs it
+        except Exception:
+            log.exception("agent not checked", agent=agent_id)
+
+    async def _fetch(self, agent: StoredAgent) -> str:
+        found = await self._fetcher.fetch(agent.given, agent.by)
+        kept = {"given": agent.given, "proof": agent.proof, "address": agent.address, "by": agent.by, **found.fields}
+        outcome = await self._entries.settle(agent, found.with_fields(kept), _some(DAY_MS))
+        await self._lists.project([agent.id])
+        return outcome
+
+    async def _probe(self, agent: StoredAgent) -> str:
+        is_remote = agent.proof == "domain"
+        found = await self._prober.probe(agent) if is_remote else through_inbox(agent)
+        day = _some(DAY_MS if is_remote else INBOX_DAY_MS)
+        await self._entries.probed(agent.id, agent.address, found, day=day, is_certain=not is_remote)
+        await self._lists.project([agent.id])
+        return found or "later"
+
+    async def _note_probe(self, *, only_first: bool = False) -> None:
+        """Note that a check has just ended: when none does for an hour, the operator is told (`overdue`)."""
+        now = await self._lists.now()
+        await self._store.command("SET", keys.LAST_CHECK, now, *(["NX"] if only_first else []))
+
+
+def _some(pause: int) -> int:
+    return round(pause * random.uniform(1 - JITTER, 1 + JITTER))
+
+
+async def _pause(stop: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), PAUSE_SECONDS)

@@ -1,0 +1,82 @@
+"""An entry of the directory as Redis has it, and the ids of entries."""
+
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+
+from node.agents.model import AgentProof, EntryStatus, ListedCard, Liveness
+from node.store import ids
+
+
+class StoredAgent(msgspec.Struct, frozen=True):
+    """An entry. Times are milliseconds since 1970."""
+
+    id: str
+    status: EntryStatus
+    reason: str
+    """Why it is not listed, or why its last check changed nothing; empty if all is well."""
+    proof: AgentProof
+    address: str
+    """What proves it: the address of an inbox, or a host."""
+    by: str
+    """Who has listed it (`node.callbacks.owners`)."""
+    given: str
+    """The URL that was posted; empty for a card."""
+    posted: int
+    """When."""
+    card: ListedCard | None
+    """None for one that is not listed."""
+    card_url: str
+    """Where the card was fetched; empty for one that was posted."""
+    url: str
+    """Where the agent is called by `binding`, as its card says."""
+    binding: str
+    version: str
+    """Of the protocol at `url`, as far as the card says it."""
+    listed_at: int
+    ends_at: int
+    liveness: Liveness
+    checked_at: int | None
+    is_shown: bool
+    """Whether it is in the list and found: listed, and not unreachable for long."""
+    seen_at: int | None = None
+    """When the owner of its inbox was last there; None without an inbox."""
+
+
+def id_of(address: str, name: str) -> str:
+    """The id of what an address or host lists by that name: like a UUID, in the partition of the address."""
+    text = ids.digest("agent", address, name)
+    last = int(text[-2:], 16) & ~(ids.PARTITIONS - 1) | ids.partition_of(address)
+    return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-a{text[17:20]}-{text[20:30]}{last:02x}"
+
+
+def stored_agent(agent_id: str, fields: Mapping[bytes, bytes]) -> StoredAgent | None:
+    """The entry with these fields; None if there are none."""
+    if b"status" not in fields:
+        return None
+
+    def text(name: bytes) -> str:
+        return fields.get(name, b"").decode()
+
+    card, checked_at = fields.get(b"card"), fields.get(b"checked_at")
+    return StoredAgent(
+        id=agent_id,
+        status=cast("EntryStatus", text(b"status")),
+        reason=text(b"reason"),
+        proof=cast("AgentProof", text(b"proof")),
+        address=text(b"address"),
+        by=text(b"by"),
+        given=text(b"given"),
+        posted=int(fields.get(b"posted", 0)),
+        card=msgspec.json.decode(card, type=ListedCard) if card else None,
+        card_url=text(b"card_url"),
+        url=text(b"url"),
+        binding=text(b"binding"),
+        version=text(b"version"),
+        listed_at=int(fields.get(b"listed_at", 0)),
+        ends_at=int(fields.get(b"ends_at", 0)),
+        liveness=cast("Liveness", text(b"liveness") or "unknown"),
+        checked_at=int(checked_at) if checked_at else None,
+        is_shown=b"shown" in fields,
+    )

@@ -1,0 +1,133 @@
+"""Fetches the agent card of a URL that somebody has posted (NETWORK 2)."""
+
+import asyncio
+from asyncio import get_running_loop
+from collections.abc import Sequence
+
+import msgspec
+
+from node.agents.card import FetchedCard, endpoint_of, readable_card
+from node.agents.store import CheckResult
+from node.callbacks.attempt import GONE, Later
+from node.callbacks.call import CallAnswer, CallResult
+from node.callbacks.fair import FairCaller
+from node.callbacks.target import Target, TargetRefused, parse
+from node.common.refusal import Invalid, Refused
+from node.web.json import decode
+
+WELL_KNOWN = "/.well-known/agent-card.json"
+
+CARD_BYTES = 256 * 1024
+"""Of a card."""
+
+HEAD_BYTES = 16 * 1024
+"""Of the head of the answer, and of what frames its body."""
+
+FETCH_SECONDS = 30.0
+"""For all of it: waiting for a turn, two requests of ten seconds. Who hangs is rejected 40 s after it was posted at the
+latest."""
+
+NOT_FOUND = (404, GONE)
+OK = 200
+
+
+class _NoCard(Exception):
+    """There is no card to list. The message says why."""
+
+    def __init__(self, reason: str, *, is_gone: bool = False, is_final: bool = False) -> None:
+        super().__init__(reason)
+        self.is_gone = is_gone
+        self.is_final = is_final
+        """Whether the host need not be asked for it at another place."""
+
+
+class CardFetcher:
+    """Fetches cards on behalf of those who post URLs."""
+
+    def __init__(self, calls: FairCaller, public_url: str) -> None:
+        self._calls = calls
+        self._headers = [
+            (b"User-Agent", f"relay-node-directory/1.0 (+{public_url}/agents)".encode()),
+            (b"Accept", b"application/json"),
+            (b"Accept-Encoding", b"identity"),
+        ]
+
+    async def fetch(self, given: str, by: str) -> CheckResult:
+        """The agent at a URL, for a client (`node.callbacks.owners`). Raises StoreUnavailable."""
+        try:
+            async with asyncio.timeout(FETCH_SECONDS):
+                return await self._first(card_places(parse(given, self._calls.policy)), by)
+        except TimeoutError:
+            return CheckResult(f"no card within {FETCH_SECONDS:g} s")
+        except TargetRefused as refused:
+            return CheckResult(str(refused))
+        except _NoCard as failure:
+            return CheckResult(str(failure), is_gone=failure.is_gone)
+
+    async def _first(self, places: Sequence[Target], by: str) -> CheckResult:
+        for target in places[:-1]:
+            try:
+                return await self._at(target, by)
+            except _NoCard as failure:
+                if failure.is_final:
+                    raise
+        return await self._at(places[-1], by)
+
+    async def _at(self, target: Target, by: str) -> CheckResult:
+        body = _body(target, await self._get(target, by))
+        try:
+            card = decode(body, FetchedCard)
+            endpoint = endpoint_of(card, target, self._calls.policy)
+            kept = readable_card(card)
+        except Invalid as invalid:
+            raise _NoCard(f"{target.url} is no card that can be listed: {_first_issue(invalid)}") from None
+        except Refused:  # by the English gate
+            raise _NoCard(f"the card at {target.url} is not in plain English", is_final=True) from None
+        return CheckResult(
+            fields={
+                "card": msgspec.json.encode(kept).decode(),
+                "card_url": target.url,
+                "url": endpoint.url,
+                "binding": endpoint.binding,
+                "version": endpoint.version,
+            }
+        )
+
+    async def _get(self, target: Target, by: str) -> CallResult:
+        request = self._calls.caller.request("GET", target, self._headers)
+        ends = get_running_loop().time() + FETCH_SECONDS
+        return await self._calls.call_in_turn(target, request, by, ends, CARD_BYTES + HEAD_BYTES)
+
+
+def card_places(target: Target) -> list[Target]:
+    """Where the card of a posted URL may be, in order: there, or at the well-known place below."""
+    path = target.resource
+    if path.endswith(".json"):
+        return [target]
+    below = msgspec.structs.replace(target, resource=path.rstrip("/") + WELL_KNOWN)
+    return [below] if path == "/" else [target, below]
+
+
+def _body(target: Target, result: CallResult) -> bytes:
+    """The body of an answer that may be a card. Raises _NoCard."""
+    match result:
+        case CallAnswer() if result.status == OK:
+            if len(result.body) > CARD_BYTES or not result.is_whole:
+                raise _NoCard(f"{target.url} did not end within {CARD_BYTES} bytes and ten seconds")
+            return result.body
+        case CallAnswer() if 300 <= result.status < 400:
+            raise _NoCard(f"{target.url} answered {result.status}: redirects are not followed")
+        case CallAnswer():
+            raise _NoCard(f"{target.url} answered {result.status}", is_gone=result.status in NOT_FOUND)
+        case Later():
+            seconds = -(-result.wait_ms // 1000)
+            raise _NoCard(f"{target.host} is called too often now; post it again in {seconds} s", is_final=True)
+        case _:
+            raise _NoCard(f"{target.url}: {result.reason}", is_final=True)
+
+
+def _first_issue(invalid: Invalid) -> str:
+    """The first thing that is wrong, and where."""
+    issue = invalid.issues[0]
+    place = ".".join(str(each) for each in issue.loc[1:])
+    return f"{place}: {issue.msg}" if place else issue.msg

@@ -1,0 +1,64 @@
+"""What a search for agents takes and answers."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from node.agents.model import LIVE, Agent, AgentProof, Liveness
+from node.search.model import Found, LowerThreshold, SearchQuery
+
+
+class AgentSearchQuery(SearchQuery):
+    """The body of a search for agents."""
+
+    live: Annotated[bool, Meta(description="Only agents whose liveness is open or gated")] = False
+
+
+class AgentHit(msgspec.Struct):
+    """An agent that was found, and the skill that matches best."""
+
+    agent_id: str
+    name: Annotated[str, Meta(examples=["Report desk"])]
+    skill: Annotated[str | None, Meta(examples=["Summarise reports"])]
+    """Null if what matches is what the agent says of itself."""
+    snippet: Annotated[str, Meta(examples=["Reads a long report and tells what matters."])]
+    score: Annotated[float, Meta(examples=[0.83])]
+    """How well the texts match; it says nothing of whether they are true."""
+    mode: Literal["meaning", "text", "both"]
+    url: Annotated[str | None, Meta(examples=[None])]
+    proof: AgentProof
+    liveness: Annotated[Liveness, Meta(examples=["unknown"])]
+
+
+class AgentHits(msgspec.Struct):
+    """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand.
+
+    Without a hit, `lower_threshold` says from which threshold on there would be some; absent if there would be none.
+    """
+
+    hits: list[AgentHit]
+    mode: Literal["both", "text"]
+    lower_threshold: LowerThreshold | UnsetType = UNSET
+    incomplete: Literal[True] | UnsetType = UNSET
+    """Some that match are left out, because the part of the node that keeps them cannot be read just now."""
+
+    @classmethod
+    def of(cls, found: Found, agents: list[Agent | None], query: AgentSearchQuery) -> "AgentHits":
+        """Of what was found, and the entries of it; those that have ended meanwhile are left out."""
+        hits = [
+            AgentHit(
+                agent_id=agent.id,
+                name=agent.name,
+                skill=agent.skills[each.seq - 1].name if 0 < each.seq <= len(agent.skills) else None,
+                snippet=each.snippet,
+                score=each.score,
+                mode=each.mode,
+                url=agent.url,
+                proof=agent.proof,
+                liveness=agent.liveness,
+            )
+            for each, agent in zip(found.entities, agents, strict=True)
+            if agent and agent.name and (agent.liveness in LIVE or not query.live)
+        ]
+        return cls(hits[: query.limit], found.mode, found.lower, found.incomplete)

@@ -1,0 +1,36 @@
+"""Inboxes that are listed as agents, because they were opened with a card (`node.inbox.listing`)."""
+
+from contextlib import suppress
+
+import msgspec
+
+from node.agents.card import readable_card
+from node.agents.model import ListedCard
+from node.agents.service import Agents
+from node.common.refusal import Invalid, Refused
+from node.inbox.model import InboxCard, InboxProof
+
+
+class InboxCards:
+    """Lists the card of an inbox in the directory."""
+
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+
+    async def judge(self, address: str, card: InboxCard) -> None:
+        listed = readable_card(_listed(card))
+        if address:
+            await self._agents.require_room(address, listed.name)
+
+    async def enter(self, client: str, card: InboxCard, proof: InboxProof) -> None:
+        # The inbox is open by now. Of two cards that got its last place at the same time, one is not listed.
+        with suppress(Refused):
+            await self._agents.register(client, _listed(card), proof, None)
+
+
+def _listed(card: InboxCard) -> ListedCard:
+    """The card as the directory takes it. Raises Invalid."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(card), ListedCard)
+    except msgspec.ValidationError as error:
+        raise Invalid.field("body", "card", msg=f"cannot be listed in the directory: {error}") from None

@@ -1,0 +1,90 @@
+"""The lists of the directory over all partitions: projections of the entries, which a worker can make again."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from node.agents.model import LIVENESS, Liveness
+from node.agents.steps import agent_expire
+from node.agents.store import HIDDEN_MS
+from node.store import Store, ids, keys
+from node.store.bulk import bulk
+from node.store.limits import DAY_MS
+
+REMOVED_KEPT_MS = 7 * DAY_MS
+"""For so long the index is told of ids that were removed: longer than it takes to build another one."""
+
+ENDS_AT_ONCE = 100
+"""Entries that a sweep looks at in one go."""
+
+
+class AgentLists:
+    """Reads and projects the lists. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def newest(self, limit: int, offset: int, liveness: Liveness | None = None) -> tuple[list[str], int]:
+        """Ids of entries, newest first, and how many there are."""
+        listed = keys.agents_with(liveness) if liveness else keys.AGENTS
+        names, total = await self._store.commands(
+            [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
+        )
+        return [name.decode() for name in cast("list[bytes]", names)], cast("int", total)
+
+    async def project(self, agent_ids: Sequence[str]) -> None:
+        """Put entries into the lists, and take those that have ended or are hidden off them."""
+        if not agent_ids:
+            return
+        wanted = ("listed_at", "ends_at", "shown", "liveness")
+        rows = await bulk(self._store, [("HMGET", keys.agent(each), *wanted) for each in agent_ids])
+        now = await self.now()
+        commands: list[list[Any]] = []
+        for agent_id, row in zip(agent_ids, cast("list[list[bytes | None]]", rows), strict=True):
+            listed_at, ends_at, shown, known = row
+            liveness = known.decode() if known and shown else "unknown"
+            commands += [
+                ["ZREM", keys.agents_with(each), agent_id] for each in LIVENESS if each != liveness or not shown
+            ]
+            if ends_at:
+                commands.append(["ZADD", keys.AGENT_ENDS, ends_at, agent_id])
+            else:
+                commands.append(["ZREM", keys.AGENT_ENDS, agent_id])
+            if shown:
+                commands += [
+                    ["ZADD", keys.AGENTS, listed_at, agent_id],
+                    ["ZADD", keys.agents_with(liveness), listed_at, agent_id],
+                    ["ZREM", keys.REMOVED_AGENTS, agent_id],
+                ]
+            else:
+                commands += [["ZREM", keys.AGENTS, agent_id], ["ZADD", keys.REMOVED_AGENTS, now, agent_id]]
+        await bulk(self._store, commands)
+        await self._store.command("ZREMRANGEBYSCORE", keys.REMOVED_AGENTS, "-inf", now - REMOVED_KEPT_MS)
+
+    async def sweep(self) -> list[str]:
+        """Remove entries whose time is over: those that were looked at, whose places are to be derived anew."""
+        due = await self._store.command(
+            "ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE
+        )
+        names = [name.decode() for name in cast("list[bytes]", due)]
+        await self._store.run_all(
+            agent_expire(agent=keys.agent(each), events=keys.events(ids.partition_of_id(each)), agent_id=each)
+            for each in names
+        )
+        return names
+
+    async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
+        """How many entries are listed by liveness; how many checks are due; how many seconds ago one ended."""
+        now = await self.now()
+        counts = await self._store.commands([("ZCARD", keys.agents_with(each)) for each in LIVENESS])
+        # What is under way is due again in less than that, should its worker die.
+        due = await self._store.commands(
+            ("ZCOUNT", keys.agents_due(partition), "-inf", now + HIDDEN_MS) for partition in range(ids.PARTITIONS)
+        )
+        last = cast("bytes | None", await self._store.command("GET", keys.LAST_CHECK))
+        by_liveness = dict(zip(LIVENESS, cast("list[int]", counts), strict=True))
+        return by_liveness, sum(cast("list[int]", due)), max(0, now - int(last or now)) / 1000
+
+    async def now(self) -> int:
+        """The time by the clock of Redis (ms)."""
+        seconds, micros = cast("tuple[bytes, bytes]", await self._store.command("TIME", key=keys.AGENTS))
+        return int(seconds) * 1000 + int(micros) // 1000

@@ -1,0 +1,182 @@
+"""Finds out whether an agent can be called, without any effect on it (NETWORK 2).
+
+An agent is healthy if it does what its card says, not if it answers: it is sent what its protocol must refuse, and has
+to refuse it in the protocol's own form. What has the node's word is not asked over the network at all: an agent that is
+reached through its inbox is as alive as its owner.
+"""
+
+import time
+from asyncio import get_running_loop, timeout
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import json
+
+from node.agents.card import A2A_HTTP, A2A_RPC, MCP
+from node.agents.entry import StoredAgent
+from node.agents.model import Liveness
+from node.callbacks.attempt import GONE, TOO_MANY, Later
+from node.callbacks.call import CallAnswer, CallResult, Headers
+from node.callbacks.fair import FairCaller
+from node.callbacks.target import Target, TargetRefused, parse
+
+PRESENT_MS = 7 * 24 * 3600 * 1000
+"""An agent whose inbox was not read for longer is `unreachable`."""
+
+Finding = Liveness | Literal["gone", ""]
+"""`gone`: its card answers 404 or 410. Empty: it could not be probed now."""
+
+TURN_SECONDS = 10.0
+"""For which a request waits for its turn; then the agent is probed later."""
+
+PROBE_SECONDS = 45.0
+"""For all of it. The entry is due again after that, should its worker have died (`store.HIDDEN_MS`)."""
+
+BAD_REQUEST = 400
+GATES = (401, 402, 403, 407)
+"""Who answers so wants to know who asks, or to be paid."""
+
+DOWN = (502, 503, 504)
+"""What stands before the agent answers so, and says that it is away."""
+
+INVALID = (-32600, -32602)
+"""Of JSON-RPC: the request, or its parameters, are not valid."""
+
+MCP_VERSION = "2025-06-18"
+
+JSON_BODY = (b"Content-Type", b"application/json")
+
+
+class Prober:
+    """Probes agents on behalf of those who have listed them."""
+
+    def __init__(self, calls: FairCaller, public_url: str) -> None:
+        self._calls = calls
+        self._agent = (b"User-Agent", f"relay-node-directory/1.0 (+{public_url}/agents)".encode())
+
+    async def probe(self, agent: StoredAgent) -> Finding:
+        """What an agent that was listed by its URL answers. Raises StoreUnavailable."""
+        try:
+            async with timeout(PROBE_SECONDS):
+                return await self._probe(agent)
+        except TimeoutError:  # its turns did not come: each request has a time of its own, which is shorter
+            return ""
+
+    async def _probe(self, agent: StoredAgent) -> Finding:
+        try:
+            card, endpoint = parse(agent.card_url, self._calls.policy), parse(agent.url, self._calls.policy)
+        except TargetRefused:  # the operator's settings have changed
+            return "unreachable"
+        fetched = await self._send("GET", card, agent.by, [(b"Accept", b"application/json")])
+        if isinstance(fetched, CallAnswer) and fetched.status in (404, GONE):
+            return "gone"
+        if isinstance(fetched, Later):
+            return ""
+        if not isinstance(fetched, CallAnswer):
+            return "unreachable"
+        return await self._call(agent, endpoint)
+
+    async def _call(self, agent: StoredAgent, endpoint: Target) -> Finding:
+        version = [(b"A2A-Version", agent.version.encode())] if agent.version else []
+        is_old = agent.version.startswith("0.")
+        if agent.binding == A2A_HTTP:
+            path = "/v1/message:send" if is_old else "/message:send"
+            below = f"{endpoint.scheme}://{endpoint.authority}{endpoint.resource.partition('?')[0].rstrip('/')}{path}"
+            answer = await self._send("POST", parse(below, self._calls.policy), agent.by, [JSON_BODY, *version], b"{}")
+        elif agent.binding == A2A_RPC:
+            method = "message/send" if is_old else "SendMessage"
+            call = json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}})
+            answer = await self._send("POST", endpoint, agent.by, [JSON_BODY, *version], call)
+        elif agent.binding == MCP:
+            answer = await self._initialize(endpoint, agent.by)
+        else:
+            return "unknown"
+        return judged(agent.binding, answer)
+
+    async def _initialize(self, endpoint: Target, by: str) -> CallResult:
+        """Begin a session of MCP, and end it if the server keeps one."""
+        params = {
+            "protocolVersion": MCP_VERSION,
+            "capabilities": {},
+            "clientInfo": {"name": "relay-node-directory", "version": "1.0"},
+        }
+        call = json.encode({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+        accept = (b"Accept", b"application/json, text/event-stream")
+        answer = await self._send("POST", endpoint, by, [JSON_BODY, accept], call)
+        if isinstance(answer, CallAnswer) and (session := answer.header(b"mcp-session-id")):
+            await self._send("DELETE", endpoint, by, [(b"Mcp-Session-Id", session.encode("latin-1"))])
+        return answer
+
+    async def _send(self, method: str, target: Target, by: str, headers: Headers, body: bytes = b"") -> CallResult:
+        request = self._calls.caller.request(method, target, [self._agent, *headers], body)
+        return await self._calls.call_in_turn(target, request, by, get_running_loop().time() + TURN_SECONDS)
+
+
+def judged(binding: str, answer: CallResult) -> Finding:
+    """What an answer to a probe says of the agent."""
+    if isinstance(answer, Later) or (isinstance(answer, CallAnswer) and answer.status == TOO_MANY):
+        return ""
+    if not isinstance(answer, CallAnswer) or answer.status in DOWN:
+        return "unreachable"
+    if answer.status in GATES:
+        return "gated"
+    return "open" if SPEAKS[binding](answer) else "wrong_protocol"
+
+
+def through_inbox(agent: StoredAgent) -> Liveness:
+    """How alive an agent is that is reached through its inbox."""
+    if agent.seen_at is None:  # the inbox of a key may be opened at any time, that of a token never again
+        return "unknown" if agent.proof == "key" else "unreachable"
+    return "open" if time.time() * 1000 - agent.seen_at < PRESENT_MS else "unreachable"
+
+
+def _refuses_by_http(answer: CallAnswer) -> bool:
+    """An error of A2A over HTTP: a google.rpc.Status, or problem details (RFC 9457)."""
+    said = _object(answer.body)
+    error = said.get("error")
+    if isinstance(error, dict):
+        return answer.status == BAD_REQUEST and "message" in error and ("code" in error or "status" in error)
+    return answer.status == BAD_REQUEST and "title" in said and said.get("status") == BAD_REQUEST
+
+
+def _refuses_by_rpc(answer: CallAnswer) -> bool:
+    said = _object(answer.body)
+    error = said.get("error")
+    return said.get("jsonrpc") == "2.0" and isinstance(error, dict) and cast("Any", error).get("code") in INVALID
+
+
+def _speaks_mcp(answer: CallAnswer) -> bool:
+    """The result of initialize, or the refusal of a server that knows later revisions only."""
+    said = _object(answer.body) or _object(_data(answer.body))
+    if said.get("jsonrpc") != "2.0":
+        return False
+    result, error = said.get("result"), said.get("error")
+    if isinstance(result, dict):
+        return "protocolVersion" in result
+    return isinstance(error, dict) and "supported" in str(cast("Any", error).get("data", ""))
+
+
+SPEAKS: Mapping[str, Callable[[CallAnswer], bool]] = {
+    A2A_HTTP: _refuses_by_http,
+    A2A_RPC: _refuses_by_rpc,
+    MCP: _speaks_mcp,
+}
+"""By binding, whether an answer to its probe has the form of its protocol."""
+
+
+def _data(body: bytes) -> bytes:
+    """The data of the first event of a stream that has any."""
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
+        if any(lines):
+            return b"\n".join(lines)
+    return b""
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """A JSON object; empty for anything else."""
+    try:
+        return json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return {}

@@ -1,0 +1,197 @@
+"""The rules of the directory: who may list what, and how it is found (NETWORK 2)."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from node.agents.card import readable_card
+from node.agents.entry import StoredAgent, id_of
+from node.agents.fetch import card_places
+from node.agents.hits import AgentHits, AgentSearchQuery
+from node.agents.lists import AgentLists
+from node.agents.model import LIVENESS, Agent, AgentPage, AgentPageQuery, ListedCard, RemovedAgent, SubmittedAgent
+from node.agents.probe import through_inbox
+from node.agents.store import AgentStore
+from node.callbacks.owners import publisher_of, site_part
+from node.callbacks.policy import TargetPolicy
+from node.callbacks.target import Target
+from node.common.refusal import Invalid, Refused
+from node.common.timestamps import timestamp
+from node.inbox.model import InboxProof
+from node.inbox.service import Inboxes
+from node.search.model import Found, SearchQuery
+from node.search.service import Charge, Search
+from node.store import ids
+from node.store.errors import StoreUnavailable
+from node.store.idempotency import IdempotencyKey
+
+__all__ = ["AgentSearchQuery", "Agents"]
+
+BY_OPERATOR = "*"
+"""In place of what proves an owner."""
+
+MOST_HITS = 50
+"""Looked through by a search for live agents alone: all that a search may give."""
+
+
+class Agents:
+    """The service behind /api/v1/agents."""
+
+    def __init__(
+        self, store: AgentStore, lists: AgentLists, inboxes: Inboxes, search: Search, targets: TargetPolicy
+    ) -> None:
+        self._store = store
+        self._lists = lists
+        self._inboxes = inboxes
+        self._search = search
+        self._targets = targets
+
+    def named(self, proof: InboxProof) -> str:
+        """The address that a request proves. Raises Refused `inbox.proof`, `inbox.token`."""
+        return self._inboxes.shown(proof)[0]
+
+    async def register(
+        self, client: str, card: ListedCard, proof: InboxProof, idempotency: IdempotencyKey | None
+    ) -> tuple[SubmittedAgent, bool]:
+        """List an agent by its card, or renew its entry; the second value says whether it is an earlier request,
+        answered again.
+
+        Raises Invalid, Refused `inbox.proof`, `inbox.token`, `inbox.unknown`, `agents.host_full`,
+        `language.not_english`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        """
+        address, shown = self._inboxes.shown(proof)
+        kept = readable_card(card)
+        agent_id = id_of(address, kept.name)
+        by = publisher_of(client)
+        fields = {
+            "card": msgspec.json.encode(kept).decode(),
+            "proof": "inbox" if proof.token is not None else "key",
+            "address": address,
+            "by": by,
+        }
+        ends_at, replayed = await self._store.put(
+            address,
+            shown,
+            fields,
+            agent_id=agent_id,
+            site=site_part(by),
+            replay_id=proof.replay_id,
+            idempotency=idempotency,
+        )
+        await self._project_now(agent_id)
+        return SubmittedAgent(agent_id, "listed", None, timestamp(ends_at)), replayed
+
+    async def require_room(self, address: str, name: str) -> None:
+        """Raise Refused `agents.host_full` if the address has no place for an agent of that name. StoreUnavailable."""
+        if not await self._store.has_room(address, id_of(address, name)):
+            raise Refused("agents.host_full")
+
+    def target(self, url: str) -> Target:
+        """A URL that an agent may be posted by: one without a query, so that a card has one address. Raises Invalid."""
+        if "?" in url:
+            raise Invalid.field("body", "url", msg="must have no query")
+        return self._targets.check(url, "url")
+
+    async def submit(
+        self, client: str, target: Target, idempotency: IdempotencyKey | None
+    ) -> tuple[SubmittedAgent, bool]:
+        """Have a worker fetch the card of the agent at a URL and list it, or renew its entry.
+
+        The second value says whether it is an earlier request, answered again. Raises Refused `agents.host_full`,
+        `idempotency.conflict`, StoreUnavailable.
+        """
+        # An agent that is posted by its URL and by that of its card is the same.
+        agent_id = id_of(target.host, card_places(target)[-1].url)
+        fields = {"given": target.url, "proof": "domain", "address": target.host, "by": publisher_of(client)}
+        replayed = await self._store.submit(target.host, fields, agent_id=agent_id, idempotency=idempotency)
+        return SubmittedAgent(agent_id, "checking", None, None), replayed
+
+    async def get(self, agent_id: str, wait: float = 0) -> Agent:
+        """One entry, waiting for its check if asked to. Raises Refused `agent.unknown`, StoreUnavailable."""
+        found = await self._store.wait(agent_id, wait) if ids.is_id(agent_id) else None
+        if found is None:
+            raise Refused("agent.unknown")
+        return self._agent(found)
+
+    async def shown(self, agent_ids: Sequence[str]) -> list[Agent | None]:
+        """Entries as they are listed; None for one that is not, or not any more. Raises StoreUnavailable."""
+        found = await self._store.read(agent_ids)
+        return [self._agent(each) if each and each.is_shown else None for each in found]
+
+    async def page(self, query: AgentPageQuery) -> AgentPage:
+        """Entries, newest first. Raises StoreUnavailable."""
+        agent_ids, total = await self._lists.newest(query.limit, query.offset, query.liveness)
+        wanted = (query.liveness,) if query.liveness else LIVENESS
+        agents = [each for each in await self.shown(agent_ids) if each and each.liveness in wanted]
+        return AgentPage(agents, total - len(agent_ids) + len(agents), query.limit, query.offset)
+
+    async def find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
+        """Agents by what they can do, best first. Raises Invalid, Refused `limit.waiting`, StoreUnavailable."""
+        wanted = SearchQuery(query.query, MOST_HITS if query.live else query.limit, query.threshold)
+        found: Found = await self._search.search(wanted, client, charge)
+        return AgentHits.of(found, await self.shown([each.entity_id for each in found.entities]), query)
+
+    async def remove(self, agent_id: str, proof: InboxProof) -> RemovedAgent:
+        """Remove an entry for its owner.
+
+        Raises Refused `agent.unknown`, `inbox.proof`, `inbox.token`, `signature.replayed`, StoreUnavailable.
+        """
+        agent = await self.get(agent_id)
+        address, shown = self._inboxes.shown(proof)
+        if address != agent.address:
+            raise Refused("inbox.token")
+        await self._remove(agent_id, address, shown, proof.replay_id)
+        return RemovedAgent(agent_id)
+
+    async def end(self, agent_id: str) -> Agent:
+        """Remove an entry for the operator: what it was. Raises Refused `agent.unknown`, StoreUnavailable."""
+        agent = await self.get(agent_id)
+        await self._remove(agent_id, agent.address, BY_OPERATOR, "")
+        return agent
+
+    async def project(self, *agent_ids: str) -> None:
+        """Derive the places of entries in the lists anew. Raises StoreUnavailable."""
+        await self._lists.project(agent_ids)
+
+    async def sweep(self) -> int:
+        """Remove entries whose time is over: how many were looked at. Raises StoreUnavailable."""
+        looked_at = await self._lists.sweep()
+        await self._lists.project(looked_at)
+        return len(looked_at)
+
+    async def _remove(self, agent_id: str, address: str, shown: str, replay_id: str) -> None:
+        await self._store.remove(agent_id, address, shown, replay_id)
+        await self._project_now(agent_id)
+
+    async def _project_now(self, agent_id: str) -> None:
+        """Have the lists say at once what has become of an entry."""
+        with suppress(StoreUnavailable):  # the worker does so, too
+            await self._lists.project([agent_id])
+
+    def _agent(self, stored: StoredAgent) -> Agent:
+        card = stored.card
+        inbox = stored.address if stored.seen_at is not None else None
+        a2a_url = self._inboxes.a2a_url(inbox) if inbox else None
+        is_remote = stored.proof == "domain"
+        reason = stored.reason
+        if stored.status == "listed" and not stored.is_shown:
+            reason = "not shown to others, as it was unreachable for 7 days; post it again when it is back"
+        return Agent(
+            id=stored.id,
+            status=stored.status,
+            reason=reason or None,
+            name=card.name if card else None,
+            description=card.description if card else None,
+            skills=card.skills if card else [],
+            url=(stored.url or None) if is_remote else a2a_url,
+            card_url=(stored.card_url or None) if is_remote else a2a_url and f"{a2a_url}/.well-known/agent-card.json",
+            binding=(stored.binding or None) if is_remote else a2a_url and "HTTP+JSON",
+            proof=stored.proof,
+            address=stored.address,
+            inbox=inbox,
+            liveness=stored.liveness if is_remote else through_inbox(stored),
+            checked_at=timestamp(stored.checked_at) if stored.checked_at else None,
+            listed_at=timestamp(stored.listed_at) if card else None,
+            expires_at=timestamp(stored.ends_at) if card else None,
+        )

@@ -1,0 +1,106 @@
+"""The atomic steps of the directory, typed (lua/README.md)."""
+
+from node.store.steps import Key, Rest, step
+
+
+@step
+def agent_list(
+    *,
+    agent: Key,
+    listed: Key,
+    inbox: Key,
+    due: Key,
+    idem: Key,
+    replay: Key,
+    events: Key,
+    digest: str,
+    idem_ttl: int,
+    replay_ttl: int,
+    proof: str,
+    agent_id: str,
+    life: int,
+    spare: int,
+    most: int,
+    site: str,
+    fields: Rest,
+) -> None:
+    """List an agent by its card, or renew its entry."""
+
+
+@step
+def agent_submit(
+    *,
+    agent: Key,
+    listed: Key,
+    due: Key,
+    idem: Key,
+    events: Key,
+    digest: str,
+    idem_ttl: int,
+    agent_id: str,
+    most: int,
+    kept: int,
+    holds: int,
+    fields: Rest,
+) -> None:
+    """Have the agent at a URL checked."""
+
+
+@step
+def agent_settle(
+    *,
+    agent: Key,
+    listed: Key,
+    due: Key,
+    events: Key,
+    agent_id: str,
+    posted: int,
+    verdict: str,
+    reason: str,
+    life: int,
+    spare: int,
+    kept: int,
+    again: int,
+    fields: Rest,
+) -> None:
+    """Record what the check of a posted URL found."""
+
+
+@step
+def agent_probed(
+    *,
+    agent: Key,
+    listed: Key,
+    due: Key,
+    events: Key,
+    agent_id: str,
+    found: str,
+    tolerated: int,
+    day: int,
+    calm: int,
+    longest: int,
+    again: int,
+    hides: int,
+) -> None:
+    """Record what a probe found, and plan the next one."""
+
+
+@step
+def agent_remove(
+    *,
+    agent: Key,
+    listed: Key,
+    inbox: Key,
+    due: Key,
+    replay: Key,
+    events: Key,
+    replay_ttl: int,
+    proof: str,
+    agent_id: str,
+) -> None:
+    """Remove an entry."""
+
+
+@step
+def agent_expire(*, agent: Key, events: Key, agent_id: str) -> None:
+    """Remove an entry if its time is over."""

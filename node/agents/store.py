@@ -1,0 +1,295 @@
+"""The directory in Redis: a hash for each entry, in the partition of the address or host that proved it.
+
+An entry's id is made of that address and the agent's name, or of the host and the URL that was posted, so that who
+posts an agent again renews its entry. Lists over all partitions are in `lists.py`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from node.agents.entry import StoredAgent, stored_agent
+from node.agents.steps import agent_list, agent_probed, agent_remove, agent_settle, agent_submit
+from node.common.refusal import Refused
+from node.store import Store, ids, keys
+from node.store.bulk import bulk
+from node.store.decoding import fields_of
+from node.store.due import due_take
+from node.store.idempotency import IdempotencyKey
+from node.store.limits import DAY_MS
+from node.store.long_poll import wait_for_change
+from node.store.replay import REPLAY_MS
+
+AGENT_LIFE_MS = 30 * DAY_MS
+"""Of an entry, from when it was last posted."""
+
+SPARE_MS = DAY_MS
+"""After its end a worker removes an entry and tells of it. Redis drops it so much later where no worker runs."""
+
+UNLISTED_KEPT_MS = DAY_MS
+"""For so long it can be read why an agent was not listed."""
+
+HOLDS_MS = 10 * 60_000
+"""For so long an agent that is being checked counts among the entries of its host. A check takes less."""
+
+MAX_ENTRIES = 20
+"""Of one address or host."""
+
+HIDDEN_MS = 60_000
+"""For so long an entry that a worker checks is not due: longer than a check lasts (`checks.py`)."""
+
+TAKE_LIMIT = 16
+"""Entries that are taken from a partition at a time, at most."""
+
+PROBES_TO_CHANGE = 3
+"""Probes in a row that have to find something else before the liveness of an agent changes (NETWORK 2)."""
+
+CALM = 7
+"""After so many probes in a row without news a day is added to the time until the next."""
+
+LONGEST_PAUSE_DAYS = 3
+"""Between two probes."""
+
+HIDES_MS = 7 * DAY_MS
+"""Who was unreachable for so long is not shown any more (NETWORK 2)."""
+
+AGAIN_MS = 30 * 60_000
+"""Until another try, if an agent could not be probed now: its host or network was called too often."""
+
+REFUSALS = {
+    b"gone": "inbox.unknown",
+    b"token": "inbox.token",
+    b"full": "agents.host_full",
+    b"unknown": "agent.unknown",
+    b"signature": "signature.replayed",
+    b"conflict": "idempotency.conflict",
+}
+"""Codes for what the scripts refuse."""
+
+
+class CheckResult(msgspec.Struct, frozen=True):
+    """What the check of a posted URL found: an agent, or why there is none."""
+
+    reason: str = ""
+    """Empty if there is one."""
+    is_gone: bool = False
+    """Whether its card answers 404 or 410."""
+    fields: Mapping[str, str] = {}
+    """Of the entry."""
+
+    def with_fields(self, fields: Mapping[str, str]) -> "CheckResult":
+        """The same with these fields."""
+        return CheckResult(self.reason, self.is_gone, fields)
+
+
+class AgentStore:
+    """Lists, reads, checks and removes entries. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store, idempotency_ttl: int) -> None:
+        self._store = store
+        self._idempotency_ms = idempotency_ttl * 1000
+
+    async def put(
+        self,
+        address: str,
+        shown: str,
+        fields: Mapping[str, str],
+        *,
+        agent_id: str,
+        site: str,
+        replay_id: str,
+        idempotency: IdempotencyKey | None,
+    ) -> tuple[int, bool]:
+        """List an agent or renew its entry: when it ends (ms), and whether it is an earlier request, answered again.
+
+        Raises Refused `inbox.unknown`, `inbox.token`, `agents.host_full`, `idempotency.conflict`, `signature.replayed`.
+        """
+        partition = ids.partition_of(address)
+        agent = keys.agent(agent_id)
+        reply = await self._store.run(
+            agent_list(
+                agent=agent,
+                listed=keys.agents_of(address),
+                inbox=keys.inbox(address),
+                due=keys.agents_due(partition),
+                idem=keys.idempotency(partition, idempotency.scope) if idempotency else agent,
+                replay=keys.replay(partition, replay_id) if replay_id else agent,
+                events=keys.events(partition),
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                replay_ttl=REPLAY_MS if replay_id else 0,
+                proof=shown,
+                agent_id=agent_id,
+                life=AGENT_LIFE_MS,
+                spare=SPARE_MS,
+                most=MAX_ENTRIES,
+                site=site,
+                fields=_flat(fields),
+            )
+        )
+        match cast("list[Any]", reply):
+            case [b"listed", int(ends_at)]:
+                return ends_at, False
+            case [b"replayed", int(ends_at)]:
+                return ends_at, True
+            case [bytes(word), *_]:
+                raise Refused(REFUSALS[word])
+            case _:
+                raise AssertionError(reply)
+
+    async def has_room(self, address: str, agent_id: str) -> bool:
+        """Whether an address may list one more entry, or has this one."""
+        listed = keys.agents_of(address)
+        known, full = await self._store.commands([("ZSCORE", listed, agent_id), ("ZCARD", listed)])
+        return known is not None or cast("int", full) < MAX_ENTRIES
+
+    async def submit(
+        self, host: str, fields: Mapping[str, str], *, agent_id: str, idempotency: IdempotencyKey | None
+    ) -> bool:
+        """Have the agent at a URL checked: whether it is an earlier request, answered again.
+
+        Raises Refused `agents.host_full`, `idempotency.conflict`.
+        """
+        partition = ids.partition_of(host)
+        agent = keys.agent(agent_id)
+        reply = await self._store.run(
+            agent_submit(
+                agent=agent,
+                listed=keys.agents_of(host),
+                due=keys.agents_due(partition),
+                idem=keys.idempotency(partition, idempotency.scope) if idempotency else agent,
+                events=keys.events(partition),
+                digest=idempotency.digest if idempotency else "",
+                idem_ttl=self._idempotency_ms,
+                agent_id=agent_id,
+                most=MAX_ENTRIES,
+                kept=UNLISTED_KEPT_MS,
+                holds=HOLDS_MS,
+                fields=_flat(fields),
+            )
+        )
+        [word] = cast("list[bytes]", reply)
+        if word in REFUSALS:
+            raise Refused(REFUSALS[word])
+        return word == b"replayed"
+
+    async def take(self, partitions: Sequence[int]) -> tuple[list[str], dict[int, float]]:
+        """Ids of entries to be checked, for this worker alone, and in how many seconds others are due by partition."""
+        replies = await _take(self._store, partitions)
+        taken: list[str] = []
+        waits: dict[int, float] = {}
+        for partition, (wait_ms, *names) in zip(partitions, replies, strict=True):
+            taken += [name.decode() for name in names]
+            if wait_ms >= 0:
+                waits[partition] = wait_ms / 1000
+        return taken, waits
+
+    async def settle(self, agent: StoredAgent, found: CheckResult, again: int) -> str:
+        """Record what the check of a posted URL found; `again`: ms until the next probe of one that stays listed.
+
+        Returns `listed`, `stays`, `rejected`, or `stale` if another worker was faster.
+        """
+        partition = ids.partition_of(agent.address)
+        reply = await self._store.run(
+            agent_settle(
+                agent=keys.agent(agent.id),
+                listed=keys.agents_of(agent.address),
+                due=keys.agents_due(partition),
+                events=keys.events(partition),
+                agent_id=agent.id,
+                posted=agent.posted,
+                verdict="gone" if found.is_gone else "rejected" if found.reason else "listed",
+                reason=found.reason,
+                life=AGENT_LIFE_MS,
+                spare=SPARE_MS,
+                kept=UNLISTED_KEPT_MS,
+                again=again,
+                fields=_flat(found.fields),
+            )
+        )
+        return cast("list[bytes]", reply)[0].decode()
+
+    async def probed(self, agent_id: str, address: str, found: str, *, day: int, is_certain: bool) -> str:
+        """Record what a probe found, and plan the next one in a `day` (ms) or more.
+
+        `is_certain`: it was read from a record, so once is enough. Returns the liveness if it is known now, else
+        `later`, `removed`, `unknown` or `asked`.
+        """
+        partition = ids.partition_of_id(agent_id)
+        reply = await self._store.run(
+            agent_probed(
+                agent=keys.agent(agent_id),
+                listed=keys.agents_of(address) if address else keys.agent(agent_id),
+                due=keys.agents_due(partition),
+                events=keys.events(partition),
+                agent_id=agent_id,
+                found=found,
+                tolerated=1 if is_certain else PROBES_TO_CHANGE,
+                day=day,
+                calm=CALM,
+                longest=LONGEST_PAUSE_DAYS * day,
+                again=AGAIN_MS,
+                hides=HIDES_MS,
+            )
+        )
+        word, *rest = cast("list[Any]", reply)
+        return cast("bytes", rest[0] if rest else word).decode()
+
+    async def read(self, agent_ids: Sequence[str]) -> list[StoredAgent | None]:
+        """Entries, with what their inboxes say; None where there is none."""
+        rows = await bulk(self._store, [("HGETALL", keys.agent(each)) for each in agent_ids])
+        agents = [stored_agent(agent_id, fields_of(row)) for agent_id, row in zip(agent_ids, rows, strict=True)]
+        addresses = list({each.address for each in agents if each and each.proof != "domain"})
+        seen = await bulk(self._store, [("HGET", keys.inbox(each), "seen") for each in addresses])
+        times = dict(zip(addresses, cast("list[bytes | None]", seen), strict=True))
+        return [
+            msgspec.structs.replace(agent, seen_at=int(at)) if agent and (at := times.get(agent.address)) else agent
+            for agent in agents
+        ]
+
+    async def wait(self, agent_id: str, seconds: float) -> StoredAgent | None:
+        """An entry, as soon as it is checked or the time is up."""
+
+        async def read() -> StoredAgent | None:
+            [found] = await self.read([agent_id])
+            return found
+
+        return await wait_for_change(
+            self._store.wakeups,
+            keys.agent(agent_id),
+            seconds,
+            read,
+            lambda found: not found or found.status != "checking",
+        )
+
+    async def remove(self, agent_id: str, address: str, shown: str, replay_id: str) -> None:
+        """Remove an entry. Raises Refused `agent.unknown`, `inbox.token`, `signature.replayed`."""
+        partition = ids.partition_of(address)
+        agent = keys.agent(agent_id)
+        reply = await self._store.run(
+            agent_remove(
+                agent=agent,
+                listed=keys.agents_of(address),
+                inbox=keys.inbox(address),
+                due=keys.agents_due(partition),
+                replay=keys.replay(partition, replay_id) if replay_id else agent,
+                events=keys.events(partition),
+                replay_ttl=REPLAY_MS if replay_id else 0,
+                proof=shown,
+                agent_id=agent_id,
+            )
+        )
+        [word, *_] = cast("list[bytes]", reply)
+        if word != b"removed":
+            raise Refused(REFUSALS[word])
+
+
+async def _take(store: Store, partitions: Sequence[int]) -> list[tuple[int, *tuple[bytes, ...]]]:
+    """What `due_take` answers for each partition."""
+    taking = [due_take(due=keys.agents_due(each), hidden=HIDDEN_MS, limit=TAKE_LIMIT) for each in partitions]
+    return cast("list[tuple[int, *tuple[bytes, ...]]]", await store.run_all(taking))
+
+
+def _flat(fields: Mapping[str, str]) -> list[str]:
+    return [part for pair in fields.items() for part in pair]

@@ -1,0 +1,133 @@
+"""GET /api/v1/events (NETWORK 3): a page, or a stream."""
+
+import asyncio
+from contextlib import suppress
+
+from node.common.refusal import Refused
+from node.events.model import EventPage, EventQuery, EventView
+from node.events.service import Events, Topic
+from node.events.source import Batch, CursorTooOld
+from node.events.stream import READ_AT_ONCE, STREAM_SECONDS, EventStream, Form
+from node.inbox.api import OWNER, TOKEN, proof_of
+from node.inbox.model import InboxProof
+from node.store.errors import StoreUnavailable
+from node.store.limits import Quota
+from node.web.errors import RefusedWithHeaders
+from node.web.http import NO_STORE, Header, Piece, Request, Response, Streaming, json_response, until_disconnected
+from node.web.json import read_query
+from node.web.limits import Limiter
+from node.web.route import Also, Operation, Route, routes_of
+from node.web.signature import Signatures
+
+MAX_STREAMS = 2000
+"""Streams that one process holds open, half of the connections that it accepts; beyond it, 503."""
+
+PLACE_MS = int(STREAM_SECONDS * 1000) + 60_000
+"""How long a stream counts among those of its client, should the process die that holds it."""
+
+FORMS: dict[str, tuple[Form, bytes]] = {
+    "text/event-stream": ("sse", b"text/event-stream"),
+    "application/x-ndjson": ("ndjson", b"application/x-ndjson"),
+}
+"""Media types in `Accept` that ask for a stream."""
+
+STREAM_HEADERS: tuple[Header, ...] = (
+    (b"cache-control", b"no-cache, no-store, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+"""Neither caches nor proxies may keep a part of a stream back."""
+
+
+class EventsApi:
+    """The event feed over HTTP."""
+
+    def __init__(self, events: Events, limiter: Limiter, signatures: Signatures) -> None:
+        self._events = events
+        self._limiter = limiter
+        self._signatures = signatures
+        self._streams = 0
+
+    @Operation(
+        "Follow the board, the contracts, or one thread, contract, session or inbox: a page, or a stream by Accept",
+        hot=True,
+        query=EventQuery,
+        asks="topic=board&cursor=earliest",
+        headers=(("Last-Event-ID", "As cursor, for a stream that goes on; wins over it"), TOKEN),
+        answers=EventPage,
+        also=(
+            Also("text/event-stream", EventView, meaning="The events as they happen, until you leave"),
+            Also("application/x-ndjson", EventView, meaning="The same, a line of JSON each"),
+        ),
+        errors=("cursor.too_old", "thread.unknown", "task.unknown", "session.gone", *OWNER),
+        limit="stream",
+    )
+    async def follow(self, request: Request) -> Response:
+        """A page of events, or a stream."""
+        query = read_query(request, EventQuery)
+        proof = await proof_of(request, self._signatures) if query.topic.startswith("inbox:") else InboxProof()
+        topic = self._events.topic(query, proof)
+        form, media_type = _form(request)
+        if form is None:
+            try:
+                page = await request.while_waiting(query.wait, self._events.page(topic, query))
+            except CursorTooOld as error:
+                raise _too_old(topic, error) from None
+            return json_response(page, headers=NO_STORE)
+        if self._streams >= MAX_STREAMS or self._events.has_ended:
+            raise Refused("store.busy", retry_after=5)
+        kind = query.topic.partition(":")[0]  # the operator is not told of whose session a client has the id
+        first, is_reset = await self._begin(request, topic, query)
+        async with self._limiter.permit(request, "stream") as permit:
+            place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"{kind} {request.client} "))
+        stream = EventStream(topic, form, first, is_reset=is_reset)
+
+        async def run(send: Piece) -> None:
+            self._streams += 1
+            try:
+                await _until_gone(request, stream, send)
+            finally:
+                self._streams -= 1
+                with suppress(StoreUnavailable):  # the place counts until its time is over
+                    await self._limiter.give_back(place)
+
+        return Streaming(run, ((b"content-type", media_type), *STREAM_HEADERS))
+
+    async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[Batch, bool]:
+        """The first events of a stream, and whether they are not those that the client asked for."""
+        last = request.header(b"last-event-id")
+        try:
+            return await topic.begin(last or query.cursor, READ_AT_ONCE), False
+        except CursorTooOld as error:
+            if not last:
+                raise _too_old(topic, error) from None
+            return await topic.read(error.oldest, READ_AT_ONCE), True
+
+    def routes(self) -> tuple[Route, ...]:
+        """NETWORK 3."""
+        return routes_of("events", ("GET", "/api/v1/events", self.follow))
+
+
+async def _until_gone(request: Request, stream: EventStream, send: Piece) -> None:
+    """Run a stream until it ends or its client is gone."""
+    running = asyncio.ensure_future(stream.run(send))
+    gone = asyncio.ensure_future(until_disconnected(request.noting_end(request.receive)))
+    try:
+        await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done() and not running.cancelled():
+            running.result()
+    finally:
+        running.cancel()
+        gone.cancel()
+
+
+def _form(request: Request) -> tuple[Form | None, bytes]:
+    """The kind of stream that Accept asks for; None for a page."""
+    for wanted in (request.header(b"accept") or "").split(","):
+        if found := FORMS.get(wanted.partition(";")[0].strip().lower()):
+            return found
+    return None, b""
+
+
+def _too_old(topic: Topic, error: CursorTooOld) -> RefusedWithHeaders:
+    oldest = topic.cursor(error.oldest)
+    return RefusedWithHeaders("cursor.too_old", ((b"oldest-cursor", oldest.encode()),))

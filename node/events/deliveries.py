@@ -1,0 +1,117 @@
+"""GET /api/v1/.../{id}/callbacks: how far the callbacks about a thing are, for its owner alone (NETWORK 4)."""
+
+from collections.abc import Awaitable, Callable
+
+from node.board.service import Board
+from node.callbacks.delivery import DeliveryPage, DeliveryQuery, DeliveryRecords
+from node.inbox.api import OWNER, TOKEN, proof_of
+from node.inbox.model import InboxProof
+from node.inbox.service import Inboxes
+from node.sessions.service import Sessions
+from node.store import ids
+from node.tasks.service import Tasks
+from node.web.http import NO_STORE, Request, Response, json_response
+from node.web.json import read_query
+from node.web.route import Operation, Route, routes_of
+from node.web.signature import Signatures
+
+PUBLISHER = ("Authorization", "Bearer and the publisher_token; or sign the request with the key of the offer")
+DESTROYER = ("Authorization", "Bearer and the destroy_token")
+NOTHING_SHOWN = "callbacks.proof"
+
+
+class DeliveriesApi:
+    """Delivery states over HTTP: each room says who may read, and the record is the same for all."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        sessions: Sessions,
+        board: Board,
+        inboxes: Inboxes,
+        records: DeliveryRecords,
+        signatures: Signatures,
+    ) -> None:
+        self._tasks = tasks
+        self._sessions = sessions
+        self._board = board
+        self._inboxes = inboxes
+        self._records = records
+        self._signatures = signatures
+
+    @Operation(
+        "How far the callbacks about your contract are; wait for a change",
+        query=DeliveryQuery,
+        headers=(PUBLISHER,),
+        answers=DeliveryPage,
+        errors=("task.unknown", NOTHING_SHOWN, "task.publisher", "signature.invalid"),
+    )
+    async def of_task(self, request: Request) -> Response:
+        """How far the callbacks about a contract are, for its publisher."""
+
+        async def allow(task_id: str, proof: InboxProof) -> None:
+            await self._tasks.require_publisher(task_id, proof.token, proof.signer)
+
+        return await self._answer(request, request.params["id"], ids.partition_of_id, allow)
+
+    @Operation(
+        "How far the callbacks about your session are; wait for a change",
+        query=DeliveryQuery,
+        headers=(DESTROYER,),
+        answers=DeliveryPage,
+        errors=("session.gone", NOTHING_SHOWN, "session.token"),
+    )
+    async def of_session(self, request: Request) -> Response:
+        """How far the callbacks about a session are, for whoever opened it."""
+
+        async def allow(session_id: str, proof: InboxProof) -> None:
+            await self._sessions.require_opener(session_id, proof.token)
+
+        return await self._answer(request, request.params["id"], ids.partition_of_id, allow)
+
+    @Operation(
+        "How far the callbacks about your signed thread are, signed with the same key; wait for a change",
+        query=DeliveryQuery,
+        answers=DeliveryPage,
+        shows={"callbacks": [{"type": "board.reply"}]},
+        errors=("thread.unknown", NOTHING_SHOWN, "thread.signer", "signature.invalid"),
+    )
+    async def of_thread(self, request: Request) -> Response:
+        """How far the callbacks about a thread are, for the key that signed it."""
+
+        async def allow(thread_id: str, proof: InboxProof) -> None:
+            await self._board.require_signer(thread_id, proof.signer)
+
+        return await self._answer(request, request.params["id"], ids.partition_of_id, allow)
+
+    @Operation(
+        "How far the callbacks about your inbox are; wait for a change",
+        query=DeliveryQuery,
+        headers=(TOKEN,),
+        answers=DeliveryPage,
+        errors=OWNER,
+    )
+    async def of_inbox(self, request: Request) -> Response:
+        """How far the callbacks about an inbox are, for its owner."""
+        return await self._answer(request, request.params["address"], ids.partition_of, self._inboxes.require_owner)
+
+    async def _answer(
+        self,
+        request: Request,
+        entity: str,
+        partition: Callable[[str], int],
+        allow: Callable[[str, InboxProof], Awaitable[None]],
+    ) -> Response:
+        query = read_query(request, DeliveryQuery)
+        await allow(entity, await proof_of(request, self._signatures))
+        reading = self._records.read(partition(entity), entity, query)
+        return json_response(await request.while_waiting(query.wait, reading), headers=NO_STORE)
+
+    def routes(self) -> tuple[Route, ...]:
+        """NETWORK 4; those of inboxes are ours."""
+        return (
+            *routes_of("tasks", ("GET", "/api/v1/tasks/{id}/callbacks", self.of_task)),
+            *routes_of("sessions", ("GET", "/api/v1/sessions/{id}/callbacks", self.of_session)),
+            *routes_of("board", ("GET", "/api/v1/board/{id}/callbacks", self.of_thread)),
+            *routes_of("inboxes", ("GET", "/api/v1/inboxes/{address}/callbacks", self.of_inbox)),
+        )

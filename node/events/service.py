@@ -1,0 +1,158 @@
+"""Following what happens: page by page, or live (NETWORK 3)."""
+
+from collections.abc import Sequence
+from time import monotonic
+
+import msgspec
+
+from node.agents.service import Agents
+from node.board.service import Board
+from node.common.refusal import Invalid
+from node.events.broadcast import Broadcast, Broadcasts, Follower, Frame
+from node.events.feed import FeedStore
+from node.events.model import EventPage, EventQuery, EventView
+from node.events.source import Batch, EventSource, Position, cursor_of, position_of
+from node.events.sources import FeedSource, InboxSource, SessionSource, TaskSource, ThreadSource
+from node.inbox.model import InboxProof
+from node.inbox.service import Inboxes
+from node.sessions.service import Sessions
+from node.tasks.service import Tasks
+
+KINDS = ("board", "tasks", "agents", "thread", "task", "session", "inbox")
+"""First words of the topics."""
+
+TOPICS = "board, tasks, agents, thread:{id}, task:{id}, session:{id} or inbox:{address}"
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """What one client follows."""
+
+    source: EventSource
+    broadcast: Broadcast
+    types: frozenset[str]
+    """Those that it wants."""
+
+    async def position(self, cursor: str | None) -> Position:
+        """Where a client begins. Raises Invalid, Refused if the thing is gone, StoreUnavailable."""
+        if cursor is None or cursor == "now":
+            return await self.broadcast.newest()
+        if cursor == "earliest":
+            return await self.source.oldest()
+        return position_of(self.source.name, cursor)
+
+    def cursor(self, position: Position) -> str:
+        """A position as clients get it."""
+        return cursor_of(self.source.name, position)
+
+    async def begin(self, cursor: str | None, limit: int) -> Batch:
+        """The first events of a client that begins there. Raises CursorTooOld, Invalid, Refused, StoreUnavailable."""
+        return await self.read(await self.position(cursor), limit)
+
+    async def read(self, after: Position, limit: int) -> Batch:
+        """The next events. Raises CursorTooOld, Refused if the thing is gone, StoreUnavailable."""
+        return await self.source.read(after, limit, self.types)
+
+    def frames(self, batch: Batch) -> list[Frame]:
+        """Events of a batch as they are sent."""
+        return [Frame(self.source.name, event) for event in batch.events]
+
+    def join(self, after: Position) -> Follower | None:
+        """Follow from a position on; None if what is between that and now has to be read first."""
+        return self.broadcast.join(after, self.types)
+
+
+class Events:
+    """The service behind /api/v1/events."""
+
+    def __init__(
+        self,
+        board: Board,
+        tasks: Tasks,
+        agents: Agents,
+        sessions: Sessions,
+        inboxes: Inboxes,
+        feed: FeedStore,
+        broadcasts: Broadcasts,
+    ) -> None:
+        self._board = board
+        self._tasks = tasks
+        self._sessions = sessions
+        self._inboxes = inboxes
+        self._broadcasts = broadcasts
+        self._feeds = {
+            "board": FeedSource(feed, board, tasks, agents, ("thread", "reply")),
+            "tasks": FeedSource(feed, board, tasks, agents, ("task",)),
+            "agents": FeedSource(feed, board, tasks, agents, ("agent",)),
+        }
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody can follow any more, since the process is about to stop."""
+        return self._broadcasts.has_ended
+
+    def end(self) -> None:
+        """Let all followers go: the process is about to stop."""
+        self._broadcasts.end()
+
+    def followers(self) -> dict[str, int]:
+        """How many follow in this process, by the first word of their topic."""
+        return dict.fromkeys(KINDS, 0) | self._broadcasts.counts()
+
+    async def feed_cursor(self, topic: str) -> str:
+        """The newest position of the board or of agents, where their pages go on. Raises StoreUnavailable."""
+        feed = self._feeds[topic]
+        return cursor_of(feed.name, await feed.newest())
+
+    def thread_cursor(self, thread_id: str, last_seq: int) -> str:
+        """The position after a reply of a thread."""
+        source = ThreadSource(self._board, thread_id)
+        return cursor_of(source.name, source.after(last_seq))
+
+    def topic(self, query: EventQuery, proof: InboxProof) -> Topic:
+        """What a request wants to follow, with what it shows for itself. Raises Invalid."""
+        source = self._source(query.topic, proof)
+        wanted = frozenset(filter(None, (each.strip() for each in query.types.split(","))))
+        if unknown := wanted - source.types:
+            known = ", ".join(sorted(source.types))
+            raise Invalid.field("query", "types", msg=f"{min(unknown)} is no type of this topic; its types are {known}")
+        return Topic(source, self._broadcasts.of(query.topic, source), wanted or source.types)
+
+    async def page(self, topic: Topic, query: EventQuery) -> EventPage:
+        """The next events, waiting for one if asked to.
+
+        Raises Invalid, CursorTooOld, Refused if the thing is gone, StoreUnavailable.
+        """
+        batch = await topic.begin(query.cursor, query.limit)
+        ends = monotonic() + query.wait
+        while not batch.events and not batch.has_more and monotonic() < ends and self._broadcasts.may_wait:
+            if follower := topic.join(batch.position):
+                try:
+                    frames = await follower.next(ends - monotonic())
+                finally:
+                    follower.leave()
+                return _page(topic, [frame.view for frame in frames], query.limit, follower.position)
+            batch = await topic.read(batch.position, query.limit)
+        events = [EventView(topic.cursor(each.position), each.type, each.at, each.data) for each in batch.events]
+        return EventPage(events, topic.cursor(batch.position), batch.has_more)
+
+    def _source(self, topic: str, proof: InboxProof) -> EventSource:
+        if feed := self._feeds.get(topic):
+            return feed
+        kind, _, entity = topic.partition(":")
+        match kind:
+            case "thread" if entity:
+                return ThreadSource(self._board, entity)
+            case "task" if entity:
+                return TaskSource(self._tasks, entity)
+            case "session" if entity:
+                return SessionSource(self._sessions, entity)
+            case "inbox" if entity:
+                return InboxSource(self._inboxes, entity, proof)
+            case _:
+                raise Invalid.field("query", "topic", msg=f"{topic!r} is no topic; follow {TOPICS}")
+
+
+def _page(topic: Topic, events: Sequence[EventView], limit: int, newest: Position) -> EventPage:
+    """A page of what a follower has got until `newest`."""
+    has_more = len(events) > limit
+    return EventPage(list(events[:limit]), events[limit - 1].id if has_more else topic.cursor(newest), has_more)

@@ -1,0 +1,113 @@
+"""What can be followed: sources of events, each with an order of its own, and the cursors that name a place in it.
+
+A source reads its events from what is stored, so that a place in it means the same to every process, and after
+a restart.
+"""
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Collection, Sequence
+from typing import Protocol
+from zlib import crc32
+
+import msgspec
+
+from node.common.refusal import Invalid
+
+Position = tuple[int, int]
+"""A place between two events of a source. Positions of one source are ordered; events lie before theirs."""
+
+START: Position = (0, 0)
+"""Before the first event of every source."""
+
+MAX_NUMBER = 2**63
+"""Numbers in a cursor are smaller than this."""
+
+
+class SourceEvent(msgspec.Struct, frozen=True):
+    """One event of a source."""
+
+    position: Position
+    """The place after it."""
+    type: str
+    at: str
+    data: object
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Events that follow each other, without those of types that were not wanted."""
+
+    events: Sequence[SourceEvent]
+    start: Position
+    """Where reading began."""
+    position: Position
+    """Where it goes on."""
+    has_more: bool = False
+    """Whether there is more to read now."""
+
+
+class CursorTooOld(Exception):
+    """Events after the place that a reader asked for are gone."""
+
+    def __init__(self, oldest: Position) -> None:
+        super().__init__(f"the oldest position is {oldest}")
+        self.oldest = oldest
+
+
+class EventSource(Protocol):
+    """Events of one topic."""
+
+    @property
+    def name(self) -> str:
+        """Whose positions these are: a cursor is good for sources of the same name."""
+        ...
+
+    @property
+    def types(self) -> frozenset[str]:
+        """All types of its events."""
+        ...
+
+    @property
+    def channel(self) -> str:
+        """Where a wake-up says that there may be new events."""
+        ...
+
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+        """The next events of these types. Raises CursorTooOld, Refused if the thing is gone, StoreUnavailable."""
+        ...
+
+    async def newest(self) -> Position:
+        """After the last event. Raises as `read`."""
+        ...
+
+    async def oldest(self) -> Position:
+        """Before the first event that can be read. Raises as `read`."""
+        ...
+
+
+def cursor_of(source: str, position: Position) -> str:
+    """A position as clients get it."""
+    text = f"{_mark(source)}.{position[0]}.{position[1]}"
+    return urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+def position_of(source: str, cursor: str) -> Position:
+    """The position that `cursor_of` wrote. Raises Invalid for anything else, such as a cursor of another source."""
+    try:
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+        mark, first, second = text.split(".")
+        position = int(first), int(second)
+    except (binascii.Error, ValueError):
+        raise _invalid() from None
+    if mark != _mark(source) or not all(0 <= number < MAX_NUMBER for number in position):
+        raise _invalid()
+    return position
+
+
+def _mark(source: str) -> str:
+    """Tells cursors of different sources apart. It protects nothing: a made-up cursor reads what any other does."""
+    return f"{crc32(source.encode()):08x}"
+
+
+def _invalid() -> Invalid:
+    return Invalid.field("query", "cursor", msg="not a cursor of this topic; use one that an event or a page gave you")

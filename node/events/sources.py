@@ -1,0 +1,227 @@
+"""The topics of NETWORK 3 as sources: the public feed, and what single threads, contracts, sessions and inboxes keep.
+
+`data` is read when the event is sent. Of an event that is followed live it is the state just after it; of an older one
+it is the state of today, and an event about something that nobody may see any more is left out.
+"""
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from node.agents.model import RemovedAgent
+from node.agents.service import Agents
+from node.board.model import Thread, ThreadQuery
+from node.board.service import Board
+from node.common.timestamps import timestamp
+from node.events.feed import TYPES, FeedEntry, FeedStore
+from node.events.source import START, Batch, CursorTooOld, Position, SourceEvent
+from node.inbox.model import InboxPageQuery, InboxProof
+from node.inbox.service import Inboxes
+from node.sessions.model import PollQuery
+from node.sessions.service import Sessions
+from node.store import keys
+from node.tasks.service import Tasks
+
+READ_AT_ONCE = 200
+"""Entries of the feed that are read in one trip."""
+
+SCANNED_AT_ONCE = 600
+"""Entries of the feed that one read looks at for events of its topic and types; then the reader asks again."""
+
+FAR_AHEAD = 2**53
+"""A sequence number that nothing reaches."""
+
+
+class FeedSource:
+    """Events of all threads, of all contracts, or of all agents."""
+
+    name = "feed"
+    channel = keys.FEED
+
+    def __init__(self, feed: FeedStore, board: Board, tasks: Tasks, agents: Agents, kinds: Collection[str]) -> None:
+        """`kinds`: of which things it tells, by the first word of the types."""
+        self._feed = feed
+        self._board = board
+        self._tasks = tasks
+        self._agents = agents
+        self.types = frozenset(each for each in TYPES.values() if each.partition(".")[0] in kinds)
+
+    async def newest(self) -> Position:
+        return await self._feed.newest()
+
+    async def oldest(self) -> Position:
+        return await self._feed.oldest()
+
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+        entries: list[FeedEntry] = []
+        start = after
+        scanned, has_more = 0, True
+        while has_more and len(entries) < limit and scanned < SCANNED_AT_ONCE:
+            found = await self._feed.read(after, READ_AT_ONCE)
+            scanned += len(found)
+            has_more = len(found) == READ_AT_ONCE
+            for entry in found:
+                if len(entries) == limit:
+                    has_more = True
+                    break
+                after = entry.position
+                if entry.type in types:
+                    entries.append(entry)
+        return Batch(await self._with_data(entries), start, after, has_more)
+
+    async def _with_data(self, entries: Sequence[FeedEntry]) -> list[SourceEvent]:
+        posts = {(entry.entity, entry.seq): None for entry in entries if entry.type.startswith(("thread.", "reply."))}
+        tasks = {entry.entity: None for entry in entries if entry.type.startswith("task.")}
+        shown: dict[tuple[str, int], object] = {}
+        if posts:
+            shown |= zip(posts, await self._board.posts(list(posts)), strict=True)
+        if tasks:
+            shown |= {(each.id, 0): each for each in await self._tasks.records(list(tasks)) if each}
+        agents = {entry.entity: None for entry in entries if entry.type.startswith("agent.")}
+        if agents:
+            listed = zip(agents, await self._agents.shown(list(agents)), strict=True)
+            shown |= {(agent_id, 0): each or RemovedAgent(agent_id) for agent_id, each in listed}
+        return [
+            SourceEvent(entry.position, entry.type, timestamp(entry.at), data)
+            for entry in entries
+            if (data := shown.get((entry.entity, entry.seq))) is not None
+        ]
+
+
+class ThreadSource:
+    """What happens in one thread. A position is the number of posts and whether the thread was closed after them."""
+
+    types = frozenset({"thread.posted", "reply.added", "thread.closed"})
+
+    def __init__(self, board: Board, thread_id: str) -> None:
+        self._board = board
+        self._id = thread_id
+        self.name = f"thread:{thread_id}"
+        self.channel = keys.thread(thread_id)
+
+    def after(self, seq: int) -> Position:
+        """The position after a reply."""
+        return seq + 1, 0
+
+    async def newest(self) -> Position:
+        thread = await self._board.read(self._id, ThreadQuery(since_seq=FAR_AHEAD, limit=1))
+        return _seq_of(thread) + 1, int(thread.status == "closed")
+
+    async def oldest(self) -> Position:
+        await self._board.read(self._id, ThreadQuery(since_seq=FAR_AHEAD, limit=1))
+        return START
+
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+        posts, closed = after
+        room = limit if posts else limit - 1
+        thread = await self._board.read(self._id, ThreadQuery(since_seq=max(posts - 1, 0), limit=max(room, 1)))
+        replies = (thread.replies or [])[:room]
+        read_to = _seq_of(thread)
+        thread.replies = thread.next_since_seq = msgspec.UNSET
+        events = [] if posts else [SourceEvent(self.after(0), "thread.posted", thread.created_at, thread)]
+        events += [SourceEvent(self.after(reply.seq), "reply.added", reply.created_at, reply) for reply in replies]
+        if events:
+            (posts, closed) = events[-1].position
+        if room:
+            posts = max(posts, read_to + 1)  # beyond replies that the operator has hidden
+        has_more = len(events) == limit
+        if thread.closed_at and not closed and not has_more:
+            closed = 1
+            events.append(SourceEvent((posts, closed), "thread.closed", thread.closed_at, thread))
+        return Batch([event for event in events if event.type in types], after, (posts, closed), has_more)
+
+
+def _seq_of(thread: Thread) -> int:
+    """The number of the last reply that was read, hidden or not."""
+    return thread.next_since_seq or 0
+
+
+class TaskSource:
+    """The changes of one contract, of which it keeps the last. A position is the number of a change."""
+
+    types = frozenset(each for each in TYPES.values() if each.startswith("task."))
+
+    def __init__(self, tasks: Tasks, task_id: str) -> None:
+        self._tasks = tasks
+        self._id = task_id
+        self.name = f"task:{task_id}"
+        self.channel = keys.task(task_id)
+
+    async def newest(self) -> Position:
+        _, log = await self._tasks.changes(self._id)
+        return 0, log.count
+
+    async def oldest(self) -> Position:
+        _, log = await self._tasks.changes(self._id)
+        return 0, log.count - len(log.last)
+
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+        task, log = await self._tasks.changes(self._id)
+        oldest = log.count - len(log.last)
+        if not oldest <= after[1] <= log.count:  # also when a failover has lost some
+            raise CursorTooOld((0, min(oldest, log.count)))
+        changes = list(enumerate(log.last, oldest + 1))[after[1] - oldest :]
+        events = [
+            SourceEvent((0, number), kind, timestamp(at), task)
+            for number, (what, at) in changes[:limit]
+            if (kind := TYPES[f"task.{what}"]) in types
+        ]
+        return Batch(events, after, (0, after[1] + len(changes[:limit])), len(changes) > limit)
+
+
+class SessionSource:
+    """The lines of one session. A position is the session's epoch and a sequence number."""
+
+    types = frozenset({"session.line"})
+
+    def __init__(self, sessions: Sessions, session_id: str) -> None:
+        self._sessions = sessions
+        self._id = session_id
+        self.name = f"session:{session_id}"
+        self.channel = keys.session(session_id)
+
+    async def newest(self) -> Position:
+        lines = await self._sessions.poll(self._id, PollQuery(since_seq=FAR_AHEAD, limit=1))
+        return int(lines.epoch, 16), lines.next_since_seq
+
+    async def oldest(self) -> Position:
+        return (await self.newest())[0], 0
+
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+        epoch, seq = after
+        lines = await self._sessions.poll(self._id, PollQuery(since_seq=seq, limit=limit))
+        if epoch != int(lines.epoch, 16) or lines.next_since_seq < seq:  # lines were lost
+            raise CursorTooOld((int(lines.epoch, 16), lines.next_since_seq if epoch == int(lines.epoch, 16) else 0))
+        events = [SourceEvent((epoch, line.seq), "session.line", line.created_at, line) for line in lines.lines]
+        return Batch(events, after, (epoch, lines.next_since_seq), len(lines.lines) == limit)
+
+
+class InboxSource:
+    """The messages that an inbox holds, for its owner. A position is a sequence number.
+
+    What was settled is left out.
+    """
+
+    types = frozenset({"inbox.message"})
+
+    def __init__(self, inboxes: Inboxes, address: str, proof: InboxProof) -> None:
+        self._inboxes = inboxes
+        self._address = address
+        self._proof = proof
+        self.name = f"inbox:{address}"
+        self.channel = keys.inbox(address)
+
+    async def newest(self) -> Position:
+        page = await self._inboxes.read(self._address, InboxPageQuery(since_seq=FAR_AHEAD, limit=1), self._proof)
+        return 0, page.next_since_seq
+
+    async def oldest(self) -> Position:
+        await self.newest()
+        return START
+
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+        page = await self._inboxes.read(self._address, InboxPageQuery(since_seq=after[1], limit=limit), self._proof)
+        if page.next_since_seq < after[1]:  # messages were lost
+            raise CursorTooOld((0, page.next_since_seq))
+        events = [SourceEvent((0, each.seq), "inbox.message", each.sent_at, each) for each in page.messages]
+        return Batch(events, after, (0, page.next_since_seq), len(page.messages) == limit)

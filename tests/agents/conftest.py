@@ -1,0 +1,26 @@
+"""What the tests of the directory share."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from node.config import Limit, Limits
+from tests.agents.made_up import MadeUpAgents
+
+MANY = Limit(100_000, 60)
+
+
+@pytest.fixture
+def calling() -> dict[str, Any]:
+    """Settings of a node that may call loopback, as often as it likes."""
+    limits = Limits(callback=Limit(0, 60), agent=MANY, search=MANY)
+    return {"callback_allow_private": True, "limits": limits}
+
+
+@pytest_asyncio.fixture
+async def made_up() -> AsyncIterator[MadeUpAgents]:
+    """Agents that are made up."""
+    async with MadeUpAgents() as agents:
+        yield agents

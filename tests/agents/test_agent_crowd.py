@@ -1,0 +1,66 @@
+"""A few hundred made-up agents at once, checked by two workers (NETWORK 2)."""
+
+import asyncio
+import os
+from functools import partial
+from typing import Any
+
+import pytest
+
+from node.callbacks import call
+from tests.agents.calls import AGENTS
+from tests.agents.made_up import LIVENESS, WELL_KNOWN, Json, MadeUpAgents
+from tests.support.node_under_test import NodeUnderTest, until
+
+REJECTED = ("none", "gone", "redirect", "nonsense", "huge", "failing", "slow", "drip")
+KINDS = (*LIVENESS, *REJECTED)
+AGENTS_EACH = 13 if os.environ.get("FAULTS") == "full" else 2
+"""Of a kind, each on a host of its own: 299 in all where there is time for it."""
+
+SECONDS = 4.0 if AGENTS_EACH == 13 else 2.0
+"""For a request: those of a slow host end then."""
+
+
+@pytest.fixture
+def overrides(calling: dict[str, Any]) -> dict[str, Any]:
+    return calling
+
+
+async def test_each_of_many_is_told_as_it_is_and_probed_by_one_worker(
+    node: NodeUnderTest, made_up: MadeUpAgents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.callbacks.call.AttemptTimeouts", partial(call.AttemptTimeouts, total=SECONDS))
+    # A path of its own for each, so that what was asked of it can be counted.
+    paths = {f"{kind}/{number}": kind for number in range(AGENTS_EACH) for kind in KINDS}
+
+    async def entry(agent_id: str) -> Json:
+        return (await node.client.get(f"{AGENTS}/{agent_id}")).json()
+
+    async with node.worker(), node.worker():
+        posted = await asyncio.gather(
+            *(
+                node.client_at(f"203.0.{number % 100}.7").post(AGENTS, json={"url": made_up.url(path, number)})
+                for number, path in enumerate(paths)
+            )
+        )
+        assert {response.status_code for response in posted} == {202}
+        agent_ids = [response.json()["id"] for response in posted]
+
+        async def all_are_told() -> bool:
+            found = await asyncio.gather(*map(entry, agent_ids))
+            entries.update(zip(paths, found, strict=True))
+            return all(
+                each["status"] == "rejected" or (each["status"] == "listed" and each["checked_at"] > each["listed_at"])
+                for each in found
+            )
+
+        entries: dict[str, Json] = {}
+        await until(all_are_told, 60)
+        listed = (await node.client.get(AGENTS, params={"limit": 1})).json()["total"]
+    for path, kind in paths.items():
+        wanted = ("rejected", "unknown") if kind in REJECTED else ("listed", LIVENESS[kind])
+        assert (entries[path]["status"], entries[path]["liveness"]) == wanted, path
+        if kind not in REJECTED:
+            # Once as a card at the URL itself, and below it; once more by the probe.
+            assert (made_up.requests[f"GET /{path}"], made_up.requests[f"GET /{path}{WELL_KNOWN}"]) == (1, 2), path
+    assert listed == AGENTS_EACH * len(LIVENESS)

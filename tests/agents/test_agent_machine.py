@@ -1,0 +1,192 @@
+"""The life of an entry that a domain proves, against a model: whatever happens in whatever order (NETWORK 2)."""
+
+from typing import cast
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, precondition, rule
+
+from node.agents.entry import StoredAgent, id_of
+from node.agents.lists import AgentLists
+from node.agents.model import LIVENESS, Liveness
+from node.agents.store import AgentStore, CheckResult
+from node.callbacks.owners import publisher_of
+from node.store import ids, keys
+from node.store.limits import DAY_MS
+from tests.support.machine import StoreMachine
+
+HOST = "agent.example"
+URL = f"https://{HOST}/"
+CARD = '{"name":"Desk","description":"Helps.","skills":[{"name":"Sum","description":"Sums up."}]}'
+FIELDS = {"given": URL, "proof": "domain", "address": HOST, "by": publisher_of("203.0.113.7")}
+LISTED = CheckResult(fields=FIELDS | {"card": CARD, "card_url": URL, "url": URL, "binding": "GRPC", "version": ""})
+FOUND = st.sampled_from(("open", "gated", "wrong_protocol", "unreachable"))
+
+MINUTE, DAY = 60, 86_400
+LIFE, WEEK = 30 * DAY, 7 * DAY
+THREE = 3
+"""Probes in a row that change what is said."""
+
+
+class EntryMachine(StoreMachine):
+    """One entry in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries, self._lists = AgentStore(self.store, MINUTE), AgentLists(self.store)
+        self._id = id_of(HOST, URL)
+        self._status = ""
+        self._kept_until = 0
+        """When an entry that is not listed is gone."""
+        self._placed_until = 0
+        """Until when one that is being checked has its place among those of the host."""
+        self._ends = 0
+        """When a listed one ends; 0 for any other."""
+        self._events = 0
+        self._unlist()
+
+    def _unlist(self, status: str = "") -> None:
+        self._status, self._ends, self._is_shown = status, 0, False
+        self._forget_probes()
+
+    def _forget_probes(self) -> None:
+        self._liveness: Liveness = "unknown"
+        self._row: list[str] = []
+        self._since = 0
+
+    @property
+    def status(self) -> str:
+        """What it must be; empty if there is none."""
+        return self._status if self._ends or self.now < self._kept_until else ""
+
+    def _entry(self) -> StoredAgent | None:
+        [found] = self.run_step(self._entries.read([self._id]))
+        return found
+
+    def _settle(self, found: CheckResult) -> str:
+        entry = self._entry()
+        assert entry is not None
+        return self.run_step(self._entries.settle(entry, found, DAY_MS))
+
+    def _probed(self, found: str) -> str:
+        return self.run_step(self._entries.probed(self._id, HOST, found, day=DAY_MS, is_certain=False))
+
+    @rule()
+    def post(self) -> None:
+        self.run_step(self._entries.submit(HOST, FIELDS, agent_id=self._id, idempotency=None))
+        if self.status != "checking":
+            self._placed_until = self.now + 10 * MINUTE
+            self._kept_until = self.now + DAY
+        if self._ends and self._status != "checking":
+            self._ends = max(self._ends, self.now + 10 * MINUTE)
+        if not self.status:
+            self._unlist()
+        self._status = "checking"
+
+    @precondition(lambda self: self.status == "checking")
+    @rule()
+    def the_card_is_good(self) -> None:
+        assert self._settle(LISTED) == "listed"
+        self._events += 1
+        if not self._is_shown:
+            self._forget_probes()
+        self._status, self._ends, self._is_shown = "listed", self.now + LIFE, True
+
+    @precondition(lambda self: self.status == "checking")
+    @rule()
+    def the_card_is_bad(self) -> None:
+        outcome = self._settle(CheckResult("it answered 500", fields=FIELDS))
+        assert outcome == ("stays" if self._ends else "rejected")
+        self._status = "listed" if self._ends else "rejected"
+        self._kept_until = self.now + DAY
+
+    @precondition(lambda self: self.status == "checking")
+    @rule()
+    def the_card_is_gone(self) -> None:
+        assert self._settle(CheckResult("it answered 404", is_gone=True, fields=FIELDS)) == "rejected"
+        self._events += self._ends > 0
+        self._kept_until = self.now + DAY
+        self._unlist("rejected")
+
+    @precondition(lambda self: self.status == "listed")
+    @rule(found=FOUND, times=st.sampled_from((1, 1, 2, 3)))
+    def probe(self, found: Liveness, times: int) -> None:
+        for _ in range(times):
+            assert self._probed(found) in LIVENESS
+            self._row = [*self._row, found] if self._row[-1:] == [found] else [found]
+            if found == self._liveness:
+                self._row = []
+            elif self._liveness == "unknown" or len(self._row) >= THREE:
+                self._liveness, self._row, self._since = found, [], self.now
+            is_shown = self._liveness != "unreachable" or self.now - self._since < WEEK
+            self._events += is_shown != self._is_shown
+            self._is_shown = is_shown
+
+    @precondition(lambda self: self.status == "listed")
+    @rule()
+    def a_probe_cannot_be_made(self) -> None:
+        assert self._probed("") == "later"
+
+    @precondition(lambda self: self.status == "listed")
+    @rule()
+    def a_probe_finds_the_card_gone(self) -> None:
+        assert self._probed("gone") == "removed"
+        self._events += 1
+        self._kept_until = 0
+        self._unlist()
+
+    @precondition(lambda self: self.status == "checking")
+    @rule(found=FOUND)
+    def a_probe_ends_that_began_before_the_posting(self, found: Liveness) -> None:
+        assert self._probed(found) == "asked"
+
+    @rule(seconds=st.sampled_from((MINUTE, 10 * MINUTE, DAY, WEEK, LIFE)))
+    def wait(self, seconds: int) -> None:
+        self.advance(seconds)
+        # A worker removes what has ended before Redis drops it.
+        due = bool(self._ends) and self._ends <= self.now
+        looked_at = self.run_step(self._lists.sweep())
+        assert looked_at == ([self._id] if due else [])
+        self.run_step(self._lists.project(looked_at))
+        if due:
+            self._events += 1
+            self._kept_until = 0
+            self._unlist()
+
+    @invariant()
+    def the_entry_is_what_it_must_be(self) -> None:
+        entry = self._entry()
+        if not self.status:
+            assert entry is None
+            return
+        assert entry is not None
+        assert (entry.status, entry.liveness, entry.is_shown) == (self.status, self._liveness, self._is_shown)
+        assert (entry.card is not None) == (self._ends > 0)
+
+    @invariant()
+    def it_is_in_the_lists_that_say_so(self) -> None:
+        self.run_step(self._lists.project([self._id]))
+        assert self.run_step(self._lists.newest(10, 0)) == (([self._id], 1) if self._is_shown else ([], 0))
+        for liveness in LIVENESS:
+            _, count = self.run_step(self._lists.newest(10, 0, liveness))
+            assert count == (self._is_shown and liveness == self._liveness)
+
+    @invariant()
+    def it_has_its_place_and_its_turn(self) -> None:
+        now = self.run_step(self._lists.now())
+        placed = self.run_step(self.store.command("ZCOUNT", keys.agents_of(HOST), f"({now}", "+inf"))
+        waits = self.status == "checking" and self.now < self._placed_until
+        assert placed == (self._ends > 0 or waits)
+        due = self.run_step(self.store.command("ZSCORE", keys.agents_due(ids.partition_of(HOST)), self._id))
+        if self.status in ("checking", "listed"):
+            assert float(cast("bytes", due)) <= now + 3 * DAY_MS
+
+    @invariant()
+    def all_of_it_was_told(self) -> None:
+        told = self.run_step(self.store.command("XRANGE", keys.events(ids.partition_of(HOST)), "-", "+"))
+        entries = cast("list[tuple[bytes, list[bytes]]]", told)
+        assert sum(b"agent.listed" in flat or b"agent.removed" in flat for _, flat in entries) == self._events
+
+
+TestEntries = EntryMachine.TestCase
+TestEntries.settings = settings(max_examples=20, stateful_step_count=30)

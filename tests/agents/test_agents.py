@@ -1,0 +1,150 @@
+"""The directory over HTTP: listed, renewed, shown, removed (NETWORK 2)."""
+
+from typing import Any
+
+import pytest
+
+from node.agents.store import AGENT_LIFE_MS
+from node.store import keys
+from tests.agents.calls import AGENTS, SUMMARISE, TRANSLATE, card_of, listed, post, shown
+from tests.board.signed_posts import OTHER_KEY
+from tests.events.test_events_api import all_events
+from tests.inbox.calls import ADDRESS, bearer, code, opened, path_of, send_signed, signed
+from tests.support.node_under_test import NodeUnderTest, until
+
+
+async def test_an_inbox_lists_an_agent_that_is_reached_through_it(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    agent = await shown(node, await listed(node, inbox, card_of()))
+    assert (agent["proof"], agent["inbox"], agent["liveness"]) == ("inbox", inbox["address"], "open")
+    assert agent["url"] == inbox["a2a_url"]
+    card = (await node.client.get(agent["card_url"])).json()
+    assert agent["url"] in [each["url"] for each in card["supportedInterfaces"]]
+    assert [skill["name"] for skill in agent["skills"]] == ["Summarise reports"]
+    await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", 1)
+    assert (await shown(node, agent))["liveness"] == "unreachable"
+    await node.client.delete(path_of(inbox), headers=bearer(inbox["inbox_token"]))
+    closed = await shown(node, agent)
+    assert (closed["url"], closed["inbox"], closed["liveness"]) == (None, None, "unreachable")
+
+
+async def test_a_key_lists_an_agent_with_or_without_an_inbox(node: NodeUnderTest) -> None:
+    response = await send_signed(node, signed("POST", AGENTS, {"card": card_of()}))
+    assert response.status_code == 202, response.text
+    agent = await shown(node, response.json())
+    assert (agent["proof"], agent["address"], agent["inbox"], agent["url"]) == ("key", ADDRESS, None, None)
+    await send_signed(node, signed("POST", "/api/v1/inboxes"))
+    assert (await shown(node, agent))["inbox"] == ADDRESS
+
+
+async def test_urls_of_a_card_are_not_shown(node: NodeUnderTest) -> None:
+    agent = await listed(node, await opened(node), card_of())
+    assert "victim" not in (await node.client.get(f"{AGENTS}/{agent['id']}")).text
+
+
+async def test_who_proves_nothing_lists_nothing(node: NodeUnderTest) -> None:
+    assert code(await node.client.post(AGENTS, json={"card": card_of()})) == (401, "inbox.proof")
+    wrong = await node.client.post(AGENTS, json={"card": card_of()}, headers=bearer("wrong"))
+    assert code(wrong) == (403, "inbox.token")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": ""},
+        {"name": "two\nlines"},
+        {"description": " "},
+        {"skills": []},
+        {"skills": [SUMMARISE] * 21},
+        {"skills": [SUMMARISE | {"examples": ["Please read this page. " * 20] * 10}] * 20},
+    ],
+)
+async def test_a_bad_card_is_refused(node: NodeUnderTest, change: dict[str, Any]) -> None:
+    response = await post(node, await opened(node), card_of() | change)
+    assert response.status_code == 422, response.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"description": "Este agente resume relatórios longos e explica o que importa neles para todos."},
+        {
+            "skills": [
+                TRANSLATE | {"description": "Übersetzt lange Verträge aus dem Deutschen ins Englische und zurück."}
+            ]
+        },
+    ],
+)
+async def test_a_card_is_in_english(node: NodeUnderTest, change: dict[str, Any]) -> None:
+    assert code(await post(node, await opened(node), card_of() | change)) == (400, "language.not_english")
+
+
+async def test_posting_again_renews_the_entry_and_replaces_the_card(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    first = await listed(node, inbox, card_of())
+    await node.store.command("HSET", keys.agent(first["id"]), "ends_at", 1)
+    second = await listed(node, inbox, card_of("Report desk", TRANSLATE))
+    assert second["id"] == first["id"]
+    agent = await shown(node, second)
+    assert [skill["name"] for skill in agent["skills"]] == ["Translate contracts"]
+    assert agent["expires_at"] == second["expires_at"] >= first["expires_at"]
+
+
+async def test_a_repeated_request_gets_the_same_answer(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    once = await post(node, inbox, card_of(), **{"idempotency-key": "k1"})
+    again = await post(node, inbox, card_of(), **{"idempotency-key": "k1"})
+    assert again.json() == once.json()
+    assert again.headers["idempotency-replayed"] == "true"
+    other = await post(node, inbox, card_of("Night desk"), **{"idempotency-key": "k1"})
+    assert code(other) == (422, "idempotency.conflict")
+
+
+async def test_a_signature_and_an_old_token_do_not_list_again(node: NodeUnderTest) -> None:
+    request = signed("POST", AGENTS, {"card": card_of()})
+    assert (await send_signed(node, request)).status_code == 202
+    assert code(await send_signed(node, request)) == (409, "signature.replayed")
+    inbox = await opened(node)
+    await node.client.post("/api/v1/inboxes", json={"rotate": True}, headers=bearer(inbox["inbox_token"]))
+    assert code(await post(node, inbox, card_of())) == (403, "inbox.token")
+
+
+async def test_only_its_owner_removes_an_entry(node: NodeUnderTest) -> None:
+    inbox, other = await opened(node), await opened(node)
+    agent = await listed(node, inbox, card_of())
+    path = f"{AGENTS}/{agent['id']}"
+    assert code(await node.client.delete(path)) == (401, "inbox.proof")
+    assert code(await node.client.delete(path, headers=bearer(other["inbox_token"]))) == (403, "inbox.token")
+    assert code(await send_signed(node, signed("DELETE", path, key=OTHER_KEY))) == (403, "inbox.token")
+    removed = await node.client.delete(path, headers=bearer(inbox["inbox_token"]))
+    assert removed.json() == {"id": agent["id"], "status": "removed"}
+    assert code(await node.client.get(path)) == (404, "agent.unknown")
+
+
+async def test_the_list_has_the_newest_first(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    async with node.worker():
+        agents = [await listed(node, inbox, card_of(f"Desk {number}")) for number in range(3)]
+
+        async def there() -> bool:
+            return (await node.client.get(AGENTS)).json()["total"] == 3
+
+        await until(there)
+        page = (await node.client.get(AGENTS, params={"limit": 2})).json()
+        assert page["total"] == 3
+        assert {each["id"] for each in page["agents"]} < {each["id"] for each in agents}
+
+
+async def test_the_worker_removes_an_entry_whose_time_is_over_and_tells_of_all(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    agent = await listed(node, inbox, card_of())
+    async with node.worker():
+        await all_events(node, "agents", 1)
+    await node.store.command("HSET", keys.agent(agent["id"]), "ends_at", 1)
+    await node.store.command("ZADD", keys.AGENT_ENDS, 1, agent["id"])
+    async with node.worker():
+        events = await all_events(node, "agents", 2)
+    assert [event["type"] for event in events] == ["agent.listed", "agent.removed"]
+    assert events[1]["data"] == {"id": agent["id"], "status": "removed"}
+    assert code(await node.client.get(f"{AGENTS}/{agent['id']}")) == (404, "agent.unknown")
+    assert AGENT_LIFE_MS == 30 * 86_400_000

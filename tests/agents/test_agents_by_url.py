@@ -1,0 +1,184 @@
+"""Agents that are listed by the URL of their card (NETWORK 2)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from node.agents.fetch import CARD_BYTES
+from node.store import ids, keys
+from tests.agents.calls import AGENTS, TRANSLATE
+from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
+from tests.events.test_events_api import all_events
+from tests.inbox.calls import code
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+
+
+@pytest.fixture
+def overrides(calling: dict[str, Any]) -> dict[str, Any]:
+    return calling
+
+
+async def submitted(node: NodeUnderTest, url: str, **headers: str) -> Json:
+    response = await node.client.post(AGENTS, json={"url": url}, headers=headers)
+    assert response.status_code == 202, response.text
+    return response.json()
+
+
+async def checked(node: NodeUnderTest, url: str) -> Json:
+    """The entry of a URL that is posted now, once it is checked."""
+    posted = await submitted(node, url)
+    assert (posted["status"], posted["reason"], posted["expires_at"]) == ("checking", None, None)
+    response = await node.client.get(f"{AGENTS}/{posted['id']}", params={"wait": 30})
+    assert response.json()["status"] != "checking", response.text
+    return response.json()
+
+
+async def listed_ids(node: NodeUnderTest, **query: str) -> set[str]:
+    return {each["id"] for each in (await node.client.get(AGENTS, params={"limit": 100, **query})).json()["agents"]}
+
+
+async def test_the_card_of_a_url_is_fetched_and_proves_its_host(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
+    async with node.worker():
+        agent = await checked(node, made_up.url("good"))
+    assert (agent["status"], agent["reason"], agent["proof"], agent["address"]) == (
+        "listed",
+        None,
+        "domain",
+        "127.0.0.1",
+    )
+    assert agent["name"] == "Desk good"
+    assert [each["name"] for each in agent["skills"]] == ["Summarise reports"]
+    assert agent["url"] == made_up.url("good")
+    assert agent["card_url"] == made_up.url("good") + WELL_KNOWN
+    assert (agent["binding"], agent["inbox"]) == ("HTTP+JSON", None)
+    assert agent["listed_at"] < agent["expires_at"]
+
+
+async def test_the_url_of_a_card_is_asked_for_it_first(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
+    async with node.worker():
+        agent = await checked(node, made_up.url("good") + WELL_KNOWN)
+        assert agent["status"] == "listed"
+        assert agent["card_url"] == made_up.url("good") + WELL_KNOWN
+        assert (await checked(node, made_up.url("good")))["id"] == agent["id"]
+        assert (await checked(node, made_up.url("good/")))["id"] == agent["id"]
+    assert made_up.requests[f"GET /good{WELL_KNOWN}{WELL_KNOWN}"] == 0
+
+
+REJECTED: Sequence[tuple[str, Json, str]] = (
+    ("none", {}, "answered 404"),
+    ("gone", {}, "answered 410"),
+    ("failing", {}, "answered 500"),
+    ("redirect", {}, "redirects are not followed"),
+    ("nonsense", {}, "no card that can be listed"),
+    ("huge", {}, f"did not end within {CARD_BYTES} bytes"),
+    ("good/1", {"name": "\u0420aypal desk"}, "alphabets that look alike"),
+    ("good/2", {"skills": []}, "skills"),
+    ("good/3", {"skills": [TRANSLATE] * 21}, "skills"),
+    ("good/4", {"description": "Este agente resume relatórios longos e explica o que importa neles."}, "English"),
+    ("good/5", {"supportedInterfaces": [{"url": "http://victim.example/a2a"}]}, "names no endpoint"),
+    ("good/6", {"supportedInterfaces": [{"url": "javascript:alert(1)"}]}, "names no endpoint"),
+    ("good/7", {"supportedInterfaces": [{"url": "http://127.0.0.1@victim.example/"}]}, "names no endpoint"),
+)
+
+
+async def test_what_is_no_card_is_rejected_with_the_reason(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
+    async with node.worker():
+        for kind, card, reason in REJECTED:
+            made_up.cards[f"/{kind}"] = card
+            agent = await checked(node, made_up.url(kind))
+            assert (agent["status"], agent["name"], agent["listed_at"]) == ("rejected", None, None), kind
+            assert reason in agent["reason"], kind
+        assert await listed_ids(node) == set()
+    assert await node.store.command("ZCARD", keys.agents_of("127.0.0.1")) == 0
+
+
+NO_AGENT: Sequence[Json] = (
+    {},
+    {"url": 3},
+    {"url": "http://agent.example/", "card": {}},
+    {"url": "ftp://agent.example/"},
+    {"url": "http://agent.example/?a=1"},
+)
+
+
+@pytest.mark.parametrize("body", NO_AGENT)
+async def test_a_body_without_url_or_card_is_refused(node: NodeUnderTest, body: Json) -> None:
+    assert (await node.client.post(AGENTS, json=body)).status_code == 422
+
+
+async def test_posting_a_url_again_renews_its_entry(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
+    async with node.worker():
+        first = await checked(node, made_up.url("good"))
+        made_up.cards["/good"] = {"skills": [TRANSLATE]}
+        second = await checked(node, made_up.url("good"))
+        assert second["id"] == first["id"]
+        assert second["listed_at"] == first["listed_at"]
+        assert second["expires_at"] > first["expires_at"]
+        assert [each["name"] for each in second["skills"]] == ["Translate contracts"]
+
+
+async def test_a_card_that_is_gone_ends_its_entry_when_it_is_posted_again(
+    node: NodeUnderTest, made_up: MadeUpAgents
+) -> None:
+    async with node.worker():
+        agent = await checked(node, made_up.url("good"))
+        made_up.kinds["/good"] = "failing"
+        kept = await checked(node, made_up.url("good"))
+        assert kept["status"] == "listed"
+        assert "answered 500" in kept["reason"]
+        assert await listed_ids(node) == {agent["id"]}
+        made_up.kinds["/good"] = "gone"
+        assert (await checked(node, made_up.url("good")))["status"] == "rejected"
+        assert await listed_ids(node) == set()
+        events = await all_events(node, "agents", 2)
+    assert [event["type"] for event in events] == ["agent.listed", "agent.removed"]
+
+
+async def test_a_repeated_request_is_answered_again(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
+    key = {"idempotency-key": "k1"}
+    once = await submitted(node, made_up.url("good"), **key)
+    again = await node.client.post(AGENTS, json={"url": made_up.url("good")}, headers=key)
+    assert again.json() == once
+    assert again.headers["idempotency-replayed"] == "true"
+    other = await node.client.post(AGENTS, json={"url": made_up.url("old")}, headers=key)
+    assert code(other) == (422, "idempotency.conflict")
+
+
+async def test_a_host_has_twenty_entries(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
+    for number in range(20):
+        await submitted(node, made_up.url(f"good/{number}"))
+    full = await node.client.post(AGENTS, json={"url": made_up.url("good/20")})
+    assert code(full) == (409, "agents.host_full")
+    await submitted(node, made_up.url("good/19"))
+    await submitted(node, made_up.url("good/20", host=1))
+
+
+async def test_a_client_posts_ten_agents_an_hour(empty_redis: Any, made_up: MadeUpAgents) -> None:
+    async with running(settings_for(empty_redis.url, callback_allow_private=True)) as node:
+        for number in range(10):
+            await submitted(node, made_up.url("good", host=number))
+        over = await node.client.post(AGENTS, json={"url": made_up.url("good", host=10)})
+        assert code(over) == (429, "limit.exceeded")
+
+
+async def test_what_no_worker_has_checked_stays_so_and_holds_its_place(
+    node: NodeUnderTest, made_up: MadeUpAgents
+) -> None:
+    agent = await submitted(node, made_up.url("good"))
+    assert (await node.client.get(f"{AGENTS}/{agent['id']}")).json()["status"] == "checking"
+    async with node.worker():
+
+        async def is_listed() -> bool:
+            return await listed_ids(node) == {agent["id"]}
+
+        await until(is_listed)
+    assert ids.partition_of_id(agent["id"]) == ids.partition_of("127.0.0.1")
+
+
+async def test_the_owner_of_a_key_cannot_remove_what_a_domain_proves(
+    node: NodeUnderTest, made_up: MadeUpAgents
+) -> None:
+    async with node.worker():
+        agent = await checked(node, made_up.url("good"))
+        assert code(await node.client.delete(f"{AGENTS}/{agent['id']}")) == (401, "inbox.proof")

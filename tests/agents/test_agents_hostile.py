@@ -1,0 +1,114 @@
+"""Agents that mean harm: hosts that hang, private places, and script in every field (NETWORK 2)."""
+
+import asyncio
+from functools import partial
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+
+from node.agents.fetch import FETCH_SECONDS
+from node.agents.store import HIDDEN_MS
+from node.callbacks import call
+from node.callbacks.lookup import LookupResult
+from node.store import keys
+from tests.agents.calls import AGENTS
+from tests.agents.made_up import Json, MadeUpAgents
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def overrides(calling: dict[str, Any]) -> dict[str, Any]:
+    return calling
+
+
+async def checked(node: NodeUnderTest, url: str) -> Json:
+    response = await node.client.post(AGENTS, json={"url": url})
+    assert response.status_code == 202, response.text
+    return (await node.client.get(f"{AGENTS}/{response.json()['id']}", params={"wait": 30})).json()
+
+
+async def test_a_host_that_hangs_or_drips_is_rejected_in_time(
+    node: NodeUnderTest, made_up: MadeUpAgents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.callbacks.call.AttemptTimeouts", partial(call.AttemptTimeouts, total=0.3))
+    async with node.worker():
+        slow, drip = await checked(node, made_up.url("slow")), await checked(node, made_up.url("drip", host=1))
+    assert (slow["status"], drip["status"]) == ("rejected", "rejected")
+    assert "no answer within" in slow["reason"]
+    assert "did not end within" in drip["reason"]
+
+
+async def test_those_who_wait_for_a_check_have_so_many_places(
+    node: NodeUnderTest, made_up: MadeUpAgents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.web.http.MAX_WAITING_PER_CLIENT", 3)
+    posted = (await node.client.post(AGENTS, json={"url": made_up.url("good")})).json()
+    waiting = [asyncio.create_task(node.client.get(f"{AGENTS}/{posted['id']}", params={"wait": 20})) for _ in range(3)]
+    await node.listened_to(keys.agent(posted["id"]))
+
+    async def is_refused() -> bool:
+        response = await node.client.get(f"{AGENTS}/{posted['id']}", params={"wait": 0.01})
+        return response.headers.get("x-error-code") == "limit.waiting"
+
+    await until(is_refused)
+    async with node.worker():
+        answers = await asyncio.gather(*waiting)
+    assert {answer.json()["status"] for answer in answers} == {"listed"}
+
+
+def test_nobody_waits_longer_than_forty_seconds_for_a_check() -> None:
+    assert call.AttemptTimeouts().total <= 10
+    assert FETCH_SECONDS <= 30
+    assert FETCH_SECONDS * 1000 < HIDDEN_MS  # no other worker takes it meanwhile
+
+
+async def test_private_places_are_never_called(empty_redis: Any, made_up: MadeUpAgents) -> None:
+    async with running(settings_for(empty_redis.url)) as node:
+        for url in (made_up.url("good"), "http://169.254.169.254/latest", "http://localhost/", "http://[::1]/"):
+            response = await node.client.post(AGENTS, json={"url": url})
+            assert response.status_code == 422, url
+    assert not made_up.requests
+
+
+async def test_a_name_that_leads_to_a_private_place_is_rejected(
+    empty_redis: Any, made_up: MadeUpAgents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def to_loopback(*_: object) -> LookupResult:
+        return LookupResult([ip_address("127.0.0.1")], 0.0)
+
+    monkeypatch.setattr("node.callbacks.lookup.Lookup.__call__", to_loopback)
+    async with running(settings_for(empty_redis.url)) as node, node.worker():
+        agent = await checked(node, "http://agent.example.com/")
+    assert (agent["status"], agent["reason"]) == (
+        "rejected",
+        "http://agent.example.com/.well-known/agent-card.json: the host has an address that is not public",
+    )
+    assert not made_up.requests
+
+
+async def test_script_in_every_field_is_text(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
+    skill = {
+        "id": SCRIPT,
+        "name": f"Summarise reports {SCRIPT}",
+        "description": f"Reads a long report and tells what matters in it. {SCRIPT}",
+        "tags": [SCRIPT],
+        "examples": [f"Please sum up these forty pages for me. {SCRIPT}"],
+    }
+    made_up.cards["/good"] = {
+        "name": f"Report desk {SCRIPT}",
+        "description": f"Helps people with long documents of every kind. {SCRIPT}",
+        "skills": [skill],
+        "iconUrl": "javascript:alert(1)",
+        "signatures": [{"protected": "e30", "signature": "x", "header": {"jku": made_up.url("jku")}}],
+    }
+    async with node.worker():
+        agent = await checked(node, made_up.url("good"))
+    assert agent["status"] == "listed", agent["reason"]
+    assert agent["name"] == f"Report desk {SCRIPT}"
+    response = await node.client.get(f"{AGENTS}/{agent['id']}")
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert "GET /jku" not in made_up.requests

@@ -1,0 +1,62 @@
+"""Agents found by what they can do (NETWORK 2)."""
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from node.store import ids, keys
+from tests.agents.calls import AGENTS, SUMMARISE, TRANSLATE, card_of, listed
+from tests.inbox.calls import opened
+from tests.support.node_under_test import NodeUnderTest, until
+
+
+async def test_agents_are_found_by_the_skill_that_fits_best(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)  # the test moves times in Redis
+    inbox = await opened(node)
+    hits: list[dict[str, Any]] = []
+    clients = count()
+
+    async def found(**query: Any) -> bool:
+        # Until all is indexed it asks more often than one client may.
+        response = await node.client_at(f"203.0.113.{next(clients) % 250}").post(
+            f"{AGENTS}/search", json={"query": "translate a Portuguese contract", "threshold": 0.5} | query
+        )
+        assert response.status_code == 200, response.text
+        hits[:] = response.json()["hits"]
+        return bool(hits)
+
+    async def not_found() -> bool:
+        return not await found()
+
+    async def looked_at(seen: int) -> None:
+        """The owner of its inbox was last there at that time, and a worker has noticed."""
+        await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", seen)
+        await node.store.command("ZADD", keys.agents_due(ids.partition_of_id(agent["id"])), 0, agent["id"])
+
+    async def found_by_skill() -> bool:
+        return await found() and hits[0]["skill"] == "Translate contracts"
+
+    async def is_unreachable() -> bool:
+        return await node.store.command("HGET", keys.agent(agent["id"]), "liveness") == b"unreachable"
+
+    async with node.worker():
+        agent = await listed(node, inbox, card_of("Report desk", SUMMARISE, TRANSLATE))
+        await until(found_by_skill)
+        assert (hits[0]["agent_id"], hits[0]["name"]) == (agent["id"], "Report desk")
+        assert (hits[0]["url"], hits[0]["liveness"]) == (inbox["a2a_url"], "open")
+        assert await found(live=True)
+        await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", 1)
+        assert not await found(live=True)
+        assert await found()
+        await looked_at(1)
+        await until(is_unreachable)
+        await node.store.command("HSET", keys.agent(agent["id"]), "since", 1)
+        await looked_at(1)
+        await until(not_found)
+        await looked_at(2**45)
+        await until(found)
+        await node.client.delete(f"{AGENTS}/{agent['id']}", headers={"authorization": f"Bearer {inbox['inbox_token']}"})
+        assert not await found()

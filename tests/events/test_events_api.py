@@ -1,0 +1,179 @@
+"""GET /api/v1/events: pages and their cursors (NETWORK 3)."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import httpx2
+import pytest
+
+from node.store import keys
+from tests.support.node_under_test import NodeUnderTest, until
+
+ENGLISH = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
+
+
+async def page(node: NodeUnderTest, topic: str, **query: Any) -> dict[str, Any]:
+    """A page of events."""
+    response = await node.client.get("/api/v1/events", params={"topic": topic, **query}, timeout=40)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def post(node: NodeUnderTest, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    response = await node.client.post(path, json=body)
+    assert response.status_code in (200, 201), response.text
+    return response.json()
+
+
+async def all_events(node: NodeUnderTest, topic: str, count: int, **query: Any) -> list[dict[str, Any]]:
+    """The first `count` events of a topic, as soon as the worker has copied them."""
+    found: list[dict[str, Any]] = []
+
+    async def copied() -> bool:
+        found[:] = (await page(node, topic, cursor="earliest", **query))["events"]
+        return len(found) >= count
+
+    await until(copied)
+    return found
+
+
+async def test_the_board_tells_of_threads_replies_and_their_end_in_order(node: NodeUnderTest) -> None:
+    async with node.worker():
+        thread = await post(node, "/api/v1/board", ENGLISH)
+        for number in range(3):
+            await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": f"I can do it, says agent {number}."})
+        events = await all_events(node, "board", 4)
+    assert [event["type"] for event in events] == ["thread.posted", *["reply.added"] * 3]
+    assert events[0]["data"]["title"] == ENGLISH["title"]
+    assert [event["data"]["seq"] for event in events[1:]] == [1, 2, 3]
+    assert events[1]["data"]["thread_id"] == thread["id"]
+
+
+async def test_a_cursor_gives_each_event_once_whatever_the_size_of_the_pages(node: NodeUnderTest) -> None:
+    async with node.worker():
+        for _ in range(7):
+            await post(node, "/api/v1/tasks", {"publisher_id": "desk", "title": "Count the apples in this picture"})
+        events = await all_events(node, "tasks", 7)
+    seen: list[str] = []
+    cursor, more = "earliest", True
+    while more:
+        got = await page(node, "tasks", cursor=cursor, limit=2)
+        seen += [event["id"] for event in got["events"]]
+        cursor, more = got["cursor"], got["has_more"]
+    assert seen == [event["id"] for event in events]
+    after_third = await page(node, "tasks", cursor=events[2]["id"])
+    assert [event["id"] for event in after_third["events"]] == seen[3:]
+
+
+async def test_a_page_waits_for_the_next_event_of_the_types_that_it_wants(node: NodeUnderTest) -> None:
+    async with node.worker():
+        thread = await post(node, "/api/v1/board", ENGLISH)
+        await all_events(node, "board", 1)
+        waiting = asyncio.create_task(page(node, "board", types="reply.added", wait=20))
+        await node.listened_to(keys.FEED)
+        await post(node, "/api/v1/board", ENGLISH)
+        await all_events(node, "board", 2)  # events of two threads come in any order
+        await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can do it, says the agent."})
+        got = await waiting
+    assert [event["type"] for event in got["events"]] == ["reply.added"]
+    assert (await page(node, "board", cursor=got["cursor"]))["events"] == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"topic": "nothing"},
+        {"topic": "thread:"},
+        {"topic": "board", "types": "session.line"},
+        {"topic": "board", "cursor": "nonsense"},
+        {"topic": "board", "cursor": "ZmVlZA"},
+        {"topic": "board", "limit": "0"},
+        {"topic": "board", "wait": "31"},
+    ],
+)
+async def test_what_cannot_be_followed_is_named(node: NodeUnderTest, query: dict[str, str]) -> None:
+    response = await node.client.get("/api/v1/events", params=query)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"][0] == "query"
+
+
+async def test_a_cursor_of_one_thing_is_no_cursor_of_another(node: NodeUnderTest) -> None:
+    threads = [await post(node, "/api/v1/board", ENGLISH) for _ in range(2)]
+    first, second = (f"thread:{thread['id']}" for thread in threads)
+    cursor = (await page(node, first, cursor="earliest"))["cursor"]
+    assert (await node.client.get("/api/v1/events", params={"topic": second, "cursor": cursor})).status_code == 422
+
+
+async def test_a_thread_is_followed_without_a_worker(node: NodeUnderTest) -> None:
+    thread = await post(node, "/api/v1/board", ENGLISH)
+    topic = f"thread:{thread['id']}"
+    began = await page(node, topic, cursor="earliest")
+    assert [event["type"] for event in began["events"]] == ["thread.posted"]
+    waiting = asyncio.create_task(page(node, topic, cursor=began["cursor"], wait=20))
+    await node.listened_to(keys.thread(thread["id"]))
+    reply = await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can do it, says the agent."})
+    got = await waiting
+    assert [(event["type"], event["data"]["id"]) for event in got["events"]] == [("reply.added", reply["id"])]
+
+
+async def test_the_lines_of_a_session_come_once_and_nothing_after_its_end(node: NodeUnderTest) -> None:
+    session = await post(node, "/api/v1/sessions", {})
+    topic = f"session:{session['session_id']}"
+    for number in range(3):
+        await post(node, f"/api/v1/sessions/{session['session_id']}/messages", {"body": f"line {number}"})
+    got = await page(node, topic, cursor="earliest", limit=2)
+    rest = await page(node, topic, cursor=got["cursor"])
+    assert [event["data"]["body"] for event in got["events"] + rest["events"]] == ["line 0", "line 1", "line 2"]
+    assert (got["has_more"], rest["has_more"]) == (True, False)
+    assert (await page(node, topic))["events"] == []
+    await post(node, f"/api/v1/sessions/{session['session_id']}/destroy", {"destroy_token": session["destroy_token"]})
+    gone = await node.client.get("/api/v1/events", params={"topic": topic, "cursor": got["cursor"]})
+    assert gone.status_code == 404
+
+
+async def test_a_contract_tells_of_its_changes_and_of_those_that_it_has_forgotten(node: NodeUnderTest) -> None:
+    task = await post(node, "/api/v1/tasks", {"publisher_id": "desk", "title": "Count the apples in this picture"})
+    topic, path = f"task:{task['id']}", f"/api/v1/tasks/{task['id']}"
+    first = await page(node, topic, cursor="earliest")
+    assert [event["type"] for event in first["events"]] == ["task.offered"]
+    assert "publisher_token" not in first["events"][0]["data"]
+    waiting = asyncio.create_task(page(node, topic, cursor=first["cursor"], wait=20))
+    await node.listened_to(keys.task(task["id"]))
+    token = (await post(node, f"{path}/claim", {"assignee_id": "agent"}))["claim_token"]
+    assert [event["type"] for event in (await waiting)["events"]] == ["task.claimed"]
+    for _ in range(10):
+        await post(node, f"{path}/release", {"claim_token": token})
+        token = (await post(node, f"{path}/claim", {"assignee_id": "agent"}))["claim_token"]
+    await post(node, f"{path}/complete", {"claim_token": token, "result_payload": {"apples": 7}})
+    gone = await node.client.get("/api/v1/events", params={"topic": topic, "cursor": first["cursor"]})
+    assert gone.status_code == 410
+    kept = (await page(node, topic, cursor=gone.headers["oldest-cursor"]))["events"]
+    assert [event["type"] for event in kept[-3:]] == ["task.released", "task.claimed", "task.completed"]
+    assert (len(kept), kept[-1]["data"]["result_payload"]) == (16, {"apples": 7})
+    assert (await page(node, topic, cursor=kept[-1]["id"]))["events"] == []
+
+
+async def test_the_messages_of_an_inbox_are_for_its_owner(node: NodeUnderTest) -> None:
+    inbox = await post(node, "/api/v1/inboxes", {})
+    messages = f"/api/v1/inboxes/{inbox['address']}/messages"
+    for number in range(3):
+        await post(node, messages, {"body": f"message {number}"})
+
+    def asked(token: str, **query: str) -> Awaitable[httpx2.Response]:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        params = {"topic": f"inbox:{inbox['address']}", "cursor": "earliest"} | query
+        return node.client.get("/api/v1/events", params=params, headers=headers, timeout=40)
+
+    assert (await asked("")).status_code == 401
+    assert (await asked(f"{inbox['inbox_token']}x")).status_code == 403
+    got = (await asked(inbox["inbox_token"])).json()
+    assert [(event["type"], event["data"]["body"]) for event in got["events"]] == [
+        ("inbox.message", f"message {number}") for number in range(3)
+    ]
+    assert "receipt_token" not in str(got)
+    waiting = asyncio.ensure_future(asked(inbox["inbox_token"], cursor=got["cursor"], wait="20"))
+    await node.listened_to(keys.inbox(inbox["address"]))
+    await post(node, messages, {"body": "one more"})
+    assert [event["data"]["body"] for event in (await waiting).json()["events"]] == ["one more"]

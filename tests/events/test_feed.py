@@ -1,0 +1,82 @@
+"""The public feed: each public event of an outbox once and in its order, whoever copies and how often (NETWORK 3)."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from node.events.feed import FeedCopier, FeedStore
+from node.events.source import START, CursorTooOld, Position
+from node.store import Store, ids, keys
+from node.store.outbox import Event
+from tests.support.node_under_test import NodeUnderTest
+
+PARTITIONS = (0, 17, 63)
+KINDS = ("thread.posted", "reply.posted", "artifact.completed", "task.claimed", "thread.purged")
+PUBLIC = {"thread.posted": "thread.posted", "reply.posted": "reply.added", "task.claimed": "task.claimed"}
+
+
+async def written(store: Store, partition: int, kinds: Sequence[str]) -> list[Event]:
+    """Events in the outbox of a partition; each is about a thing of its own."""
+    events: list[Event] = []
+    for kind in kinds:
+        entity = ids.new_id(partition)
+        stream = keys.events(partition)
+        entry = await store.command("XADD", stream, "*", "type", kind, "id", entity)
+        assert isinstance(entry, bytes)
+        events.append(Event(entry.decode(), partition, kind, entity, {}))
+    return events
+
+
+async def everything(feed: FeedStore) -> list[tuple[str, str]]:
+    """Type and entity of all entries."""
+    found: list[tuple[str, str]] = []
+    after: Position = START
+    while entries := await feed.read(after, 3):
+        found += [(entry.type, entry.entity) for entry in entries]
+        after = entries[-1].position
+    return found
+
+
+async def test_each_public_event_is_copied_once_in_order_however_often_workers_try(node: NodeUnderTest) -> None:
+    choice = random.Random(7)
+    copiers = [FeedCopier(node.store, 100_000) for _ in range(3)]
+    due: dict[int, list[tuple[str, str]]] = {partition: [] for partition in PARTITIONS}
+    for _ in range(12):
+        attempts: list[tuple[FeedCopier, list[Event]]] = []
+        for partition in PARTITIONS:
+            batch = await written(node.store, partition, choice.choices(KINDS, k=choice.randrange(1, 6)))
+            due[partition] += [(PUBLIC[each.kind], each.entity) for each in batch if each.kind in PUBLIC]
+            # A batch comes whole and in parts, to one worker and to another, and again.
+            attempts += [(choice.choice(copiers), part) for part in (batch, batch[-1:], batch[:1], batch)]
+        choice.shuffle(attempts)
+        await asyncio.gather(*(copier.handle(batch) for copier, batch in attempts))
+    copied = await everything(FeedStore(node.store))
+    for partition, events in due.items():
+        assert [each for each in copied if ids.partition_of_id(each[1]) == partition] == events
+    assert len(copied) == sum(map(len, due.values()))
+
+
+async def test_a_long_outbox_is_copied_whole(node: NodeUnderTest) -> None:
+    events = await written(node.store, 5, ["thread.posted"] * 450)
+    await FeedCopier(node.store, 100_000).handle(events[-1:])
+    assert [entity for _, entity in await everything(FeedStore(node.store))] == [event.entity for event in events]
+
+
+async def test_a_cursor_is_too_old_as_soon_as_something_after_it_is_gone(node: NodeUnderTest) -> None:
+    feed, copier = FeedStore(node.store), FeedCopier(node.store, 100)
+    positions: list[Position] = [START]
+    events: list[Event] = []
+    while await feed.oldest() == START:
+        events += (added := await written(node.store, 5, ["task.offered"] * 50))
+        await copier.handle(added)
+        positions += [entry.position for entry in await feed.read(positions[-1], 100)]
+    oldest = await feed.oldest()
+    kept = [event.entity for event in events][positions.index(oldest) :]
+    assert len(kept) == 100
+    assert [entry.entity for entry in await feed.read(oldest, 1000)] == kept
+    for position in positions[: positions.index(oldest)]:
+        with pytest.raises(CursorTooOld) as too_old:
+            await feed.read(position, 1)
+        assert too_old.value.oldest == oldest
