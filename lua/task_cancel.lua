@@ -9,7 +9,7 @@
 -- ARGV[3] signer   thumbprint of the request's key; empty = not signed
 -- ARGV[4] replay_ttl  milliseconds; 0 = not signed
 -- Returns {'canceled', now, {name, value, ...}}
---       | {'refused', 'task.unknown'|'task.proof'|'task.state'|'signature.replayed', status}
+--       | {'refused', 'task.unknown'|'task.publisher'|'task.state'|'signature.replayed', status}
 -- Slot    partition of the id
 -- include now
 -- include lapse
@@ -19,10 +19,12 @@ local at = now()
 local status = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if proven ~= '1' and (signer == '' or signer ~= redis.call('HGET', task, 'signer')) then
-  return {'refused', 'task.proof', status}
+  return {'refused', 'task.publisher', status}
 end
-if status == 'completed' then return {'refused', 'task.state', status} end
 if status ~= 'canceled' then
+  if status ~= 'offered' and status ~= 'claimed' and status ~= 'in_progress' then
+    return {'refused', 'task.state', status}
+  end
   if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
     return {'refused', 'signature.replayed', status}
   end

@@ -11,19 +11,21 @@
 -- ARGV[4] replay_ttl  milliseconds; 0 = not signed
 -- Returns {'claimed'|'replayed', now, {name, value, ...}}
 --       | {'refused', 'task.unknown'|'task.claimed'|'task.state'|'signature.replayed', status}
+--       | {'refused', 'task.paused', status, milliseconds until it can be claimed}
 -- Slot    partition of the id
 -- include now
 -- include lapse
 -- include lease
 -- include tell_task
 local at = now()
-local status = lapse(task, events, leases, id, at)
+local status, opens = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if status == 'claimed' or status == 'in_progress' then
   if redis.call('HGET', task, 'claim') ~= request then return {'refused', 'task.claimed', status} end
   return {'replayed', at, redis.call('HGETALL', task)}
 end
 if status ~= 'offered' then return {'refused', 'task.state', status} end
+if opens then return {'refused', 'task.paused', status, opens - at} end
 if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
   return {'refused', 'signature.replayed', status}
 end

@@ -1,5 +1,6 @@
 #!lua
--- Completes a claimed contract with its result, for its claimant. The same bytes again get the same answer;
+-- Completes a claimed contract with its result, for its claimant, or submits the result where the publisher reviews it.
+-- A result that must have a shape is taken only once the caller has checked it. The same bytes again get the same answer;
 -- whether other bytes are the same JSON is for the caller to see. A contract that a transition completed has the
 -- result null.
 -- KEYS[1] task     task:{p}:<id>
@@ -9,31 +10,45 @@
 -- ARGV[2] attempt  of the claim_token
 -- ARGV[3] request  of the claim_token
 -- ARGV[4] result   JSON
+-- ARGV[5] checked  1 = the result has the shape that the contract asks for
 -- Returns {'completed', now, {name, value, ...}}: what lists and the answer need, without the result
+--       | {'unchecked', now, {'result_schema', JSON Schema}}
 --       | {'refused', 'task.unknown'|'task.token'|'task.state'|'task.completed', status}
 -- Slot    partition of the id
 -- include now
 -- include lapse
 -- include is_claimant
 -- include finish
+-- include submit
 -- include tell_task
 local at = now()
 local status = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if status == 'offered' or not is_claimant(task, attempt, request) then return {'refused', 'task.token', status} end
-if status == 'canceled' then return {'refused', 'task.state', status} end
-if status == 'completed' then
+if status == 'completed' or status == 'submitted' then
   if (redis.call('HGET', task, 'result_payload') or 'null') ~= result then
-    return {'refused', 'task.completed', status}
+    return {'refused', status == 'completed' and 'task.completed' or 'task.state', status}
+  end
+elseif status == 'claimed' or status == 'in_progress' then
+  local schema, review = unpack(redis.call('HMGET', task, 'result_schema', 'review_ms'))
+  if schema and checked ~= '1' then return {'unchecked', at, {'result_schema', schema}} end
+  redis.call('HSET', task, 'result_payload', result)
+  if review then
+    submit(task, leases, id, at, review)
+    tell_task(task, events, id, 'submitted', 'submitted')
+  else
+    finish(task, leases, id, 'completed', at)
+    tell_task(task, events, id, 'completed', 'completed')
   end
 else
-  redis.call('HSET', task, 'result_payload', result)
-  finish(task, leases, id, 'completed', at)
-  tell_task(task, events, id, 'completed', 'completed')
+  return {'refused', 'task.state', status}
 end
-local names = {'kind', 'status', 'created_at', 'claimed_at', 'completed_at'}
+local names = {'kind', 'status', 'created_at', 'claimed_at', 'completed_at', 'submitted_at', 'more', 'attempt'}
 local fields = {}
 for i, value in ipairs(redis.call('HMGET', task, unpack(names))) do
-  fields[2 * i - 1], fields[2 * i] = names[i], value
+  if value then
+    fields[#fields + 1] = names[i]
+    fields[#fields + 1] = value
+  end
 end
 return {'completed', at, fields}

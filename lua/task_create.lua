@@ -4,27 +4,36 @@
 -- KEYS[2] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[3] replay  replay:{p}:<signature>; any key of the slot when the request is not signed here
 -- KEYS[4] events  events:{p}
+-- KEYS[5] leases  leases:{p}
 -- ARGV[1] digest  of the body, under its Idempotency-Key; empty = none
 -- ARGV[2] idem_ttl  milliseconds
 -- ARGV[3] replay_ttl  milliseconds; 0 = not signed here
 -- ARGV[4] id
--- ARGV[5...] fields  name, value, ...
+-- ARGV[5] deadline  milliseconds since 1970; empty = none
+-- ARGV[6] client   for the workers: whose turn it is to be indexed, and for the operator
+-- ARGV[7...] fields  name, value, ...
 -- Returns {'created', now, {name, value, ...}} | {'replayed', id}
---       | {'refused', 'idempotency.conflict'|'signature.replayed', ''}
+--       | {'refused', 'idempotency.conflict'|'signature.replayed'|'task.deadline', ''}
 -- Slot    partition of the id
 -- include now
 -- include once
 -- include remember
+-- include due
 -- include tell_task
 local before, original = once(idem, digest)
 if before == 'replayed' then return {before, original} end
 if before then return {'refused', 'idempotency.conflict', ''} end
+local at = now()
+if deadline ~= '' and tonumber(deadline) <= at then return {'refused', 'task.deadline', ''} end
 if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
   return {'refused', 'signature.replayed', ''}
 end
 
-local at = now()
-redis.call('HSET', task, 'kind', 'contract', 'status', 'offered', 'attempt', 0, 'created_at', at, unpack(ARGV, 5))
-tell_task(task, events, id, 'offered', 'offered')
+redis.call('HSET', task, 'kind', 'contract', 'status', 'offered', 'attempt', 0, 'created_at', at, unpack(ARGV, 7))
+if deadline ~= '' then
+  redis.call('HSET', task, 'deadline', deadline)
+  due(leases, id, deadline)
+end
+tell_task(task, events, id, 'offered', 'offered', client)
 remember(idem, digest, idem_ttl, id)
 return {'created', at, redis.call('HGETALL', task)}

@@ -1,6 +1,6 @@
 #!lua
--- Ends a claim whose lease has ended, for the sweep. Nothing changes if it was extended or is over already;
--- what needs no lease leaves the list of leases.
+-- Writes down what has changed by itself about a contract, for the sweep, and plans its next such change. Nothing changes
+-- if that moment was moved or is written down already.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] events   events:{p}
@@ -9,6 +9,10 @@
 -- Slot    partition of the id
 -- include now
 -- include lapse
+-- include due
 local status = lapse(task, events, leases, id, now())
-if status ~= 'claimed' and status ~= 'in_progress' then redis.call('ZREM', leases, id) end
+local ends, opens, review, deadline =
+  unpack(redis.call('HMGET', task, 'lease_expires_at', 'retry_at', 'review_ends_at', 'deadline'))
+local expires = status == 'offered' or status == 'claimed' or status == 'in_progress'
+due(leases, id, ends, opens, review, expires and deadline)
 return {status or ''}

@@ -18,9 +18,10 @@ local at = now()
 local status = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if not is_claimant(task, attempt, request) then return {'refused', 'task.token', status} end
-if status == 'completed' or status == 'canceled' then return {'refused', 'task.state', status} end
-if status ~= 'offered' then
+if status == 'claimed' or status == 'in_progress' then
   tell_task(task, events, id, 'released', 'offered')
-  reoffer(task, leases, id)
+  reoffer(task, leases, id, at)
+elseif status ~= 'offered' then
+  return {'refused', 'task.state', status}
 end
 return {'released', at, redis.call('HGETALL', task)}

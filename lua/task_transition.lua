@@ -1,6 +1,6 @@
 #!lua
 -- Moves a contract one step on, for its publisher or its assignee, once for each Idempotency-Key. The step to
--- `completed` gives no result.
+-- `completed` gives no result, so it is refused where the result must have a shape or is reviewed.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
@@ -18,7 +18,7 @@
 -- ARGV[10] request  of that claim_token; empty = none was shown
 -- Returns {'moved'|'replayed', now, {name, value, ...}}
 --       | {'refused', 'task.unknown'|'idempotency.conflict'|'task.token'|'task.actor'|'task.proof'|'task.state'
---          |'signature.replayed', status}
+--          |'task.result'|'signature.replayed', status}
 -- Slot    partition of the id
 -- include now
 -- include once
@@ -34,7 +34,8 @@ local before = once(idem, digest)
 if before == 'conflict' then return {'refused', 'idempotency.conflict', status} end
 if before then return {before, at, redis.call('HGETALL', task)} end
 
-local publisher, assignee, bound, key = unpack(redis.call('HMGET', task, 'publisher_id', 'assignee_id', 'bound', 'signer'))
+local publisher, assignee, bound, key, asked, reviewed = unpack(redis.call('HMGET', task,
+  'publisher_id', 'assignee_id', 'bound', 'signer', 'result_schema', 'review_ms'))
 local claimant = request ~= '' and is_claimant(task, attempt, request)
 if request ~= '' and not claimant then return {'refused', 'task.token', status} end
 if actor ~= publisher and actor ~= assignee then return {'refused', 'task.actor', status} end
@@ -44,6 +45,7 @@ if bound and not as_publisher and not as_assignee then return {'refused', 'task.
 
 local after = ({claimed = 'in_progress', in_progress = 'completed'})[status]
 if not after or (target ~= '' and target ~= after) then return {'refused', 'task.state', status} end
+if after == 'completed' and (asked or reviewed) then return {'refused', 'task.result', status} end
 if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
   return {'refused', 'signature.replayed', status}
 end
@@ -51,7 +53,7 @@ end
 if after == 'completed' then
   finish(task, leases, id, after, at)
 else
-  redis.call('HSET', task, 'status', after)
+  redis.call('HSET', task, 'status', after, 'updated_at', at)
 end
 tell_task(task, events, id, after, after)
 remember(idem, digest, idem_ttl, id)

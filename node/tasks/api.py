@@ -1,20 +1,26 @@
 """/api/v1/tasks for readers of work contracts (SPEC 4.3); `node.a2a.tasks_api` shows A2A clients the same paths."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, contextmanager
 
+from node.callbacks.model import TaskCallback
 from node.common.refusal import Refused
+from node.sign.signed import Signed
 from node.store.idempotency import RETRIED, UNGUESSABLE
 from node.tasks import examples
+from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.model import (
     Cancellation,
     ClaimedTask,
     CompletedTask,
     Completion,
+    FailedAttempt,
     Holding,
     NewClaim,
     NewTask,
+    NextClaim,
     OfferedTask,
+    Rejection,
     Task,
     TaskPage,
     TaskPageQuery,
@@ -25,15 +31,29 @@ from node.tasks.service import Tasks
 from node.web.http import Request, Response, created, json_response
 from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import decode, read_json, read_query, require_json
-from node.web.limits import Limiter
-from node.web.route import Operation, Route, routes_of
+from node.web.limits import Limiter, PermitOf
+from node.web.route import Also, Operation, Route, routes_of
 from node.web.signature import Signatures
 
-SHOWN_FIELDS = ("publisher_id", "title", "description", "input_artifact_ids", "lease_seconds", "require_proof")
+SHOWN_FIELDS = (
+    "publisher_id",
+    "title",
+    "description",
+    "input_artifact_ids",
+    "lease_seconds",
+    "require_proof",
+    "max_attempts",
+    "retry_seconds",
+    "review_seconds",
+    "skills",
+    "deadline",
+    "result_schema",
+)
 """Fields of an offer that its record shows, so that its proof may carry them."""
 
 CONFLICT = "idempotency.conflict"
 SHORT = "idempotency.short"
+DEADLINE = "task.deadline"
 
 SHORT_KEYS = f"A shorter key counts for the client address too, and gets the token for {RETRIED} s"
 REPEATED_OFFER = (
@@ -46,15 +66,24 @@ REPEATED_CLAIM = (
 )
 
 
+LOST = "lost_claim"
+NOT_COUNTED = ("task.unknown", "task.claimed", "task.paused")
+"""Refusals of a claim that count in the larger limit `lost_claim`: others were faster, so the worker looks on."""
+
 HOLDING = ("task.unknown", "task.token", "task.state")
+PUBLISHING = ("task.unknown", "task.publisher", "task.state", "signature.invalid", "signature.replayed")
 
 
 class TasksApi:
     """Work contracts over HTTP."""
 
-    def __init__(self, tasks: Tasks, limiter: Limiter, signatures: Signatures) -> None:
+    def __init__(
+        self, tasks: Tasks, claims: ClaimsOfAny, limiter: Limiter, search: PermitOf, signatures: Signatures
+    ) -> None:
         self._tasks = tasks
+        self._claims = claims
         self._limiter = limiter
+        self._search = search
         self._signatures = signatures
 
     @Operation(
@@ -64,9 +93,12 @@ class TasksApi:
         answers=OfferedTask,
         shows=examples.OFFERED,
         status=201,
+        callbacks=(TaskCallback,),
         errors=(
             "language.not_english",
             "artifact.unusable",
+            DEADLINE,
+            "task.schema_dear",
             CONFLICT,
             SHORT,
             "signature.invalid",
@@ -99,7 +131,8 @@ class TasksApi:
     )
     async def list_tasks(self, request: Request) -> Response:
         """Contracts of one status, newest first."""
-        return json_response(await self._tasks.page(read_query(request, TaskPageQuery)))
+        query = read_query(request, TaskPageQuery)
+        return json_response(await request.while_waiting(query.wait, self._tasks.page(query)))
 
     @Operation(
         "Read a contract; wait for its next status",
@@ -120,11 +153,20 @@ class TasksApi:
         headers=(("Idempotency-Key", REPEATED_CLAIM),),
         answers=ClaimedTask,
         shows=examples.CLAIMED,
-        errors=("task.unknown", "task.claimed", "task.state", SHORT, "signature.invalid", "signature.replayed"),
+        errors=(
+            "task.unknown",
+            "task.claimed",
+            "task.paused",
+            "task.state",
+            SHORT,
+            "signature.invalid",
+            "signature.replayed",
+        ),
         limit="claim",
     )
     async def claim(self, request: Request) -> Response:
         """Claim an offered contract; the first claimer wins."""
+        self._limiter.precheck(request, LOST)
         async with self._limiter.permit(request, "claim") as permit:
             new = await read_json(request, NewClaim)
             await permit.count()
@@ -133,10 +175,50 @@ class TasksApi:
             # Assignee and key alone say that a claim is the same one, so the digest of the body does not matter.
             idempotency = idempotency_key(request, "claim", b"", name=new.assignee_id, key=new.idempotency_key)
             with _named_in_body(new.idempotency_key):
-                task, replayed = await self._tasks.claim(request.params["id"], new, signed, idempotency)
+                try:
+                    task, replayed = await self._tasks.claim(request.params["id"], new, signed, idempotency)
+                except Refused as refused:
+                    if refused.code in NOT_COUNTED:
+                        await permit.put_back()
+                        await self._limiter.take(request, LOST)
+                    raise
             if replayed:
                 await permit.replay()
         return json_response(task)
+
+    @Operation(
+        "Claim any offered contract that fits, and wait for one",
+        body=NextClaim,
+        headers=(("Idempotency-Key", REPEATED_CLAIM),),
+        answers=ClaimedTask,
+        shows=examples.CLAIMED,
+        also=(Also("", None, 204, "No contract that fits was offered in time."),),
+        errors=("task.state", SHORT, "limit.work", "limit.waiting"),
+        limit="claim",
+    )
+    async def claim_next(self, request: Request) -> Response:
+        """Claim the next contract whose skills are all among the worker's; of those that match a query the best one.
+
+        It is counted once, however many contracts others were faster to claim. Repeated with its Idempotency-Key after
+        a lost answer, it gets the same contract. With a query it counts as a search, too.
+        """
+        async with self._limiter.permit(request, "claim") as permit:
+            new = await read_json(request, NextClaim)
+            await permit.count()
+            await permit.charge("claim", len(await request.body()))
+            idempotency = idempotency_key(request, "claim-next", b"", name=new.assignee_id, key=new.idempotency_key)
+            async with AsyncExitStack() as stack:
+                spend = None
+                if new.query is not None:
+                    searching = await stack.enter_async_context(self._search(request))
+                    await searching.count()
+                    spend = searching.spend
+                with _named_in_body(new.idempotency_key):
+                    claiming = self._claims.claim(new, idempotency, permit.client, spend)
+                    task, replayed = await request.while_waiting(new.wait, claiming)
+            if replayed:
+                await permit.replay()
+        return json_response(task) if task else Response(204, b"", ())
 
     @Operation(
         "Move a contract to its next status, as publisher or assignee",
@@ -149,6 +231,7 @@ class TasksApi:
             "task.token",
             "task.proof",
             "task.state",
+            "task.result",
             CONFLICT,
             "signature.invalid",
             "signature.replayed",
@@ -171,7 +254,7 @@ class TasksApi:
         "Complete a claimed contract with its result",
         body=Completion,
         answers=CompletedTask,
-        errors=(*HOLDING, "task.completed"),
+        errors=(*HOLDING, "task.completed", "task.result_large"),
     )
     async def complete(self, request: Request) -> Response:
         """Complete a claimed contract with its result."""
@@ -180,20 +263,75 @@ class TasksApi:
         return json_response(await self._tasks.complete(request.params["id"], completion))
 
     @Operation(
+        "End an attempt without a result: the contract is on offer again, or has failed",
+        body=FailedAttempt,
+        answers=Task,
+        shows=examples.FAILED,
+        errors=HOLDING,
+    )
+    async def fail(self, request: Request) -> Response:
+        """End an attempt without a result."""
+        failed = await read_json(request, FailedAttempt)
+        await self._limiter.charge(request, "step", len(await request.body()))
+        return json_response(await self._tasks.fail(request.params["id"], failed))
+
+    @Operation(
         "Call a contract off, with the publisher_token or the signing key",
         body=Cancellation,
         answers=Task,
         shows=examples.CANCELED,
-        errors=("task.unknown", "task.proof", "task.state", "signature.invalid", "signature.replayed"),
+        errors=PUBLISHING,
     )
     async def cancel(self, request: Request) -> Response:
         """Call a contract off; a request signed with the key of the offer needs no body."""
+        return await self._as_publisher(request, self._tasks.cancel)
+
+    @Operation(
+        "Give a contract that failed one more attempt, as its publisher",
+        body=Cancellation,
+        answers=Task,
+        shows=examples.RELEASED,
+        errors=(*PUBLISHING, "task.over"),
+    )
+    async def retry(self, request: Request) -> Response:
+        """Give a contract that failed one more attempt."""
+        return await self._as_publisher(request, self._tasks.retry)
+
+    @Operation(
+        "Accept a submitted result, as publisher",
+        body=Cancellation,
+        answers=Task,
+        shows=examples.COMPLETED,
+        errors=PUBLISHING,
+    )
+    async def accept(self, request: Request) -> Response:
+        """Accept a submitted result."""
+        return await self._as_publisher(request, self._tasks.accept)
+
+    @Operation(
+        "Send a submitted result back to its worker, as publisher",
+        body=Rejection,
+        answers=Task,
+        shows=examples.REJECTED,
+        errors=PUBLISHING,
+    )
+    async def reject(self, request: Request) -> Response:
+        """Send a submitted result back, with the reason; the same claim_token submits again."""
+        rejection = await read_json(request, Rejection)
+        signed = await self._signatures.of(request, ())
+        await self._limiter.charge(request, "step", len(await request.body()))
+        return json_response(await self._tasks.reject(request.params["id"], rejection, signed))
+
+    async def _as_publisher(
+        self, request: Request, act: Callable[[str, Cancellation, Signed | None], Awaitable[Task]]
+    ) -> Response:
+        """Run a step that the publisher proves to be allowed by a token in the body, or by a signature without one."""
         body = await request.body()
         if body:
             require_json(request)
-        wanted = decode(body, Cancellation) if body else Cancellation()
+        proof = decode(body, Cancellation, request.notes) if body else Cancellation()
         signed = await self._signatures.of(request, ())
-        return json_response(await self._tasks.cancel(request.params["id"], wanted, signed))
+        return json_response(await act(request.params["id"], proof, signed))
 
     @Operation("Start the lease of a claim again", body=Holding, answers=Task, shows=examples.CLAIMED, errors=HOLDING)
     async def extend(self, request: Request) -> Response:
@@ -212,16 +350,21 @@ class TasksApi:
         return json_response(await self._tasks.release(request.params["id"], await read_json(request, Holding)))
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.3; reading one, cancel, extend and release are ours (DESIGN 8)."""
+        """SPEC 4.3; all that SPEC does not name are ours (DESIGN 8)."""
         return routes_of(
             "tasks",
             ("GET", "/api/v1/tasks", self.list_tasks),
             ("GET", "/api/v1/tasks/{id}", self.get_task),
             ("POST", "/api/v1/tasks", self.create),
+            ("POST", "/api/v1/tasks/claim-next", self.claim_next),
             ("POST", "/api/v1/tasks/{id}/transition", self.transition),
             ("POST", "/api/v1/tasks/{id}/cancel", self.cancel),
             ("POST", "/api/v1/tasks/{id}/claim", self.claim),
             ("POST", "/api/v1/tasks/{id}/complete", self.complete),
+            ("POST", "/api/v1/tasks/{id}/fail", self.fail),
+            ("POST", "/api/v1/tasks/{id}/retry", self.retry),
+            ("POST", "/api/v1/tasks/{id}/accept", self.accept),
+            ("POST", "/api/v1/tasks/{id}/reject", self.reject),
             ("POST", "/api/v1/tasks/{id}/extend", self.extend),
             ("POST", "/api/v1/tasks/{id}/release", self.release),
         )
@@ -229,10 +372,12 @@ class TasksApi:
 
 @contextmanager
 def _named_in_body(key: str | None) -> Generator[None]:
-    """Say of an Idempotency-Key that is refused that it is in the body, if the body names it."""
+    """Say where in the body a refused field is: an Idempotency-Key, if the body names it, or a deadline."""
     try:
         yield
     except Refused as refused:
         if key is not None and refused.code in {CONFLICT, SHORT}:
             refused.facts["loc"] = ("body", "idempotency_key")
+        if refused.code == DEADLINE:
+            refused.facts["loc"] = ("body", "deadline")
         raise

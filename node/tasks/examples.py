@@ -2,7 +2,25 @@
 
 from msgspec import UNSET
 
-_OPEN: dict[str, object] = {"completed_at": None, "elapsed_ms": None, "result_payload": UNSET}
+_OPTIONS = (
+    "skills",
+    "max_attempts",
+    "retry_seconds",
+    "retry_at",
+    "deadline",
+    "review_seconds",
+    "submitted_at",
+    "review_ends_at",
+    "rejection",
+    "failed_at",
+    "expired_at",
+    "result_schema",
+    "attempts",
+)
+"""Fields that a contract has only if it asks for more than most do."""
+
+_PLAIN: dict[str, object] = dict.fromkeys(_OPTIONS, UNSET)
+_OPEN: dict[str, object] = {**_PLAIN, "completed_at": None, "elapsed_ms": None, "result_payload": UNSET}
 _FREE: dict[str, object] = {**_OPEN, "assignee_id": None, "claimed_at": None, "lease_expires_at": None}
 
 OFFERED = {**_FREE, "attempt": 0}
@@ -10,5 +28,7 @@ CANCELED = {**OFFERED, "status": "canceled"}
 RELEASED = _FREE
 CLAIMED = {**_OPEN, "status": "claimed"}
 IN_PROGRESS = {**_OPEN, "status": "in_progress"}
-COMPLETED: dict[str, object] = {"status": "completed", "lease_expires_at": None}
-PAGE = {"tasks": [OFFERED]}
+FAILED = {**_FREE, "retry_at": "2026-11-21T08:16:00.000Z"}
+REJECTED = {**IN_PROGRESS, "review_seconds": 3600, "rejection": "The figures are missing."}
+COMPLETED: dict[str, object] = {**_PLAIN, "status": "completed", "lease_expires_at": None}
+PAGE: dict[str, object] = {"tasks": [OFFERED], "incomplete": UNSET}

@@ -1,22 +1,42 @@
 """What the work contracts take and show (SPEC 2.3, 4.3; DESIGN 8)."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
-TaskStatus = Literal["offered", "claimed", "in_progress", "completed", "canceled"]
+TaskStatus = Literal["offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired"]
 STATUSES: tuple[TaskStatus, ...] = get_args(TaskStatus)
+PLAIN_STATUSES: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", "completed", "canceled")
+"""Those of a contract that asks for no more than SPEC knows, and does not fail."""
+OVER: tuple[TaskStatus, ...] = ("completed", "canceled", "expired")
+"""Statuses that nothing changes any more. A contract that failed may be tried again."""
 
 NAME_LENGTH = 200
 TITLE_LENGTH = 200
 DESCRIPTION_LENGTH = 20_000
 MAX_INPUTS = 50
 """Artifacts that one contract may name as its inputs."""
+MAX_SKILLS = 10
+SKILL = "^[a-z0-9][a-z0-9.+#_-]{0,49}$"
+MESSAGE_LENGTH = 2000
 
-Party = Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, description="A public name of your choice, one line")]
-Title = Annotated[str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line")]
-Description = Annotated[str, Meta(max_length=DESCRIPTION_LENGTH, description="Plain English")]
+Party = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=NAME_LENGTH,
+        description="A public name of your choice, one line",
+        extra={"judged": "name"},
+    ),
+]
+Title = Annotated[
+    str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line", extra={"judged": "title"})
+]
+Description = Annotated[
+    str, Meta(max_length=DESCRIPTION_LENGTH, description="Plain English", extra={"judged": "prose"})
+]
 Key = Annotated[
     str,
     Meta(
@@ -30,6 +50,17 @@ Lease = Annotated[
     Meta(ge=30, le=86400, description="Seconds after which a claim is void that was neither completed nor extended"),
 ]
 
+Skill = Annotated[
+    str,
+    Meta(pattern=SKILL, description="A tag: lower-case letters, digits and `.+#_-`", examples=["translation"]),
+]
+Skills = Annotated[list[Skill], Meta(max_length=MAX_SKILLS)]
+RetryPause = Annotated[
+    int,
+    Meta(ge=1, le=86400, description="Seconds before the second attempt; the pause doubles each time, up to a day"),
+]
+Attempts = Annotated[int, Meta(ge=1, le=10, description="Claims that may end without a result before it has failed")]
+
 PageLimit = Annotated[int, Meta(ge=1, le=50)]
 PageOffset = Annotated[int, Meta(ge=0, le=2**53)]
 
@@ -41,19 +72,89 @@ class NewTask(msgspec.Struct):
     title: Annotated[Title, Meta(examples=["Summarise a report about solar panels"])]
     description: Annotated[Description, Meta(examples=["One page of plain English, with three figures."])] | None = None
     idempotency_key: Key | None = None
-    callback_url: Annotated[str, Meta(description="Pinged on every change of status; must be public")] | None = None
+    callback_url: (
+        Annotated[
+            str,
+            Meta(
+                description="Pinged on every change of status: a public http or https URL on port 80, 443, 8080 or 8443"
+            ),
+        ]
+        | None
+    ) = None
     input_artifact_ids: Annotated[list[str], Meta(max_length=MAX_INPUTS)] = []
     lease_seconds: Annotated[Lease, Meta(examples=[900])] | None = None
     require_proof: Annotated[
         bool,
         Meta(description="Moving it takes a token or a signature, not only a public id; always so if signed"),
     ] = False
+    skills: Annotated[
+        Skills, Meta(description="What a worker must be able to do; claim-next gives it to nobody else", examples=[[]])
+    ] = []
+    max_attempts: Annotated[Attempts, Meta(examples=[3])] | None = None
+    retry_seconds: Annotated[RetryPause, Meta(examples=[60])] | None = None
+    deadline: (
+        Annotated[
+            datetime,
+            Meta(
+                tz=True, description="RFC 3339; after it the contract is `expired`", examples=["2027-01-01T00:00:00Z"]
+            ),
+        ]
+        | None
+    ) = None
+    review_seconds: (
+        Annotated[
+            int,
+            Meta(ge=1, le=604_800, description="For so long you may accept or reject a result; silence accepts it"),
+        ]
+        | None
+    ) = None
+    result_schema: (
+        Annotated[
+            dict[str, Any],
+            Meta(
+                description=(
+                    "JSON Schema 2020-12, 16 KiB at most, whose references stay within it: `complete` takes no result "
+                    "of another shape. Patterns do not look around or back; `format` is a hint and not checked"
+                ),
+                examples=[None],
+            ),
+        ]
+        | None
+    ) = None
 
 
 class NewClaim(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/claim."""
 
     assignee_id: Annotated[Party, Meta(examples=["summary-agent"])]
+    idempotency_key: Key | None = None
+
+
+class NextClaim(msgspec.Struct):
+    """The body of POST /api/v1/tasks/claim-next."""
+
+    assignee_id: Annotated[Party, Meta(examples=["summary-agent"])]
+    skills: Annotated[
+        list[Skill],
+        Meta(max_length=50, description="What you can do: a contract fits if all its skills are among them"),
+    ] = []
+    publisher_ids: Annotated[list[Party], Meta(max_length=50, description="Work for these only")] = []
+    query: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=10_000,
+                description="What you are good at, in your own words: of the contracts that match, the best one",
+                examples=[None],
+            ),
+        ]
+        | None
+    ) = None
+    threshold: Annotated[float, Meta(ge=0, le=1, description="Least score of a match with `query`", examples=[0.7])] = (
+        0.7
+    )
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a contract that fits")] = 0
     idempotency_key: Key | None = None
 
 
@@ -88,10 +189,48 @@ class Holding(msgspec.Struct):
     claim_token: Annotated[str, Meta(examples=["the token that the claim returned"])]
 
 
+class FailureReason(msgspec.Struct):
+    """Why an attempt ended without a result."""
+
+    code: Annotated[
+        str, Meta(min_length=1, max_length=100, description="Short, for programs", examples=["input.unreadable"])
+    ]
+    message: Annotated[
+        str, Meta(max_length=MESSAGE_LENGTH, description="For people", examples=["The second page is blank."])
+    ] = ""
+    retryable: Annotated[bool, Meta(description="False: no other attempt can succeed, so none is made")] = True
+
+
+class FailedAttempt(FailureReason, kw_only=True):
+    """The body of POST /api/v1/tasks/{id}/fail."""
+
+    claim_token: Annotated[str, Meta(examples=["the token that the claim returned"])]
+
+
 class Cancellation(msgspec.Struct):
-    """The body of POST /api/v1/tasks/{id}/cancel; a request signed with the key of the offer needs none."""
+    """The body of POST /api/v1/tasks/{id}/cancel, /retry and /accept; a request signed with the key of the offer needs
+    none.
+    """
 
     publisher_token: Annotated[str, Meta(examples=["the token that creation returned"])] | None = None
+
+
+class Rejection(Cancellation, kw_only=True):
+    """The body of POST /api/v1/tasks/{id}/reject."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=MESSAGE_LENGTH, description="What the worker is to change")]
+
+
+class EndedAttempt(msgspec.Struct):
+    """A claim that ended without a result."""
+
+    attempt: int
+    assignee_id: Annotated[str, Meta(examples=["summary-agent"])]
+    claimed_at: str
+    ended_at: str
+    outcome: Literal["failed", "lapsed"]
+    """`lapsed`: its lease ran out."""
+    reason: FailureReason | None
 
 
 class Task(msgspec.Struct, kw_only=True):
@@ -109,6 +248,8 @@ class Task(msgspec.Struct, kw_only=True):
     """Whether a transition takes a token or a signature: as the publisher asked, or because the offer is signed."""
     assignee_id: Annotated[str | None, Meta(examples=["summary-agent"])]
     created_at: str
+    updated_at: str
+    """When it got its present status."""
     claimed_at: str | None
     completed_at: str | None
     elapsed_ms: Annotated[int | None, Meta(examples=[900_000])]
@@ -119,7 +260,26 @@ class Task(msgspec.Struct, kw_only=True):
     """How often it was claimed."""
     url: str
     result_payload: Annotated[msgspec.Raw | msgspec.UnsetType, Meta(examples=[{"pages": 1}])] = msgspec.UNSET
-    """Once completed; left out of lists."""
+    """Once completed, or submitted; left out of lists."""
+    skills: Annotated[list[str] | msgspec.UnsetType, Meta(examples=[["translation"]])] = msgspec.UNSET
+    """This and what follows is shown where it was asked for, or has happened."""
+    max_attempts: Annotated[int | msgspec.UnsetType, Meta(examples=[3])] = msgspec.UNSET
+    retry_seconds: Annotated[int | msgspec.UnsetType, Meta(examples=[60])] = msgspec.UNSET
+    retry_at: str | msgspec.UnsetType = msgspec.UNSET
+    """Until then it is offered, and cannot be claimed."""
+    review_seconds: Annotated[int | msgspec.UnsetType, Meta(examples=[3600])] = msgspec.UNSET
+    submitted_at: str | msgspec.UnsetType = msgspec.UNSET
+    review_ends_at: str | msgspec.UnsetType = msgspec.UNSET
+    """Then the result counts as accepted."""
+    rejection: Annotated[str | msgspec.UnsetType, Meta(examples=["The figures are missing."])] = msgspec.UNSET
+    """Why the publisher sent the last result back."""
+    deadline: str | msgspec.UnsetType = msgspec.UNSET
+    failed_at: str | msgspec.UnsetType = msgspec.UNSET
+    expired_at: str | msgspec.UnsetType = msgspec.UNSET
+    result_schema: Annotated[msgspec.Raw | msgspec.UnsetType, Meta(examples=[{"type": "object"}])] = msgspec.UNSET
+    """JSON Schema that the result has to fit; left out of lists."""
+    attempts: list[EndedAttempt] | msgspec.UnsetType = msgspec.UNSET
+    """The last ten that ended without a result; left out of lists."""
 
 
 class OfferedTask(Task, kw_only=True):
@@ -135,13 +295,13 @@ class ClaimedTask(Task, kw_only=True):
 
 
 class CompletedTask(msgspec.Struct):
-    """The answer to a completion (SPEC 4.3)."""
+    """The answer to a completion (SPEC 4.3); `submitted`: the publisher reviews the result first."""
 
     valid: Literal[True]
     id: str
-    status: Literal["completed"]
+    status: Annotated[Literal["completed", "submitted"], Meta(examples=["completed"])]
     elapsed_ms: Annotated[int, Meta(examples=[900_000])]
-    completed_at: str
+    completed_at: str | None
 
 
 class TaskPage(msgspec.Struct):
@@ -151,6 +311,10 @@ class TaskPage(msgspec.Struct):
     total: int
     limit: Annotated[int, Meta(examples=[20])]
     offset: Annotated[int, Meta(examples=[0])]
+    next_since: Annotated[str | msgspec.UnsetType, Meta(examples=["1763712000000-0"])] = msgspec.UNSET
+    """Of offers: as `since` it asks for those that are put on offer from now on."""
+    incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    """Some are left out, because the part of the node that keeps them cannot be read just now."""
 
 
 class TaskPageQuery(msgspec.Struct):
@@ -159,6 +323,23 @@ class TaskPageQuery(msgspec.Struct):
     status: TaskStatus = "offered"
     limit: PageLimit = 20
     offset: PageOffset = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Of offers: seconds to wait until there is one to show")] = 0
+    since: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^[0-9]{1,20}-[0-9]{1,20}$",
+                description="`next_since` of an earlier answer: only what was put on offer since then, oldest first",
+            ),
+        ]
+        | None
+    ) = None
+    skill: Annotated[Skill, Meta(description="Of offers: only those that ask for it, of the newest 1,000")] | None = (
+        None
+    )
+    publisher_id: (
+        Annotated[Party, Meta(description="Of offers: only those of this publisher, of the newest 1,000")] | None
+    ) = None
 
 
 class TaskQuery(msgspec.Struct):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from node.tasks.store import TaskStore
-from node.tasks.view import LISTED, StoredTask
+from node.tasks.view import StoredTask
 
 
 class TaskRetention:
@@ -25,15 +25,14 @@ class TaskRetention:
 
     async def forget(self, tasks: Sequence[str], now: int) -> int:
         """Remove those of the contracts whose time is over; how many were. Raises StoreUnavailable."""
-        rows = dict(zip(tasks, await self._store.read_all(tasks, (*LISTED, b"canceled_at")), strict=True))
+        rows = dict(zip(tasks, await self._store.listed(tasks), strict=True))
         gone = [task for task, row in rows.items() if not row.is_contract]
         old = [task for task, row in rows.items() if row.is_contract and _since(row) <= now - self._kept_ms]
         forgotten = await self._store.forget(old)
-        await self._store.place([(task, None, 0) for task in (*gone, *forgotten)])
+        await self._store.place([(task, StoredTask(0, {})) for task in (*gone, *forgotten)])
         return len(forgotten)
 
 
 def _since(row: StoredTask) -> int:
     """When a contract became what it is (ms); an offer, when it was made."""
-    times = (row.fields.get(name) for name in (b"completed_at", b"canceled_at", b"created_at"))
-    return next(int(time) for time in times if time)
+    return row.created_at if row.status == "offered" else row.changed_at

@@ -4,9 +4,14 @@ The publisher_token belongs to the contract. A claim_token says which claim it b
 uses it can tell whether that is still the present one. No token is stored.
 """
 
+from typing import cast
+
 import msgspec
 
+from node.common.refusal import Invalid
 from node.common.tokens import Tokens
+from node.tasks.model import Transition
+from node.text.lines import require_line
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -53,3 +58,12 @@ class ContractTokens:
         attempt, _, rest = token.partition(".")
         request, _, mac = rest.partition(".")
         return Claim(attempt, request) if self._tokens.proves(mac, "claim", task_id, attempt, request) else None
+
+
+def actor_name(move: Transition) -> str:
+    """Who says to act: actor_id, or the one role that is named instead."""
+    named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
+    if move.actor_id is None and len(named) != 1:
+        raise Invalid.field("body", "actor_id", msg="Field required", kind="missing")
+    require_line(named[0], name := cast("str", getattr(move, named[0])))
+    return name

@@ -5,16 +5,14 @@ request says, and what its tokens show.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import msgspec
-import orjson
 
 from node.callbacks.policy import TargetPolicy
-from node.common.canonical_json import canonical
-from node.common.refusal import Invalid, Issue, Refused
+from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.config import Settings
@@ -27,31 +25,39 @@ from node.tasks.model import (
     ClaimedTask,
     CompletedTask,
     Completion,
+    FailedAttempt,
+    FailureReason,
     Holding,
     NewClaim,
     NewTask,
     OfferedTask,
+    Rejection,
     Task,
     TaskPage,
     TaskPageQuery,
     TaskQuery,
     Transition,
 )
-from node.tasks.rights import Actor, Claim, ContractTokens
+from node.tasks.offer_check import ArtifactStatuses, OfferCheck
+from node.tasks.offer_list import OfferList
+from node.tasks.offers import OfferFeed
+from node.tasks.pages import TaskPages
+from node.tasks.replies import UncheckedResult
+from node.tasks.result_schema import require_shape
+from node.tasks.results import is_same_result, require_result
+from node.tasks.rights import Actor, Claim, ContractTokens, actor_name
 from node.tasks.store import TaskStore
-from node.tasks.view import LISTED, StoredTask, task_of
-from node.text.english import is_english
-from node.text.lines import require_line, require_name, require_text, require_title
+from node.tasks.view import ChangeLog, StoredTask, task_of
+from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
-ArtifactStatuses = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
-"""For ids, of which some may be those of artifacts: the status of each artifact."""
-
-WITHOUT_BYTES = ("rejected", "expired")
-"""Statuses of artifacts whose bytes no worker could read."""
-
 SWEEP_LIMIT = 100
-"""Leases that one sweep ends in a partition; the next sweep takes the rest."""
+"""Contracts that one sweep brings up to date in a partition; the next sweep takes the rest."""
+
+Note = Callable[[str, str, str], Awaitable[None]]
+"""Takes id, title and description of a new offer."""
+
+HANDED_IN = ("submitted", "completed")
 
 
 class Tasks:
@@ -64,11 +70,17 @@ class Tasks:
         tokens: Tokens,
         targets: TargetPolicy,
         artifact_statuses: ArtifactStatuses,
+        offers: OfferFeed,
+        pages: TaskPages,
+        note: Note | None = None,
     ) -> None:
+        """`note` tells the search about a new offer, so that it is found at once."""
         self._store = store
+        self._note = note
+        self._offered = OfferList(offers, store)
+        self._pages = pages
         self._tokens = ContractTokens(tokens)
-        self._targets = targets
-        self._artifact_statuses = artifact_statuses
+        self._offers = OfferCheck(targets, artifact_statuses)
         self._base = f"{settings.public_url}/api/v1/tasks/"
 
     async def create(
@@ -79,21 +91,23 @@ class Tasks:
         `client`: the one on whose behalf its callbacks are sent.
 
         Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
-        `idempotency.short`, `signature.replayed`, StoreUnavailable.
+        `idempotency.short`, `signature.replayed`, `task.deadline`, `task.schema_dear`, StoreUnavailable.
         """
-        fields = await self._fields(new, client)
-        if new.input_artifact_ids:
-            await self._check_inputs(new.input_artifact_ids)
+        fields = await self._offers.fields(new, client)
         if signed:
             fields |= {"signer": signed.signer, "signature": signed.signature}
         if signed or new.require_proof:
             fields["bound"] = "1"
         flat = [part for pair in fields.items() for part in pair]
         replay_id = signed.replay_id if signed else ""
-        task_id, row, replayed = await self._store.create(idempotency, replay_id, flat)
+        deadline = round(new.deadline.timestamp() * 1000) if new.deadline else None
+        task_id, row, replayed = await self._store.create(idempotency, replay_id, flat, deadline, client)
         if replayed and idempotency:
             idempotency.check_token(row.created_at, row.now)
         else:
+            if self._note:
+                with suppress(StoreUnavailable):
+                    await self._note(task_id, new.title, readable(new.description or ""))
             await self._list([(task_id, row)])
         task = self._task(task_id, row)
         token = self._tokens.publisher_token(task_id)
@@ -108,47 +122,87 @@ class Tasks:
             raise Refused("task.unknown")
         return self._task(task_id, row)
 
+    async def changes(self, task_id: str) -> tuple[Task, ChangeLog]:
+        """A contract and its last changes. Raises Refused `task.unknown`, StoreUnavailable."""
+        _require_id(task_id)
+        row = await self._store.read(task_id)
+        if not row.is_contract:
+            raise Refused("task.unknown")
+        return self._task(task_id, row), ChangeLog.of(row.fields)
+
+    async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
+        """Contracts as lists show them; None for an id of none. Raises StoreUnavailable."""
+        rows = await self._store.listed(task_ids)
+        return [
+            self._task(task_id, row, whole=False) if row.is_contract else None
+            for task_id, row in zip(task_ids, rows, strict=True)
+        ]
+
+    async def on_offer(self, task_ids: Sequence[str]) -> dict[str, Task]:
+        """Those of the contracts that are offered and can be read, as lists show them.
+
+        Raises StoreUnavailable if none can be read.
+        """
+        rows = await self._store.listed_reachable(task_ids)
+        return {task_id: self._task(task_id, row, whole=False) for task_id, row in rows.items() if row.is_in("offered")}
+
     async def page(self, query: TaskPageQuery) -> TaskPage:
         """Contracts of one status, newest first, without their results. Raises StoreUnavailable."""
-        found, total = await self._store.page(query.status, query.limit, query.offset)
+        if query.status == "offered" and (query.wait or query.since or query.skill or query.publisher_id):
+            some = await self._offered.page(query)
+            tasks = [self._task(task_id, row, whole=False) for task_id, row in some.rows.items()]
+            lacks = some.is_incomplete or msgspec.UNSET
+            return TaskPage(tasks, some.total, query.limit, query.offset, some.next_since, lacks)
+        found, total, last, is_incomplete = await self._pages.read(query.status, query.limit, query.offset)
         shown = {task_id: row for task_id, row in found.items() if row.is_contract and row.status == query.status}
         # The others have changed since: the list is behind, and is put right where it is seen.
         await self._list((task_id, row) for task_id, row in found.items() if task_id not in shown)
         tasks = [self._task(task_id, row, whole=False) for task_id, row in shown.items()]
-        return TaskPage(tasks, total - (len(found) - len(shown)), query.limit, query.offset)
+        since = last if query.status == "offered" else msgspec.UNSET
+        total -= len(found) - len(shown)
+        return TaskPage(tasks, total, query.limit, query.offset, since, is_incomplete or msgspec.UNSET)
 
     async def claim(
         self, task_id: str, new: NewClaim, signed: Signed | None, idempotency: IdempotencyKey | None
     ) -> tuple[ClaimedTask, bool]:
         """Claim a contract; the second value says whether the claim is an earlier one, answered again.
 
-        Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.state`, `idempotency.short`,
+        Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `idempotency.short`,
         `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
         require_text("assignee_id", new.assignee_id)
         require_name("assignee_id", new.assignee_id)
         request = idempotency.scope if idempotency else secrets.token_hex(16)
-        replay_id = signed.replay_id if signed else ""
-        row, replayed = await self._store.claim(task_id, new.assignee_id, request, replay_id)
+        return await self.claim_as(task_id, new.assignee_id, request, idempotency, signed.replay_id if signed else "")
+
+    async def claim_as(
+        self, task_id: str, assignee: str, request: str, idempotency: IdempotencyKey | None, replay_id: str = ""
+    ) -> tuple[ClaimedTask, bool]:
+        """Claim a contract under the id of a request: otherwise as `claim`."""
+        row, replayed = await self._store.claim(task_id, assignee, request, replay_id)
         if replayed and idempotency:
             idempotency.check_token(int(row.fields[b"claimed_at"]), row.now)
         task = await self._changed(task_id, row)
         token = self._tokens.claim_token(task_id, Claim(str(task.attempt), request))
         return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), replayed
 
+    async def was_claimed_by(self, task_id: str, request: str) -> bool:
+        """Whether the last claim of a contract is that of the request. Raises StoreUnavailable."""
+        return (await self._store.read(task_id)).fields.get(b"claim") == request.encode()
+
     async def transition(
         self, task_id: str, move: Transition, signed: Signed | None, idempotency: IdempotencyKey | None
     ) -> tuple[Task, bool]:
         """Move a contract to its next status (SPEC 3.1); the second value says whether that was done before.
 
-        Raises Invalid, Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`,
+        Raises Invalid, Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`, `task.result`,
         `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
         _require_id(task_id)
         actor = Actor(
-            name=_actor_name(move),
-            has_publisher_token=await self._shows(task_id, move.publisher_token),
+            name=actor_name(move),
+            has_publisher_token=await self._shows(task_id, move.publisher_token, "task.proof"),
             claim=await self._claim_of(task_id, move.claim_token) if move.claim_token is not None else None,
             signer=signed.signer if signed else "",
             replay_id=signed.replay_id if signed else "",
@@ -157,37 +211,109 @@ class Tasks:
         return await self._changed(task_id, row), replayed
 
     async def complete(self, task_id: str, completion: Completion) -> CompletedTask:
-        """Complete a contract with its result, which is kept as it is; the same JSON again gets the same answer.
+        """Complete a contract with its result, which is kept as it is, or submit that for review.
 
-        Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, StoreUnavailable.
+        The same JSON again gets the same answer.
+
+        Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`,
+        StoreUnavailable.
         """
         _require_id(task_id)
         result = bytes(completion.result_payload)
-        _require_json(result)
+        require_result(result)
         claim = await self._claim_of(task_id, completion.claim_token)
         try:
-            row = await self._store.complete(task_id, claim, result)
+            row = await self._complete(task_id, claim, result)
         except Refused as refused:
-            # The script compares bytes. What is completed never changes, so it can be looked at afterwards.
-            row = await self._store.read(task_id) if refused.code == "task.completed" else None
-            if row is None or not row.is_contract or not _is_same(row.result, result):
+            # The script compares bytes. What is handed in stays as it is for long enough to be looked at afterwards.
+            is_in = refused.code == "task.completed" or refused.facts.get("status") == "submitted"
+            row = await self._store.read(task_id) if is_in else None
+            if row is None or row.status not in HANDED_IN or not is_same_result(row.result, result):
                 raise
         await self._list([(task_id, row)])
-        claimed, completed = (int(row.fields[name]) for name in (b"claimed_at", b"completed_at"))
-        return CompletedTask(True, task_id, "completed", completed - claimed, timestamp(completed))
+        claimed, handed_in = int(row.fields[b"claimed_at"]), row.changed_at
+        if row.status == "submitted":
+            return CompletedTask(True, task_id, "submitted", handed_in - claimed, None)
+        return CompletedTask(True, task_id, "completed", handed_in - claimed, timestamp(handed_in))
+
+    async def _complete(self, task_id: str, claim: Claim, result: bytes) -> StoredTask:
+        """The contract after its completion, once its result is known to have the shape that was asked for."""
+        try:
+            return await self._store.complete(task_id, claim, result)
+        except UncheckedResult as unchecked:
+            require_shape(unchecked.schema, result)
+            return await self._store.complete(task_id, claim, result, is_checked=True)
+
+    async def fail(self, task_id: str, failed: FailedAttempt) -> Task:
+        """End an attempt without a result: the contract is offered again, or has failed.
+
+        Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
+        """
+        _require_id(task_id)
+        require_text("code", failed.code)
+        require_line("code", failed.code)
+        claim = await self._claim_of(task_id, failed.claim_token)
+        reason = msgspec.json.encode(FailureReason(failed.code, readable(failed.message), failed.retryable))
+        row = await self._store.fail(task_id, claim, reason, retryable=failed.retryable)
+        return await self._changed(task_id, row)
+
+    async def retry(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
+        """Give a contract that failed one more attempt, for whoever proves to be its publisher.
+
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`,
+        StoreUnavailable.
+        """
+        actor = await self._publisher(task_id, proof, signed)
+        return await self._changed(task_id, await self._store.retry(task_id, actor))
+
+    async def accept(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
+        """Accept a submitted result, for whoever proves to be the contract's publisher.
+
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
+        """
+        actor = await self._publisher(task_id, proof, signed)
+        return await self._changed(task_id, await self._store.review(task_id, actor))
+
+    async def reject(self, task_id: str, rejection: Rejection, signed: Signed | None) -> Task:
+        """Send a submitted result back to its worker, who submits again with the same claim_token.
+
+        Raises Invalid, Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
+        """
+        reason = readable(rejection.reason)
+        require_text("reason", reason)
+        actor = await self._publisher(task_id, rejection, signed)
+        return await self._changed(task_id, await self._store.review(task_id, actor, reason))
 
     async def cancel(self, task_id: str, cancellation: Cancellation, signed: Signed | None) -> Task:
         """Call a contract off, for whoever proves to be its publisher.
 
-        Raises Refused `task.unknown`, `task.proof`, `task.state`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
+        """
+        actor = await self._publisher(task_id, cancellation, signed)
+        return await self._changed(task_id, await self._store.cancel(task_id, actor))
+
+    async def call_off(self, task_id: str) -> Task:
+        """Call a contract off as the operator, who needs no proof.
+
+        Raises Refused `task.unknown`, `task.state`, StoreUnavailable.
         """
         _require_id(task_id)
-        actor = Actor(
-            has_publisher_token=await self._shows(task_id, cancellation.publisher_token),
-            signer=signed.signer if signed else "",
-            replay_id=signed.replay_id if signed else "",
-        )
-        return await self._changed(task_id, await self._store.cancel(task_id, actor))
+        return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
+
+    async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
+        """Raise unless the publisher_token or the key of the offer is shown.
+
+        Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`, StoreUnavailable.
+        """
+        _require_id(task_id)
+        row = await self._store.read(task_id)
+        if not row.is_contract:
+            raise Refused("task.unknown")
+        if publisher_token is None and not signer:
+            raise Refused("callbacks.proof")
+        is_signer = bool(signer) and row.fields.get(b"signer") == signer.encode()
+        if not is_signer and not self._tokens.is_publisher(task_id, publisher_token):
+            raise Refused("task.publisher")
 
     async def extend(self, task_id: str, holding: Holding) -> Task:
         """Start the lease of a claim again.
@@ -209,59 +335,35 @@ class Tasks:
 
         What is no contract is taken off all lists. Raises StoreUnavailable.
         """
-        rows = await self._store.read_all(task_ids, LISTED)
-        await self._store.place([_place(task_id, row) for task_id, row in zip(task_ids, rows, strict=True)])
+        rows = await self._store.listed(task_ids)
+        await self._store.place(list(zip(task_ids, rows, strict=True)))
 
     async def sweep(self) -> int:
-        """End the claims whose lease has ended, and say how many did; the worker does so all the time.
+        """Write down what has changed by itself; how many contracts were looked at. The worker does so all the time.
 
-        Claims are judged by the clock wherever they are read or acted on: this only brings events, callbacks and
+        Contracts are judged by the clock wherever they are read or acted on: this only brings events, callbacks and
         lists up to date. Raises StoreUnavailable.
         """
         due = await self._store.due(SWEEP_LIMIT)
-        statuses = await self._store.lapse(due)
-        lapsed = [task_id for task_id, status in zip(due, statuses, strict=True) if status == "offered"]
-        await self.project(*lapsed)
-        return len(lapsed)
+        await self._store.lapse(due)
+        await self.project(*due)
+        return len(due)
 
-    async def _fields(self, new: NewTask, client: str) -> dict[str, str | bytes]:
-        title, description = new.title, readable(new.description or "")
-        require_text("publisher_id", new.publisher_id)
-        require_name("publisher_id", new.publisher_id)
-        require_text("title", title)
-        require_title("title", title)
-        if not is_english(title) or not is_english(description):
-            raise Refused("language.not_english")
-        fields: dict[str, str | bytes] = {"publisher_id": new.publisher_id, "title": title}
-        if description:
-            fields["description"] = description
-        if new.callback_url is not None:
-            fields |= await self._targets.accept(new.callback_url, client)
-        if new.input_artifact_ids:
-            fields["input_artifact_ids"] = msgspec.json.encode(new.input_artifact_ids)
-        if new.lease_seconds is not None:
-            fields["lease_ms"] = str(new.lease_seconds * 1000)
-        return fields
+    async def _publisher(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Actor:
+        """Who acts as the publisher, and what they have shown for it."""
+        _require_id(task_id)
+        return Actor(
+            has_publisher_token=await self._shows(task_id, proof.publisher_token, "task.publisher"),
+            signer=signed.signer if signed else "",
+            replay_id=signed.replay_id if signed else "",
+        )
 
-    async def _check_inputs(self, artifact_ids: Sequence[str]) -> None:
-        statuses = await self._artifact_statuses(artifact_ids)
-        issues = [
-            Issue(("body", "input_artifact_ids", place), "no artifact has this id", "value_error", input=artifact_id)
-            for place, artifact_id in enumerate(artifact_ids)
-            if artifact_id not in statuses
-        ]
-        if issues:
-            raise Invalid(issues)
-        for place, artifact_id in enumerate(artifact_ids):
-            if (status := statuses[artifact_id]) in WITHOUT_BYTES:
-                raise Refused("artifact.unusable", loc=("body", "input_artifact_ids", place), status=status)
-
-    async def _shows(self, task_id: str, publisher_token: str | None) -> bool:
-        """Whether the publisher_token was shown. A wrong one is refused, not taken for none."""
+    async def _shows(self, task_id: str, publisher_token: str | None, code: str) -> bool:
+        """Whether the publisher_token was shown. A wrong one is refused with `code`, not taken for none."""
         if publisher_token is None:
             return False
         if not self._tokens.is_publisher(task_id, publisher_token):
-            await self._refuse(task_id, "task.proof")
+            await self._refuse(task_id, code)
         return True
 
     async def _claim_of(self, task_id: str, claim_token: str) -> Claim:
@@ -281,39 +383,12 @@ class Tasks:
     async def _list(self, rows: Iterable[tuple[str, StoredTask]]) -> None:
         """Put contracts into the lists of their status, if Redis can be told; else the worker will."""
         with suppress(StoreUnavailable):
-            await self._store.place([_place(task_id, row) for task_id, row in rows])
+            await self._store.place(list(rows))
 
     def _task(self, task_id: str, row: StoredTask, *, whole: bool = True) -> Task:
         return task_of(task_id, self._base + task_id, row, whole=whole)
 
 
-def _place(task_id: str, row: StoredTask) -> tuple[str, str | None, int]:
-    """Where a contract is listed; what is no contract is on no list."""
-    return (task_id, row.status, row.created_at) if row.is_contract else (task_id, None, 0)
-
-
-def _is_same(result: bytes, other: bytes) -> bool:
-    """Whether two results are the same JSON, whatever their spaces and the order of their members."""
-    return result == other or canonical(result, orjson.loads(result)) == canonical(other, orjson.loads(other))
-
-
-def _actor_name(move: Transition) -> str:
-    """Who says to act: actor_id, or the one role that is named instead."""
-    named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
-    if move.actor_id is None and len(named) != 1:
-        raise Invalid.field("body", "actor_id", msg="Field required", kind="missing")
-    require_line(named[0], name := cast("str", getattr(move, named[0])))
-    return name
-
-
 def _require_id(task_id: str) -> None:
     if not ids.is_id(task_id):
         raise Refused("task.unknown")
-
-
-def _require_json(result: bytes) -> None:
-    """Raise Invalid for a number beyond all bounds or half a surrogate pair, which the decoder does not look at."""
-    try:
-        orjson.loads(result)
-    except orjson.JSONDecodeError as error:
-        raise Invalid.field("body", "result_payload", msg=f"is not JSON: {error.msg}", kind="json_invalid") from None

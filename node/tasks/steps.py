@@ -13,10 +13,13 @@ def task_create(
     idem: Key,
     replay: Key,
     events: Key,
+    leases: Key,
     digest: str,
     idem_ttl: int,
     replay_ttl: int,
     id: str,
+    deadline: int | str,
+    client: str,
     fields: Rest,
 ) -> None:
     """Offer a contract."""
@@ -52,8 +55,31 @@ def task_transition(
 
 
 @step
-def task_complete(*, task: Key, leases: Key, events: Key, id: str, attempt: str, request: str, result: bytes) -> None:
-    """Complete it with a result."""
+def task_complete(
+    *, task: Key, leases: Key, events: Key, id: str, attempt: str, request: str, result: bytes, checked: int
+) -> None:
+    """Complete it with a result, or submit that."""
+
+
+@step
+def task_fail(
+    *, task: Key, leases: Key, events: Key, id: str, attempt: str, request: str, reason: bytes, retryable: int
+) -> None:
+    """End its attempt without a result."""
+
+
+@step
+def task_retry(
+    *, task: Key, leases: Key, replay: Key, events: Key, id: str, proven: int, signer: str, replay_ttl: int
+) -> None:
+    """Give it one more attempt."""
+
+
+@step
+def task_review(
+    *, task: Key, leases: Key, replay: Key, events: Key, id: str, proven: int, signer: str, replay_ttl: int, reason: str
+) -> None:
+    """Accept or reject its result."""
 
 
 @step
@@ -75,12 +101,12 @@ def task_release(*, task: Key, leases: Key, events: Key, id: str, attempt: str, 
 
 @step
 def task_lapse(*, task: Key, leases: Key, events: Key, id: str) -> None:
-    """End its claim if the lease has ended."""
+    """Write down what has changed by itself."""
 
 
 @step
 def task_due(*, leases: Key, limit: int) -> None:
-    """Find contracts of a partition whose lease has ended."""
+    """Find contracts of a partition that have changed by themselves."""
 
 
 @step

@@ -1,18 +1,19 @@
 """A stored contract as its readers see it.
 
 The hash may lag behind the clock: a claim whose lease has ended is void before any script has removed it from the
-hash (lua/lib/lapse.lua). So every view is of the moment at which the fields were read.
+hash. So every view is of the moment at which the fields were read (`node.tasks.clock`).
 """
 
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
-from node.tasks.model import Task, TaskStatus
+from node.tasks.clock import at_time
+from node.tasks.model import PLAIN_STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
-LISTED = (
+BASE = (
     b"kind",
     b"status",
     b"publisher_id",
@@ -23,27 +24,50 @@ LISTED = (
     b"signature",
     b"assignee_id",
     b"created_at",
+    b"updated_at",
     b"claimed_at",
     b"completed_at",
+    b"canceled_at",
     b"lease_ms",
     b"lease_expires_at",
     b"attempt",
+    b"more",
 )
-"""Fields that every view needs."""
+"""Fields of every contract that lists show. The last is there if it has some of the following, too."""
 
-WHOLE = (*LISTED, b"result_payload")
-"""Those, and the one that may be large."""
+LISTED = (
+    *BASE,
+    b"claim",
+    b"skills",
+    b"deadline",
+    b"max_attempts",
+    b"failures",
+    b"attempts",
+    b"retry_ms",
+    b"retry_at",
+    b"review_ms",
+    b"review_ends_at",
+    b"submitted_at",
+    b"rejection",
+    b"failed_at",
+    b"expired_at",
+)
+"""Fields that lists show of contracts that were offered with more than SPEC asks for, or that failed: all but
+result_payload and result_schema, which may be large."""
 
-
-OF_A_CLAIM = frozenset({b"assignee_id", b"claimed_at", b"lease_expires_at"})
-"""Fields that are gone once a claim is void (lua/lib/reoffer.lua)."""
+Fields = dict[bytes, bytes]
 
 
 class StoredTask(msgspec.Struct, frozen=True):
-    """Stored fields of a contract, and when they were read (ms, by Redis' clock)."""
+    """Fields of a contract as they are at the time at which they were read (ms, by Redis' clock)."""
 
     now: int
-    fields: dict[bytes, bytes]
+    fields: Fields
+
+    @classmethod
+    def of(cls, now: int, fields: Fields) -> "StoredTask":
+        """From what is stored, which may lag behind."""
+        return cls(now, at_time(fields, now))
 
     @property
     def is_contract(self) -> bool:
@@ -51,20 +75,31 @@ class StoredTask(msgspec.Struct, frozen=True):
         return self.fields.get(b"kind") == b"contract"
 
     @property
-    def has_lapsed(self) -> bool:
-        """Whether the lease of the present claim has ended."""
-        ends = number(self.fields.get(b"lease_expires_at"))
-        return ends is not None and ends <= self.now
-
-    @property
     def status(self) -> TaskStatus:
         """The status at the time of reading."""
-        return "offered" if self.has_lapsed else cast("TaskStatus", self.fields[b"status"].decode())
+        return cast("TaskStatus", self.fields[b"status"].decode())
+
+    def is_in(self, status: TaskStatus) -> bool:
+        """Whether it is a contract of that status."""
+        return self.is_contract and self.status == status
+
+    def may_have_been(self, status: TaskStatus) -> bool:
+        """Whether it may have had that status before; three of them only some contracts ever have."""
+        return not self.is_contract or status in PLAIN_STATUSES or b"more" in self.fields
 
     @property
     def created_at(self) -> int:
-        """When it was offered (ms)."""
+        """When it was offered first (ms)."""
         return int(self.fields[b"created_at"])
+
+    @property
+    def changed_at(self) -> int:
+        """When it got its present status (ms)."""
+        names = {"claimed": b"claimed_at"}.get(self.status, b"updated_at")
+        if self.status not in ("offered", "claimed", "in_progress"):
+            names = self.status.encode() + b"_at"
+        found = (number(self.fields.get(name)) for name in (names, b"claimed_at", b"created_at"))
+        return next(at for at in found if at is not None)
 
     @property
     def result(self) -> bytes:
@@ -73,12 +108,10 @@ class StoredTask(msgspec.Struct, frozen=True):
 
 
 def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> Task:
-    """The record that readers get (SPEC 2.3, DESIGN 8); with its result, if it is `whole` and completed."""
+    """The record that readers get (SPEC 2.3, DESIGN 8); with its result, if it is `whole` and has one."""
     fields = row.fields
-    if row.has_lapsed:
-        fields = {name: value for name, value in fields.items() if name not in OF_A_CLAIM}
     claimed, completed = number(fields.get(b"claimed_at")), number(fields.get(b"completed_at"))
-    lease, ends = number(fields.get(b"lease_ms")), number(fields.get(b"lease_expires_at"))
+    lease = number(fields.get(b"lease_ms"))
     inputs, signature = fields.get(b"input_artifact_ids"), fields.get(b"signature")
     status = row.status
     return Task(
@@ -93,14 +126,81 @@ def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> T
         require_proof=b"bound" in fields,
         assignee_id=text(fields.get(b"assignee_id")),
         created_at=timestamp(row.created_at),
+        updated_at=timestamp(row.changed_at),
         claimed_at=_shown(claimed),
         completed_at=_shown(completed),
         elapsed_ms=completed - claimed if completed is not None and claimed is not None else None,
         lease_seconds=lease // 1000 if lease is not None else None,
-        lease_expires_at=_shown(ends),
+        lease_expires_at=_shown(number(fields.get(b"lease_expires_at"))),
         attempt=int(fields[b"attempt"]),
         url=url,
-        result_payload=msgspec.Raw(row.result) if whole and status == "completed" else msgspec.UNSET,
+        result_payload=msgspec.Raw(row.result) if whole and status in ("completed", "submitted") else msgspec.UNSET,
+        **_options(fields, whole=whole),
+    )
+
+
+class ChangeLog(msgspec.Struct, frozen=True):
+    """The last changes of a contract (lua/lib/tell_task.lua)."""
+
+    count: int
+    """Of all changes: the number of the last one."""
+    last: list[tuple[str, int]]
+    """What happened and when (ms), the oldest first."""
+
+    @classmethod
+    def of(cls, fields: Fields) -> "ChangeLog":
+        """From a stored contract. One that was stored before there was such a log has none."""
+        number, *changes = fields.get(b"changes", b"0").decode().split(" ")
+        pairs = (change.split("@") for change in changes)
+        return cls(int(number), [(what, int(at)) for what, at in pairs])
+
+
+def attempts_of(fields: Fields) -> list[EndedAttempt]:
+    """The last attempts that ended without a result."""
+    stored = fields.get(b"attempts")
+    return [_attempt(line) for line in stored.split(b"\n")] if stored else []
+
+
+def _options(fields: Fields, *, whole: bool) -> dict[str, Any]:
+    """What only a contract shows that was offered with more than SPEC asks for, or that failed."""
+    shown: dict[str, Any] = {}
+    if skills := fields.get(b"skills"):
+        shown["skills"] = msgspec.json.decode(skills, type=list[str])
+    if most := fields.get(b"max_attempts"):
+        shown["max_attempts"] = int(most)
+    for name, stored in (("retry_seconds", b"retry_ms"), ("review_seconds", b"review_ms")):
+        if value := fields.get(stored):
+            shown[name] = int(value) // 1000
+    for name in ("deadline", "retry_at", "submitted_at", "review_ends_at", "failed_at", "expired_at"):
+        if value := fields.get(name.encode()):
+            shown[name] = timestamp(int(value))
+    if rejection := fields.get(b"rejection"):
+        shown["rejection"] = rejection.decode()
+    if whole and (schema := fields.get(b"result_schema")):
+        shown["result_schema"] = msgspec.Raw(schema)
+    if whole and b"attempts" in fields:
+        shown["attempts"] = attempts_of(fields)
+    return shown
+
+
+class _StoredAttempt(msgspec.Struct):
+    attempt: int
+    assignee_id: str
+    claimed_at: int
+    ended_at: int
+    outcome: str
+    reason: FailureReason | None = None
+
+
+def _attempt(line: bytes) -> EndedAttempt:
+    stored = msgspec.json.decode(line, type=_StoredAttempt)
+    return EndedAttempt(
+        attempt=stored.attempt,
+        assignee_id=stored.assignee_id,
+        claimed_at=timestamp(stored.claimed_at),
+        ended_at=timestamp(stored.ended_at),
+        outcome=cast("Any", stored.outcome),
+        reason=stored.reason,
     )
 
 

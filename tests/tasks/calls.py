@@ -11,8 +11,14 @@ from nacl.signing import SigningKey
 from node.callbacks.policy import TargetPolicy
 from node.common.tokens import Tokens
 from node.config import Settings
+from node.run.corpora import corpora_of
+from node.search.service import Search, SearchTurns
+from node.search.store import SearchStore
 from node.sign.keys import PublicKey
 from node.store import Store, ids, keys
+from node.tasks.offer_search import OfferSearch
+from node.tasks.offers import OfferFeed
+from node.tasks.pages import TaskPages
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from tests.sign.signing import KEY, Signed, sign
@@ -95,7 +101,15 @@ def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None) ->
         Tokens(SECRET),
         TargetPolicy(settings),
         statuses,
+        OfferFeed(store),
+        TaskPages(store, through or TaskStore(store, settings.idempotency_ttl)),
     )
+
+
+def search_on(store: Store, tasks: Tasks) -> OfferSearch:
+    """The search over what these contracts offer."""
+    corpus = next(corpus for corpus in corpora_of(store) if corpus.name == "tasks")
+    return OfferSearch(tasks, Search(SearchStore(store, store, corpus), SearchTurns()), OfferFeed(store))
 
 
 def _did(key: SigningKey) -> str:

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from node.common.refusal import Refused
+from node.config import Limit, Limits
 from node.store import connect, keys
 from node.tasks.model import NewClaim, NewTask
 from node.tasks.store import TaskStore
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer
-from tests.tasks.calls import TASKS, act, claimed, offered, refused, tasks_on, told
+from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered, refused, tasks_on, told
 
 CALLBACK = "https://agents.example/hook"
 
@@ -101,9 +102,22 @@ async def test_the_same_key_claims_several_contracts(node: NodeUnderTest) -> Non
 
 
 async def test_claims_are_limited_for_each_address(node: NodeUnderTest) -> None:
-    task = await claimed(node)
-    answers = [await act(node, task, "claim", assignee_id="late-agent") for _ in range(60)]
-    assert [response.status_code for response in answers] == [409] * 59 + [429]
+    body = {"assignee_id": ""}
+    answers = [await act(node, {"id": UNKNOWN_ID}, "claim", **body) for _ in range(61)]
+    assert [response.status_code for response in answers] == [422] * 60 + [429]
+
+
+async def test_lost_claims_have_a_larger_limit_of_their_own(empty_redis: RedisServer) -> None:
+    limits = Limits(claim=Limit(2, 60), lost_claim=Limit(4, 60))
+    async with running(settings_for(empty_redis.url, limits=limits)) as node:
+        task = await claimed(node)
+        lost = [await act(node, each, "claim", assignee_id="late-agent") for each in (task, {"id": UNKNOWN_ID}) * 2]
+        assert [refused(each) for each in lost] == [(409, "task.claimed"), (404, "task.unknown")] * 2
+        assert lost[-1].headers["ratelimit"].startswith('"claim";r=1;')
+        assert '"lost_claim";r=0;' in lost[-1].headers["ratelimit"]
+        over = await act(node, task, "claim", assignee_id="late-agent")
+        assert refused(over) == (429, "limit.exceeded")
+        assert int(over.headers["retry-after"]) > 0
 
 
 @pytest.mark.parametrize("body", [{}, {"assignee_id": ""}, {"assignee_id": "a\nb"}, {"assignee_id": "x" * 201}])
@@ -289,7 +303,7 @@ async def test_every_change_is_told_once(node: NodeUnderTest) -> None:
         "task.completed",
     ]
     about = {"id": task["id"], "attempt": "1", "assignee_id": "summary-agent", "callback": CALLBACK}
-    assert events[-1] == {"type": "task.completed"} | about
+    assert events[-1] == {"type": "task.completed", "status": "completed"} | about
 
 
 async def test_a_reader_is_answered_when_the_status_changes(node: NodeUnderTest) -> None:

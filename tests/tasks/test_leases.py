@@ -70,6 +70,31 @@ async def test_the_token_of_a_void_claim_is_worth_nothing(node: NodeUnderTest, w
     assert (await read(node, task))["assignee_id"] == "second-agent"
 
 
+@pytest.mark.parametrize("state", ["claimed", "in_progress", "rejected"])
+async def test_a_worker_that_falls_silent_costs_its_lease_and_nothing_else(node: NodeUnderTest, state: str) -> None:
+    task = await claimed(node, lease_seconds=30, review_seconds=60)
+    if state == "in_progress":
+        await act(node, task, "transition", actor_id="summary-agent")
+    if state == "rejected":
+        await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+        await act(node, task, "reject", publisher_token=task["publisher_token"], reason="It is too short.")
+    await end_lease(node.store, task["id"])
+    assert (await read(node, task))["status"] == "offered"
+    other = (await act(node, task, "claim", assignee_id="other-agent")).json()
+    assert (await act(node, task, "complete", claim_token=other["claim_token"], result_payload=2)).status_code == 200
+    accepted = (await act(node, task, "accept", publisher_token=task["publisher_token"])).json()
+    assert (accepted["status"], accepted["result_payload"]) == ("completed", 2)
+    assert accepted["assignee_id"] == "other-agent"
+
+
+async def test_a_worker_that_falls_silent_after_it_submitted_costs_nothing(node: NodeUnderTest) -> None:
+    task = await claimed(node, lease_seconds=30, review_seconds=60)
+    await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    assert (await read(node, task))["lease_expires_at"] is None
+    accepted = (await act(node, task, "accept", publisher_token=task["publisher_token"])).json()
+    assert (accepted["status"], accepted["result_payload"]) == ("completed", 1)
+
+
 async def test_the_assignee_of_a_void_claim_is_nobody(node: NodeUnderTest) -> None:
     task = await lapsed(node)
     assert refused(await act(node, task, "transition", actor_id="summary-agent")) == (403, "task.actor")
@@ -193,6 +218,36 @@ async def test_the_sweep_forgets_a_lease_that_nobody_has(node: NodeUnderTest) ->
     missing = ids.new_id()
     await node.store.command("ZADD", keys.leases(ids.partition_of_id(missing)), 1, missing)
     tasks = tasks_on(node.store)
+    assert await tasks.sweep() == 2
     assert await tasks.sweep() == 0
     assert await leased(node, {"id": missing}) is None
     assert (await read(node, task))["status"] == "claimed"
+
+
+@pytest.mark.parametrize("state", ["claimed", "in_progress", "rejected"])
+async def test_a_worker_that_is_killed_costs_its_lease_and_nothing_else(node: NodeUnderTest, state: str) -> None:
+    task = await claimed(node, lease_seconds=60, review_seconds=600 if state == "rejected" else None)
+    token = {"claim_token": task["claim_token"]}
+    if state == "in_progress":
+        await act(node, task, "transition", actor_id="summary-agent")
+    if state == "rejected":
+        await act(node, task, "complete", **token)
+        await act(node, task, "reject", publisher_token=task["publisher_token"], reason="Once more, please.")
+    nobody = await node.client.post(f"{TASKS}/claim-next", json={"assignee_id": "second-agent"})
+    assert nobody.status_code == 204
+    await end_lease(node.store, task["id"])
+    assert await tasks_on(node.store).sweep() == 1
+    second = (await node.client.post(f"{TASKS}/claim-next", json={"assignee_id": "second-agent"})).json()
+    assert (second["id"], second["attempt"], second["assignee_id"]) == (task["id"], 2, "second-agent")
+    assert refused(await act(node, task, "complete", **token)) == (403, "task.token")
+    done = await act(node, task, "complete", claim_token=second["claim_token"])
+    assert done.json()["status"] == ("submitted" if state == "rejected" else "completed")
+
+
+async def test_a_worker_that_is_killed_after_it_has_submitted_costs_nothing(node: NodeUnderTest) -> None:
+    task = await claimed(node, lease_seconds=60, review_seconds=600)
+    await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    submitted = await read(node, task)
+    assert (submitted["status"], submitted["lease_expires_at"]) == ("submitted", None)
+    accepted = (await act(node, task, "accept", publisher_token=task["publisher_token"])).json()
+    assert (accepted["status"], accepted["result_payload"]) == ("completed", 1)

@@ -18,7 +18,8 @@ async def test_an_offer_answers_with_its_record(node: NodeUnderTest) -> None:
     task = response.json()
     assert response.headers["location"] == task["url"] == f"http://node.example{TASKS}/{task['id']}"
     assert task.pop("publisher_token")
-    assert task.pop("created_at").endswith("Z")
+    assert task["created_at"].endswith("Z")
+    assert task.pop("created_at") == task.pop("updated_at")
     assert task == OFFER | {
         "id": task["id"],
         "url": task["url"],
@@ -215,7 +216,7 @@ async def test_offers_are_listed_newest_first(node: NodeUnderTest) -> None:
 
 async def test_a_list_shows_twenty_unless_asked(node: NodeUnderTest) -> None:
     page = (await node.client.get(TASKS, params={"status": "offered"})).json()
-    assert page == {"tasks": [], "total": 0, "limit": 20, "offset": 0}
+    assert page == {"tasks": [], "total": 0, "limit": 20, "offset": 0, "next_since": "0-0"}
 
 
 @pytest.mark.parametrize(

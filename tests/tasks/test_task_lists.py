@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from node.store import ids, keys
-from node.tasks.model import STATUSES
+from node.tasks.model import PLAIN_STATUSES, STATUSES
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import TASKS, claimed, offered, tasks_on
 
@@ -30,7 +30,7 @@ async def test_a_contract_that_no_list_was_told_of_is_projected(node: NodeUnderT
 
 async def test_a_contract_in_several_lists_is_left_in_its_own(node: NodeUnderTest) -> None:
     task = await offered(node)
-    for status in STATUSES:
+    for status in PLAIN_STATUSES:
         await node.store.command("ZADD", keys.tasks_with(status), 1, task["id"])
     await tasks_on(node.store).project(task["id"])
     assert await places(node, task["id"]) == ["offered"]

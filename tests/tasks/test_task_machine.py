@@ -1,6 +1,6 @@
 """Contracts against a model: whatever is done in whatever order, they are what the rules say (SPEC 3.1, DESIGN 8)."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from hypothesis import settings
@@ -12,9 +12,10 @@ from node.tasks.model import (
     STATUSES,
     Cancellation,
     Completion,
+    FailedAttempt,
     Holding,
     NewClaim,
-    NewTask,
+    Rejection,
     Task,
     TaskPageQuery,
     TaskStatus,
@@ -23,57 +24,22 @@ from node.tasks.model import (
 from node.tasks.store import TaskStore
 from tests.support.machine import StoreMachine
 from tests.tasks.calls import tasks_on, told
+from tests.tasks.task_model import AT_WORK, ENDED, NEXT, NO_TOKEN, PUBLISHER, Model, Terms
 
-PUBLISHER = "desk"
 ACTORS = st.sampled_from([PUBLISHER, "ann", "bob"])
 AGENTS = st.sampled_from(["ann", "bob"])
 KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be answered at any time
+PROOFS = st.sampled_from(["token", "token", "none", "wrong"])
 OWN = "that of the present claim"
-NO_TOKEN = "1.x.y"
+TERMS = st.builds(Terms, lease=st.sampled_from([None, 30, 600]), bound=st.booleans()) | st.builds(
+    Terms,
+    lease=st.sampled_from([None, 30, 600]),
+    attempts=st.sampled_from([2, 3]),
+    retry=st.sampled_from([None, 10]),
+    deadline=st.sampled_from([None, 45, 700]),
+    review=st.sampled_from([None, 30]),
+)
 CONTRACTS = 2  # at most: what may go wrong between two does, and each gets more steps
-NEXT: dict[TaskStatus, TaskStatus] = {"claimed": "in_progress", "in_progress": "completed"}
-
-
-class Model:
-    """What a contract must be."""
-
-    def __init__(self, task_id: str, publisher_token: str, lease: int | None, bound: bool) -> None:
-        self.id = task_id
-        self.publisher_token = publisher_token
-        self.lease = lease
-        self.bound = bound
-        self.status: TaskStatus = "offered"
-        self.assignee: str | None = None
-        self.attempt = 0
-        self.token: str | None = None
-        """That of the last claim, unless it has lapsed."""
-        self.key: tuple[str, str] | None = None
-        self.ends: int | None = None
-        self.result: bytes | None = None
-        self.told = ["offered"]
-
-    def change(self, status: TaskStatus, what: str) -> None:
-        self.status = status
-        self.told.append(what)
-        if status == "offered":
-            self.assignee = self.ends = None
-        if status in ("completed", "canceled"):
-            self.ends = None
-
-    def lapse(self, now: int) -> None:
-        if self.ends is not None and self.ends <= now:
-            self.change("offered", "expired")
-            self.token = self.key = None
-
-    def meant(self, token: str) -> str:
-        """The token, or the one that the contract's assignee has."""
-        return (self.token or NO_TOKEN) if token == OWN else token
-
-    def claim_refusal(self, token: str, *, released: bool = False) -> str | None:
-        """The refusal of a step that takes the claim."""
-        if token != self.token or (self.status == "offered" and not released):
-            return "task.token"
-        return "task.state" if self.status in ("completed", "canceled") else None
 
 
 class TaskMachine(StoreMachine):
@@ -95,28 +61,35 @@ class TaskMachine(StoreMachine):
                 events: Any = self.run_step(told(self.store, model.id))
                 assert [event["type"] for event in events] == [f"task.{what}" for what in model.told]
 
-    @initialize(target=models, lease=st.sampled_from([None, 30, 600]), bound=st.booleans())
-    def begin(self, lease: int | None, bound: bool) -> Model:
-        return self.offer(lease, bound)
+    @property
+    def ms(self) -> int:
+        """The time of the store, as its scripts see it."""
+        seconds, microseconds = cast("tuple[int, int]", self.run_step(self.store.command("TIME")))
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    @initialize(target=models, terms=TERMS)
+    def begin(self, terms: Terms) -> Model:
+        return self.offer(terms)
 
     @precondition(lambda self: len(self._all) < CONTRACTS)
-    @rule(target=models, lease=st.sampled_from([None, 30, 600]), bound=st.booleans())
-    def offer_another(self, lease: int | None, bound: bool) -> Model:
-        return self.offer(lease, bound)
+    @rule(target=models, terms=TERMS)
+    def offer_another(self, terms: Terms) -> Model:
+        return self.offer(terms)
 
-    def offer(self, lease: int | None, bound: bool) -> Model:
+    def offer(self, terms: Terms) -> Model:
         """A new contract and its model."""
-        new = NewTask(PUBLISHER, "Count the panels", lease_seconds=lease, require_proof=bound)
-        task, _ = self.run_step(self._tasks.create(new, None, None))
-        self._all.append(model := Model(task.id, task.publisher_token, lease, bound))
+        task, _ = self.run_step(self._tasks.create(terms.offer(self.ms), None, None))
+        self._all.append(model := Model(task.id, task.publisher_token, terms, self.ms))
         return model
 
     @rule(target=tokens, model=models, agent=AGENTS, key=KEYS)
     def claim(self, model: Model, agent: str, key: str | None) -> str:
-        model.lapse(self.now)
-        standing = model.status in ("claimed", "in_progress")
+        model.pass_time(self.ms)
+        standing = model.status in AT_WORK
         again = standing and key is not None and model.key == (agent, key)
         refusal = None if model.status == "offered" or again else "task.claimed" if standing else "task.state"
+        if model.opens is not None:
+            refusal = "task.paused"
         wanted = bound_key("claim", agent, key, b"")
         answer = self.attempt(lambda: self._tasks.claim(model.id, NewClaim(agent), None, wanted), refusal)
         if answer is None:
@@ -126,10 +99,7 @@ class TaskMachine(StoreMachine):
         if again:
             assert claim.claim_token == model.token
         else:
-            model.change("claimed", "claimed")
-            model.assignee, model.token, model.key = agent, claim.claim_token, (agent, key) if key else None
-            model.attempt += 1
-            model.ends = None if model.lease is None else self.now + model.lease
+            model.claim(agent, claim.claim_token, key, self.ms)
         return claim.claim_token
 
     @rule(
@@ -142,8 +112,8 @@ class TaskMachine(StoreMachine):
     def transition(
         self, model: Model, actor: str, publisher: bool, token: str | None, wanted: TaskStatus | None
     ) -> None:
-        model.lapse(self.now)
-        token = None if token is None else model.meant(token)
+        model.pass_time(self.ms)
+        token = None if token is None else meant(model, token)
         shown = token is not None and token == model.token
         proven = (actor == PUBLISHER and publisher) or (actor == model.assignee and shown)
         after = NEXT.get(model.status)
@@ -151,48 +121,97 @@ class TaskMachine(StoreMachine):
             refusal = "task.token"
         elif actor not in (PUBLISHER, model.assignee):
             refusal = "task.actor"
-        elif model.bound and not proven:
+        elif model.terms.bound and not proven:
             refusal = "task.proof"
+        elif not after or wanted not in (None, after):
+            refusal = "task.state"
         else:
-            refusal = None if after and wanted in (None, after) else "task.state"
+            refusal = "task.result" if after == "completed" and model.terms.review is not None else None
         move = Transition(actor, wanted, model.publisher_token if publisher else None, token)
         if self.attempt(lambda: self._tasks.transition(model.id, move, None, None), refusal) and after:
             model.change(after, after)
 
     @rule(model=models, token=st.just(OWN) | tokens, result=st.sampled_from([b"null", b"1", b'{"a": 1}']))
     def complete(self, model: Model, token: str, result: bytes) -> None:
-        model.lapse(self.now)
-        token = model.meant(token)
+        model.pass_time(self.ms)
+        token = meant(model, token)
         refusal = model.claim_refusal(token)
-        if refusal == "task.state" and model.status == "completed":
-            refusal = None if result == (model.result or b"null") else "task.completed"
+        if refusal == "task.state" and model.status in ("completed", "submitted"):
+            other = "task.completed" if model.status == "completed" else "task.state"
+            refusal = None if result == (model.result or b"null") else other
         answer = self.attempt(lambda: self._tasks.complete(model.id, Completion(token, msgspec.Raw(result))), refusal)
-        if answer and model.status != "completed":
-            model.change("completed", "completed")
+        if answer and model.status in AT_WORK:
             model.result = result
+            if model.terms.review is None:
+                model.change("completed", "completed")
+            else:
+                model.change("submitted", "submitted")
+                model.review_ends = self.ms + model.terms.review * 1000
+
+    @rule(model=models, token=st.just(OWN) | tokens, retryable=st.sampled_from([True, True, False]))
+    def fail(self, model: Model, token: str, retryable: bool) -> None:
+        model.pass_time(self.ms)
+        token = meant(model, token)
+        repeated = model.failed_attempt == model.attempt and model.status in ("offered", "failed")
+        refusal = None if repeated and token == model.token else model.claim_refusal(token)
+        failed = FailedAttempt("it.broke", retryable=retryable, claim_token=token)
+        if self.attempt(lambda: self._tasks.fail(model.id, failed), refusal) and model.status in AT_WORK:
+            model.failed_attempt = model.attempt
+            model.end_attempt(self.ms, "failed", retryable=retryable)
+
+    @rule(model=models, proof=PROOFS)
+    def retry(self, model: Model, proof: str) -> None:
+        model.pass_time(self.ms)
+        refusal = model.publisher_refusal(proof, "failed", "offered")
+        if refusal is None and model.status == "failed" and model.deadline is not None and model.deadline <= self.ms:
+            refusal = "task.over"
+        shown = Cancellation(proof_of(model, proof))
+        if self.attempt(lambda: self._tasks.retry(model.id, shown, None), refusal) and model.status == "failed":
+            model.change("offered", "offered")
+            model.failures = (model.terms.attempts or 1) - 1
+            model.token = model.key = None
+
+    @rule(model=models, proof=PROOFS)
+    def accept(self, model: Model, proof: str) -> None:
+        model.pass_time(self.ms)
+        again = model.status == "completed" and model.terms.review is not None
+        refusal = model.publisher_refusal(proof, "completed" if again else "submitted")
+        shown = Cancellation(proof_of(model, proof))
+        if self.attempt(lambda: self._tasks.accept(model.id, shown, None), refusal) and not again:
+            model.change("completed", "completed")
+
+    @rule(model=models, proof=PROOFS, reason=st.sampled_from(["too short", "too long"]))
+    def reject(self, model: Model, proof: str, reason: str) -> None:
+        model.pass_time(self.ms)
+        again = model.status == "in_progress" and model.rejection == reason
+        refusal = model.publisher_refusal(proof, "in_progress" if again else "submitted")
+        rejection = Rejection(proof_of(model, proof), reason=reason)
+        if self.attempt(lambda: self._tasks.reject(model.id, rejection, None), refusal) and not again:
+            model.change("in_progress", "rejected")
+            model.rejection, model.result = reason, None
+            model.renew(self.ms)
 
     @rule(model=models, token=st.just(OWN) | tokens)
     def extend(self, model: Model, token: str) -> None:
-        model.lapse(self.now)
-        token = model.meant(token)
+        model.pass_time(self.ms)
+        token = meant(model, token)
         if self.attempt(lambda: self._tasks.extend(model.id, Holding(token)), model.claim_refusal(token)):
-            model.ends = None if model.lease is None else self.now + model.lease
+            model.renew(self.ms)
 
     @rule(model=models, token=st.just(OWN) | tokens)
     def release(self, model: Model, token: str) -> None:
-        model.lapse(self.now)
-        token = model.meant(token)
+        model.pass_time(self.ms)
+        token = meant(model, token)
         refusal = model.claim_refusal(token, released=True)
-        if self.attempt(lambda: self._tasks.release(model.id, Holding(token)), refusal) and model.status != "offered":
+        if self.attempt(lambda: self._tasks.release(model.id, Holding(token)), refusal) and model.status in AT_WORK:
             model.change("offered", "released")
 
-    @rule(model=models, proof=st.sampled_from(["token", "none", "wrong"]))
+    @rule(model=models, proof=PROOFS)
     def cancel(self, model: Model, proof: str) -> None:
-        model.lapse(self.now)
-        shown = {"token": model.publisher_token, "none": None, "wrong": model.id}[proof]
-        refusal = "task.proof" if proof != "token" else "task.state" if model.status == "completed" else None
-        answer = self.attempt(lambda: self._tasks.cancel(model.id, Cancellation(shown), None), refusal)
-        if answer and model.status != "canceled":
+        model.pass_time(self.ms)
+        refusal = model.publisher_refusal(proof, "offered", "canceled", *AT_WORK)
+        shown = Cancellation(proof_of(model, proof))
+        if self.attempt(lambda: self._tasks.cancel(model.id, shown, None), refusal) and model.status != "canceled":
             model.change("canceled", "canceled")
 
     @rule(seconds=st.sampled_from([1, 29, 30, 600]))
@@ -204,7 +223,7 @@ class TaskMachine(StoreMachine):
         """What the worker does: end the leases, and project what was told of."""
         self.run_step(self._tasks.sweep())
         for model in self._all:
-            model.lapse(self.now)
+            model.pass_time(self.ms)
             self.run_step(self._tasks.project(model.id))
         for status in STATUSES:
             page = self.run_step(self._tasks.page(TaskPageQuery(status, limit=50)))
@@ -214,7 +233,7 @@ class TaskMachine(StoreMachine):
     @rule(model=models)
     def compact(self, model: Model) -> None:
         """What the worker does days after a contract is over; at any other time it must do nothing."""
-        over = model.status in ("completed", "canceled")
+        over = model.status in ENDED
         compacted = self.run_step(TaskStore(self.store, 3600).compact([model.id]))
         assert compacted == (over and model not in self._compacted)
         if over:
@@ -224,11 +243,29 @@ class TaskMachine(StoreMachine):
     def every_record_is_as_the_model_says(self) -> None:
         for model in self._all:
             task = self.run_step(self._tasks.get(model.id))
-            void = model.ends is not None and model.ends <= self.now
-            assert (task.status, task.assignee_id) == (("offered", None) if void else (model.status, model.assignee))
+            model.pass_time(self.ms)  # readers see what no step has written down yet
+            assert (task.status, task.assignee_id) == (model.status, model.assignee)
             assert task.attempt == model.attempt
-            assert (task.lease_expires_at is None) == (model.ends is None or void)
-            assert _result(task) == (model.result or b"null" if task.status == "completed" else None)
+            assert (task.lease_expires_at is None) == (model.ends is None)
+            assert (task.retry_at is msgspec.UNSET) == (model.opens is None)
+            assert (task.review_ends_at is msgspec.UNSET) == (model.review_ends is None)
+            assert _outcomes(task) == model.outcomes[-10:]
+            handed_in = model.status in ("completed", "submitted")
+            assert _result(task) == (model.result or b"null" if handed_in else None)
+
+
+def meant(model: Model, token: str) -> str:
+    """The token, or the one that the contract's assignee has."""
+    return (model.token or NO_TOKEN) if token == OWN else token
+
+
+def proof_of(model: Model, proof: str) -> str | None:
+    """What is shown as the publisher_token."""
+    return {"token": model.publisher_token, "none": None, "wrong": model.id}[proof]
+
+
+def _outcomes(task: Task) -> list[str]:
+    return [] if task.attempts is msgspec.UNSET else [attempt.outcome for attempt in task.attempts]
 
 
 def _result(task: Task) -> bytes | None:

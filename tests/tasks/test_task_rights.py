@@ -1,5 +1,7 @@
 """Who may act on a contract: public ids, tokens and signing keys (SPEC 5, DESIGN 8)."""
 
+import json
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -107,7 +109,7 @@ async def test_nobody_cancels_without_proof(node: NodeUnderTest) -> None:
         await node.client.post(url, json={"publisher_token": task["claim_token"]}),
         await signed(node, url, {}),
     ):
-        assert refused(response) == (403, "task.proof")
+        assert refused(response) == (403, "task.publisher")
     assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == "claimed"
 
 
@@ -156,6 +158,16 @@ async def test_a_signed_offer_is_marked_and_bound(node: NodeUnderTest) -> None:
     assert found["signature"] == task["signature"]
 
 
+async def test_the_proof_of_an_offer_carries_its_terms_but_no_secret(node: NodeUnderTest) -> None:
+    terms = {"skills": ["translation", "csv"], "deadline": "2100-01-01T00:00:00+00:00"}
+    task = (await signed(node, TASKS, OFFER | terms)).json()
+    body = json.loads(task["signature"]["signed_body"])
+    assert set(body["skills"]) == set(task["skills"])
+    assert datetime.fromisoformat(body["deadline"]) == datetime.fromisoformat(task["deadline"])
+    hidden = (await signed(node, TASKS, OFFER | terms | {"idempotency_key": "a-long-secret-of-the-publisher"})).json()
+    assert "signed_body" not in hidden["signature"]
+
+
 async def test_the_signing_key_of_the_offer_is_the_publishers_proof(node: NodeUnderTest) -> None:
     task = (await signed(node, TASKS, OFFER)).json()
     await act(node, task, "claim", assignee_id="summary-agent")
@@ -163,7 +175,7 @@ async def test_the_signing_key_of_the_offer_is_the_publishers_proof(node: NodeUn
     move = {"actor_id": "report-desk"}
     assert refused(await node.client.post(step, json=move)) == (403, "task.proof")
     assert refused(await signed(node, step, move, OTHER_KEY)) == (403, "task.proof")
-    assert refused(await signed(node, cancel, {}, OTHER_KEY)) == (403, "task.proof")
+    assert refused(await signed(node, cancel, {}, OTHER_KEY)) == (403, "task.publisher")
     assert (await signed(node, step, move)).json()["status"] == "in_progress"
     assert (await signed(node, cancel, {})).json()["status"] == "canceled"
 

@@ -1,0 +1,14 @@
+-- held(ends, at) -> {{seq, id, size, sender, is_new, place}, ...}
+-- The unsettled messages of an inbox that have not expired at the time `at` (ms), in the order of their numbers. Their
+-- number is bounded (`inbox_send`), and so is the time that this takes.
+local function held(ends, at)
+  local messages = {}
+  for _, place in ipairs(redis.call('ZRANGEBYSCORE', ends, '(' .. at, '+inf')) do
+    local seq, id, size, sender, flag = string.match(place, '^(%d+) (%S+) (%d+) (%S+) (%S)$')
+    table.insert(messages, {
+      seq = tonumber(seq), id = id, size = tonumber(size), sender = sender, is_new = flag == 'q', place = place,
+    })
+  end
+  table.sort(messages, function(one, other) return one.seq < other.seq end)
+  return messages
+end

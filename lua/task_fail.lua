@@ -1,0 +1,28 @@
+#!lua
+-- Ends the present attempt without a result, for its claimant: the contract is offered again after a pause if attempts
+-- are left, else it has failed. The token stays known until the next claim, so that a repeated call is told the same.
+-- KEYS[1] task     task:{p}:<id>
+-- KEYS[2] leases   leases:{p}
+-- KEYS[3] events   events:{p}
+-- ARGV[1] id
+-- ARGV[2] attempt  of the claim_token
+-- ARGV[3] request  of the claim_token
+-- ARGV[4] reason   JSON
+-- ARGV[5] retryable  1 = another attempt may succeed
+-- Returns {'failed', now, {name, value, ...}} | {'refused', 'task.unknown'|'task.token'|'task.state', status}
+-- Slot    partition of the id
+-- include now
+-- include lapse
+-- include is_claimant
+-- include end_attempt
+local at = now()
+local status = lapse(task, events, leases, id, at)
+if not status then return {'refused', 'task.unknown', ''} end
+if not is_claimant(task, attempt, request) then return {'refused', 'task.token', status} end
+if status == 'claimed' or status == 'in_progress' then
+  end_attempt(task, events, leases, id, at, 'failed', reason, retryable == '1')
+  redis.call('HSET', task, 'failed_attempt', attempt)
+elseif redis.call('HGET', task, 'failed_attempt') ~= attempt or (status ~= 'offered' and status ~= 'failed') then
+  return {'refused', status == 'offered' and 'task.token' or 'task.state', status}
+end
+return {'failed', at, redis.call('HGETALL', task)}

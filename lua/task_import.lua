@@ -1,0 +1,26 @@
+#!lua
+-- Puts a contract of another node in its place, unless this node has it. A claim was a right that the other node gave, so
+-- what is claimed there is on offer here; what is over stays so.
+-- KEYS[1] task    task:{p}:<id>
+-- KEYS[2] packed  packed:{p}:<id>
+-- KEYS[3] leases  leases:{p}
+-- KEYS[4] events  events:{p}
+-- ARGV[1] id
+-- ARGV[2] over    1 = nothing changes it any more
+-- ARGV[3...] fields  name, value, ...
+-- Returns {'imported'} | {'known'}
+-- Slot    partition of the id
+-- include now
+-- include reoffer
+-- include due
+-- include announce
+if redis.call('EXISTS', task) == 1 or redis.call('EXISTS', packed) == 1 then return {'known'} end
+redis.call('HSET', task, unpack(ARGV, 3))
+local status, opens, deadline = unpack(redis.call('HMGET', task, 'status', 'retry_at', 'deadline'))
+if status == 'offered' then
+  due(leases, id, opens, deadline)
+elseif over ~= '1' then
+  reoffer(task, leases, id, now(), opens)
+end
+announce(events, 'task.imported', id)
+return {'imported'}

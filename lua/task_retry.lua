@@ -1,0 +1,36 @@
+#!lua
+-- Gives a contract that failed one more attempt, for its publisher. Offered again already, it stays as it is.
+-- KEYS[1] task     task:{p}:<id>
+-- KEYS[2] leases   leases:{p}
+-- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
+-- KEYS[4] events   events:{p}
+-- ARGV[1] id
+-- ARGV[2] proven   1 = the publisher_token was shown
+-- ARGV[3] signer   thumbprint of the request's key; empty = not signed
+-- ARGV[4] replay_ttl  milliseconds; 0 = not signed
+-- Returns {'offered', now, {name, value, ...}}
+--       | {'refused', 'task.unknown'|'task.publisher'|'task.state'|'task.over'|'signature.replayed', status}
+-- Slot    partition of the id
+-- include now
+-- include lapse
+-- include reoffer
+-- include tell_task
+local at = now()
+local status = lapse(task, events, leases, id, at)
+if not status then return {'refused', 'task.unknown', ''} end
+if proven ~= '1' and (signer == '' or signer ~= redis.call('HGET', task, 'signer')) then
+  return {'refused', 'task.publisher', status}
+end
+if status ~= 'offered' then
+  if status ~= 'failed' then return {'refused', 'task.state', status} end
+  local most, deadline = unpack(redis.call('HMGET', task, 'max_attempts', 'deadline'))
+  if deadline and tonumber(deadline) <= at then return {'refused', 'task.over', status} end
+  if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
+    return {'refused', 'signature.replayed', status}
+  end
+  redis.call('HSET', task, 'failures', (most or 1) - 1)
+  redis.call('HDEL', task, 'failed_at', 'claim')
+  reoffer(task, leases, id, at)
+  tell_task(task, events, id, 'offered', 'offered')
+end
+return {'offered', at, redis.call('HGETALL', task)}

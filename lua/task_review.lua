@@ -1,0 +1,45 @@
+#!lua
+-- Accepts a submitted result, or sends it back to the worker, for the publisher. After a rejection the same claim_token
+-- submits again, and its lease starts anew. The same judgement again changes nothing.
+-- KEYS[1] task     task:{p}:<id>
+-- KEYS[2] leases   leases:{p}
+-- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
+-- KEYS[4] events   events:{p}
+-- ARGV[1] id
+-- ARGV[2] proven   1 = the publisher_token was shown
+-- ARGV[3] signer   thumbprint of the request's key; empty = not signed
+-- ARGV[4] replay_ttl  milliseconds; 0 = not signed
+-- ARGV[5] reason   of a rejection; empty = accepted
+-- Returns {'completed'|'rejected', now, {name, value, ...}}
+--       | {'refused', 'task.unknown'|'task.publisher'|'task.state'|'signature.replayed', status}
+-- Slot    partition of the id
+-- include now
+-- include lapse
+-- include lease
+-- include finish
+-- include tell_task
+local at = now()
+local status = lapse(task, events, leases, id, at)
+if not status then return {'refused', 'task.unknown', ''} end
+if proven ~= '1' and (signer == '' or signer ~= redis.call('HGET', task, 'signer')) then
+  return {'refused', 'task.publisher', status}
+end
+local reviewed, rejection = unpack(redis.call('HMGET', task, 'review_ms', 'rejection'))
+local done = reason == '' and status == 'completed' or (reason ~= '' and status == 'in_progress' and rejection == reason)
+if status ~= 'submitted' and not (reviewed and done) then return {'refused', 'task.state', status} end
+if status == 'submitted' then
+  if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
+    return {'refused', 'signature.replayed', status}
+  end
+  if reason == '' then
+    finish(task, leases, id, 'completed', at)
+    tell_task(task, events, id, 'completed', 'completed')
+  else
+    redis.call('HSET', task, 'status', 'in_progress', 'updated_at', at, 'rejection', reason)
+    redis.call('HDEL', task, 'result_payload', 'submitted_at', 'review_ends_at')
+    redis.call('ZREM', leases, id)
+    lease(task, leases, id, at)
+    tell_task(task, events, id, 'rejected', 'in_progress')
+  end
+end
+return {reason == '' and 'completed' or 'rejected', at, redis.call('HGETALL', task)}

@@ -1,0 +1,136 @@
+"""Claims the next contract that fits a worker, and waits for one if there is none (SPEC 3.1 as to the claim itself)."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from node.common.refusal import Refused
+from node.search.service import Charge
+from node.store import Store, keys
+from node.store.decoding import code_of
+from node.store.errors import OutcomeUnknown, OutOfMemory, StoreBusy, StoreUnavailable
+from node.store.idempotency import IdempotencyKey
+from node.store.steps import Key, step
+from node.tasks.matching import Matching
+from node.tasks.model import ClaimedTask, NextClaim
+from node.tasks.offer_search import NearestOffers, OfferSearch
+from node.tasks.offers import Offer, Wanted
+from node.tasks.service import Tasks
+from node.text.lines import require_name, require_text
+
+Following = Callable[[float], Awaitable[Offer | None]]
+
+LOST = ("task.claimed", "task.paused", "task.state", "task.unknown")
+"""Refusals of a claim that say: take another contract."""
+
+
+@step
+def task_intend(
+    *,
+    intent: Key,
+    before: str,
+    id: str,  # noqa: A002 - the script's word
+    ttl: int,
+) -> None:
+    """Record which contract a request is about to claim."""
+
+
+class ClaimsOfAny:
+    """The service behind POST /api/v1/tasks/claim-next."""
+
+    def __init__(
+        self, store: Store, tasks: Tasks, matching: Matching, search: OfferSearch, idempotency_ttl: int
+    ) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._matching = matching
+        self._search = search
+        self._idempotency_ms = idempotency_ttl * 1000
+
+    async def claim(
+        self, new: NextClaim, idempotency: IdempotencyKey | None, client: str = "", charge: Charge | None = None
+    ) -> tuple[ClaimedTask | None, bool]:
+        """A contract that fits, claimed, or None when the time is up; whether the same request had claimed it before.
+
+        With an Idempotency-Key the contract is recorded before it is claimed, under the request's own id. So whoever
+        repeats a request whose answer was lost is given the same claim, and no contract is claimed for nobody. `client`
+        is the one that searches for a `query`, and `charge` takes what that looks at. Raises Invalid, Refused
+        `idempotency.short`, `limit.waiting`, `task.state` if the contract that the key has claimed is over,
+        StoreUnavailable.
+        """
+        require_text("assignee_id", new.assignee_id)
+        require_name("assignee_id", new.assignee_id)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + new.wait
+        request = idempotency.scope if idempotency else secrets.token_hex(16)
+        intended = await self._intend(idempotency, "", "") if idempotency else ""
+        if intended and (again := await self._again(intended, new, request, idempotency)):
+            return again
+        unavailable: StoreUnavailable | None = None
+        async with self._offers(new, client, charge) as following:
+            while offer := await following(deadline - loop.time()):
+                task_id = offer.id
+                if idempotency:
+                    # Another request of that key may have been faster: then its contract is the one.
+                    intended = task_id = await self._intend(idempotency, intended, offer.id)
+                try:
+                    claimed = await self._claim(task_id, new, request, idempotency)
+                except (OutcomeUnknown, OutOfMemory, StoreBusy):
+                    raise
+                except StoreUnavailable as error:  # other contracts may be kept by other servers
+                    unavailable = error
+                    continue
+                if claimed:
+                    return claimed
+        if unavailable:
+            raise unavailable
+        return None, False
+
+    @asynccontextmanager
+    async def _offers(self, new: NextClaim, client: str, charge: Charge | None) -> AsyncGenerator[Following]:
+        """What gives the next contract that fits, waiting so many seconds for it at most."""
+        if new.query is not None:
+            yield NearestOffers(self._search, new, new.query, client, charge or _uncharged).next
+            return
+        wanted = Wanted(frozenset(new.skills), frozenset(new.publisher_ids))
+        async with self._matching.waiter(wanted) as (waiter, may_wait):
+
+            async def following(seconds: float) -> Offer | None:
+                self._matching.more_for(waiter)
+                return await waiter.next(seconds if may_wait else 0)
+
+            yield following
+
+    async def _again(
+        self, intended: str, new: NextClaim, request: str, idempotency: IdempotencyKey | None
+    ) -> tuple[ClaimedTask, bool] | None:
+        """The claim that the same request has made, or was about to make; None if another worker has that contract."""
+        claimed = await self._claim(intended, new, request, idempotency)
+        if claimed is None and await self._tasks.was_claimed_by(intended, request):
+            raise Refused("task.state", status="no longer claimed with this Idempotency-Key")
+        return claimed
+
+    async def _claim(
+        self, task_id: str, new: NextClaim, request: str, idempotency: IdempotencyKey | None
+    ) -> tuple[ClaimedTask, bool] | None:
+        try:
+            return await self._tasks.claim_as(task_id, new.assignee_id, request, idempotency)
+        except Refused as refused:
+            if refused.code not in LOST:
+                raise
+            return None
+
+    async def _intend(self, idempotency: IdempotencyKey, before: str, task_id: str) -> str:
+        """Record the contract to be claimed, unless another is recorded than before; the one that is recorded."""
+        intending = task_intend(
+            intent=keys.idempotency(idempotency.partition, idempotency.scope),
+            before=before,
+            id=task_id,
+            ttl=self._idempotency_ms,
+        )
+        return code_of(await self._store.run(intending))
+
+
+def _uncharged(amount: int) -> None:
+    """For who searches on nobody's account."""

@@ -1,0 +1,84 @@
+"""What changes about a contract by itself, as time passes, before any step has written it down.
+
+A lease that has ended voids its claim, a pause that is over opens the offer, a review that nobody made accepts the
+result, and after its deadline a contract is over. Readers see a contract as `lua/lib/lapse.lua` would leave it at the
+time of reading: what follows is that fragment, and `lua/lib/end_attempt.lua`, once more.
+"""
+
+import math
+
+import msgspec
+
+from node.store.decoding import number
+
+Fields = dict[bytes, bytes]
+
+AT_WORK = (b"claimed", b"in_progress")
+TRIES_KEPT = 10
+"""Attempts that a record tells of, the last ones."""
+
+LONGEST_PAUSE_MS = 86_400_000
+"""Before another attempt: a day, however often the pause has doubled."""
+
+
+def at_time(fields: Fields, now: int) -> Fields:
+    """The fields of a contract as they are at the time `now` (ms)."""
+    ends, opens = number(fields.get(b"lease_expires_at")), number(fields.get(b"retry_at"))
+    review, deadline = number(fields.get(b"review_ends_at")), number(fields.get(b"deadline"))
+    if all(time is None or time > now for time in (ends, opens, review, deadline)):
+        return fields
+    if review is not None and review <= now:
+        return _finished(fields, b"completed", review)
+    status = fields[b"status"]
+    expires = deadline if deadline is not None and status in (b"offered", *AT_WORK) else None
+    last = now if expires is None else min(now, expires - 1)
+    if ends is not None and ends <= last:
+        fields = _lapsed(fields, ends)
+        opens = number(fields.get(b"retry_at"))
+    if opens is not None and opens <= last:
+        fields = {name: value for name, value in fields.items() if name != b"retry_at"}
+        fields[b"updated_at"] = b"%d" % opens
+    if expires is not None and expires <= now and fields[b"status"] != b"failed":
+        return _finished(fields, b"expired", expires)
+    return fields
+
+
+def _lapsed(fields: Fields, at: int) -> Fields:
+    """After the end of its lease."""
+    if b"max_attempts" not in fields:
+        return _reoffered(fields, at)
+    failures = int(fields.get(b"failures", b"0")) + 1
+    tries = [*fields.get(b"attempts", b"").split(b"\n"), _entry(fields, at)][-TRIES_KEPT:]
+    ended = fields | {b"more": b"1", b"failures": b"%d" % failures, b"attempts": b"\n".join(filter(None, tries))}
+    if failures >= int(fields[b"max_attempts"]):
+        return _finished({name: value for name, value in ended.items() if name != b"claim"}, b"failed", at)
+    offered = _reoffered(ended, at)
+    if b"retry_ms" in fields:
+        share = 0.8 + 0.4 * int(fields[b"claim"][:4], 16) / 65535
+        pause = min(int(fields[b"retry_ms"]) * 2.0 ** (failures - 1), LONGEST_PAUSE_MS)
+        offered[b"retry_at"] = b"%d" % (at + math.floor(pause * share))
+    return offered
+
+
+def _reoffered(fields: Fields, at: int) -> Fields:
+    gone = (b"assignee_id", b"claimed_at", b"lease_expires_at", b"claim")
+    kept = {name: value for name, value in fields.items() if name not in gone}
+    return kept | {b"status": b"offered", b"updated_at": b"%d" % at}
+
+
+def _finished(fields: Fields, status: bytes, at: int) -> Fields:
+    gone = (b"lease_expires_at", b"retry_at", b"review_ends_at")
+    kept = {name: value for name, value in fields.items() if name not in gone}
+    return kept | {b"status": status, status + b"_at": b"%d" % at}
+
+
+def _entry(fields: Fields, at: int) -> bytes:
+    return msgspec.json.encode(
+        {
+            "attempt": int(fields[b"attempt"]),
+            "assignee_id": fields[b"assignee_id"].decode(),
+            "claimed_at": int(fields[b"claimed_at"]),
+            "ended_at": at,
+            "outcome": "lapsed",
+        }
+    )

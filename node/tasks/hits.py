@@ -1,0 +1,57 @@
+"""What a search for offered contracts answers."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from node.search.model import Found, LowerThreshold
+from node.tasks.model import Task
+
+
+class TaskHit(msgspec.Struct):
+    """An offered contract that was found, and the passage that matches best."""
+
+    task_id: str
+    title: Annotated[str, Meta(examples=["Summarise a report about solar panels"])]
+    snippet: Annotated[str, Meta(examples=["One page of plain English, with three figures."])]
+    """Of the description; of a contract without one, its title."""
+    score: Annotated[float, Meta(examples=[0.83])]
+    url: str
+    mode: Literal["meaning", "text", "both"]
+    publisher_id: Annotated[str, Meta(examples=["report-desk"])]
+    skills: Annotated[list[str], Meta(examples=[["translation"]])]
+    """What a worker must be able to do."""
+
+
+class TaskHits(msgspec.Struct):
+    """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand.
+
+    Without a hit, `lower_threshold` says from which threshold on there would be some; absent if there would be none.
+    """
+
+    hits: list[TaskHit]
+    mode: Literal["both", "text"]
+    lower_threshold: LowerThreshold | UnsetType = UNSET
+    incomplete: Literal[True] | UnsetType = UNSET
+    """Some that match are left out, because the part of the node that keeps them cannot be read just now."""
+
+    @classmethod
+    def of(cls, found: Found, tasks: Mapping[str, Task]) -> "TaskHits":
+        """Of what was found, and the contracts as they are now; those that somebody has claimed are left out."""
+        hits = [
+            TaskHit(
+                task_id=task.id,
+                title=task.title,
+                snippet=each.snippet or task.title,
+                score=each.score,
+                url=task.url,
+                mode=each.mode,
+                publisher_id=task.publisher_id,
+                skills=[] if task.skills is UNSET else task.skills,
+            )
+            for each in found.entities
+            if (task := tasks.get(each.entity_id))
+        ]
+        return cls(hits, found.mode, found.lower, found.incomplete)

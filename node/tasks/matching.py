@@ -1,0 +1,195 @@
+"""Brings offers and the workers that wait for one together, within a process.
+
+All who wait in a process share one reader of the feed and one view of the list of offers, and an offer is tried for one
+of them only. So whoever waits costs Redis nothing, and a new contract is claimed once in each process that has somebody
+for it: one of these claims wins, the others are lost without anybody noticing. Nothing here is more than a hint: a
+claim is decided by the contract's own script.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+from node.store import StoreUnavailable, keys
+from node.store.long_poll import place_to_wait
+from node.tasks.offers import PAGE, Offer, OfferFeed, Wanted
+
+MOST_KNOWN = 16 * PAGE
+"""Offers that a process looks at. Where there are more, it is so many of them in a row, beginning anywhere."""
+
+FRESH_SECONDS = 1.0
+"""A view of the list that is younger serves whoever comes; what is newer is in the feed."""
+
+HANDED_SECONDS = 5.0
+"""For so long an offer that was tried is not taken from the list again, which may be behind."""
+
+IDLE_SECONDS = 5.0
+"""For so long the feed is read on when nobody waits: a worker that polls is back within that."""
+
+LISTEN_SECONDS = 2.0
+"""For the feed to be read for the first time; longer than Redis takes unless it is out of reach."""
+
+RETRY_SECONDS = 0.5
+"""Before the feed is read again after Redis was out of reach."""
+
+
+class Waiter:
+    """A worker that waits for a contract."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.offer: Offer | None = None
+        """One that is meant for this worker, and that it has not taken yet."""
+        self.is_released = False
+        self._woken = asyncio.Event()
+
+    def hear(self, message: bytes) -> None:
+        """Wait no longer: the node is about to stop."""
+        self.is_released = True
+        self._woken.set()
+
+    def give(self, offer: Offer) -> None:
+        """Hand an offer over."""
+        self.offer = offer
+        self._woken.set()
+
+    async def next(self, seconds: float) -> Offer | None:
+        """The next offer; None if there was none for so long."""
+        if self.offer is None and not self.is_released and seconds > 0:
+            self._woken.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._woken.wait()
+        offer, self.offer = self.offer, None
+        return offer
+
+
+class Matching:
+    """The offers that a process knows of, and the workers that wait in it."""
+
+    def __init__(self, feed: OfferFeed) -> None:
+        self._feed = feed
+        self._waiters: dict[Waiter, None] = {}
+        """In the order in which they came."""
+        self._known: dict[str, Offer] = {}
+        """Offers that fitted nobody so far."""
+        self._handed: dict[str, float] = {}
+        """When an offer was given to somebody (loop time)."""
+        self._seen_at = float("-inf")
+        """Loop time of the last view of the list."""
+        self._looking: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._listens = asyncio.Event()
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiters)
+
+    @asynccontextmanager
+    async def waiter(self, wanted: Wanted) -> AsyncGenerator[tuple[Waiter, bool]]:
+        """Somebody who gets offers while the block runs, and whether they may wait. Raises StoreUnavailable."""
+        waiter = Waiter(wanted)
+        with place_to_wait(self._feed.wakeups, waiter) as may_wait:
+            self._waiters[waiter] = None
+            try:
+                if self._reading is None or self._reading.done():
+                    self._reading = asyncio.create_task(self._read())
+                await self._look()
+                self._serve(waiter)
+                yield waiter, may_wait
+            finally:
+                del self._waiters[waiter]
+                if waiter.offer:
+                    self._offered(waiter.offer)
+
+    def more_for(self, waiter: Waiter) -> None:
+        """Give a worker that has lost an offer the next one that is known."""
+        self._serve(waiter)
+
+    async def close(self) -> None:
+        """End what runs for those who wait."""
+        for task in (self._reading, self._looking):
+            if task:
+                task.cancel()
+                await asyncio.wait((task,))
+
+    def _serve(self, waiter: Waiter) -> None:
+        if waiter.offer:
+            return
+        offer = next((offer for offer in self._known.values() if waiter.wanted.fits(offer)), None)
+        if offer:
+            self._hand(offer, waiter)
+
+    def _offered(self, offer: Offer) -> None:
+        """Give an offer to whoever has waited longest of those whom it fits."""
+        for waiter in self._waiters:
+            if waiter.offer is None and waiter.wanted.fits(offer):
+                self._hand(offer, waiter)
+                return
+        if len(self._known) >= MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[offer.id] = offer
+
+    def _hand(self, offer: Offer, waiter: Waiter) -> None:
+        self._known.pop(offer.id, None)
+        self._handed[offer.id] = asyncio.get_running_loop().time()
+        waiter.give(offer)
+
+    async def _look(self) -> None:
+        """Have a view of the list that is fresh, or that somebody is making already. Raises StoreUnavailable."""
+        if asyncio.get_running_loop().time() - self._seen_at < FRESH_SECONDS:
+            return
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._view())
+        # Whoever goes away leaves the others their view.
+        await asyncio.shield(self._looking)
+
+    async def _view(self) -> None:
+        # Before the list is read: what is offered from here on comes by the feed.
+        try:
+            async with asyncio.timeout(LISTEN_SECONDS):
+                await self._listens.wait()
+        except TimeoutError:
+            raise StoreUnavailable("the feed of offers cannot be read") from None
+        total = await self._feed.count()
+        starts = list(range(0, total, PAGE))
+        turn = random.randrange(len(starts)) if len(starts) * PAGE > MOST_KNOWN else 0
+        now = asyncio.get_running_loop().time()
+        self._handed = {name: at for name, at in self._handed.items() if now - at < HANDED_SECONDS}
+        pages = [await self._feed.listed(start) for start in (starts[turn:] + starts[:turn])[:16]]
+        offers = [offer for page, _ in pages for offer in page]
+        random.shuffle(offers)  # or all processes would try the same ones first
+        self._known = {}
+        self._seen_at = asyncio.get_running_loop().time()
+        for offer in offers:
+            if offer.id not in self._handed:
+                self._offered(offer)
+
+    async def _read(self) -> None:
+        """Follow the feed for as long as anybody waits, and a little longer."""
+        loop = asyncio.get_running_loop()
+        last, idle_since = None, loop.time()
+        try:
+            with await self._feed.wakeups.listen(keys.OFFERS) as listener:
+                while self._waiters or loop.time() - idle_since < IDLE_SECONDS:
+                    if self._waiters:
+                        idle_since = loop.time()
+                    try:
+                        listener.forget()
+                        if last is None:
+                            last = await self._feed.end()
+                            self._listens.set()
+                        entries = await self._feed.after(last)
+                    except StoreUnavailable:
+                        await asyncio.sleep(RETRY_SECONDS)
+                        continue
+                    for entry, offer in entries:
+                        last = entry
+                        self._handed.pop(offer.id, None)  # since then it was put on offer again
+                        self._offered(offer)
+                    if len(entries) < PAGE:
+                        await listener.next(IDLE_SECONDS)
+        finally:
+            self._listens.clear()
+            self._known, self._seen_at = {}, float("-inf")

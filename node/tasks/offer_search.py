@@ -1,0 +1,92 @@
+"""Finds offered contracts by what they ask for, for who reads hits and for who claims the best one."""
+
+import asyncio
+
+from msgspec import UNSET
+
+from node.search.model import SearchQuery
+from node.search.service import Charge, Search
+from node.store.long_poll import place_to_wait
+from node.tasks.hits import TaskHits
+from node.tasks.matching import Waiter
+from node.tasks.model import NextClaim, Task
+from node.tasks.offers import Offer, OfferFeed, Wanted
+from node.tasks.service import Tasks
+
+MOST_HITS = 50
+"""Looked through for one that fits: all that a search may give."""
+
+LOOK_SECONDS = 2.0
+"""Between two searches of one who waits: a new offer can be found by meaning within that."""
+
+
+class OfferSearch:
+    """The service behind POST /api/v1/tasks/search."""
+
+    def __init__(self, tasks: Tasks, search: Search, feed: OfferFeed) -> None:
+        self._tasks = tasks
+        self._search = search
+        self.feed = feed
+
+    async def find(self, query: SearchQuery, client: str, charge: Charge) -> TaskHits:
+        """Offered contracts by meaning or text, best first. Raises Invalid, Refused `limit.waiting`,
+        StoreUnavailable.
+        """
+        found = await self._search.search(query, client, charge)
+        return TaskHits.of(found, await self._tasks.on_offer([each.entity_id for each in found.entities]))
+
+    async def nearest(self, new: NextClaim, query: str, client: str, charge: Charge) -> list[Offer]:
+        """Contracts that can be claimed, and that fit a worker, the best first. Raises as `find` does."""
+        wanted = Wanted(frozenset(new.skills), frozenset(new.publisher_ids))
+        ranked = await self._search.ranked(SearchQuery(query, MOST_HITS, new.threshold), client, charge)
+        found = await self._tasks.on_offer(ranked)
+        offers = [_offer(found[task_id]) for task_id in ranked if task_id in found]
+        return [offer for offer in offers if offer and wanted.fits(offer)]
+
+
+class NearestOffers:
+    """The offers that a worker is given one after another who asks for them by meaning."""
+
+    def __init__(self, search: OfferSearch, new: NextClaim, query: str, client: str, charge: Charge) -> None:
+        self._search = search
+        self._new = new
+        self._query = query
+        self._client = client
+        self._charge = charge
+        self._known: list[Offer] | None = None
+        self._end: str | None = None
+        """Of the feed, when it was last looked at."""
+        self._settles = False
+        """Whether a contract has come so lately that its meaning may not be known yet."""
+
+    async def next(self, seconds: float) -> Offer | None:
+        """The best one that was not given yet; None if there was none for so long. Raises as OfferSearch.find does."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        if self._known is None:
+            self._end = await self._search.feed.end()
+            await self._look()
+        while not self._known:
+            with place_to_wait(self._search.feed.wakeups, waiter := Waiter(Wanted())) as may_wait:
+                left = deadline - loop.time() if may_wait else 0.0
+                if left <= 0:
+                    return None
+                await waiter.next(min(LOOK_SECONDS, left))
+                if waiter.is_released:
+                    return None
+            end = await self._search.feed.end()
+            has_come, self._end = end != self._end, end
+            if has_come or self._settles:
+                await self._look()
+            self._settles = has_come
+        return self._known.pop(0)
+
+    async def _look(self) -> None:
+        self._known = await self._search.nearest(self._new, self._query, self._client, self._charge)
+
+
+def _offer(task: Task) -> Offer | None:
+    """What is on offer; None while it cannot be claimed."""
+    if task.retry_at is not UNSET:
+        return None
+    return Offer(task.id, task.publisher_id, frozenset(() if task.skills is UNSET else task.skills))

@@ -1,0 +1,124 @@
+"""What is on offer, as the processes tell each other: a feed of contracts that were just put on offer.
+
+The feed is one capped stream for all partitions. Whoever puts a contract on offer adds to it right after the contract's
+own script, and the worker once more, to no effect, in case that process died in between. A channel of its name wakes
+those who wait.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from node.store import Store, StoreUnavailable, keys
+from node.store.bulk import bulk_reachable
+from node.store.decoding import fields_of
+from node.store.steps import Key, Step, step
+from node.tasks.view import StoredTask
+
+FEED_LENGTH = 10_000
+"""Offers in the feed, about. Who follows it reads it several times a minute."""
+
+START = "0-0"
+"""Before the first entry of the feed."""
+
+PAGE = 256
+"""Offers that are read in one trip."""
+
+_FACTS = ("kind", "status", "publisher_id", "skills", "retry_at")
+
+
+@step
+def offer_announce(
+    *,
+    offers: Key,
+    known: Key,
+    id: str,  # noqa: A002 - the script's word
+    at: int,
+    keep: int,
+    publisher: bytes,
+    skills: bytes,
+) -> None:
+    """Tell of an offer to all who wait for work."""
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A contract that was on offer a moment ago, and what decides whom it fits."""
+
+    id: str
+    publisher_id: str
+    skills: frozenset[str] = frozenset()
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a worker can do, and for whom it works."""
+
+    skills: frozenset[str] = frozenset()
+    publishers: frozenset[str] = frozenset()
+    """Empty = all."""
+
+    def fits(self, offer: Offer) -> bool:
+        """Whether the worker may have that contract: it has all skills that are asked for."""
+        return offer.skills <= self.skills and (not self.publishers or offer.publisher_id in self.publishers)
+
+
+def announcement_of(task_id: str, row: StoredTask) -> Step | None:
+    """What tells of a contract as it is now; None if it cannot be claimed."""
+    if not row.is_contract or row.status != "offered" or b"retry_at" in row.fields:
+        return None
+    fields = row.fields
+    return offer_announce(
+        offers=keys.OFFERS,
+        known=keys.KNOWN_OFFERS,
+        id=task_id,
+        at=row.changed_at,
+        keep=FEED_LENGTH,
+        publisher=fields[b"publisher_id"],
+        skills=fields.get(b"skills", b""),
+    )
+
+
+class OfferFeed:
+    """Reads the feed, and the list of all offers."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.wakeups = store.wakeups
+
+    async def end(self) -> str:
+        """The id of the newest entry. Raises StoreUnavailable."""
+        reply = await self._store.command("XREVRANGE", keys.OFFERS, "+", "-", "COUNT", 1)
+        found = cast("list[tuple[bytes, Any]]", reply)
+        return found[0][0].decode() if found else START
+
+    async def after(self, entry: str) -> list[tuple[str, Offer]]:
+        """Up to PAGE entries after that one, oldest first. Raises StoreUnavailable."""
+        reply = await self._store.command("XRANGE", keys.OFFERS, f"({entry}", "+", "COUNT", PAGE)
+        rows = [(name.decode(), fields_of(flat)) for name, flat in cast("list[tuple[bytes, Any]]", reply)]
+        return [(name, _offer(row[b"id"].decode(), row[b"publisher_id"], row[b"skills"])) for name, row in rows]
+
+    async def count(self) -> int:
+        """How many contracts are listed as offered. Raises StoreUnavailable."""
+        return cast("int", await self._store.command("ZCARD", keys.tasks_with("offered")))
+
+    async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
+        """Some of the list of offers that can be claimed, the newest first, and whether some could not be read.
+
+        Raises StoreUnavailable.
+        """
+        listed = keys.tasks_with("offered")
+        found = await self._store.command("ZREVRANGE", listed, start, start + count - 1)
+        names = [name.decode() for name in cast("list[bytes]", found)]
+        rows = await bulk_reachable(self._store, (("HMGET", keys.task(name), *_FACTS) for name in names))
+        offers: list[Offer] = []
+        for name, row in zip(names, rows, strict=True):
+            if not isinstance(row, StoreUnavailable):
+                kind, status, publisher, skills, pause = cast("Sequence[bytes | None]", row)
+                if kind == b"contract" and status == b"offered" and publisher and not pause:
+                    offers.append(_offer(name, publisher, skills or b""))
+        return offers, any(isinstance(row, StoreUnavailable) for row in rows)
+
+
+def _offer(task_id: str, publisher: bytes, skills: bytes) -> Offer:
+    return Offer(task_id, publisher.decode(), frozenset(json.loads(skills)) if skills else frozenset())

@@ -1,0 +1,63 @@
+"""Pages of the lists of contracts: those of one status, the newest first.
+
+A list spans all partitions, so where a part of the store is out of reach, a page shows what the others hold.
+"""
+
+from asyncio import gather
+from typing import NamedTuple, cast
+
+from node.store import Store, StoreUnavailable, keys
+from node.store.bulk import bulk_reachable
+from node.tasks.offers import START
+from node.tasks.replies import fields_named
+from node.tasks.store import TaskStore
+from node.tasks.view import BASE, LISTED, StoredTask
+
+
+class ListedTasks(NamedTuple):
+    """What a page is made of."""
+
+    rows: dict[str, StoredTask]
+    total: int
+    """How many contracts are in the list."""
+    next_since: str
+    """Where the feed of offers ended before the list was read."""
+    is_incomplete: bool
+    """Whether some that belong on the page could not be read."""
+
+
+class TaskPages:
+    """Reads pages."""
+
+    def __init__(self, store: Store, contracts: TaskStore) -> None:
+        self._store = store
+        self._contracts = contracts
+
+    async def read(self, status: str, limit: int, offset: int) -> ListedTasks:
+        """Contracts that are listed under a status. Raises StoreUnavailable."""
+        listed = keys.tasks_with(status)
+        found, total, last = await self._store.commands(
+            [
+                ("ZREVRANGE", listed, offset, offset + limit - 1),
+                ("ZCARD", listed),
+                ("XREVRANGE", keys.OFFERS, "+", "-", "COUNT", 1),
+            ]
+        )
+        names = [name.decode() for name in cast("list[bytes]", found)]
+        hashes = await bulk_reachable(self._store, (("HMGET", keys.task(name), *BASE) for name in names))
+        rows = {
+            name: StoredTask(0, fields_named(BASE, cast("list[bytes | None]", values)))
+            for name, values in zip(names, hashes, strict=True)
+            if not isinstance(values, StoreUnavailable)
+        }
+        # What changes by itself is judged by the clock of the server that keeps it: it is read again, as a step.
+        leased = [name for name, row in rows.items() if row.fields.keys() & {b"lease_expires_at", b"more"}]
+        lacking = [name for name, row in rows.items() if not row.fields]
+        if leased or lacking:
+            judged, compacted = await gather(
+                self._contracts.read_all(leased, LISTED), self._contracts.compacted(lacking, LISTED)
+            )
+            rows |= dict(zip(leased, judged, strict=True))
+            rows |= {name: StoredTask(0, fields) for name, fields in compacted.items()}
+        newest = cast("list[tuple[bytes, object]]", last)
+        return ListedTasks(rows, cast("int", total), newest[0][0].decode() if newest else START, len(rows) < len(names))

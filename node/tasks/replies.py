@@ -1,0 +1,36 @@
+"""What the steps of contracts answer, as values or exceptions."""
+
+from collections.abc import Sequence
+
+from node.common.refusal import Refused
+from node.store import RedisReply
+from node.store.decoding import fields_of
+from node.tasks.view import StoredTask
+
+
+class UncheckedResult(Exception):
+    """The result of a contract must have a shape, and nobody has checked it yet."""
+
+    def __init__(self, schema: bytes) -> None:
+        super().__init__()
+        self.schema = schema
+
+
+def row_of(reply: RedisReply) -> tuple[StoredTask, bool]:
+    """The contract after a step, and whether the step was done before. Raises Refused."""
+    match reply:
+        case [b"refused", bytes(code), bytes(status)]:
+            raise Refused(code.decode(), status=status.decode())
+        case [b"refused", bytes(code), bytes(status), int(wait_ms)]:
+            raise Refused(code.decode(), retry_after=wait_ms / 1000, status=status.decode())
+        case [b"unchecked", int(), [_, bytes(schema)]]:
+            raise UncheckedResult(schema)
+        case [kind, int(now), fields]:
+            return StoredTask(now, fields_of(fields)), kind == b"replayed"
+        case _:
+            raise TypeError(f"a step on a contract answered {reply!r}")
+
+
+def fields_named(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
+    """Fields that were asked for by their names, without those that are not there."""
+    return {name: value for name, value in zip(names, values, strict=True) if value is not None}

@@ -1,0 +1,190 @@
+"""What the result of a contract must be: a JSON Schema, judged when it is offered, that results are checked by.
+
+A check holds up everybody in the process for as long as it takes. So it is known beforehand what it takes at most, from
+the size of the result and the cost of the schema (`schema_cost`), and what would take too long is refused. Patterns are
+matched without backtracking, and their size is bounded.
+"""
+
+import re
+from functools import lru_cache
+from typing import Any, cast
+
+import msgspec
+import orjson
+from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
+
+from node.common.refusal import Invalid, Issue, Refused
+from node.tasks.schema_cost import DATA, EXOTIC_UNITS, SCHEMAS_BY_NAME, CheckCost, SchemaFault, SchemaWalk, TooDear
+
+LONGEST_SCHEMA = 16_384
+"""Bytes of JSON."""
+
+MOST_UNITS = 100_000
+"""Of about 50 ns that one check may take: 5 ms."""
+
+EXPLAINED_UNITS = 2_000
+"""A result that takes more is told of its first fault only. To tell of one takes some 10 µs."""
+
+EXPLAINED_BYTES = 32_768
+"""A larger result is told of no single fault: what is told of one holds all of the value that it is about."""
+
+MOST_FAULTS = 10
+LONGEST_MESSAGE = 200
+RESULT = ("body", "result_payload")
+SCHEMA = ("body", "result_schema")
+COMPILED = 64
+"""Schemas that a process keeps ready."""
+
+PATTERN_HALVES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Sizes of patterns, in halves of KiB of the engine's own program."""
+
+PAIR_UNITS = 16
+"""Pairs of items that are compared in one unit."""
+
+SCAN_UNITS = 3
+"""For a byte and half a KiB of a pattern: what matching takes where the engine must follow all paths at once."""
+
+_EXOTIC = re.compile(rb"[eE][-+]?[0-9]{2}|[0-9]{20}")
+_HIDDEN = '{"not":{"'
+_EITHER = ("anyOf", "oneOf")
+_UNEVALUATED = (b'"unevaluatedProperties"', b'"unevaluatedItems"')
+
+
+class ResultCheck:
+    """Checks results against one schema."""
+
+    def __init__(self, schema: bytes) -> None:
+        """Raises SchemaFault for a schema that is not taken."""
+        parsed: dict[str, Any] = orjson.loads(schema)
+        self._cost = SchemaWalk(parsed, _halves).cost()
+        self._schema = schema
+        try:
+            self._validator = _compiled(parsed)
+        except ValidationError as error:
+            raise SchemaFault(error.message[:LONGEST_MESSAGE], *error.instance_path) from None
+
+    def faults(self, result: bytes) -> list[Issue]:
+        """What is wrong with a result, its first faults at most; none if it has the shape.
+
+        Raises Refused `task.result_large` for one that takes too long to check.
+        """
+        units = units_of(self._cost, result)
+        if units > MOST_UNITS:
+            raise Refused("task.result_large", loc=RESULT)
+        value = orjson.loads(result)
+        if self._validator.is_valid(value):
+            return []
+        return self._explained(value, every=units <= EXPLAINED_UNITS) if len(result) <= EXPLAINED_BYTES else [_unfit()]
+
+    def _explained(self, value: object, *, every: bool) -> list[Issue]:
+        if any(word in self._schema for word in _UNEVALUATED):  # these need to know which alternative fits
+            return [_unfit()]
+        try:
+            explaining = _compiled(_without_contexts(orjson.loads(self._schema)), mask="this")
+        except ValidationError:  # a reference into one of the alternatives
+            return [_unfit()]
+        if every:
+            return [_issue(error) for error in list(explaining.iter_errors(value))[:MOST_FAULTS]] or [_unfit()]
+        try:
+            explaining.validate(value)
+        except ValidationError as error:
+            return [_issue(error)]
+        return [_unfit()]
+
+
+def require_schema(schema: dict[str, Any]) -> bytes:
+    """The schema as it is kept. Raises Invalid for one that is not taken, Refused `task.schema_dear`."""
+    kept = msgspec.json.encode(schema)
+    if len(kept) > LONGEST_SCHEMA:
+        raise Invalid.field(*SCHEMA, msg=f"must be at most {LONGEST_SCHEMA} bytes of JSON")
+    try:
+        check_of(kept)
+    except TooDear:
+        raise Refused("task.schema_dear", loc=SCHEMA) from None
+    except SchemaFault as fault:
+        raise Invalid.field(*SCHEMA, *fault.path, msg=fault.message) from None
+    return kept
+
+
+def require_shape(schema: bytes, result: bytes) -> None:
+    """Raise Invalid for a result of another shape, Refused `task.result_large` for one that cannot be checked."""
+    if faults := check_of(schema).faults(result):
+        raise Invalid(faults)
+
+
+@lru_cache(COMPILED)
+def check_of(schema: bytes) -> ResultCheck:
+    """The check that a schema stands for. Raises SchemaFault."""
+    return ResultCheck(schema)
+
+
+def units_of(cost: CheckCost, result: bytes) -> int:
+    """What a check takes at most. Brackets and commas within texts count, too."""
+    objects, arrays, scalars = result.count(b"{"), result.count(b"["), 1 + result.count(b",")
+    values = objects + arrays + scalars
+    units = objects * cost.objects + arrays * cost.arrays + scalars * cost.scalars
+    units += cost.pairs * values * values // PAIR_UNITS + SCAN_UNITS * cost.scans * len(result)
+    if cost.numbers and _EXOTIC.search(result):
+        units += EXOTIC_UNITS * cost.numbers * scalars
+    return units
+
+
+def _compiled(schema: dict[str, Any], mask: str | None = None) -> Draft202012Validator:
+    """`mask` is what messages call the value that does not fit. Raises ValidationError."""
+    options = RegexOptions(size_limit=PATTERN_HALVES[-1] * 512, dfa_size_limit=65_536)
+    return Draft202012Validator(schema, mask=mask, pattern_options=options, offline=True)
+
+
+def _halves(pattern: str) -> int:
+    """The least of PATTERN_HALVES that a pattern fits in, by trying. Raises SchemaFault."""
+    low, high = 0, len(PATTERN_HALVES)
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            Draft202012Validator(
+                {"pattern": pattern},
+                pattern_options=RegexOptions(size_limit=PATTERN_HALVES[middle] * 512),
+                offline=True,
+            )
+            high = middle
+        except ValidationError:
+            low = middle + 1
+    if low == len(PATTERN_HALVES):
+        raise SchemaFault(
+            f"the pattern {pattern[:50]!r} is not taken: no regular expression, too large, or it looks around or back"
+        )
+    return PATTERN_HALVES[low]
+
+
+def _without_contexts(schema: Any) -> Any:
+    """A schema by which the same values are valid, and which tells of alternatives only that none of them fits.
+
+    What it would tell else of each alternative, and of those within it, has no bound.
+    """
+    if isinstance(schema, list):
+        return [_without_contexts(each) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    node: dict[str, Any] = {}
+    for name, each in cast("dict[str, Any]", schema).items():
+        if name in SCHEMAS_BY_NAME and isinstance(each, dict):
+            node[name] = {key: _without_contexts(value) for key, value in cast("dict[str, Any]", each).items()}
+        else:
+            node[name] = each if name in DATA else _without_contexts(each)
+    for word in _EITHER:
+        if isinstance(node.get(word), list):
+            hidden: dict[str, Any] = {"not": {"not": {word: node.pop(word)}}}
+            node["allOf"] = [*node.get("allOf", []), hidden]
+    return node
+
+
+def _issue(error: ValidationError) -> Issue:
+    message = error.message[:LONGEST_MESSAGE]
+    if message.startswith(_HIDDEN):
+        word, _, _ = message.removeprefix(_HIDDEN).partition('"')
+        message = f"this does not fit {word}"
+    return Issue((*RESULT, *error.instance_path), message, "value_error")
+
+
+def _unfit() -> Issue:
+    return Issue(RESULT, "does not have the shape that result_schema asks for", "value_error")

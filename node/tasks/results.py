@@ -1,0 +1,19 @@
+"""Results of contracts as JSON that is kept byte for byte."""
+
+import orjson
+
+from node.common.canonical_json import canonical
+from node.common.refusal import Invalid
+
+
+def is_same_result(result: bytes, other: bytes) -> bool:
+    """Whether two results are the same JSON, whatever their spaces and the order of their members."""
+    return result == other or canonical(result, orjson.loads(result)) == canonical(other, orjson.loads(other))
+
+
+def require_result(result: bytes) -> None:
+    """Raise Invalid for a number beyond all bounds or half a surrogate pair, which the decoder does not look at."""
+    try:
+        orjson.loads(result)
+    except orjson.JSONDecodeError as error:
+        raise Invalid.field("body", "result_payload", msg=f"is not JSON: {error.msg}", kind="json_invalid") from None

@@ -1,0 +1,334 @@
+"""What checking a value against a JSON Schema costs at most, found by walking the schema and never a value.
+
+Every value of a result is looked at by some of the schema's parts: those that `properties` or `items` lead to, and what
+these refer to in turn. Parts that refer to each other twice, one below the other, would look at one value a million
+times. So the walk counts for each kind of value how much may be done at one place, and refuses a schema where that
+grows without end, or beyond `MOST_AT_ONE_PLACE`.
+
+Work is counted in units of about 50 ns, by measurement of jsonschema-rs 0.60: a keyword is one, a number that is not an
+integer 60, a number with a large exponent 600.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+from urllib.parse import unquote
+
+MOST_AT_ONE_PLACE = 2000
+"""Units: a result of some fifty values may be checked by such a schema."""
+
+MOST_NODES = 800
+"""Parts of a schema, each counted where it is evaluated together with others."""
+
+ROUNDS = 8
+"""In which the costs of parts that refer to each other must have settled."""
+
+MOST_PATTERNS = 16
+
+NUMBER_UNITS = 60
+EXOTIC_UNITS = 600
+"""To compare a number whose exponent is large."""
+
+COMPARE_UNITS = 6
+"""For an object or a list in a `const` or `enum`."""
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+IN_PLACE = ("allOf", "anyOf", "oneOf")
+ALONE = ("not", "if", "then", "else")
+SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+DATA = ("const", "enum", "default", "examples")
+"""Keywords whose value is no schema."""
+MEMBERS = ("properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames")
+ITEMS = ("prefixItems", "items", "contains", "unevaluatedItems")
+LEADING = frozenset((*MEMBERS, *ITEMS))
+"""Keywords whose schemas are those of members and items."""
+LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+
+Node = dict[str, Any]
+
+
+class SchemaFault(Exception):
+    """The schema is not taken; `path` leads to where it says so."""
+
+    def __init__(self, message: str, *path: str | int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+
+
+class TooDear(SchemaFault):
+    """To check a value against the schema takes too much work."""
+
+    def __init__(self) -> None:
+        super().__init__("takes too much work to check: let fewer parts look at the same value")
+
+
+class CheckCost(NamedTuple):
+    """Units at one place, by what the value there is; and what depends on more than that value."""
+
+    objects: int = 0
+    arrays: int = 0
+    scalars: int = 0
+    numbers: int = 0
+    """Comparisons of numbers."""
+    pairs: int = 0
+    """Comparisons of all items of a list with each other."""
+    scans: int = 0
+    """Halves of KiB of the patterns that a text is matched with."""
+
+    def plus(self, other: "CheckCost", times: int = 1) -> "CheckCost":
+        """Both, the other so many times."""
+        a, b, c, d, e, f = other
+        return CheckCost(
+            self[0] + times * a,
+            self[1] + times * b,
+            self[2] + times * c,
+            self[3] + times * d,
+            self[4] + times * e,
+            self[5] + times * f,
+        )
+
+    def or_else(self, other: "CheckCost") -> "CheckCost":
+        """The larger one, member by member."""
+        return CheckCost(*map(max, self, other))
+
+
+NONE = CheckCost()
+
+
+class SchemaWalk:
+    """The parts of one schema, and what they cost. Raises SchemaFault."""
+
+    def __init__(self, schema: Node, halves_of: Callable[[str], int]) -> None:
+        """`halves_of`: the size of a pattern in halves of KiB. Raises SchemaFault for a pattern that is not taken."""
+        self._halves_of = halves_of
+        self._root = schema
+        self._anchors: dict[str, Any] = {}
+        self._patterns: dict[str, int] = {}
+        for path, node in _objects(schema):
+            self._note(path, node)
+        self._closures: dict[int, list[Node]] = {}
+        self._children: dict[int, list[Node]] = {}
+        self._costs: dict[int, CheckCost] = {}
+        self._entries: dict[int, Node] = {}
+        self._nodes = 0
+
+    def cost(self) -> CheckCost:
+        """Of the whole schema: the most that is done at one place of a value."""
+        self._enter(self._root)
+        for _ in range(ROUNDS):
+            before = dict(self._costs)
+            for node in reversed(list(self._entries.values())):
+                self._costs[id(node)] = self._of(node)
+            if self._costs == before:
+                return self._costs[id(self._root)]
+        raise TooDear()
+
+    def _note(self, path: tuple[str | int, ...], node: Node) -> None:
+        """What concerns the schema as a whole: names that references use, and what would lead out of it."""
+        for word in ("$anchor", "$dynamicAnchor"):
+            if isinstance(name := node.get(word), str):
+                if name in self._anchors:
+                    raise SchemaFault("names an anchor a second time", *path, word)
+                self._anchors[name] = None if _is_data(path) else node
+        if path and isinstance(node.get("$id"), str):
+            raise SchemaFault("is not taken below the root of the schema", *path, "$id")
+        dialect = node.get("$schema", DIALECT)
+        if isinstance(dialect, str) and dialect.rstrip("#") != DIALECT:
+            raise SchemaFault(f"must be {DIALECT}", *path, "$schema")
+        for word in ("$ref", "$dynamicRef"):
+            target = node.get(word)
+            if isinstance(target, str) and not target.startswith("#"):
+                raise SchemaFault("must point into the schema itself: #/$defs/...", *path, word)
+
+    def _enter(self, node: Node) -> None:
+        """Know a part that is evaluated at a place of its own, and all that is below it."""
+        waiting = [node]
+        while waiting:
+            entry = waiting.pop()
+            if id(entry) in self._entries:
+                continue
+            self._entries[id(entry)] = entry
+            self._costs[id(entry)] = NONE
+            closure: list[Node] = []
+            self._close(entry, closure, set())
+            self._closures[id(entry)] = closure
+            for part in closure:
+                waiting += [child for _, children in _below(part) for child in children]
+
+    def _close(self, node: Node, closure: list[Node], open_: set[int]) -> None:
+        """All parts that are evaluated at the same place as `node`, each as often as it is."""
+        if id(node) in open_:
+            raise SchemaFault("leads back to itself at the same place, without an end")
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            raise TooDear()
+        closure.append(node)
+        open_.add(id(node))
+        # What was evaluated is found out by evaluating it once more.
+        times = 2 if "unevaluatedProperties" in node or "unevaluatedItems" in node else 1
+        for part in self._beside(node):
+            for _ in range(times):
+                self._close(part, closure, open_)
+        open_.discard(id(node))
+
+    def _beside(self, node: Node) -> Iterator[Node]:
+        for word in ("$ref", "$dynamicRef"):
+            if isinstance(target := node.get(word), str):
+                yield from _parts([self._target(target)])
+        for word in IN_PLACE:
+            yield from _parts(_list(node.get(word)))
+        yield from _parts(node[word] for word in ALONE if word in node)
+        yield from _parts(_dict(node.get("dependentSchemas")).values())
+
+    def _target(self, reference: str) -> Any:
+        fragment = unquote(reference[1:])
+        if not fragment.startswith("/"):
+            found = self._anchors.get(fragment) if fragment else self._root
+            if found is None:
+                raise SchemaFault(f"{reference[:80]} points to nothing")
+            return found
+        found: Any = self._root
+        path = tuple(step.replace("~1", "/").replace("~0", "~") for step in fragment[1:].split("/"))
+        if _is_data(path):
+            raise SchemaFault(f"{reference[:80]} points to no schema")
+        for name in path:
+            if isinstance(found, dict) and name in found:
+                found = cast("Node", found)[name]
+            elif isinstance(found, list) and re.fullmatch("0|[1-9][0-9]{0,4}", name) and int(name) < len(found):  # pyright: ignore[reportUnknownArgumentType]
+                found = cast("list[Any]", found)[int(name)]
+            else:
+                raise SchemaFault(f"{reference[:80]} points to nothing")
+        return found
+
+    def _of(self, entry: Node) -> CheckCost:
+        """The most at one place below an entry, or at its own, as far as the costs of others are known."""
+        own, closure = NONE, self._closures[id(entry)]
+        names: dict[str, CheckCost] = {}
+        others, members, items = NONE, NONE, NONE
+        for part in closure:
+            own = own.plus(self._own(part))
+            if part.keys().isdisjoint(LEADING):
+                continue
+            below = {kind: [self._costs[id(child)] for child in children] for kind, children in _below(part)}
+            other = _sum(below.get("additionalProperties", []))
+            others = others.plus(other)
+            for name, cost in zip(_subschemas(_dict(part.get("properties"))), below.get("properties", []), strict=True):
+                names[name] = names.get(name, NONE).plus(cost).plus(other, -1)
+            items = items.plus(_most(below.get("prefixItems", [])))
+            for kind in ("items", "contains", "unevaluatedItems"):
+                items = items.plus(_sum(below.get(kind, [])))
+            for kind in ("patternProperties", "unevaluatedProperties", "propertyNames"):
+                members = members.plus(_sum(below.get(kind, [])))
+        members = members.plus(others).plus(_most(names.values()))
+        most = own.or_else(items).or_else(members)
+        if max(most.objects, most.arrays, most.scalars, most.pairs * 10, most.scans * 10) > MOST_AT_ONE_PLACE:
+            raise TooDear()
+        return most
+
+    def _own(self, node: Node) -> CheckCost:
+        """What one part does itself, without the parts that it refers to."""
+        units = 1 + len(node)
+        compared = [node["const"]] if "const" in node else _list(node.get("enum"))
+        sizes = [_size(value) for value in compared]
+        compares, numbers = sum(size for size, _ in sizes), sum(number for _, number in sizes)
+        limits = [node[word] for word in LIMITS if word in node]
+        units += compares + sum(map(_limit_units, limits))
+        wanted = len(_list(node.get("required"))) + sum(
+            1 + len(_list(names)) for names in _dict(node.get("dependentRequired")).values()
+        )
+        wanted += len(_dict(node.get("dependentSchemas")))
+        scans = sum(self._halves(pattern) for pattern in _dict(node.get("patternProperties")))
+        if isinstance(pattern := node.get("pattern"), str):
+            scans += self._halves(pattern)
+        return CheckCost(
+            objects=units + wanted,
+            arrays=units,
+            scalars=units + NUMBER_UNITS * numbers,
+            numbers=numbers + len(limits),
+            pairs=int(node.get("uniqueItems") is True),
+            scans=scans,
+        )
+
+    def _halves(self, pattern: str) -> int:
+        if pattern not in self._patterns:
+            if len(self._patterns) == MOST_PATTERNS:
+                raise SchemaFault(f"has more than {MOST_PATTERNS} different patterns")
+            self._patterns[pattern] = self._halves_of(pattern)
+        return self._patterns[pattern]
+
+
+def _below(node: Node) -> Iterator[tuple[str, list[Node]]]:
+    """The parts for members and items of a value, by keyword."""
+    for word in ("properties", "patternProperties"):
+        if parts := list(_subschemas(_dict(node.get(word))).values()):
+            yield word, parts
+    if parts := list(_parts(_list(node.get("prefixItems")))):
+        yield "prefixItems", parts
+    for word in (*MEMBERS[2:], *ITEMS[1:]):
+        if isinstance(part := node.get(word), dict):
+            yield word, [cast("Node", part)]
+
+
+def _subschemas(members: Node) -> dict[str, Node]:
+    return {name: part for name, part in members.items() if isinstance(part, dict)}
+
+
+def _parts(values: Iterable[Any]) -> Iterator[Node]:
+    """Those that are schemas with keywords; true and false cost nothing."""
+    return (cast("Node", value) for value in values if isinstance(value, dict))
+
+
+def _most(costs: Iterable[CheckCost]) -> CheckCost:
+    most = NONE
+    for cost in costs:
+        most = most.or_else(cost)
+    return most
+
+
+def _sum(costs: Iterable[CheckCost]) -> CheckCost:
+    total = NONE
+    for cost in costs:
+        total = total.plus(cost)
+    return total
+
+
+def _is_data(path: Sequence[str | int]) -> bool:
+    """Whether the path leads into what is no schema."""
+    before = ("", *path)
+    return any(step in DATA and last not in SCHEMAS_BY_NAME for last, step in zip(before, path, strict=False))
+
+
+def _limit_units(limit: Any) -> int:
+    if isinstance(limit, int):
+        return 0
+    return NUMBER_UNITS if isinstance(limit, float) and 1e-9 < abs(limit) < 1e15 else EXOTIC_UNITS
+
+
+def _size(value: Any) -> tuple[int, int]:
+    """Units to compare with a value, and how many numbers are in it."""
+    if isinstance(value, dict):
+        inner = [_size(member) for member in cast("Node", value).values()]
+    elif isinstance(value, list):
+        inner = [_size(item) for item in cast("list[Any]", value)]
+    else:
+        return 1, int(isinstance(value, int | float) and not isinstance(value, bool))
+    return COMPARE_UNITS + sum(size for size, _ in inner), sum(numbers for _, numbers in inner)
+
+
+def _objects(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Node]]:
+    """Every object in a value, wherever it is."""
+    if isinstance(value, dict):
+        yield path, cast("Node", value)
+    members = cast("Iterable[tuple[str | int, Any]]", value.items() if isinstance(value, dict) else enumerate(value))
+    for name, member in members:
+        if isinstance(member, dict | list):
+            yield from _objects(member, (*path, name))
+
+
+def _dict(value: Any) -> Node:
+    return cast("Node", value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -1,0 +1,213 @@
+"""Contracts that fail, are tried again, and end in time (DESIGN 8)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from node.store import ids, keys
+from tests.support.node_under_test import NodeUnderTest
+from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, tasks_on, told
+
+BROKEN = {"code": "input.unreadable", "message": "The second page is blank."}
+
+
+async def read(node: NodeUnderTest, task: dict[str, Any]) -> dict[str, Any]:
+    return (await node.client.get(f"{TASKS}/{task['id']}")).json()
+
+
+async def fail(node: NodeUnderTest, task: dict[str, Any], **more: Any) -> Any:
+    return await act(node, task, "fail", claim_token=task["claim_token"], **(BROKEN | more))
+
+
+def seconds_between(earlier: str, later: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
+async def move_back(node: NodeUnderTest, task: dict[str, Any], field: str) -> None:
+    """Let a time of a contract be over, which nobody has noticed yet."""
+    await node.store.command("HSET", keys.task(task["id"]), field, 1)
+    await node.store.command("ZADD", keys.leases(ids.partition_of_id(task["id"])), 1, task["id"])
+
+
+async def test_a_contract_that_fails_once_has_failed(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    failed = (await fail(node, task)).json()
+    assert (failed["status"], failed["failed_at"]) == ("failed", failed["updated_at"])
+    assert failed["attempts"] == [
+        {
+            "attempt": 1,
+            "assignee_id": "summary-agent",
+            "claimed_at": task["claimed_at"],
+            "ended_at": failed["failed_at"],
+            "outcome": "failed",
+            "reason": BROKEN | {"retryable": True},
+        }
+    ]
+    dead = (await node.client.get(TASKS, params={"status": "failed"})).json()
+    assert [found["id"] for found in dead["tasks"]] == [task["id"]]
+    assert refused(await act(node, task, "claim", assignee_id="other-agent")) == (409, "task.state")
+
+
+async def test_a_repeated_failure_is_told_the_same_and_counts_once(node: NodeUnderTest) -> None:
+    task = await claimed(node, max_attempts=3)
+    first, second = [(await fail(node, task)).json() for _ in range(2)]
+    assert first == second
+    assert [event["type"] for event in await told(node.store, task["id"])] == [
+        "task.offered",
+        "task.claimed",
+        "task.failed",
+    ]
+
+
+async def test_pauses_double_and_nobody_claims_meanwhile(node: NodeUnderTest) -> None:
+    task = await claimed(node, max_attempts=10, retry_seconds=100)
+    for expected in (100, 200, 400):
+        failed = (await fail(node, task)).json()
+        assert failed["status"] == "offered"
+        assert 0.8 * expected <= seconds_between(failed["updated_at"], failed["retry_at"]) <= 1.2 * expected
+        paused = await act(node, task, "claim", assignee_id="summary-agent")
+        assert refused(paused) == (409, "task.paused")
+        assert 0.7 * expected <= int(paused.headers["retry-after"]) <= 1.2 * expected
+        await move_back(node, task, "retry_at")
+        assert "retry_at" not in await read(node, task)
+        task |= (await act(node, task, "claim", assignee_id="summary-agent")).json()
+
+
+async def test_no_pause_is_longer_than_a_day(node: NodeUnderTest) -> None:
+    task = await claimed(node, max_attempts=10, retry_seconds=86_400)
+    await node.store.command("HSET", keys.task(task["id"]), "failures", 8)
+    failed = (await fail(node, task)).json()
+    assert seconds_between(failed["updated_at"], failed["retry_at"]) <= 1.2 * 86_400
+
+
+async def test_what_cannot_succeed_is_not_tried_again(node: NodeUnderTest) -> None:
+    task = await claimed(node, max_attempts=3)
+    assert (await fail(node, task, retryable=False)).json()["status"] == "failed"
+
+
+async def test_a_lease_that_ran_out_is_an_attempt_of_a_contract_that_counts_them(node: NodeUnderTest) -> None:
+    task = await claimed(node, max_attempts=2, lease_seconds=60)
+    await end_lease(node.store, task["id"])
+    seen = await read(node, task)
+    assert (seen["status"], [each["outcome"] for each in seen["attempts"]]) == ("offered", ["lapsed"])
+    task |= (await act(node, task, "claim", assignee_id="second-agent")).json()
+    await end_lease(node.store, task["id"])
+    before = await read(node, task)
+    assert await tasks_on(node.store).sweep() == 1
+    after = await read(node, task)
+    assert before == after, "a reader sees what the step will write down"
+    assert (after["status"], len(after["attempts"])) == ("failed", 2)
+    assert [event["type"] for event in await told(node.store, task["id"])][-2:] == ["task.claimed", "task.failed"]
+
+
+async def test_only_the_last_ten_attempts_are_kept(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    for _ in range(12):
+        await fail(node, task, message="x" * 2000)
+        await act(node, task, "retry", publisher_token=task["publisher_token"])
+        task |= (await act(node, task, "claim", assignee_id="summary-agent")).json()
+    assert [each["attempt"] for each in (await read(node, task))["attempts"]] == list(range(3, 13))
+
+
+async def test_only_the_publisher_gives_another_attempt(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    assert refused(await act(node, task, "retry", publisher_token=task["publisher_token"])) == (409, "task.state")
+    await fail(node, task)
+    assert refused(await act(node, task, "retry")) == (403, "task.publisher")
+    again = (await act(node, task, "retry", publisher_token=task["publisher_token"])).json()
+    assert (again["status"], "failed_at" in again, len(again["attempts"])) == ("offered", False, 1)
+    second = await act(node, task, "claim", assignee_id="second-agent")
+    assert (second.status_code, second.json()["attempt"]) == (200, 2)
+    assert refused(await fail(node, task)) == (403, "task.token")
+
+
+async def test_after_its_deadline_a_contract_is_expired(node: NodeUnderTest) -> None:
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    free, taken = await offered(node, deadline=later), await claimed(node, deadline=later)
+    for task in (free, taken):
+        await move_back(node, task, "deadline")
+        assert (await read(node, task))["status"] == "expired"
+    assert refused(await act(node, free, "claim", assignee_id="late-agent")) == (409, "task.state")
+    done = await act(node, taken, "complete", claim_token=taken["claim_token"])
+    assert refused(done) == (409, "task.state")
+    assert [event["status"] for event in await told(node.store, taken["id"])] == ["offered", "claimed", "expired"]
+
+
+async def test_a_deadline_is_in_the_future_and_has_an_offset(node: NodeUnderTest) -> None:
+    for deadline in ("2020-01-01T00:00:00Z", "2030-01-01T00:00:00", "soon", 5):
+        response = await node.client.post(
+            TASKS, json={"publisher_id": "desk", "title": "Count the panels", "deadline": deadline}
+        )
+        assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["body", "deadline"])
+
+
+async def test_skills_are_tags_and_are_shown(node: NodeUnderTest) -> None:
+    assert (await offered(node, skills=["c++", "arabic", "c++"]))["skills"] == ["arabic", "c++"]
+    for skills in ([""], ["two words"], ["Upper"], ["x"] * 11, ["x" * 51]):
+        response = await node.client.post(
+            TASKS, json={"publisher_id": "desk", "title": "Count the panels", "skills": skills}
+        )
+        assert response.status_code == 422
+
+
+async def test_a_pause_needs_a_second_attempt(node: NodeUnderTest) -> None:
+    offer = {"publisher_id": "desk", "title": "Count the panels", "retry_seconds": 5}
+    response = await node.client.post(TASKS, json=offer)
+    assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["body", "retry_seconds"])
+
+
+async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> None:
+    task = await claimed(node, review_seconds=600, lease_seconds=60)
+    token, publisher = {"claim_token": task["claim_token"]}, {"publisher_token": task["publisher_token"]}
+    first = (await act(node, task, "complete", **token, result_payload={"pages": 1})).json()
+    assert (first["valid"], first["status"], first["completed_at"]) == (True, "submitted", None)
+    seen = await read(node, task)
+    assert (seen["status"], seen["result_payload"], seen["lease_expires_at"]) == ("submitted", {"pages": 1}, None)
+    again = await act(node, task, "complete", **token, result_payload={"pages": 1})
+    assert again.json() == first
+    assert refused(await act(node, task, "complete", **token, result_payload=2)) == (409, "task.state")
+    assert refused(await act(node, task, "cancel", **publisher)) == (409, "task.state")
+    assert refused(await act(node, task, "reject", reason="no")) == (403, "task.publisher")
+    back = (await act(node, task, "reject", **publisher, reason="Two pages, please.")).json()
+    assert (back["status"], back["rejection"]) == ("in_progress", "Two pages, please.")
+    assert back["lease_expires_at"] > seen["updated_at"]
+    await act(node, task, "complete", **token, result_payload={"pages": 2})
+    accepted = (await act(node, task, "accept", **publisher)).json()
+    assert (accepted["status"], accepted["result_payload"]) == ("completed", {"pages": 2})
+    assert [event["type"] for event in await told(node.store, task["id"])][2:] == [
+        "task.submitted",
+        "task.rejected",
+        "task.submitted",
+        "task.completed",
+    ]
+
+
+async def test_silence_accepts(node: NodeUnderTest) -> None:
+    task = await claimed(node, review_seconds=600)
+    await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    await move_back(node, task, "review_ends_at")
+    assert (await read(node, task))["status"] == "completed"
+    assert refused(await act(node, task, "reject", publisher_token=task["publisher_token"], reason="late")) == (
+        409,
+        "task.state",
+    )
+
+
+async def test_a_transition_does_not_go_round_the_review(node: NodeUnderTest) -> None:
+    task = await claimed(node, review_seconds=600)
+    move = {"actor_id": "summary-agent"}
+    assert (await act(node, task, "transition", **move)).json()["status"] == "in_progress"
+    assert refused(await act(node, task, "transition", **move)) == (409, "task.result")
+
+
+async def test_the_time_of_the_last_change_never_goes_back(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    seen = [task["updated_at"]]
+    for what, more in (
+        ("transition", {"actor_id": "summary-agent"}),
+        ("release", {"claim_token": task["claim_token"]}),
+    ):
+        seen.append((await act(node, task, what, **more)).json()["updated_at"])
+    seen.append((await act(node, task, "cancel", publisher_token=task["publisher_token"])).json()["updated_at"])
+    assert seen == sorted(seen)
+    as_task = await node.client.get(f"{TASKS}/{task['id']}", headers={"a2a-version": "1.0"})
+    assert as_task.json()["status"]["timestamp"] == seen[-1]

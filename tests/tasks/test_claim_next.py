@@ -1,0 +1,209 @@
+"""Workers that ask for any contract that fits, and wait for one: each contract goes to exactly one of them."""
+
+import asyncio
+from typing import Any
+
+from pytest import MonkeyPatch
+
+from node.store import OutcomeUnknown, Store, connect
+from node.store.idempotency import bound_key
+from node.tasks.claim_next import ClaimsOfAny
+from node.tasks.matching import Matching
+from node.tasks.model import Holding, NewTask, NextClaim
+from node.tasks.offers import OfferFeed
+from node.tasks.service import Tasks
+from node.tasks.store import TaskStore
+from node.tasks.view import StoredTask
+from node.web.http import WAITING_BY_CLIENT
+from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import RedisServer
+from tests.tasks.calls import TASKS, act, claimed, offered, refused, search_on, tasks_on
+
+NEXT = f"{TASKS}/claim-next"
+WORKERS, CONTRACTS = 300, 60
+KEY = "a key that nobody guesses"
+
+
+async def claim_next(node: NodeUnderTest, name: str = "worker", **more: Any) -> Any:
+    return await node.client.post(NEXT, json={"assignee_id": name} | more)
+
+
+async def test_a_worker_gets_an_offered_contract_claimed(node: NodeUnderTest) -> None:
+    task = await offered(node)
+    claim = await claim_next(node)
+    assert claim.status_code == 200, claim.text
+    assert (claim.json()["id"], claim.json()["status"]) == (task["id"], "claimed")
+    done = await act(node, task, "complete", claim_token=claim.json()["claim_token"], result_payload=1)
+    assert done.json()["valid"]
+
+
+async def test_without_a_contract_that_fits_there_is_nothing(node: NodeUnderTest) -> None:
+    await offered(node, skills=["arabic"])
+    wanted: list[dict[str, Any]] = [{}, {"skills": ["c++"]}, {"skills": ["arabic"], "publisher_ids": ["another"]}]
+    for more in wanted:
+        nothing = await claim_next(node, **more)
+        assert (nothing.status_code, nothing.content) == (204, b"")
+
+
+async def test_all_skills_of_a_contract_are_the_workers(node: NodeUnderTest) -> None:
+    hard, easy = await offered(node, skills=["arabic", "law"]), await offered(node, skills=["law"])
+    found = [(await claim_next(node, skills=["law", "c++"])).json() for _ in range(1)]
+    assert [each["id"] for each in found] == [easy["id"]]
+    assert (await claim_next(node, skills=["law"])).status_code == 204
+    assert (await claim_next(node, skills=["law", "arabic"])).json()["id"] == hard["id"]
+
+
+async def test_a_worker_may_work_for_some_publishers_only(node: NodeUnderTest) -> None:
+    await offered(node)
+    mine = await offered(node, publisher_id="my-desk")
+    assert (await claim_next(node, publisher_ids=["my-desk"])).json()["id"] == mine["id"]
+
+
+async def test_who_waits_is_given_what_comes(node: NodeUnderTest) -> None:
+    waiting = asyncio.create_task(claim_next(node, wait=20, skills=["law"]))
+    await until(lambda: waiting_are(1))
+    await offered(node, skills=["arabic"])
+    task = await offered(node, skills=["law"])
+    assert (await waiting).json()["id"] == task["id"]
+
+
+async def test_what_is_released_or_fails_is_given_to_who_waits(node: NodeUnderTest) -> None:
+    task = await claimed(node, max_attempts=3)
+    for what, more in (("release", {}), ("fail", {"code": "it.broke"})):
+        waiting = asyncio.create_task(claim_next(node, wait=20))
+        await until(lambda: waiting_are(1))
+        await act(node, task, what, claim_token=task["claim_token"], **more)
+        task |= (await waiting).json()
+    assert task["attempt"] == 3
+
+
+async def test_a_key_gets_the_same_claim_again_and_no_second_contract(node: NodeUnderTest) -> None:
+    for _ in range(2):
+        await offered(node)
+    first, second = [await claim_next(node, idempotency_key=KEY) for _ in range(2)]
+    assert first.json() == second.json()
+    assert second.headers["idempotency-replayed"] == "true"
+    assert (await node.client.get(TASKS, params={"status": "offered"})).json()["total"] == 1
+    await act(node, first.json(), "complete", claim_token=first.json()["claim_token"])
+    assert refused(await claim_next(node, idempotency_key=KEY)) == (409, "task.state")
+
+
+async def test_two_requests_of_one_key_that_wait_get_one_contract(node: NodeUnderTest) -> None:
+    waiting = [asyncio.create_task(claim_next(node, wait=20, idempotency_key=KEY)) for _ in range(2)]
+    await until(lambda: waiting_are(2))
+    await asyncio.gather(*(offered(node) for _ in range(2)))
+    first, second = [(await each).json()["id"] for each in waiting]
+    assert first == second
+
+
+async def test_a_claim_that_another_was_faster_to_make_costs_no_place_in_the_limit(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    before = (await claim_next(node)).headers["ratelimit"]
+    lost = [await act(node, task, "claim", assignee_id="slow-agent") for _ in range(3)]
+    assert [refused(each) for each in lost] == 3 * [(409, "task.claimed")]
+    assert lost[-1].headers["ratelimit"].partition(";t=")[0] == before.partition(";t=")[0]
+
+
+async def waiting_are(count: int) -> bool:
+    return sum(WAITING_BY_CLIENT.values()) == count
+
+
+class Lossy(TaskStore):
+    """Claims, and does not always say so."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, 3600)
+        self.calls = 0
+
+    async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> tuple[StoredTask, bool]:
+        claimed = await super().claim(task_id, assignee, request, replay_id)
+        self.calls += 1
+        if self.calls % 5 == 0:
+            raise OutcomeUnknown("no answer")
+        return claimed
+
+
+def process(store: Store) -> tuple[Tasks, ClaimsOfAny, Matching]:
+    """What a web process has, on its own connection."""
+    tasks = tasks_on(store, through=Lossy(store))
+    matching = Matching(OfferFeed(store))
+    return tasks, ClaimsOfAny(store, tasks, matching, search_on(store, tasks), 3600), matching
+
+
+async def persist(claims: ClaimsOfAny, name: str, seconds: float) -> str | None:
+    """The contract of a worker that repeats its request when an answer is lost."""
+    while True:
+        try:
+            wanted = bound_key("claim-next", name, KEY, b"")
+            claim, _ = await claims.claim(NextClaim(name, wait=seconds), wanted)
+        except OutcomeUnknown:
+            continue
+        return claim.id if claim else None
+
+
+async def test_of_many_who_wait_in_two_processes_each_contract_goes_to_one(empty_redis: RedisServer) -> None:
+    stores = [await connect(empty_redis.url, timeout=10, max_in_flight=10_000) for _ in range(2)]
+    processes = [process(store) for store in stores]
+    workers = [
+        asyncio.create_task(persist(processes[number % 2][1], f"agent-{number}", 3)) for number in range(WORKERS)
+    ]
+    tasks = processes[0][0]
+    made = await asyncio.gather(
+        *(tasks.create(NewTask("desk", "Count the panels"), None, None) for _ in range(CONTRACTS))
+    )
+    got = [found for found in await asyncio.gather(*workers) if found]
+    assert sorted(got) == sorted(task.id for task, _ in made)
+    for store, (_, _, matching) in zip(stores, processes, strict=True):
+        await matching.close()
+        await store.close()
+
+
+async def test_who_goes_away_leaves_what_comes_to_the_next(node: NodeUnderTest) -> None:
+    tasks, claims, matching = process(node.store)
+    first = asyncio.create_task(claims.claim(NextClaim("first", wait=20), None))
+    second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None))
+    await until(lambda: _waits(matching, 2))
+    first.cancel()
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    claim, _ = await second
+    assert claim is not None
+    assert claim.id == task.id
+    await tasks.release(task.id, Holding(claim.claim_token))
+    await matching.close()
+
+
+async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    tasks, claims, matching = process(node.store)
+    await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    for _ in range(4):
+        claim, _ = await claims.claim(NextClaim("worker", wait=4), None)
+        assert claim is not None
+        await tasks.release(claim.id, Holding(claim.claim_token))
+        for _ in range(3):  # meanwhile the feed tells of it
+            assert (await claims.claim(NextClaim("other", publisher_ids=["office"]), None))[0] is None
+    await matching.close()
+
+
+async def _waits(matching: Matching, count: int) -> bool:
+    return len(matching) == count
+
+
+async def test_the_list_of_offers_waits_and_goes_on_from_where_it_was(node: NodeUnderTest) -> None:
+    old = await offered(node)
+    page = (await node.client.get(TASKS, params={"status": "offered"})).json()
+    assert [task["id"] for task in page["tasks"]] == [old["id"]]
+    since = {"status": "offered", "since": page["next_since"], "wait": 20}
+    waiting = asyncio.create_task(node.client.get(TASKS, params=since | {"skill": "law"}))
+    await until(lambda: waiting_are(1))
+    await offered(node)
+    new = await offered(node, skills=["law"], publisher_id="my-desk")
+    found = (await waiting).json()
+    assert [task["id"] for task in found["tasks"]] == [new["id"]]
+    nothing = await node.client.get(TASKS, params={"status": "offered", "since": found["next_since"]})
+    assert nothing.json()["tasks"] == []
+    for more in ({"skill": "law"}, {"publisher_id": "my-desk"}):
+        named = (await node.client.get(TASKS, params={"status": "offered"} | more)).json()
+        assert ([task["id"] for task in named["tasks"]], named["total"]) == ([new["id"]], 1)
+    for wrong in ({"since": "soon"}, {"wait": 31}, {"skill": "Two words"}):
+        assert (await node.client.get(TASKS, params={"status": "offered"} | wrong)).status_code == 422

@@ -1,0 +1,38 @@
+"""claim-next on two web processes, as an operator starts them."""
+
+import asyncio
+from pathlib import Path
+
+import httpx2
+
+from tests.mcp.processes import two_processes
+from tests.tasks.calls import TASKS
+
+WORKERS, CONTRACTS = 60, 25
+PROCESS_PREFIX = 10  # characters of X-Request-Id that name the process
+
+
+async def test_each_contract_goes_to_one_worker_of_two_processes(tmp_path: Path) -> None:
+    served_by: set[str] = set()
+
+    async def work(client: httpx2.AsyncClient, name: str) -> list[str]:
+        done: list[str] = []
+        while True:
+            claim = await client.post(f"{TASKS}/claim-next", json={"assignee_id": name, "wait": 2})
+            served_by.add(claim.headers["x-request-id"][:PROCESS_PREFIX])
+            if claim.status_code == 204:
+                return done
+            assert claim.status_code == 200, claim.text
+            done.append(claim.json()["id"])
+
+    with two_processes(tmp_path) as node:
+        limits = httpx2.Limits(max_connections=WORKERS + 10)
+        async with httpx2.AsyncClient(base_url=node.url, timeout=30, limits=limits) as client:
+            workers = [asyncio.create_task(work(client, f"agent-{number}")) for number in range(WORKERS)]
+            offers = [
+                await client.post(TASKS, json={"publisher_id": "desk", "title": f"Count the panels on roof {number}"})
+                for number in range(CONTRACTS)
+            ]
+            got = [found for done in await asyncio.gather(*workers) for found in done]
+    assert sorted(got) == sorted(offer.json()["id"] for offer in offers)
+    assert len(served_by) == 2

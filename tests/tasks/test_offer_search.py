@@ -1,0 +1,98 @@
+"""Offered contracts found by what they ask for (NETWORK 4), and claimed by it."""
+
+import asyncio
+from itertools import count
+from typing import Any
+
+from tests.support.node_under_test import NodeUnderTest, until
+from tests.tasks.calls import TASKS, act, offered, refused
+
+SEARCH = f"{TASKS}/search"
+TRANSLATE = {"title": "Translate a legal contract", "description": "Twelve pages, from Portuguese into English."}
+COUNT = {"title": "Count solar panels", "description": "How many panels are on these forty photographs of roofs?"}
+KEY = "a key that nobody guesses"
+
+_clients = count()
+
+
+async def found(node: NodeUnderTest, query: str, threshold: float = 0.3, **more: Any) -> list[dict[str, Any]]:
+    """Hits, of a client of its own: until all is indexed a test asks more often than one client may."""
+    client = node.client_at(f"203.0.113.{next(_clients) % 250}")
+    response = await client.post(SEARCH, json={"query": query, "threshold": threshold} | more)
+    assert response.status_code == 200, response.text
+    return response.json()["hits"]
+
+
+async def test_offers_are_found_by_their_words_at_once(node: NodeUnderTest) -> None:
+    task = await offered(node, **TRANSLATE, skills=["law"])
+    await offered(node, **COUNT)
+    brief = await offered(node, title="Whistle a tune")
+    assert [(hit["task_id"], hit["snippet"]) for hit in await found(node, "whistle")] == [(brief["id"], brief["title"])]
+    [hit] = await found(node, "Portuguese pages")
+    assert (hit["task_id"], hit["title"], hit["url"]) == (task["id"], TRANSLATE["title"], task["url"])
+    assert (hit["publisher_id"], hit["skills"], hit["mode"]) == ("report-desk", ["law"], "text")
+    assert "Portuguese" in hit["snippet"]
+
+
+async def test_what_is_claimed_or_over_is_found_no_more_and_what_is_released_is_again(node: NodeUnderTest) -> None:
+    async with node.worker():
+        task = await offered(node, **TRANSLATE)
+        query = "Portuguese pages"
+
+        async def is_found() -> bool:
+            return [hit["task_id"] for hit in await found(node, query)] == [task["id"]]
+
+        await until(is_found)
+        claim = (await act(node, task, "claim", assignee_id="worker")).json()
+        assert not await found(node, query)
+        await act(node, task, "release", claim_token=claim["claim_token"])
+        await until(is_found)
+        await act(node, task, "cancel", publisher_token=task["publisher_token"])
+        assert not await found(node, query)
+
+
+async def test_offers_are_found_by_meaning_and_the_best_one_is_claimed(node: NodeUnderTest) -> None:
+    async with node.worker():
+        panels, contract = await offered(node, **COUNT), await offered(node, **TRANSLATE)
+        query = "I render agreements written in a foreign language into our own"
+
+        async def is_found_by_meaning() -> bool:
+            return [hit["task_id"] for hit in await found(node, query, 0.6)][:1] == [contract["id"]]
+
+        await until(is_found_by_meaning)
+        nothing = await claim_next(node, query="cook a soup", threshold=0.8)
+        assert nothing.status_code == 204
+        claim = await claim_next(node, query=query, threshold=0.5)
+        assert claim.json()["id"] == contract["id"]
+        other = await claim_next(node, query="count things on photographs of a roof", threshold=0.5)
+        assert other.json()["id"] == panels["id"]
+
+
+async def test_who_waits_for_a_match_is_given_what_comes(node: NodeUnderTest) -> None:
+    waiting = asyncio.create_task(claim_next(node, query="Portuguese pages", threshold=0.5, wait=20))
+    await offered(node, **COUNT)
+    task = await offered(node, **TRANSLATE)
+    assert (await waiting).json()["id"] == task["id"]
+
+
+async def test_a_match_must_fit_the_worker_too_and_a_key_gets_it_again(node: NodeUnderTest) -> None:
+    await offered(node, **TRANSLATE, skills=["law"])
+    mine = await offered(node, **TRANSLATE, publisher_id="my-desk")
+    asked = {"query": "Portuguese pages", "threshold": 0.3, "idempotency_key": KEY}
+    first, second = [await claim_next(node, publisher_ids=["my-desk"], **asked) for _ in range(2)]
+    assert first.json()["id"] == mine["id"]
+    assert first.json() == second.json()
+    assert (await claim_next(node, query="Portuguese pages", threshold=0.3)).status_code == 204
+
+
+async def test_a_search_counts_as_one_and_without_words_it_is_refused(node: NodeUnderTest) -> None:
+    response = await node.client.post(SEARCH, json={"query": "Portuguese"})
+    assert '"search"' in response.headers["ratelimit"]
+    claim = await claim_next(node, query="Portuguese")
+    assert {'"claim"', '"search"'} <= {each.partition(";")[0].strip() for each in claim.headers["ratelimit"].split(",")}
+    assert refused(await node.client.post(SEARCH, json={"query": " "})) == (422, "request.invalid")
+    assert refused(await claim_next(node, query=" ")) == (422, "request.invalid")
+
+
+async def claim_next(node: NodeUnderTest, **more: Any) -> Any:
+    return await node.client.post(f"{TASKS}/claim-next", json={"assignee_id": "worker"} | more)

@@ -1,0 +1,226 @@
+"""Contracts that say what their result must be (NETWORK 4: JSON Schema 2020-12)."""
+
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from node.common.refusal import Invalid, Refused
+from node.tasks.result_schema import MOST_UNITS, check_of, require_schema, require_shape, units_of
+from node.tasks.schema_cost import SchemaWalk
+from tests.support.node_under_test import NodeUnderTest
+from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, refused
+
+REPORT = {
+    "type": "object",
+    "required": ["title", "panels"],
+    "additionalProperties": False,
+    "properties": {
+        "title": {"type": "string", "pattern": "^[A-Z]"},
+        "panels": {"type": "array", "items": {"$ref": "#/$defs/panel"}, "minItems": 1},
+    },
+    "$defs": {"panel": {"type": "object", "required": ["watts"], "properties": {"watts": {"type": "number"}}}},
+}
+GOOD = {"title": "Panels", "panels": [{"watts": 1.5}]}
+ALWAYS = {"type": ["null", "boolean", "number", "string", "array", "object"]}
+
+
+async def complete(node: NodeUnderTest, task: dict[str, Any], result: object) -> Any:
+    return await act(node, task, "complete", claim_token=task["claim_token"], result_payload=result)
+
+
+async def refusal_of(node: NodeUnderTest, schema: object) -> tuple[int, str, list[Any], str]:
+    """How an offer with that schema is refused: status, code, where and why."""
+    response = await node.client.post(TASKS, json=OFFER | {"result_schema": schema})
+    fault = response.json()["detail"][0]
+    return response.status_code, response.headers["x-error-code"], fault["loc"], fault["msg"]
+
+
+async def test_a_result_of_another_shape_is_refused_with_the_paths_and_the_claim_stands(node: NodeUnderTest) -> None:
+    task = await claimed(node, result_schema=REPORT)
+    wrong = await complete(node, task, {"title": "panels", "panels": [{"watts": "1"}, {}], "extra": 1})
+    assert wrong.status_code == 422
+    places = {tuple(fault["loc"]) for fault in wrong.json()["detail"]}
+    root = ("body", "result_payload")
+    assert places == {root, (*root, "title"), (*root, "panels", 0, "watts"), (*root, "panels", 1)}
+    seen = (await node.client.get(f"{TASKS}/{task['id']}")).json()
+    assert (seen["status"], "result_payload" in seen) == ("claimed", False)
+    done = await complete(node, task, GOOD)
+    assert (done.status_code, done.json()["status"]) == (200, "completed")
+    assert (await complete(node, task, GOOD)).json() == done.json()
+    assert refused(await complete(node, task, {"title": 5})) == (409, "task.completed")
+
+
+async def test_the_schema_is_shown_to_whoever_reads_or_claims(node: NodeUnderTest) -> None:
+    task = await claimed(node, result_schema=REPORT)
+    assert task["result_schema"] == REPORT
+    assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["result_schema"] == REPORT
+    other = await offered(node, result_schema=REPORT)
+    assert other["result_schema"] == REPORT
+    next_one = await node.client.post(f"{TASKS}/claim-next", json={"assignee_id": "worker"})
+    assert next_one.json()["result_schema"] == REPORT
+    assert "result_schema" not in await offered(node)
+
+
+async def test_a_transition_does_not_go_round_the_schema(node: NodeUnderTest) -> None:
+    task = await claimed(node, result_schema=ALWAYS)
+    move = {"actor_id": "summary-agent"}
+    assert (await act(node, task, "transition", **move)).json()["status"] == "in_progress"
+    assert refused(await act(node, task, "transition", **move)) == (409, "task.result")
+
+
+async def test_a_result_is_checked_before_it_is_reviewed(node: NodeUnderTest) -> None:
+    task = await claimed(node, result_schema=REPORT, review_seconds=60)
+    assert (await complete(node, task, None)).status_code == 422
+    assert (await complete(node, task, GOOD)).json()["status"] == "submitted"
+
+
+@pytest.mark.parametrize(
+    ("schema", "loc", "why"),
+    [
+        ({"type": "sting"}, ["type"], "sting"),
+        ({"properties": {"a": {"minLength": -1}}}, ["properties", "a", "minLength"], "minimum"),
+        ({"$ref": "https://example.com/schema.json"}, ["$ref"], "into the schema itself"),
+        ({"$defs": {"a": {"$ref": "other.json"}}}, ["$defs", "a", "$ref"], "into the schema itself"),
+        ({"$ref": "#/$defs/nothing"}, [], "points to nothing"),
+        ({"allOf": [{"$ref": "#"}]}, [], "without an end"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, ["$schema"], "2020-12"),
+        ({"properties": {"a": {"$id": "https://example.com/a"}}}, ["properties", "a", "$id"], "below the root"),
+        ({"pattern": "(?=a)b"}, [], "looks around"),
+        ({"pattern": "("}, [], "no regular expression"),
+        ({"pattern": r"\p{L}{500}"}, [], "too large"),
+        ({"description": "x" * 17_000}, [], "16384 bytes"),
+    ],
+)
+async def test_a_schema_that_cannot_be_used_is_refused_when_it_is_offered(
+    node: NodeUnderTest, schema: object, loc: list[str], why: str
+) -> None:
+    status, _, where, message = await refusal_of(node, schema)
+    assert (status, where) == (422, ["body", "result_schema", *loc])
+    assert why in message
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        # Each part looks at the same value through two others: a million times after twenty of them.
+        {f"a{n}": {"anyOf": [{"$ref": f"#/a{n + 1}"}] * 2} for n in range(20)} | {"a20": ALWAYS, "$ref": "#/a0"},
+        # Twice as often at each level of the value.
+        {"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]},
+        {"$anchor": "all", "items": {"oneOf": [{"$ref": "#all"}, {"$dynamicRef": "#all"}]}},
+        {"items": {"allOf": [{"const": n} for n in range(300)]}},
+    ],
+)
+async def test_a_schema_that_is_too_dear_to_check_is_refused_when_it_is_offered(
+    node: NodeUnderTest, schema: object
+) -> None:
+    status, code, where, _ = await refusal_of(node, schema)
+    assert (status, code, where) == (422, "task.schema_dear", ["body", "result_schema"])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$defs": {"tree": {"properties": {"l": {"$ref": "#/$defs/tree"}, "r": {"$ref": "#/$defs/tree"}}}}},
+        {
+            "oneOf": [
+                {"properties": {"add": {"$ref": "#"}, "to": {"$ref": "#"}}},
+                {"properties": {"neg": {"$ref": "#"}}},
+            ]
+        },
+        {"properties": {f"p{n}": {"type": "string", "maxLength": 9} for n in range(250)}},
+        {"enum": [f"a rather long choice {n}" for n in range(300)]},
+    ],
+)
+def test_usual_schemas_are_taken(schema: dict[str, Any]) -> None:
+    require_schema(schema)
+
+
+async def test_a_result_that_takes_too_long_to_check_is_refused_and_the_claim_stands(node: NodeUnderTest) -> None:
+    task = await claimed(node, result_schema={"items": {"pattern": "[ab]*a[ab]{60}c"}})
+    response = await complete(node, task, ["ab" * 10_000])
+    assert refused(response) == (422, "task.result_large")
+    assert response.json()["detail"][0]["loc"] == ["body", "result_payload"]
+    assert (await complete(node, task, ["c"])).status_code == 422
+    assert (await complete(node, task, [])).status_code == 200
+
+
+def test_of_many_faults_some_are_told_and_of_a_large_result_none_is_singled_out() -> None:
+    schema = require_schema({"items": {"type": "string"}})
+    for items, told, deep in ((100, 10, True), (5_000, 1, True), (20_000, 1, False)):
+        with pytest.raises(Invalid) as invalid:
+            require_shape(schema, msgspec.json.encode([0] * items))
+        assert (len(invalid.value.issues), len(invalid.value.issues[0].loc) > 2) == (told, deep)
+
+
+def test_of_alternatives_it_is_told_that_none_fits() -> None:
+    schema = require_schema({"properties": {"a": {"anyOf": [{"type": "string"}, {"oneOf": [{"type": "null"}]}]}}})
+    with pytest.raises(Invalid) as invalid:
+        require_shape(schema, b'{"a":1}')
+    assert [(issue.loc[2:], issue.msg) for issue in invalid.value.issues] == [(("a",), "this does not fit anyOf")]
+
+
+def test_nothing_is_fetched_and_numbers_with_large_exponents_cost_more() -> None:
+    schema = require_schema(
+        {"$id": "https://example.com/", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"minimum": 0}}}
+    )
+    assert check_of(schema).faults(b"[1]") == []
+    cost = SchemaWalk({"minimum": 0}, len).cost()
+    assert units_of(cost, b"[1e99]") > 100 * units_of(cost, b"[1]")
+    with pytest.raises(Refused, match=r"task\.result_large"):
+        require_shape(schema, b"[" + b"1e99," * (MOST_UNITS // 600) + b"1]")
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(0, 1)
+    | st.sampled_from(["a", "b", "#", "#/$defs/a", "string"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
+    max_leaves=5,
+)
+PART: st.SearchStrategy[dict[str, Any]] = st.deferred(
+    lambda: st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(["string", "object", "array", "integer", "null"]),
+            "const": JSON,
+            "enum": st.lists(JSON, min_size=1, max_size=3),
+            "required": st.just(["a"]),
+            "properties": st.dictionaries(st.sampled_from(["a", "b", "anyOf", "const"]), PART, max_size=2),
+            "additionalProperties": PART | st.booleans(),
+            "items": PART | st.booleans(),
+            "prefixItems": st.lists(PART, min_size=1, max_size=2),
+            "contains": PART,
+            "anyOf": st.lists(PART, min_size=1, max_size=3),
+            "oneOf": st.lists(PART, min_size=1, max_size=2),
+            "allOf": st.lists(PART, min_size=1, max_size=2),
+            "not": PART,
+            "uniqueItems": st.booleans(),
+            "$ref": st.sampled_from(["#", "#/$defs/a", "#/properties/a", "#/anyOf/0"]),
+            "unevaluatedProperties": st.booleans(),
+            "$defs": st.dictionaries(st.just("a"), PART, max_size=1),
+            "pattern": st.sampled_from(["^a", "b+", "(a|b)*$", "(?=a)", "["]),
+            "minimum": st.integers(-2, 2) | st.floats(0, 2),
+        },
+    )
+)
+
+
+@given(PART, st.lists(JSON, max_size=4))
+def test_whatever_the_schema_a_result_is_taken_or_told_what_is_wrong(
+    schema: dict[str, Any], results: list[Any]
+) -> None:
+    try:
+        kept = require_schema(schema)
+    except (Invalid, Refused):
+        return
+    check = check_of(kept)
+    for result in results:
+        faults = check.faults(msgspec.json.encode(result))
+        assert (not faults) == cast("Any", Draft202012Validator(schema)).is_valid(result)
+        assert all(fault.loc[:2] == ("body", "result_payload") for fault in faults)
