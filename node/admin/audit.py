@@ -1,4 +1,4 @@
-"""The audit log: who did what to the node from the command line. A log line each, and the last of them in Redis."""
+"""The audit log: who did what to the node by a command or the admin page. A log line each, the last ones in Redis."""
 
 import getpass
 import os
@@ -39,9 +39,9 @@ def who() -> str:
         return str(os.getuid())
 
 
-async def record(store: Store, command: str, target: str, outcome: str) -> None:
+async def record(store: Store, who: str, command: str, target: str, outcome: str) -> None:
     """Keep that a command was run. The log line is written even if Redis is out of reach. Raises StoreUnavailable."""
-    fields = {"who": who(), "command": command, "target": target[:MAX_TARGET], "outcome": outcome}
+    fields = {"who": who, "command": command, "target": target[:MAX_TARGET], "outcome": outcome}
     log.info("admin", **fields)
     flat = [part for pair in fields.items() for part in pair]
     await store.command("XADD", keys.AUDIT, "MAXLEN", MAX_ENTRIES, "*", *flat)

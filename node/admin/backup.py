@@ -3,18 +3,22 @@
     <directory>/redis-0.rdb …        one for each primary
                /secret, signing-key  if they are kept in the data directory
                /blobs/…              if the blob store is a directory
+               /blobs.jsonl          size and digest of each of those, a line each
                /backup.json          the list of all that, written last: a backup without it is incomplete
 
 No other user can read any of it at any time: it holds what is unlisted, and the keys to it. Redis is copied before the
 bytes of artifacts, so an artifact that is available there has all of its bytes in the backup. Everything that was
-acknowledged before the command began is in it. `restore` makes a data directory of it.
+acknowledged before the command began is in it. `restore` makes a node of it, `node.admin.remote_backup` keeps it in S3.
+
+Bytes that have not the digest of their manifest are damaged already. They are named and left out: whoever restored
+them would serve them as what they are not.
 """
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 
 import msgspec
@@ -30,6 +34,7 @@ from node.store.snapshot import primaries, snapshot
 MANIFEST = "backup.json"
 KEYS = ("secret", "signing-key")
 BLOBS = "blobs"
+BLOB_LIST = "blobs.jsonl"
 CHUNK_BYTES = 1024 * 1024
 """Copied at a time."""
 
@@ -59,6 +64,10 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     blobs: int
     """How many files of artifacts."""
     blob_bytes: int
+    blob_list: Copied | None = None
+    """Where their digests are; None in a backup of version 1.0, which has none."""
+    damaged: list[str] = []
+    """Ids of artifacts whose bytes were damaged already, and are left out."""
     blob_url: str
     """Where the bytes of artifacts are; empty if they are in the backup."""
 
@@ -67,15 +76,18 @@ class BackupError(Exception):
     """A backup that cannot be made or used; the message says what to do."""
 
 
-async def back_up(settings: Settings, store: Store, directory: Path) -> Backup:
-    """Make a backup in a directory that is new or empty. Raises BackupError, StoreUnavailable."""
+async def back_up(settings: Settings, store: Store, directory: Path, digests: Mapping[str, str]) -> Backup:
+    """Make a backup in a directory that is new or empty. Raises BackupError, StoreUnavailable.
+
+    `digests`: SHA-256 of the bytes of each artifact that is available, by id.
+    """
     try:
-        return await _back_up(settings, store, directory)
+        return await _back_up(settings, store, directory, digests)
     except OSError as error:
         raise BackupError(f"{error.filename or directory}: {error.strerror}") from error
 
 
-async def _back_up(settings: Settings, store: Store, directory: Path) -> Backup:
+async def _back_up(settings: Settings, store: Store, directory: Path, digests: Mapping[str, str]) -> Backup:
     _prepare(directory)
     location = locate(settings.redis_url)
     redis: list[Copied] = []
@@ -87,15 +99,27 @@ async def _back_up(settings: Settings, store: Store, directory: Path) -> Backup:
     for name in keys:
         copy_private(settings.data_dir / name, directory / name)
     blobs = blob_directory(settings)
-    sizes = list(_copy_blobs(blobs, directory)) if blobs else []
+    kept: list[Copied] = []
+    damaged: list[str] = []
+    for blob in _copy_blobs(blobs, directory) if blobs else ():
+        name = Path(blob.name).name
+        if digests.get(name, blob.sha256) == blob.sha256:
+            kept.append(blob)
+        else:
+            (directory / BLOBS / blob.name).unlink()
+            damaged.append(name)
+    with open_private(directory / BLOB_LIST) as file:
+        file.writelines(msgspec.json.encode(blob) + b"\n" for blob in kept)
     backup = Backup(
         version=VERSION,
         node_id=settings.node_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         redis=redis,
         keys=[copied(directory / name) for name in keys],
-        blobs=len(sizes),
-        blob_bytes=sum(sizes),
+        blobs=len(kept),
+        blob_bytes=sum(blob.byte_size for blob in kept),
+        blob_list=copied(directory / BLOB_LIST),
+        damaged=damaged,
         blob_url="" if blobs else settings.blob_url,
     )
     _write_manifest(directory, backup)
@@ -115,35 +139,83 @@ def copied(path: Path, slots: list[str] | None = None) -> Copied:
         return Copied(path.name, path.stat().st_size, file_digest(file, "sha256").hexdigest(), slots or [])
 
 
-def blobs_in(directory: Path) -> Iterator[Path]:
-    """The files of artifacts below the directory of an embedded blob store."""
-    return (path for path in directory.glob("??/*") if path.suffix not in NO_ARTIFACT)
-
-
-def copy_blob(path: Path, source: Path, target: Path) -> int | None:
-    """Copy one file to the same place below `target`. Returns its size, or None if it was deleted meanwhile."""
-    place = target / path.relative_to(source)
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def read_manifest(directory: Path) -> Backup:
+    """What a backup says that it holds. Raises BackupError."""
     try:
-        copy_private(path, place)
-    except FileNotFoundError:
-        return None
-    return place.stat().st_size
+        return msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Backup)
+    except (OSError, msgspec.DecodeError) as error:
+        raise BackupError(f"{directory} is not a whole backup: its {MANIFEST} is missing or damaged") from error
 
 
-def _copy_blobs(source: Path, directory: Path) -> Iterator[int]:
-    for path in blobs_in(source):
-        size = copy_blob(path, source, directory / BLOBS)
-        if size is not None:
-            yield size
+def check(directory: Path) -> tuple[Backup, Sequence[Copied], Sequence[str]]:
+    """Compare every file of a backup with what was written: what it holds, its sound files of artifacts, and the names
+    of those that are missing or damaged. Raises BackupError if any other file is.
+    """
+    backup = read_manifest(directory)
+    listed = [backup.blob_list] if backup.blob_list else []
+    for file in (*backup.redis, *backup.keys, *listed):
+        if not _is_sound(directory / file.name, file):
+            raise BackupError(f"{directory / file.name} is missing or damaged: use another backup")
+    if not listed:
+        found = [msgspec.structs.replace(copied(path), name=name) for path, name in _named(directory / BLOBS)]
+        if (len(found), sum(blob.byte_size for blob in found)) != (backup.blobs, backup.blob_bytes):
+            raise BackupError(f"{directory / BLOBS} does not hold what was written: use another backup")
+        return backup, found, ()
+    lines = (directory / BLOB_LIST).read_bytes().splitlines()
+    blobs = [msgspec.json.decode(line, type=Copied) for line in lines]
+    sound = [blob for blob in blobs if _is_sound(directory / BLOBS / blob.name, blob)]
+    names = {blob.name for blob in sound}
+    return backup, sound, [blob.name for blob in blobs if blob.name not in names]
 
 
-def copy_private(source: Path, target: Path) -> None:
+def _is_sound(path: Path, file: Copied) -> bool:
+    try:
+        found = copied(path)
+    except OSError:
+        return False
+    return (found.byte_size, found.sha256) == (file.byte_size, file.sha256)
+
+
+def _named(directory: Path) -> Iterator[tuple[Path, str]]:
+    """The files of artifacts below the directory of an embedded blob store, and their names there."""
+    for path in directory.glob("??/*"):
+        if path.suffix not in NO_ARTIFACT:
+            yield path, path.relative_to(directory).as_posix()
+
+
+def _copy_blobs(source: Path, directory: Path) -> Iterator[Copied]:
+    for path, name in _named(source):
+        try:
+            yield copy_private(path, directory / BLOBS / name, name)
+        except FileNotFoundError:  # it was deleted meanwhile
+            continue
+
+
+def copy_private(source: Path, target: Path, name: str = "") -> Copied:
     """Make `target` a copy that only this user can read. Raises FileNotFoundError if there is no `source`."""
     with source.open("rb") as old:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # of a restore that was interrupted
+        digest, size = sha256(), 0
         with open_private(target) as new:
-            shutil.copyfileobj(old, new, CHUNK_BYTES)
+            while chunk := old.read(CHUNK_BYTES):
+                digest.update(chunk)
+                size += len(chunk)
+                new.write(chunk)
+    return Copied(name or target.name, size, digest.hexdigest())
+
+
+def remove_all_but(directory: Path, keep: int) -> list[Path]:
+    """Remove the oldest of the backups whose directories are below this one. Returns those that were removed.
+
+    A directory that is no whole backup is left as it is.
+    """
+    found = sorted(path.parent for path in directory.glob(f"*/{MANIFEST}"))
+    gone = found[:-keep] if keep else []
+    for path in gone:
+        (path / MANIFEST).unlink()  # what is left of an interrupted removal is no backup any more
+        shutil.rmtree(path)
+    return gone
 
 
 def _write_manifest(directory: Path, backup: Backup) -> None:

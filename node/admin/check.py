@@ -23,10 +23,14 @@ from redis.exceptions import MovedError, RedisClusterException
 from node.admin.commands import NO_SECRET
 from node.config import ConfigError, Settings
 from node.embedding.exported import is_export
+from node.observe.disk import disks
 from node.observe.memory import RedisMemory
 from node.run import keychain
+from node.run.belonging import schema_of
 from node.run.blobs import blob_directory, try_blobs
 from node.run.embedded_redis import OLDEST_SERVER, Embedded, running
+from node.run.validation import existing, is_writable
+from node.store import StoreUnavailable
 from node.store.address import locate
 from node.store.durability import SETTINGS, kept, suffices
 
@@ -48,6 +52,7 @@ class Finding(msgspec.Struct, frozen=True):
 def findings(settings: Settings) -> Iterator[Finding]:
     """Look at everything, in the order in which a node needs it."""
     yield data_dir(settings)
+    yield from room(settings)
     yield from store(settings)
     yield keys(settings)
     yield blobs(settings)
@@ -57,10 +62,20 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 def data_dir(settings: Settings) -> Finding:
     """Whether files can be made in the data directory."""
-    place = _existing(settings.data_dir)
-    if _is_writable(place):
+    place = existing(settings.data_dir)
+    if is_writable(place):
         return Finding("ok", "data directory", f"{settings.data_dir} is writable")
     return Finding("missing", "data directory", f"{place} is not writable: set RELAY_DATA_DIR to a place that is")
+
+
+def room(settings: Settings) -> Iterator[Finding]:
+    """How much is free on the disks that the node writes to here."""
+    for disk in disks(settings):
+        facts = f"{disk.free // 2**20} of {disk.size // 2**20} MiB free for {disk.use}"
+        if disk.use == "redis" and disk.free < settings.disk_reserve:
+            yield Finding("missing", "disk", f"{facts}: less than RELAY_DISK_RESERVE, so writes are refused")
+        else:
+            yield Finding("ok", "disk", facts)
 
 
 def store(settings: Settings) -> Iterator[Finding]:
@@ -71,11 +86,28 @@ def store(settings: Settings) -> Iterator[Finding]:
             if not url:
                 url = _embedded(settings, stack)
                 yield Finding("ok", "Redis", "embedded, as RELAY_REDIS_URL is empty: `relay-node serve` starts it")
+            yield whose(msgspec.structs.replace(settings, redis_url=url, secret=keychain.known_secret(settings)))
             for where, server in _primaries(url):
-                yield from server_findings(settings, where, server)
+                try:
+                    yield from server_findings(settings, where, server)
+                except redis.RedisError as error:
+                    yield Finding("missing", "Redis", f"{where or 'the server'}: {error}")
             yield search(_search_client(settings.search_url or url))
         except (ConfigError, ValueError, redis.RedisError, RedisClusterException) as error:
             yield Finding("missing", "Redis", str(error))
+
+
+def whose(settings: Settings) -> Finding:
+    """Whether this node may work on what the Redis holds. Raises ConfigError."""
+    try:
+        schema = asyncio.run(schema_of(settings))
+    except StoreUnavailable as unavailable:
+        return Finding("missing", "data", f"not known: {unavailable}")
+    if not schema:
+        return Finding("ok", "data", "no node has written its mark there yet")
+    if not settings.secret:
+        return Finding("note", "data", f"of schema {schema}; whose it is was not compared, the secret is elsewhere")
+    return Finding("ok", "data", f"of this node, schema {schema}")
 
 
 def server_findings(settings: Settings, where: str, server: Any) -> Iterator[Finding]:
@@ -154,10 +186,6 @@ def keys(settings: Settings) -> Finding:
     loose = [str(file) for file in files if file.exists() and file.stat().st_mode & 0o077]
     if loose:
         return Finding("missing", "keys", f"others can read {' and '.join(loose)}: chmod 600")
-    try:
-        keychain.check_secret(settings)
-    except ConfigError as error:
-        return Finding("missing", "keys", str(error))
     if settings.secret and settings.signing_key:
         return Finding("ok", "keys", "given by RELAY_SECRET and RELAY_SIGNING_KEY")
     if settings.redis_url:
@@ -173,8 +201,8 @@ def blobs(settings: Settings) -> Finding:
     try:
         directory = blob_directory(settings)
         if directory and not directory.exists():
-            place = _existing(directory)
-            if _is_writable(place):
+            place = existing(directory)
+            if is_writable(place):
                 return Finding("ok", "blob store", f"{directory} will be made")
             return Finding("missing", "blob store", f"{place} is not writable: set RELAY_BLOB_URL to a place that is")
         asyncio.run(try_blobs(msgspec.structs.replace(settings, secret=settings.secret or NO_SECRET)))
@@ -202,20 +230,8 @@ def model(settings: Settings) -> Finding:
 def base_url(settings: Settings) -> Finding:
     """Whether the address in links, cards and acknowledgements is one that others can call."""
     url = settings.public_url
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        host, port, parts = "", None, urlsplit("")
-    if (
-        parts.scheme not in ("http", "https")
-        or not host
-        or port == 0
-        or parts.query
-        or parts.fragment
-        or parts.username
-    ):
-        return Finding("missing", "base URL", f"{url} is not http(s)://host: correct RELAY_BASE_URL")
+    parts = urlsplit(url)
+    host = parts.hostname or ""
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return Finding("missing", "base URL", f"nobody can call {url}: set RELAY_BASE_URL to the public address")
     if _loopback(host):
@@ -223,18 +239,6 @@ def base_url(settings: Settings) -> Finding:
     if parts.scheme == "http":
         return Finding("note", "base URL", f"{url} is not https: tokens travel in the clear")
     return Finding("ok", "base URL", url)
-
-
-def _existing(path: Path) -> Path:
-    """The path, or the nearest directory above it that exists."""
-    place = path.resolve()
-    while not place.exists():
-        place = place.parent
-    return place
-
-
-def _is_writable(place: Path) -> bool:
-    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
 
 
 def _embedded(settings: Settings, stack: ExitStack) -> str:

@@ -3,7 +3,8 @@
 import argparse
 from collections.abc import Callable
 
-from node.config import Settings, load
+from node.config import Settings
+from node.run.validation import loaded
 
 NO_SECRET = "none"  # noqa: S105 - it protects nothing
 """In place of the node's secret, which may be on another host: no command issues a token or a URL."""
@@ -20,7 +21,8 @@ class Commands:
     def add(self, name: str, run: Run, meaning: str) -> argparse.ArgumentParser:
         """A command that calls `run`, whose result is the exit status. Returns its parser, for arguments."""
         parser = self._parsers.add_parser(name, help=meaning, description=meaning)
-        parser.set_defaults(run=run, settings=load)
+        parser.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="as RELAY_CONFIG")
+        parser.set_defaults(run=run, settings=loaded, role="")
         return parser
 
     def group(self, name: str, meaning: str) -> "Commands":

@@ -1,93 +1,139 @@
-"""`relay-node restore`: makes a data directory out of a backup, for a node with the embedded Redis.
+"""`relay-node restore`: makes a node out of a backup, wherever that is kept.
 
-Redis reads the copy as the base of a new append-only log, so the node starts as it does after any restart. The log is
-put in place last: a restore that was interrupted has made no node yet, and can be repeated.
+With the embedded Redis it makes a data directory. Redis reads the copy as the base of a new append-only log, so the
+node starts as it does after any restart. The log is put in place last: a restore that was interrupted has made no node
+yet, and can be repeated.
+
+With RELAY_REDIS_URL the entries of every copy go into that Redis, server or cluster, whatever slots the old one had
+(`node.admin.transfer`). It has to be empty, or to hold what an interrupted restore has left.
 """
 
 import argparse
+import asyncio
 import shutil
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
-from node.admin.backup import BLOBS, MANIFEST, Backup, BackupError, blobs_in, copied, copy_blob, copy_private
+from node.admin.backup import BLOBS, Backup, BackupError, Copied, check, copy_private
 from node.admin.commands import Commands
+from node.admin.remote_backup import fetched
+from node.admin.transfer import fill
 from node.config import ConfigError, Settings
 from node.run.blobs import blob_directory
 from node.run.embedded_redis import running
+from node.store import StoreUnavailable
 
 LOG = "appendonlydir"
 BASE = "appendonly.aof.1.base.rdb"
 LOG_MANIFEST = "appendonly.aof.manifest"
 
+LOSSES = 1
+"""Exit status if bytes of artifacts could not be restored."""
+
 
 def register(commands: Commands) -> None:
     """The command."""
-    parser = commands.add("restore", _run, "make the data directory RELAY_DATA_DIR out of a backup, before `serve`")
-    parser.add_argument("directory", type=Path, help="what `relay-node admin backup` made")
+    parser = commands.add(
+        "restore", _run, "make a node out of a backup, before `serve`: RELAY_DATA_DIR, and RELAY_REDIS_URL if it is set"
+    )
+    parser.add_argument("place", help="what `relay-node admin backup` made: a directory, or s3://bucket/prefix")
+    parser.add_argument(
+        "--without-damaged",
+        action="store_true",
+        help="leave artifacts out whose bytes are damaged, instead of stopping",
+    )
 
 
-def restore(settings: Settings, directory: Path) -> Backup:
-    """Make the data directory of the settings. Raises BackupError."""
+def restore(settings: Settings, directory: Path, *, without_damaged: bool = False) -> tuple[Backup, Sequence[str]]:
+    """Make the node of the settings: the backup, and what could not be restored of it. Raises BackupError."""
     try:
-        return _restore(settings, directory)
+        return _restore(settings, directory, without_damaged)
     except OSError as error:
         raise BackupError(f"{error.filename or directory}: {error.strerror}") from error
 
 
-def _restore(settings: Settings, directory: Path) -> Backup:
-    backup = _checked(directory)
-    if len(backup.redis) != 1:
-        raise BackupError("this is the backup of a cluster: docs/operations.md says how to give each server its part")
-    if settings.redis_url:
-        raise BackupError("RELAY_REDIS_URL is set: docs/operations.md says how to restore a Redis of your own")
+def _restore(settings: Settings, directory: Path, without_damaged: bool) -> tuple[Backup, Sequence[str]]:
+    backup, sound, damaged = check(directory)
+    if damaged and not without_damaged:
+        raise BackupError(
+            f"missing or damaged in {directory / BLOBS}: {', '.join(damaged)}; use another backup, or --without-damaged"
+        )
+    if len(backup.redis) != 1 and not settings.redis_url:
+        raise BackupError("this is the backup of a cluster: set RELAY_REDIS_URL to the Redis that is to hold it")
     data, log = settings.data_dir, settings.data_dir / "redis" / LOG
-    if log.exists() or running(data):
+    if not settings.redis_url and (log.exists() or running(data)):
         raise BackupError(f"{data} holds a node already: set RELAY_DATA_DIR to a new directory")
     blobs = blob_directory(settings)
-    if backup.blobs and not blobs:
+    if sound and not blobs:
         raise BackupError("the backup holds the bytes of artifacts: leave RELAY_BLOB_URL empty to have them again")
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     for key in backup.keys:
+        if (data / key.name).exists() and copy_differs(data / key.name, directory / key.name):
+            raise BackupError(f"{data / key.name} is that of another node: set RELAY_DATA_DIR to a new directory")
         copy_private(directory / key.name, data / key.name)
-    if blobs:
-        for path in blobs_in(directory / BLOBS):
-            copy_blob(path, directory / BLOBS, blobs)
+    for blob in sound:
+        if blobs:
+            _put(directory / BLOBS / blob.name, blobs / blob.name, blob)
+    if settings.redis_url:
+        _fill(settings, [directory / file.name for file in backup.redis])
+    else:
+        put_log(directory / backup.redis[0].name, log)
+    return backup, [*backup.damaged, *damaged]
+
+
+def put_log(copy: Path, log: Path) -> None:
+    """Make the copy of a server the base of an append-only log."""
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = log.with_name(f"{LOG}.new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(mode=0o700)
-    copy_private(directory / backup.redis[0].name, new / BASE)
+    copy_private(copy, new / BASE)
     (new / LOG_MANIFEST).write_text(f"file {BASE} seq 1 type b\n")
     new.rename(log)
-    return backup
 
 
-def _checked(directory: Path) -> Backup:
-    """Read the backup, and compare every file with what was written. Raises BackupError."""
-    try:
-        backup = msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Backup)
-    except (FileNotFoundError, msgspec.DecodeError) as error:
-        raise BackupError(f"{directory} is not a whole backup: its {MANIFEST} is missing or damaged") from error
-    for file in (*backup.redis, *backup.keys):
-        path = directory / file.name
-        if not path.exists() or copied(path, file.slots) != file:
-            raise BackupError(f"{path} is missing or damaged: use another backup")
-    sizes = [path.stat().st_size for path in blobs_in(directory / BLOBS)]
-    if (len(sizes), sum(sizes)) != (backup.blobs, backup.blob_bytes):
-        raise BackupError(f"{directory / BLOBS} does not hold what was written: use another backup")
-    return backup
+def copy_differs(one: Path, other: Path) -> bool:
+    """Whether two small files differ."""
+    return one.read_bytes() != other.read_bytes()
+
+
+def _put(source: Path, target: Path, blob: Copied) -> None:
+    """Restore the bytes of an artifact, under their name only if they are what was written."""
+    part = target.with_name(f"{target.name}.part")  # which a node removes if this is interrupted
+    if copy_private(source, part).sha256 != blob.sha256:
+        part.unlink()
+        raise BackupError(f"{source} was changed while it was restored: use another backup")
+    part.replace(target)
+
+
+def _fill(settings: Settings, copies: Sequence[Path]) -> None:
+    for number, copy in enumerate(copies, 1):
+        with tempfile.TemporaryDirectory(prefix="relay-restore-") as folder:
+            put_log(copy, Path(folder) / "redis" / LOG)
+            try:
+                asyncio.run(fill(settings, Path(folder), is_first=number == 1, is_last=number == len(copies)))
+            except StoreUnavailable as unavailable:
+                raise BackupError(f"Redis is out of reach: {unavailable}") from unavailable
+
+
+async def _from(settings: Settings, given: argparse.Namespace) -> tuple[Backup, Sequence[str]]:
+    async with fetched(settings, given.place) as directory:
+        return await asyncio.to_thread(restore, settings, directory, without_damaged=given.without_damaged)
 
 
 def _run(settings: Settings, given: argparse.Namespace) -> int:
     try:
-        backup = restore(settings, given.directory)
+        backup, lost = asyncio.run(_from(settings, given))
     except BackupError as error:
         raise ConfigError(str(error)) from error
-    sys.stdout.write(f"{settings.data_dir} is the node {backup.node_id} as it was at {backup.created_at}\n")
+    where = "RELAY_REDIS_URL" if settings.redis_url else str(settings.data_dir)
+    sys.stdout.write(f"{where} is the node {backup.node_id} as it was at {backup.created_at}\n")
     if not backup.keys:
         sys.stdout.write("it had its keys from elsewhere: set RELAY_SECRET and RELAY_SIGNING_KEY to the same\n")
     if backup.blob_url:
         sys.stdout.write(f"the bytes of its artifacts are at {backup.blob_url}\n")
-    return 0
+    for name in lost:
+        sys.stdout.write(f"damaged, and not restored: the bytes of artifact {name}\n")
+    return LOSSES if lost else 0

@@ -10,7 +10,6 @@ shows who signed a request of that kind, and neither proves nor disproves what t
 
 import argparse
 import asyncio
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,7 @@ import msgspec
 
 from node.admin.commands import Commands
 from node.admin.fetch import FetchFailed, fetch
+from node.admin.terminal import as_json, one_line
 from node.common.timestamps import timestamp
 from node.config import Settings
 from node.sign.proof import Proof, ProofInvalid, Proven, verify_proof
@@ -63,14 +63,14 @@ class PostVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """The place that the signer named."""
 
     def __str__(self) -> str:
-        post = _line(f"{self.kind} {self.id}")
+        post = one_line(f"{self.kind} {self.id}")
         if self.outcome == "unsigned":
             return f"{post}: unsigned"
         if self.outcome == "false":
-            return f"{post}: NOT what was signed: {_line(self.reason)}"
+            return f"{post}: NOT what was signed: {one_line(self.reason)}"
         if self.outcome == "withheld":
             return f"{post}: cannot be checked: {self.reason}"
-        return f"{post}: signed by {self.thumbprint} ({self.did}) at {self.signed_at} for {_line(self.sent_to)}"
+        return f"{post}: signed by {self.thumbprint} ({self.did}) at {self.signed_at} for {one_line(self.sent_to)}"
 
 
 def register(commands: Commands) -> None:
@@ -215,10 +215,10 @@ def _run(_settings: Settings, given: argparse.Namespace) -> int:
     try:
         verdicts = [verdict_of(kind, record) for kind, record in posts_of(asyncio.run(read(given.source)))]
     except ValueError as error:
-        sys.stderr.write(f"relay-node: {given.source}: {_line(str(error))}\n")
+        sys.stderr.write(f"relay-node: {given.source}: {one_line(str(error))}\n")
         return FALSE
     if given.json:
-        sys.stdout.write(_json(verdicts) + "\n")
+        sys.stdout.write(as_json(verdicts) + "\n")
     else:
         sys.stdout.writelines(f"{verdict}\n" for verdict in verdicts)
     outcomes = {verdict.outcome for verdict in verdicts}
@@ -268,13 +268,3 @@ def _time(created: int) -> str:
         return timestamp(created * 1000)
     except (ValueError, OverflowError, OSError):
         return "an unknown time"
-
-
-def _json(verdicts: list[PostVerdict]) -> str:
-    """As it was said, with all that a terminal could obey as `\\u` escapes."""
-    return json.dumps(msgspec.to_builtins(verdicts), indent=2).replace("\x7f", "\\u007f")
-
-
-def _line(text: str) -> str:
-    """What another node sent, on one line and without control characters."""
-    return " ".join(readable(text).split())

@@ -10,6 +10,7 @@ import pytest
 
 from node.cli import main
 from node.store import keys
+from node.store.search_keys import BOARD_KEYS
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.nodes import ROOT, NodeProcess
@@ -65,13 +66,13 @@ async def test_a_dry_run_of_reindex_asks_nobody(node: NodeUnderTest, admin: Admi
     await node.client.post("/api/v1/board", json={"title": "A question", "body": "Who can help me with this?"})
     ran = await admin("reindex", "--dry-run", "--json")
     assert (ran.status, ran.data["asked"], ran.data["threads"]) == (0, False, 1)
-    assert await node.store.command("EXISTS", keys.SEARCH_EPOCH) == 0
+    assert await node.store.command("EXISTS", BOARD_KEYS.epoch) == 0
     assert (await admin("audit", "--json")).data[0]["outcome"] == "dry run: 1"
 
 
 async def test_reindex_asks_the_workers(node: NodeUnderTest, admin: Admin) -> None:
     assert (await admin("reindex")).status == 0
-    assert await node.store.command("GET", keys.SEARCH_EPOCH) == b"1"
+    assert await node.store.command("GET", BOARD_KEYS.epoch) == b"1"
 
 
 def test_without_a_node_there_is_one_sentence_and_status_2(

@@ -29,14 +29,14 @@ WRITTEN = 100
 """Messages acknowledged before the backup begins, and at least so many while it is made."""
 
 
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def command(folder: Path, *arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
     """`relay-node` on a data directory."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
     words = [sys.executable, "-m", "node", *arguments]
     return subprocess.run(
         words,
         cwd=ROOT,
-        env=environment | {"RELAY_DATA_DIR": str(folder), "RELAY_LOG": "warning"},
+        env=environment | {"RELAY_DATA_DIR": str(folder), "RELAY_LOG": "warning"} | given,
         capture_output=True,
         text=True,
         timeout=60,
@@ -203,7 +203,7 @@ async def test_every_primary_of_a_cluster_is_copied(tmp_path: Path) -> None:
         assert len(found) == 3
         cluster.do("CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
         assert await primaries(store, locate(cluster.url)) == found, "whose host is not told is where it was asked"
-        backup = await back_up(settings, store, tmp_path / "backup")
+        backup = await back_up(settings, store, tmp_path / "backup", {})
         await store.close()
     assert [len(file.slots) for file in backup.redis] == [1, 1, 1]
     heads = [(tmp_path / "backup" / file.name).read_bytes()[:5] for file in backup.redis]
@@ -242,13 +242,13 @@ async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
     try:
         modes = watched(backup, monkeypatch)
         store = await connect(empty_redis.url, timeout=5, max_in_flight=64)
-        await back_up(settings, store, backup)
+        await back_up(settings, store, backup, {})
         await store.close()
         monkeypatch.undo()
         restore(Settings(data_dir=tmp_path / "new"), backup)
     finally:
         os.umask(old)
-    files = ("redis-0.rdb", "secret", "signing-key", "blobs/ab/an-artifact", "backup.json.new")
+    files = ("redis-0.rdb", "secret", "signing-key", "blobs/ab/an-artifact", "blobs.jsonl", "backup.json.new")
     assert modes == dict.fromkeys(files, 0o600)
     for directory in (backup, tmp_path / "new"):
         assert directory.stat().st_mode & 0o777 == 0o700
@@ -291,7 +291,7 @@ def test_a_node_is_never_overwritten(tmp_path: Path, whole: Path) -> None:
     restore(settings, whole)
     with pytest.raises(BackupError, match="holds a node already"):
         restore(settings, whole)
-    with pytest.raises(BackupError, match="RELAY_REDIS_URL is set"):
+    with pytest.raises(BackupError, match="cannot read the backup"):
         restore(Settings(data_dir=tmp_path / "other", redis_url="redis://127.0.0.1:1"), whole)
 
 
@@ -299,7 +299,7 @@ async def test_a_backup_goes_into_a_directory_of_its_own(tmp_path: Path, whole: 
     with RedisServer(tmp_path / "a") as server:
         store = await connect(server.url, timeout=5, max_in_flight=64)
         with pytest.raises(BackupError, match="not empty"):
-            await back_up(Settings(redis_url=server.url, data_dir=tmp_path), store, whole)
+            await back_up(Settings(redis_url=server.url, data_dir=tmp_path), store, whole, {})
         await store.close()
 
 

@@ -31,7 +31,7 @@ async def given_up(node: NodeUnderTest, message_id: str, partition: int) -> None
     queue = CallbackQueue(node.store, unpack)
     told = ("thread-1", message_id, "https://agent.example/hook", "board.reply", 1)
     await queue.enqueue(partition, [Message(*told, data={"thread_id": "t", "seq": 1})])
-    callback = Callback(*told, data={}, partition=partition, attempt=6)
+    callback = Callback(*told, data={"thread_id": "t", "seq": 1}, partition=partition, attempt=6)
     await queue.settle(callback, "dead", 0, "answered 500")
 
 
@@ -107,7 +107,7 @@ async def test_dead_callbacks_are_sent_again(node: NodeUnderTest, admin: Admin) 
 
 async def test_a_redriven_callback_leaves_a_newer_one_alone(node: NodeUnderTest, admin: Admin) -> None:
     await given_up(node, "msg_1", 3)
-    newer = Message("thread-1", "msg_2", "https://agent.example/hook", "board.reply", 2, {})
+    newer = Message("thread-1", "msg_2", "https://agent.example/hook", "board.reply", 2, {"thread_id": "t", "seq": 2})
     await CallbackQueue(node.store, unpack).enqueue(3, [newer])
     await admin("callbacks", "redrive", "--all")
     pending = (await admin("callbacks", "pending", "--json")).data["callbacks"]

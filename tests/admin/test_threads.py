@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from node.store import ids, keys
+from node.store.search_keys import BOARD_KEYS
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, until
 
@@ -73,7 +74,7 @@ async def test_closing_a_hidden_thread_does_not_show_it_again(node: NodeUnderTes
 async def test_nothing_is_left_of_a_purged_thread(node: NodeUnderTest, admin: Admin) -> None:
     thread = await posted(node)
     async with node.worker():
-        await until(lambda: node.store.command("EXISTS", keys.doc(thread)))
+        await until(lambda: node.store.command("EXISTS", BOARD_KEYS.doc(thread)))
         ran = await admin("threads", "purge", thread)
         assert ran.status == 0
         assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 404
@@ -133,7 +134,7 @@ async def test_a_retried_post_of_a_purged_thread_does_not_bring_it_back(node: No
 async def test_the_list_is_a_table_for_people(node: NodeUnderTest, admin: Admin) -> None:
     thread = await posted(node, author="csv-agent")
     head, row, total = (await admin("threads", "list")).out.splitlines()
-    assert head.split() == ["ID", "STATUS", "REPLIES", "CREATED", "AUTHOR", "TITLE"]
+    assert head.split() == ["ID", "STATUS", "REPLIES", "CREATED", "FROM", "AUTHOR", "TITLE"]
     assert row.split()[:3] == [thread, "open", "1"]
     assert row.endswith("csv-agent  Looking for a CSV parser")
     assert total == "1 of 1 open threads"

@@ -1,28 +1,101 @@
-"""`relay-node admin backup`."""
+"""`relay-node admin backup`: makes one in a directory or a bucket, removes the oldest of several, and checks one."""
 
 import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-from node.admin.backup import BackupError, back_up
+from node.admin.backup import Backup, BackupError, back_up, check, remove_all_but
 from node.admin.commands import Commands
-from node.admin.console.context import CommandContext, CommandResult, add
+from node.admin.console.context import CommandContext, CommandResult, add, positive, run_command, show
+from node.admin.remote_backup import bucket_at, fetched, is_remote, remove_all_but_remote, send
+from node.config import Settings
+
+VERIFY = "verify"
+STAMP = "%Y-%m-%dT%H%M%SZ"
+"""Name of a backup among others: in the order of time."""
 
 
 def register(commands: Commands) -> None:
     """The command."""
     parser = add(commands, "backup", _backup, "copy all that the node keeps, while it serves; `restore` takes it back")
-    parser.add_argument("directory", type=Path, help="a new directory")
+    parser.set_defaults(run=_run)
+    meaning = "a new directory or s3://bucket/prefix; `verify` and one of them compares a backup with what was written"
+    parser.add_argument("words", metavar="PLACE", nargs="+", help=meaning)
+    parser.add_argument("--into", action="store_true", help="make it below PLACE, named by the time")
+    parser.add_argument("--keep", type=positive, metavar="N", help="with --into: remove all but the newest N")
+
+
+def _run(settings: Settings, given: argparse.Namespace) -> int:
+    match given.words:
+        case [place] if not given.keep or given.into:
+            given.targets = [place]
+            return run_command(given.command, settings, given)
+        case [word, place] if word == VERIFY and not given.into:
+            return show(asyncio.run(_verify(settings, place)), json=given.json)
+        case _:
+            sys.stderr.write("relay-node: write `backup PLACE [--into [--keep N]]` or `backup verify PLACE`\n")
+            return 2
 
 
 async def _backup(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    place: str = given.targets[0]
+    name = datetime.now(UTC).strftime(STAMP) if given.into else ""
+    # Only available artifacts: the bytes of others need not be whole.
+    digests = {
+        manifest.id: manifest.digest_sha256
+        async for manifest in context.services.artifacts.list()
+        if manifest.status == "available"
+    }
+    make = partial(back_up, context.settings, context.store, digests=digests)
+    gone: list[str] = []
     try:
-        backup = await back_up(context.settings, context.store, given.directory)
+        if is_remote(place):
+            async with bucket_at(context.settings, place) as objects, _scratch() as directory:
+                backup = await make(directory)
+                await send(objects, directory, f"{name}/" if name else "")
+                gone = await remove_all_but_remote(objects, given.keep or 0)
+        else:
+            backup = await make(Path(place) / name)
+            gone = [str(path) for path in remove_all_but(Path(place), given.keep or 0)] if given.into else []
     except BackupError as error:
         return CommandResult(data={"error": str(error)}, lines=[f"no backup: {error}"], outcome="failed", ok=False)
     redis = sum(file.byte_size for file in backup.redis)
-    lines = [f"{given.directory}: {redis:,} bytes of Redis, {backup.blobs} artifacts ({backup.blob_bytes:,} bytes)"]
+    where = f"{place.rstrip('/')}/{name}" if name else place
+    lines = [f"{where}: {redis:,} bytes of Redis, {backup.blobs} artifacts ({backup.blob_bytes:,} bytes)"]
+    lines += [f"removed: {each}" for each in gone]
+    lines += [f"damaged, and not in it: the bytes of artifact {each}" for each in backup.damaged]
     if not backup.keys:
         lines.append("RELAY_SECRET and RELAY_SIGNING_KEY are not in it: keep them yourself")
     if backup.blob_url:
         lines.append(f"the bytes of artifacts are at {backup.blob_url}, and not in it")
-    return CommandResult(data=backup, lines=lines, outcome=f"{redis} bytes")
+    return CommandResult(data=backup, lines=lines, outcome=f"{redis} bytes", ok=not backup.damaged)
+
+
+async def _verify(settings: Settings, place: str) -> CommandResult:
+    try:
+        async with fetched(settings, place) as directory:
+            backup, sound, damaged = check(directory)
+    except BackupError as error:
+        return CommandResult(data={"error": str(error)}, lines=[str(error)], ok=False)
+    lines = [f"missing or damaged: the bytes of artifact {name}" for name in damaged]
+    lines.append(_said(backup, place, len(sound)))
+    data = {"backup": backup, "sound": len(sound), "damaged": damaged}
+    return CommandResult(data=data, lines=lines, ok=not damaged)
+
+
+def _said(backup: Backup, place: str, sound: int) -> str:
+    files = f"{len(backup.redis)} of Redis, {len(backup.keys)} keys, {sound} of {backup.blobs} artifacts"
+    return f"{place}: {backup.node_id} as it was at {backup.created_at}; as they were written: {files}"
+
+
+@asynccontextmanager
+async def _scratch() -> AsyncGenerator[Path]:
+    """A directory for as long as the block runs."""
+    with tempfile.TemporaryDirectory(prefix="relay-backup-") as folder:
+        yield Path(folder)

@@ -6,9 +6,9 @@ web process takes part, so it works on a node that does not serve, too.
 
 import argparse
 import asyncio
-import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,11 +16,13 @@ import msgspec
 
 from node.admin import audit
 from node.admin.commands import NO_SECRET, Commands
+from node.admin.terminal import as_json, one_line
 from node.common.refusal import Refused
 from node.config import ConfigError, Settings
 from node.run.embedded_redis import running
-from node.store import Store, StoreUnavailable
-from node.text.readable import readable
+from node.run.keychain import known_secret
+from node.store import CommandFailed, Store, StoreUnavailable
+from node.store.identity import look
 from node.web.errors import sentence
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ class CommandContext(NamedTuple):
     settings: Settings
     store: Store
     services: "Services"
+    who: str
+    """For the audit log."""
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +65,28 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
 Action = Callable[[CommandContext, argparse.Namespace], Awaitable[CommandResult]]
 
 
+class AdminCommand(NamedTuple):
+    """A command, as the command line and the page on the admin port carry it out."""
+
+    title: str
+    action: Action
+    audited: bool = True
+
+    async def carry_out(self, context: CommandContext, given: argparse.Namespace) -> CommandResult:
+        """Do it, and keep that it was done. Raises Refused and StoreUnavailable."""
+        outcome = "failed"
+        try:
+            result = await self.action(context, given)
+            outcome = result.outcome
+        except Refused as refused:
+            outcome = f"refused: {refused.code}"
+            raise
+        finally:
+            if self.audited:
+                await audit.record(context.store, context.who, self.title, _target(given), outcome)
+        return result
+
+
 def add(
     commands: Commands, title: str, action: Action, meaning: str, *, audited: bool = True
 ) -> argparse.ArgumentParser:
@@ -68,7 +94,9 @@ def add(
 
     Those it works on are its `targets`; `everything` stands for all there are.
     """
-    parser = commands.add(title.rpartition(" ")[2], partial(_run, title, action, audited), meaning)
+    command = AdminCommand(title, action, audited)
+    parser = commands.add(title.rpartition(" ")[2], partial(run_command, command), meaning)
+    parser.set_defaults(command=command)
     parser.add_argument("--json", action="store_true", help="as JSON")
     return parser
 
@@ -128,69 +156,57 @@ def _cells(columns: Columns, record: object) -> TableRow:
 
 
 def _cell(value: object) -> str:
-    text = " ".join(readable(str(value)).split()) if value not in (None, "") else "-"
+    text = one_line(str(value)) if value not in (None, "") else "-"
     return text if len(text) <= MAX_COLUMN else text[: MAX_COLUMN - 1] + "…"
 
 
-def _run(title: str, action: Action, audited: bool, settings: Settings, given: argparse.Namespace) -> int:
+def run_command(command: AdminCommand, settings: Settings, given: argparse.Namespace) -> int:
+    """Run a command on the node's Redis, and keep that it was run. Returns its exit status."""
     try:
-        result = asyncio.run(_result(title, action, audited, settings, given))
+        result = asyncio.run(_result(command, settings, given))
     except StoreUnavailable as unavailable:
         return _say(f"Redis is out of reach, or did not answer in time: {unavailable}")
+    except CommandFailed as failed:
+        return _say(f"Redis refuses a command ({failed}): deploy/redis/users.acl has what its users need")
     except Refused as refused:
         return _say(sentence(refused))
-    except BrokenPipeError:  # `| head` has seen enough
-        return _leave()
-    return _show(result, as_json=given.json)
+    return show(result, json=given.json)
 
 
-async def _result(
-    title: str, action: Action, audited: bool, settings: Settings, given: argparse.Namespace
-) -> CommandResult:
+async def _result(command: AdminCommand, settings: Settings, given: argparse.Namespace) -> CommandResult:
+    async with opened(settings, audit.who()) as context:
+        return await command.carry_out(context, given)
+
+
+@asynccontextmanager
+async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]:
+    """What commands work with, until they are done. Raises ConfigError and StoreUnavailable."""
     # These load every service; the supervisor, which is this command too, has no use for them.
     from node.run.services import Services, Stores  # noqa: PLC0415
 
+    secret = known_secret(settings)
     settings = _located(settings)
-    try:
-        stores = await Stores.open(settings)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    stores = await Stores.open(settings)
     try:
         if not await stores.main.ready():
             raise StoreUnavailable("no connection")
+        await look(stores.main, secret)
         services = Services(settings, stores)
-        outcome = "failed"
         try:
-            result = await action(CommandContext(settings, stores.main, services), given)
-            outcome = result.outcome
-        except Refused as refused:
-            outcome = f"refused: {refused.code}"
-            raise
+            yield CommandContext(settings, stores.main, services, who)
         finally:
             await services.close()
-            if audited:
-                await audit.record(stores.main, title, _target(given), outcome)
-        return result
     finally:
         await stores.close()
 
 
-def _show(result: CommandResult, *, as_json: bool) -> int:
-    try:
-        if as_json and result.data is not None:
-            sys.stdout.write(msgspec.json.format(msgspec.json.encode(result.data)).decode() + "\n")
-        elif not as_json:
-            sys.stdout.writelines(f"{line}\n" for line in result.lines)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return _leave()
+def show(result: CommandResult, *, json: bool) -> int:
+    """Write what a command came to; its exit status."""
+    if json and result.data is not None:
+        sys.stdout.write(as_json(result.data) + "\n")
+    elif not json:
+        sys.stdout.writelines(f"{line}\n" for line in result.lines)
     return 0 if result.ok else 1
-
-
-def _leave() -> int:
-    """Have the interpreter flush to nowhere what nobody reads."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
 
 
 def _located(settings: Settings) -> Settings:

@@ -3,10 +3,9 @@
 import argparse
 import sys
 
-import msgspec
-
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, positive, table_of
+from node.admin.terminal import as_json
 from node.feedback.model import Report
 
 COLUMNS = {"RECEIVED": "received_at", "CATEGORY": "category", "CONTACT": "contact_channel", "TEXT": "text"}
@@ -37,6 +36,6 @@ async def _export(context: CommandContext, given: argparse.Namespace) -> Command
     async for report in context.services.feedback.reports():
         if given.category in (None, report.category):
             # As they come: there may be a hundred thousand.
-            sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
+            sys.stdout.write(as_json(report, None) + "\n")
             count += 1
     return CommandResult(data=None, lines=(), outcome=f"{count} exported")

@@ -1,9 +1,37 @@
 """`relay-node admin`: what the operator does to a node, the commands of all modules here."""
 
 from node.admin.commands import Commands
-from node.admin.console import artifacts, backup, callbacks, clients, feedback, status, threads
+from node.admin.console import (
+    agents,
+    artifacts,
+    backup,
+    callbacks,
+    clients,
+    exchange,
+    feedback,
+    followers,
+    inboxes,
+    reports,
+    status,
+    tasks,
+    threads,
+)
 
-GROUPS = (status, backup, threads, feedback, callbacks, artifacts, clients)
+GROUPS = (
+    status,
+    backup,
+    exchange,
+    threads,
+    reports,
+    tasks,
+    feedback,
+    callbacks,
+    artifacts,
+    inboxes,
+    agents,
+    clients,
+    followers,
+)
 """In the order that --help shows them."""
 
 

@@ -123,14 +123,15 @@ async def _audit(context: CommandContext, given: argparse.Namespace) -> CommandR
 
 
 async def _reindex(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    search = context.services.search
+    searches = context.services.searches
     threads = (await threads_by_status(context.store))["open"]
     if given.dry_run:
         line = f"the workers would index {threads} threads anew; queries use the present index meanwhile"
     else:
-        await search.reindex()
+        for search in searches.values():
+            await search.reindex()
         line = f"the workers index {threads} threads anew; `relay-node admin status` shows how far they are"
-    state = await search.state()
+    state = await searches["board"].state()
     return CommandResult(
         data={"asked": not given.dry_run, "threads": threads, "left": state.backlog if state.target else None},
         lines=[line],

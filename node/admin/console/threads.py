@@ -1,4 +1,4 @@
-"""`relay-node admin threads`: list, close, hide, purge."""
+"""`relay-node admin threads`: list, show, close, hide, purge, and what undoes them."""
 
 import argparse
 from collections.abc import Awaitable, Callable
@@ -14,16 +14,32 @@ from node.admin.console.context import (
     positive,
     table_of,
 )
+from node.admin.terminal import one_line
 from node.board.model import ModeratedThread, ThreadStatus
+from node.common.refusal import Refused
+from node.store import ids
 
 COLUMNS = {
     "ID": "id",
     "STATUS": "status",
     "REPLIES": "reply_count",
     "CREATED": "created_at",
+    "FROM": "client",
     "AUTHOR": "author",
     "TITLE": "title",
 }
+
+
+REPLY_COLUMNS = {
+    "N": "seq",
+    "CREATED": "created_at",
+    "FROM": "client",
+    "KEY": "signer",
+    "HIDDEN": "is_hidden",
+    "AUTHOR": "author",
+    "TEXT": "body",
+}
+NOT_KNOWN = "not known: it is older than RELAY_PROVENANCE_DAYS, or no worker has noted it yet"
 
 
 def register(commands: Commands) -> None:
@@ -33,14 +49,27 @@ def register(commands: Commands) -> None:
     parser.add_argument("--status", choices=get_args(ThreadStatus), default="open", help="open, closed or hidden")
     parser.add_argument("--limit", type=positive, default=20, help="how many")
     parser.add_argument("--offset", type=int, default=0, help="after how many")
+    show = add(group, "threads show", _show, "a thread and its replies, and which address or key each came from")
+    show.add_argument("targets", metavar="ID", nargs=1, help="id of a thread")
     _changing(group, "close", _close, "take no more replies to a thread")
-    _changing(group, "hide", _hide, "show a thread to nobody any more, and keep it")
-    _changing(group, "purge", _purge, "remove a thread, its replies and its place in the search, for good")
+    _changing(group, "reopen", _reopen, "take replies to a closed thread again")
+    _changing(group, "hide", _hide, "show a thread or a reply to nobody any more, and keep it", of_posts=True)
+    _changing(group, "unhide", _unhide, "show a hidden thread or reply again", of_posts=True)
+    meaning = "remove a thread with its replies, or a reply, and its place in the search, for good"
+    _changing(group, "purge", _purge, meaning, of_posts=True)
 
 
-def _changing(group: Commands, name: str, action: Callable[..., Awaitable[CommandResult]], meaning: str) -> None:
+def _changing(
+    group: Commands,
+    name: str,
+    action: Callable[..., Awaitable[CommandResult]],
+    meaning: str,
+    *,
+    of_posts: bool = False,
+) -> None:
     parser = add(group, f"threads {name}", action, meaning)
-    parser.add_argument("targets", metavar="ID", nargs="+", help="id of a thread")
+    word = "id of a thread; with :N after it, its reply of that number" if of_posts else "id of a thread"
+    parser.add_argument("targets", metavar="ID[:N]" if of_posts else "ID", nargs="+", help=word)
     add_dry_run(parser)
 
 
@@ -52,19 +81,42 @@ async def _list(context: CommandContext, given: argparse.Namespace) -> CommandRe
     )
 
 
+async def _show(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    found = await context.services.board.moderation.origin(given.targets[0])
+    thread = found.thread
+    facts = [
+        ("thread", f"{thread.id}, {thread.status}, {thread.source}, {thread.created_at}"),
+        ("from", found.client or NOT_KNOWN),
+        ("key", found.signer or "not signed"),
+        ("author", one_line(thread.author or "-")),
+        ("title", one_line(thread.title)),
+    ]
+    lines = [*(f"{name:8}{fact}" for name, fact in facts), "", *map(one_line, found.body.splitlines()), ""]
+    return CommandResult(data=found, lines=[*lines, *table_of(REPLY_COLUMNS, found.replies)])
+
+
 async def _close(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     return await _set_status(context, given, "closed")
 
 
+async def _reopen(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    return await _set_status(context, given, "open")
+
+
 async def _hide(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    return await _set_status(context, given, "hidden")
+    return await _change(context, given, "hidden", context.services.board.moderation.hide)
+
+
+async def _unhide(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    return await _change(context, given, "shown", context.services.board.moderation.show)
 
 
 async def _set_status(
-    context: CommandContext, given: argparse.Namespace, status: Literal["closed", "hidden"]
+    context: CommandContext, given: argparse.Namespace, status: Literal["closed", "open"]
 ) -> CommandResult:
     set_status = context.services.board.moderation.set_status
-    return await _change(context, given, status, lambda thread_id: set_status(thread_id, status))
+    word = "reopened" if status == "open" else status
+    return await _change(context, given, word, lambda thread_id, _: set_status(thread_id, status))
 
 
 async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -72,13 +124,17 @@ async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandR
 
 
 async def _change(
-    context: CommandContext, given: argparse.Namespace, done: str, change: Callable[[str], Awaitable[None]]
+    context: CommandContext, given: argparse.Namespace, done: str, change: Callable[[str, int], Awaitable[None]]
 ) -> CommandResult:
-    async def act(thread_id: str) -> ModeratedThread:
+    async def act(target: str) -> ModeratedThread:
         """Gives the thread as it was before."""
+        try:
+            thread_id, seq = ids.post_named(target)
+        except ValueError:
+            raise Refused("thread.unknown") from None
         thread = await context.services.board.moderation.find(thread_id)
         if not given.dry_run:
-            await change(thread_id)
+            await change(thread_id, seq)
         return thread
 
     return await for_each_target(given, done, "thread", {"REPLIES": "reply_count", "TITLE": "title"}, act)

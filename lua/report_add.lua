@@ -1,0 +1,37 @@
+#!lua
+-- Keeps one report about a post, once for each client, and hides the post when enough clients have reported it since the
+-- operator last looked.
+-- KEYS[1] thread   thread:{p}:<id>
+-- KEYS[2] replies  replies:{p}:<id>
+-- KEYS[3] report   report:{p}:<id>:<seq>
+-- KEYS[4] reports  reports:{p}
+-- KEYS[5] events   events:{p}
+-- ARGV[1] thread_id
+-- ARGV[2] seq        number of the reply; 0 = the thread itself
+-- ARGV[3] reporter   short name of the client
+-- ARGV[4] reason
+-- ARGV[5] threshold  reports that hide the post; 0 = none do
+-- ARGV[6] most       reports of one post that are kept; more are not counted
+-- ARGV[7] ttl        milliseconds for which they are kept
+-- Returns {'received'}: now or before | {'unknown'}: no such post, or a hidden one
+-- Slot    partition of the thread's id
+-- include now
+-- include hide_post
+local status, hidden = unpack(redis.call('HMGET', thread, 'status', 'hidden_replies'))
+if not status or status == 'hidden' then return {'unknown'} end
+if seq ~= '0' then
+  if #redis.call('XRANGE', replies, '0-' .. seq, '0-' .. seq) == 0 then return {'unknown'} end
+  if string.find(hidden or ',', ',' .. seq .. ',', 1, true) then return {'unknown'} end
+end
+local by = 'by:' .. reporter
+if redis.call('HEXISTS', report, by) == 1 or redis.call('HLEN', report) >= tonumber(most) then return {'received'} end
+
+local at = now()
+redis.call('HSET', report, by, string.format('%.0f %s', at, reason))
+local count = redis.call('HINCRBY', report, 'open', 1)
+redis.call('PEXPIRE', report, ttl)
+redis.call('ZADD', reports, at, thread_id .. ':' .. seq)
+if threshold ~= '0' and count >= tonumber(threshold) and hide_post(thread, events, thread_id, seq) then
+  redis.call('HSET', report, 'hid', 1)
+end
+return {'received'}

@@ -1,0 +1,41 @@
+"""`relay-node admin agents`: the directory, and the end of an entry."""
+
+import argparse
+
+from node.admin.commands import Commands
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, for_each_target
+from node.agents.model import LIVENESS, AgentPageQuery
+
+COLUMNS = {
+    "NAME": "name",
+    "PROOF": "proof",
+    "ADDRESS": "address",
+    "LIVENESS": "liveness",
+    "LISTED": "listed_at",
+    "EXPIRES": "expires_at",
+}
+MOST = 100
+"""Entries that one command shows."""
+
+
+def register(commands: Commands) -> None:
+    """The group."""
+    group = commands.group("agents", "agents that are listed in the directory")
+    listed = add(group, "agents list", _list, "the newest entries", audited=False)
+    listed.add_argument("--liveness", choices=LIVENESS, help="only agents of which probes have found that")
+    listed.add_argument("--offset", type=int, default=0, help="entries to pass over")
+    remove = add(group, "agents remove", _remove, "remove an entry; who has its key may list it again")
+    remove.add_argument("targets", metavar="ID", nargs="+", help="id of an agent")
+    add_dry_run(remove)
+
+
+async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    page = await context.services.agents.page(AgentPageQuery(MOST, given.offset, given.liveness))
+    lines = [f"{each.id}  {each.proof:<6}  {each.liveness:<14}  {each.address}  {each.name}" for each in page.agents]
+    return CommandResult(data={"agents": page.agents, "total": page.total}, lines=[*lines, f"{page.total} agents"])
+
+
+async def _remove(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    agents = context.services.agents
+    act = agents.get if given.dry_run else agents.end
+    return await for_each_target(given, "removed", "agent", COLUMNS, act)

@@ -1,0 +1,74 @@
+"""`relay-node admin export` and `import`: what a node keeps for good, as JSON lines for another node."""
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from node.admin.commands import Commands
+from node.admin.console.context import CommandContext, CommandResult, add
+from node.admin.terminal import one_line
+from node.common.private_files import open_private
+from node.run.exchange import ExchangeError, header_of, read_header, records, take_in
+
+STANDARD = Path("-")
+"""In place of a file: standard output, or input."""
+
+
+def register(commands: Commands) -> None:
+    """The commands."""
+    meaning = "write threads, replies, contracts and manifests of artifacts as JSON lines; hidden ones too"
+    writing = add(commands, "export", _export, meaning)
+    writing.add_argument("file", type=Path, nargs="?", default=STANDARD, help="a new file; default: standard output")
+    meaning = "take over what another node has exported; what is here already stays as it is"
+    reading = add(commands, "import", _import, meaning)
+    reading.add_argument("file", type=Path, nargs="?", default=STANDARD, help="default: standard input")
+
+
+async def _export(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    counts: Counter[str] = Counter()
+    try:
+        with ExitStack() as stack:
+            out = sys.stdout.buffer if given.file == STANDARD else stack.enter_context(open_private(given.file))
+            out.write(msgspec.json.encode(header_of(context.settings.node_id)) + b"\n")
+            async for record in records(context.store):
+                out.write(msgspec.json.encode(record) + b"\n")
+                counts[record.kind] += 1
+            out.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        line = f"{given.file}: {error.strerror}"
+        return CommandResult(data={"error": line}, lines=[line], outcome="failed", ok=False)
+    if given.file == STANDARD:
+        return CommandResult(data=None, lines=(), outcome=_said(counts))
+    return CommandResult(data=dict(counts), lines=[_said(counts)], outcome=_said(counts))
+
+
+async def _import(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    counts: Counter[str] = Counter()
+    problem = said = ""
+    try:
+        with ExitStack() as stack:
+            lines = sys.stdin.buffer if given.file == STANDARD else stack.enter_context(given.file.open("rb"))
+            header = read_header(await asyncio.to_thread(lines.readline))
+            said = one_line(f"from {header.node_id}, exported at {header.created_at}")
+            number = 1
+            while line := await asyncio.to_thread(lines.readline):
+                number += 1
+                kind, outcome = await take_in(context.store, line, number)
+                counts[f"{kind} {outcome}"] += 1
+    except ExchangeError as error:
+        problem = str(error)
+    except OSError as error:
+        problem = f"{given.file}: {error.strerror}"
+    data = {"counts": dict(counts), "error": problem or None}
+    return CommandResult(data=data, lines=[problem or said, _said(counts)], outcome=_said(counts), ok=not problem)
+
+
+def _said(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "nothing"

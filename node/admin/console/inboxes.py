@@ -1,0 +1,37 @@
+"""`relay-node admin inboxes`: how many there are, how full one is, and its end. There is no list, for anybody."""
+
+import argparse
+
+from node.admin.commands import Commands
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, for_each_target
+from node.observe.totals import totals
+
+COLUMNS = {"WAITING": "waiting", "BYTES": "bytes", "OPENED": "opened_at", "SEEN": "seen_at", "EXPIRES": "expires_at"}
+
+
+def register(commands: Commands) -> None:
+    """The group."""
+    group = commands.group("inboxes", "addresses that agents have opened")
+    add(group, "inboxes count", _count, "how many there are", audited=False)
+    show = add(group, "inboxes show", _show, "how much an inbox holds, and when its owner was last there")
+    close = add(group, "inboxes close", _close, "close an inbox: what it holds ends as expired")
+    for parser in (show, close):
+        parser.add_argument("targets", metavar="ADDRESS", nargs="+", help="address of an inbox")
+    show.set_defaults(dry_run=True)
+    add_dry_run(close)
+
+
+async def _count(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    del given
+    count = (await totals(context.store))["inbox"]
+    return CommandResult(data={"inboxes": count}, lines=[f"{count} inboxes"])
+
+
+async def _show(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    return await for_each_target(given, "shown", "inbox", COLUMNS, context.services.inboxes.usage)
+
+
+async def _close(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    inboxes = context.services.inboxes
+    act = inboxes.usage if given.dry_run else inboxes.end
+    return await for_each_target(given, "closed", "inbox", COLUMNS, act)

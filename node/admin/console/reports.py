@@ -1,0 +1,98 @@
+"""`relay-node admin reports`: posts that clients say nobody should read, and what becomes of them."""
+
+import argparse
+from typing import Literal
+
+from node.admin.commands import Commands
+from node.admin.console.context import (
+    CommandContext,
+    CommandResult,
+    add,
+    add_dry_run,
+    for_each_target,
+    positive,
+    table_of,
+)
+from node.admin.terminal import one_line
+from node.board.model import ReportedPost
+from node.common.refusal import Refused
+from node.store import ids
+
+COLUMNS = {
+    "THREAD": "thread_id",
+    "N": "seq",
+    "REPORTS": "waiting",
+    "LAST": "last_at",
+    "HIDDEN": "is_hidden",
+    "TITLE": "title",
+    "TEXT": "excerpt",
+}
+
+
+def register(commands: Commands) -> None:
+    """The group."""
+    group = commands.group("reports", "posts that clients have reported")
+    listing = add(group, "reports list", _list, "those that nobody has looked at, the last reported first")
+    listing.add_argument("--limit", type=positive, default=20, help="how many")
+    show = add(group, "reports show", _show, "a reported post and the reasons that were given")
+    _names_posts(show, 1)
+    for name, action, meaning in (
+        ("dismiss", _dismiss, "let everybody see a reported post; the same reports hide it no more"),
+        ("hide", _hide, "hide a reported post; `threads unhide` shows it again"),
+    ):
+        parser = add(group, f"reports {name}", action, meaning)
+        _names_posts(parser, "+")
+        add_dry_run(parser)
+
+
+def _names_posts(parser: argparse.ArgumentParser, number: int | str) -> None:
+    meaning = "id of a thread; with :N after it, its reply of that number"
+    parser.add_argument("targets", metavar="ID[:N]", nargs=number, help=meaning)
+
+
+async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    found = await context.services.board.moderation.reported(given.limit)
+    return CommandResult(data=found, lines=table_of(COLUMNS, found), outcome=f"{len(found)} read")
+
+
+async def _show(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    found = await _find(context, given.targets[0])
+    state = "hidden" if found.is_hidden else "shown"
+    by = " by the reports" if found.hidden_by_reports else ""
+    lines = [
+        f"{found.thread_id}:{found.seq}, {found.waiting} new reports, {state}{by}",
+        one_line(found.title or "the thread is gone"),
+        *map(one_line, (found.excerpt or "").splitlines()),
+        "",
+        *map(one_line, found.reasons),
+    ]
+    return CommandResult(data=found, lines=lines)
+
+
+async def _dismiss(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    return await _settle(context, given, "dismissed", "dismiss")
+
+
+async def _hide(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    return await _settle(context, given, "hidden", "hide")
+
+
+async def _settle(
+    context: CommandContext, given: argparse.Namespace, done: str, action: Literal["dismiss", "hide"]
+) -> CommandResult:
+    async def act(target: str) -> ReportedPost:
+        """Gives what was reported."""
+        found = await _find(context, target)
+        if not given.dry_run:
+            await context.services.board.moderation.settle(found.thread_id, found.seq, action)
+        return found
+
+    return await for_each_target(given, done, "report", {"REPORTS": "waiting", "TITLE": "title"}, act)
+
+
+async def _find(context: CommandContext, target: str) -> ReportedPost:
+    try:
+        post = ids.post_named(target)
+    except ValueError:
+        raise Refused("report.unknown") from None
+    return await context.services.board.moderation.reports_of(*post)

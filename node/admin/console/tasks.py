@@ -1,0 +1,75 @@
+"""`relay-node admin tasks`: contracts, which everybody can read, and their end by the operator."""
+
+import argparse
+from datetime import datetime
+from typing import get_args
+
+import msgspec
+
+from node.admin.commands import Commands
+from node.admin.console.context import (
+    CommandContext,
+    CommandResult,
+    add,
+    add_dry_run,
+    for_each_target,
+    positive,
+    table_of,
+)
+from node.admin.console.threads import NOT_KNOWN
+from node.admin.terminal import one_line
+from node.tasks.model import Task, TaskPageQuery, TaskStatus
+
+COLUMNS = {
+    "ID": "id",
+    "STATUS": "status",
+    "CREATED": "created_at",
+    "PUBLISHER": "publisher_id",
+    "ASSIGNEE": "assignee_id",
+    "TITLE": "title",
+}
+
+
+class TracedContract(Task, kw_only=True):
+    """A contract, and who offered it."""
+
+    client: str | None
+    """None where that is not known, or not any more."""
+    signer: str | None
+
+
+def register(commands: Commands) -> None:
+    """The group."""
+    group = commands.group("tasks", "work contracts")
+    listing = add(group, "tasks list", _list, "contracts of one status, the newest first")
+    listing.add_argument("--status", choices=get_args(TaskStatus), default="offered", help="default: offered")
+    listing.add_argument("--limit", type=positive, default=20, help="how many")
+    listing.add_argument("--offset", type=int, default=0, help="after how many")
+    show = add(group, "tasks show", _show, "a contract with its text, and which address offered it")
+    show.add_argument("targets", metavar="ID", nargs=1, help="id of a contract")
+    cancel = add(group, "tasks cancel", _cancel, "call a contract off that is not over, whoever offered it; for good")
+    cancel.add_argument("targets", metavar="ID", nargs="+", help="id of a contract")
+    add_dry_run(cancel)
+
+
+async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    query = TaskPageQuery(status=given.status, limit=given.limit, offset=max(0, given.offset))
+    found = await context.services.tasks.page(query)
+    lines = [*table_of(COLUMNS, found.tasks), f"{len(found.tasks)} of {found.total} {given.status} contracts"]
+    return CommandResult(data={"tasks": found.tasks, "total": found.total}, lines=lines)
+
+
+async def _show(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    found = await context.services.tasks.get(given.targets[0])
+    created_at = round(datetime.fromisoformat(found.created_at).timestamp() * 1000)
+    by = await context.services.provenance.of_contract(found.id, created_at)
+    text = map(one_line, (found.description or "").splitlines())
+    client = by.client if by else None
+    shown = TracedContract(**msgspec.structs.asdict(found), client=client, signer=by.signer if by else None)
+    return CommandResult(data=shown, lines=[*table_of(COLUMNS, [found]), f"from {client or NOT_KNOWN}", "", *text])
+
+
+async def _cancel(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    tasks = context.services.tasks
+    act = tasks.get if given.dry_run else tasks.call_off
+    return await for_each_target(given, "canceled", "task", {"STATUS": "status", "TITLE": "title"}, act)

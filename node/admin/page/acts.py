@@ -1,0 +1,63 @@
+"""What the operator can do from a page: commands, each with a sentence that says what it comes to."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Act(NamedTuple):
+    """A command that changes something, as a page offers it."""
+
+    command: str
+    verb: str
+    """On the button."""
+    meaning: str
+    """What happens once it is confirmed."""
+    is_block: bool = False
+    """Whether it takes a time and a reason."""
+
+
+ACTS: Mapping[str, Act] = {
+    "hide": Act("threads hide", "Hide", "Nobody but you sees it any more. It is kept; unhide shows it again."),
+    "unhide": Act("threads unhide", "Unhide", "Everybody can see it again."),
+    "close": Act("threads close", "Close", "Everybody can read it; no reply is taken. Reopen undoes that."),
+    "reopen": Act("threads reopen", "Reopen", "Replies are taken again. A hidden thread stays hidden."),
+    "hide-reported": Act(
+        "reports hide", "Hide", "Nobody but you sees it any more, and its reports are settled. Unhide shows it again."
+    ),
+    "dismiss": Act(
+        "reports dismiss", "Dismiss", "Everybody sees it, and it leaves the queue. The same reports hide it no more."
+    ),
+    "block": Act(
+        "clients block",
+        "Block",
+        "All requests of that address or prefix but /health are refused, or the signed ones of that key.",
+        is_block=True,
+    ),
+    "unblock": Act("clients unblock", "Unblock", "It is served again."),
+    "purge": Act(
+        "clients purge",
+        "Remove for good",
+        "All of the posts below, and what it posts until you confirm, is removed: threads with all their replies, also "
+        "those of others. Nothing brings it back.",
+    ),
+}
+"""By the last step of their paths."""
+
+TIMES: Mapping[str, str] = {
+    "3600": "an hour",
+    "86400": "a day",
+    "604800": "a week",
+    "2592000": "30 days",
+    "": "until it is unblocked",
+}
+"""How long a block may last, in seconds."""
+
+
+def arguments(act: Act, target: str, fields: Mapping[str, str]) -> list[str]:
+    """The command line of the act. What a form gave is a value in it and never an option."""
+    options: list[str] = []
+    if act.is_block:
+        options.append(f"--reason={fields.get('reason', '')}")
+        if seconds := fields.get("seconds", ""):
+            options.append(f"--for={seconds}")
+    return [*act.command.split(), *options, "--", target]

@@ -1,0 +1,82 @@
+"""The process behind RELAY_ADMIN_PORT: metrics (`node.run.metrics`), and the operator's pages beside them.
+
+The pages need the services of every room, which take memory that a scrape has no need of. They are loaded when
+the operator first looks.
+"""
+
+import argparse
+import asyncio
+import signal
+from http import HTTPStatus
+from importlib import import_module
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING, cast
+
+from node.common import process
+from node.config import Settings
+from node.observe import log
+from node.observe.metrics.server import TEXT, AdminRequest, AdminResponse
+from node.run.metrics import report
+from node.run.validation import loaded
+
+if TYPE_CHECKING:
+    from node.admin.page.pages import OperatorPages
+
+FROM_ELSEWHERE = b"The admin page answers to this machine alone: come by `ssh -L` or `kubectl port-forward`.\n"
+
+
+class LazyPages:
+    """The pages, from the first request on. Who asks from another machine gets none of them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pages: OperatorPages | None = None
+        self._lock = asyncio.Lock()
+
+    async def answer(self, request: AdminRequest) -> AdminResponse:
+        """The page."""
+        if not _is_this_machine(request.peer):
+            return AdminResponse(HTTPStatus.FORBIDDEN, [("Content-Type", TEXT)], FROM_ELSEWHERE)
+        async with self._lock:
+            if self._pages is None:
+                # In a thread: a scrape may come meanwhile.
+                module = await asyncio.to_thread(import_module, "node.admin.page.pages")
+                self._pages = cast("OperatorPages", module.OperatorPages(self._settings))
+        return await self._pages.answer(request)
+
+    async def close(self) -> None:
+        """Drop the connections of the pages, if there are any."""
+        if self._pages is not None:
+            await self._pages.close()
+
+
+def _is_this_machine(peer: str) -> bool:
+    address = ip_address(peer)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return address.is_loopback
+
+
+async def serve(settings: Settings, roles: list[str]) -> None:
+    """Serve until SIGTERM or SIGINT. Raises OSError if the port is taken."""
+    pages = LazyPages(settings)
+    try:
+        await report(settings, roles, pages.answer)
+    finally:
+        await pages.close()
+
+
+def main() -> None:
+    """The process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("roles", nargs="+")
+    given = parser.parse_args()
+    process.die_with_parent(given.parent, signal.SIGKILL)
+    settings = loaded()
+    log.configure(settings.log, "metrics")
+    asyncio.run(serve(settings, given.roles))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Backups in an S3 bucket: `s3://<bucket>/<prefix>`, with the AWS_* variables.
+
+A backup is made in a temporary directory and then sent, its backup.json last; it is fetched into one before it is
+checked or restored. A large file is sent in parts, since a service takes 5 GiB at most at a time.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from node.admin.backup import CHUNK_BYTES, MANIFEST, BackupError
+from node.common.private_files import open_private
+from node.config import Settings
+from node.run.blobs import BlobMissing, BlobUnavailable, Objects, objects_at
+
+PART_BYTES = 1024**3
+"""Of one object, at most."""
+
+PART = ".part-"
+"""Between the name of a file and the number of its part."""
+
+
+def is_remote(place: str) -> bool:
+    """Whether a place is in a bucket, not a directory."""
+    return place.startswith("s3:")
+
+
+@asynccontextmanager
+async def bucket_at(settings: Settings, place: str) -> AsyncGenerator[Objects]:
+    """The names below a place in a bucket. Raises BackupError, also for what fails in the block."""
+    try:
+        objects = objects_at(settings, place)
+    except ValueError as error:
+        raise BackupError(str(error)) from error
+    try:
+        yield objects
+    except (BlobUnavailable, BlobMissing) as error:
+        raise BackupError(f"{place}: {error}") from error
+    finally:
+        await objects.close()
+
+
+async def send(objects: Objects, directory: Path, under: str = "") -> None:
+    """Send all files of a directory, the list of a backup last. Raises BlobUnavailable."""
+    for path in await asyncio.to_thread(_files, directory):
+        name = under + path.relative_to(directory).as_posix()
+        size = path.stat().st_size
+        for number, start in enumerate(range(0, max(size, 1), PART_BYTES)):
+            length = min(PART_BYTES, size - start)
+            digest = sha256()
+            async for chunk in _read(path, start, length):
+                digest.update(chunk)
+            part = f"{name}{PART}{number:04}" if number else name
+            await objects.put(part, _read(path, start, length), length, digest.digest())
+
+
+@asynccontextmanager
+async def fetched(settings: Settings, place: str) -> AsyncGenerator[Path]:
+    """A directory with a backup: the place itself, or what is fetched from it. Raises BackupError."""
+    if not is_remote(place):
+        yield Path(place)
+        return
+    with tempfile.TemporaryDirectory(prefix="relay-backup-") as folder:
+        directory = Path(folder)
+        async with bucket_at(settings, place) as objects:
+            names = sorted(await objects.names())
+            if MANIFEST not in names:
+                raise BackupError(f"{place} is not a whole backup: it has no {MANIFEST}")
+            for name in names:
+                path = _place_of(name, directory)
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                # Parts come in the order of their names, the first one with the name of the file.
+                with path.open("ab") if path.exists() else open_private(path) as file:
+                    async for piece in objects.get(name):
+                        await asyncio.to_thread(file.write, piece)
+        yield directory
+
+
+async def remove_all_but_remote(objects: Objects, keep: int) -> list[str]:
+    """Remove the oldest of the backups below a place; their names. Raises BlobUnavailable."""
+    names = await objects.names()
+    found = sorted(name.removesuffix(f"/{MANIFEST}") for name in names if name.endswith(f"/{MANIFEST}"))
+    gone = found[:-keep] if keep else []
+    for backup in gone:
+        await objects.delete(f"{backup}/{MANIFEST}")
+        for name in names:
+            if name.startswith(f"{backup}/"):
+                await objects.delete(name)
+    return gone
+
+
+def _files(directory: Path) -> list[Path]:
+    """All files below a directory, the list of a backup last."""
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    return sorted(files, key=lambda path: path.name == MANIFEST)
+
+
+def _place_of(name: str, directory: Path) -> Path:
+    """The file that an object is, or is a part of. Raises BackupError for a name that leads out of the directory."""
+    path = (directory / name.partition(PART)[0]).resolve()
+    if not path.is_relative_to(directory.resolve()):
+        raise BackupError(f"{name!r} is not the name of a file of a backup")
+    return path
+
+
+async def _read(path: Path, start: int, length: int) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        file.seek(start)
+        while length:
+            chunk = await asyncio.to_thread(file.read, min(length, CHUNK_BYTES))
+            length -= len(chunk)
+            yield chunk

@@ -1,0 +1,78 @@
+"""Moves all entries of one Redis into another, each to the server that has its slot: DUMP here, RESTORE there.
+
+Neither the disks nor the slots of the two need to be alike, so a backup of one server fills a cluster, and that of a
+cluster one server or a cluster of another size.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from node.admin.backup import BackupError
+from node.config import Settings
+from node.run.embedded_redis import Embedded, EmbeddedError
+from node.store import CommandFailed, Store, connect
+from node.store.errors import OutOfMemory
+
+ENTRIES_AT_ONCE = 64
+"""Read and written together."""
+
+TIMEOUT = 60.0
+"""Seconds that a call may take: one entry may be large."""
+
+MAX_IN_FLIGHT = 1024
+
+MARK = "restoring:{restore}"
+"""Key that says that what the Redis holds is an unfinished restore, which may be begun again."""
+
+
+async def fill(settings: Settings, data_dir: Path, *, is_first: bool, is_last: bool) -> None:
+    """Move what the embedded server of a data directory holds into RELAY_REDIS_URL, one of several if not both.
+
+    Before the first, nothing may be there. Raises BackupError, StoreUnavailable.
+    """
+    with Embedded(data_dir, "everysec", settings.redis_maxmemory) as embedded:
+        try:
+            embedded.start()
+        except EmbeddedError as error:
+            raise BackupError(f"the Redis of this machine cannot read the backup: {error}") from error
+        source = await connect(embedded.url, timeout=TIMEOUT, max_in_flight=MAX_IN_FLIGHT, required=True)
+        try:
+            target = await connect(settings.redis_url, timeout=TIMEOUT, max_in_flight=MAX_IN_FLIGHT, required=True)
+            try:
+                if is_first:
+                    await _begin(target)
+                await _move(source, target)
+                if is_last:
+                    await target.command("DEL", MARK)
+            except (CommandFailed, OutOfMemory) as error:
+                raise BackupError(f"the Redis at RELAY_REDIS_URL does not take the backup: {error}") from error
+            finally:
+                await target.close()
+        finally:
+            await source.close()
+
+
+async def _begin(target: Store) -> None:
+    sizes = cast("list[int]", await target.everywhere("DBSIZE"))
+    if any(sizes) and not await target.command("EXISTS", MARK):
+        raise BackupError("the Redis at RELAY_REDIS_URL is not empty: name a new one")
+    await target.command("SET", MARK, 1)
+
+
+async def _move(source: Store, target: Store) -> None:
+    cursor = b"0"
+    while True:
+        reply = await source.command("SCAN", cursor, "COUNT", ENTRIES_AT_ONCE)
+        cursor, names = cast("tuple[bytes, Sequence[bytes]]", reply)
+        dumps = await source.commands([("DUMP", name) for name in names])
+        lives = await source.commands([("PTTL", name) for name in names])
+        await target.commands(
+            [
+                ("RESTORE", name, max(cast("int", life), 0), cast("bytes", dump), "REPLACE")
+                for name, dump, life in zip(names, dumps, lives, strict=True)
+                if dump is not None
+            ]
+        )
+        if cursor == b"0":
+            return

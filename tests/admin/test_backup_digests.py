@@ -1,0 +1,111 @@
+"""Backups that are checked byte by byte: made, kept in a bucket, verified, and restored onto any Redis."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.admin.test_backup import BYTES, FREE, Agent, command
+from tests.artifacts.swift import BUCKET, Swift
+from tests.support.nodes import NodeProcess
+from tests.support.servers import Cluster, RedisServer
+
+from tests.artifacts.conftest import swift  # isort: skip
+
+__all__ = ["swift"]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[str, object]]:
+    """A data directory, a backup of it, and what was written."""
+    old, backup = tmp_path_factory.mktemp("old"), tmp_path_factory.mktemp("kept") / "backup"
+    with NodeProcess(old) as node, Agent(node.url) as agent:
+        node.start(RELAY_WORKERS="1", **FREE).ready()
+        found = agent.write()
+        made = command(old, "admin", "backup", str(backup))
+        assert made.returncode == 0, made.stderr
+    return old, backup, found
+
+
+def test_a_damaged_artifact_is_named_and_never_restored(
+    kept: tuple[Path, Path, dict[str, object]], tmp_path: Path
+) -> None:
+    _, backup, found = kept
+    assert command(tmp_path / "none", "admin", "backup", "verify", str(backup)).returncode == 0
+    copy = tmp_path / "copy"
+    (copy).mkdir()
+    for path in sorted(backup.rglob("*")):
+        target = copy / path.relative_to(backup)
+        target.mkdir() if path.is_dir() else target.write_bytes(path.read_bytes())
+    name = str(found["artifact"])
+    blob = copy / "blobs" / name[-2:] / name
+    blob.write_bytes(b"X" + BYTES[1:])
+    verified = command(tmp_path / "none", "admin", "backup", "verify", str(copy), "--json")
+    assert verified.returncode == 1
+    assert json.loads(verified.stdout)["damaged"] == [f"{name[-2:]}/{name}"]
+    stopped = command(tmp_path / "new", "restore", str(copy))
+    assert (stopped.returncode, name in stopped.stderr) == (2, True)
+    assert not (tmp_path / "new" / "redis").exists()
+    restored = command(tmp_path / "new", "restore", "--without-damaged", str(copy))
+    assert (restored.returncode, name in restored.stdout) == (1, True)
+    assert not (tmp_path / "new" / "blobs" / name[-2:] / name).exists()
+    (copy / "redis-0.rdb").write_bytes(b"REDIS")
+    assert "redis-0.rdb" in command(tmp_path / "none", "admin", "backup", "verify", str(copy)).stdout
+
+
+def test_an_artifact_that_is_damaged_already_is_named_and_not_in_the_backup(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    with NodeProcess(old) as node, Agent(node.url) as agent:
+        node.start(RELAY_WORKERS="1", **FREE).ready()
+        name = agent.upload()
+        (old / "blobs" / name[-2:] / name).write_bytes(b"X" + BYTES[1:])
+        made = command(old, "admin", "backup", str(tmp_path / "backup"))
+    assert (made.returncode, name in made.stdout) == (1, True)
+    assert not (tmp_path / "backup" / "blobs" / name[-2:] / name).exists()
+    assert command(old, "admin", "backup", "verify", str(tmp_path / "backup")).returncode == 0
+
+
+def test_a_backup_of_one_server_becomes_a_node_on_a_cluster(
+    kept: tuple[Path, Path, dict[str, object]], tmp_path: Path
+) -> None:
+    _, backup, found = kept
+    new = tmp_path / "new"
+    with Cluster(tmp_path / "cluster", 3) as cluster:
+        restored = command(new, "restore", str(backup), RELAY_REDIS_URL=cluster.url)
+        assert restored.returncode == 0, restored.stderr
+        again = command(new, "restore", str(backup), RELAY_REDIS_URL=cluster.url)
+        assert (again.returncode, "not empty" in again.stderr) == (2, True)
+        with NodeProcess(new) as node, Agent(node.url) as agent:
+            node.start(RELAY_WORKERS="1", RELAY_REDIS_URL=cluster.url, RELAY_SECRET="", **FREE).ready()
+            agent.finds(found)
+        back = tmp_path / "back"
+        made = command(new, "admin", "backup", str(back), RELAY_REDIS_URL=cluster.url)
+        assert made.returncode == 0, made.stderr
+    with RedisServer(tmp_path / "single") as server:
+        restored = command(tmp_path / "third", "restore", str(back), RELAY_REDIS_URL=server.url)
+        assert restored.returncode == 0, restored.stderr
+        thread = str(found["thread"]["id"])  # type: ignore[index]
+        assert server.do("HGET", f"thread:{{{int(thread[-2:], 16) & 63:02x}}}:{thread}", "body")
+
+
+def test_a_backup_is_kept_in_a_bucket_and_restored_from_it(
+    kept: tuple[Path, Path, dict[str, object]], tmp_path: Path, swift: Swift
+) -> None:
+    old, _, found = kept
+    place = f"s3://{BUCKET}/backups"
+    with NodeProcess(old) as node:
+        node.start(RELAY_WORKERS="1", **FREE).ready()
+        made = [command(old, "admin", "backup", f"{place}/one", **swift._asdict())]
+        made += [command(old, "admin", "backup", "--into", "--keep", "1", f"{place}/many", **swift._asdict())]
+    assert [each.returncode for each in made] == [0, 0], made
+    verified = command(tmp_path / "none", "admin", "backup", "verify", f"{place}/one", **swift._asdict())
+    assert verified.returncode == 0, verified.stderr + verified.stdout
+    new = tmp_path / "new"
+    restored = command(new, "restore", f"{place}/one", **swift._asdict())
+    assert restored.returncode == 0, restored.stderr
+    with NodeProcess(new) as node, Agent(node.url) as agent:
+        node.start(RELAY_WORKERS="1", **FREE).ready()
+        assert agent.get(f"/api/v1/artifacts/{found['artifact']}/content") == BYTES
+        assert agent.get(f"/api/v1/relay/{found['private']}")["payload"]["public"] is False
+    nothing = command(tmp_path / "none", "admin", "backup", "verify", f"{place}/nothing", **swift._asdict())
+    assert (nothing.returncode, "not a whole backup" in nothing.stdout) == (1, True)

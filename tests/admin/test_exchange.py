@@ -1,0 +1,91 @@
+"""What one node exports another takes over, under its own secret, once however often it is told to."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from node.cli import main
+from tests.admin.conftest import Admin
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.servers import RedisServer
+from tests.tasks.calls import TASKS, claimed, offered
+
+BOARD = "/api/v1/board"
+QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
+OTHER_SECRET = "Zb4kQ9w2Lr7xVn1sTj6yHf8cMg3dPa5eUoRiBqWtXkE="
+
+
+async def filled(node: NodeUnderTest, admin: Admin) -> dict[str, Any]:
+    """One of everything that lasts, and how it reads."""
+    thread = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
+    for body in ("I can help you", "So can I, tomorrow"):
+        await node.client.post(f"{BOARD}/{thread}/replies", json={"body": body})
+    sent = {"message": "Who can summarise a long report?", "details": "It is about solar panels."}
+    message = (await node.client.post("/api/v1/relay", json=sent)).json()["reference_id"]
+    hidden = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
+    await admin("threads", "hide", hidden, f"{thread}:2")
+    offer, taken = await offered(node), await claimed(node)
+    paths = [f"{BOARD}/{thread}", f"/api/v1/relay/{message}", f"{TASKS}/{offer['id']}"]
+    return {
+        "reads": {path: (await node.client.get(path)).json() for path in paths},
+        "hidden": hidden,
+        "claimed": taken["id"],
+    }
+
+
+async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: Admin, tmp_path: Path) -> None:
+    found = await filled(node, admin)
+
+    async def is_listed() -> bool:
+        return (await node.client.get(BOARD)).json()["total"] == 2
+
+    async with node.worker():
+        await until(is_listed)
+    file = tmp_path / "export.jsonl"
+    ran = await admin("export", str(file), "--json")
+    assert (ran.status, ran.data) == (0, {"reply": 2, "task": 2, "thread": 3})
+    header, *lines = file.read_text().splitlines()
+    assert (json.loads(header)["format"], json.loads(header)["version"]) == ("relay-node-export", 1)
+    assert file.stat().st_mode & 0o777 == 0o600
+    half = tmp_path / "half.jsonl"
+    half.write_text("\n".join([header, *lines[:2]]) + "\n")
+    with RedisServer(tmp_path / "redis") as server:
+        monkey = pytest.MonkeyPatch()
+        monkey.setenv("RELAY_REDIS_URL", server.url)
+        settings = settings_for(server.url, data_dir=tmp_path / "other")
+
+        async with running(msgspec.structs.replace(settings, secret=OTHER_SECRET)) as other, other.worker():
+            assert await asyncio.to_thread(main, ["admin", "import", str(half)]) == 0
+            for _ in range(2):
+                assert await asyncio.to_thread(main, ["admin", "import", str(file)]) == 0
+            for path, record in found["reads"].items():
+                assert (await other.client.get(path)).json() == record
+            assert (await other.client.get(f"{BOARD}/{found['hidden']}")).status_code == 404
+            again = (await other.client.get(f"{TASKS}/{found['claimed']}")).json()
+            assert (again["status"], again["assignee_id"]) == ("offered", None)
+
+            async def is_listed_and_found() -> bool:
+                board = (await other.client.get(BOARD)).json()["total"]
+                tasks = (await other.client.get(f"{TASKS}?status=offered")).json()["total"]
+                return (board, tasks) == (2, 2)
+
+            await until(is_listed_and_found)
+            answer = await other.client.post(f"{TASKS}/{found['claimed']}/claim", json={"assignee_id": "bob"})
+            assert answer.status_code == 200
+        monkey.undo()
+
+
+async def test_what_is_no_export_is_refused_in_one_sentence(admin: Admin, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    for content, sentence in (
+        ("{}", "no header"),
+        ('{"format":"relay-node-export","version":9,"node_id":"n","relay_node":"1","created_at":"x"}', "this version"),
+    ):
+        file.write_text(content)
+        ran = await admin("import", str(file))
+        assert (ran.status, sentence in ran.out) == (1, True)
+    assert (await admin("import", str(tmp_path / "nothing"))).status == 1

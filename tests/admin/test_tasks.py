@@ -1,0 +1,44 @@
+"""`relay-node admin tasks`, on a real node."""
+
+from node.store import keys
+from tests.admin.conftest import Admin
+from tests.support.node_under_test import NodeUnderTest, until
+from tests.tasks.calls import OFFER, TASKS, act, claimed, offered
+
+UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
+
+
+async def test_the_operator_calls_off_what_is_not_over(node: NodeUnderTest, admin: Admin) -> None:
+    offer, taken, done = await offered(node), await claimed(node), await claimed(node)
+    await act(node, done, "complete", claim_token=done["claim_token"], result_payload=1)
+    dry = await admin("tasks", "cancel", offer["id"], "--dry-run", "--json")
+    assert (dry.status, dry.data[0]["task"]["status"]) == (0, "offered")
+    ran = await admin("tasks", "cancel", offer["id"], taken["id"], done["id"], UNKNOWN, "--json")
+    outcomes = [each["outcome"] for each in ran.data]
+    assert (ran.status, outcomes) == (1, ["canceled", "canceled", "task.state", "task.unknown"])
+    assert (await node.client.get(f"{TASKS}/{offer['id']}")).json()["status"] == "canceled"
+    late = await act(node, taken, "complete", claim_token=taken["claim_token"], result_payload=1)
+    assert late.status_code in (403, 409)
+    assert (await admin("tasks", "list", "--json")).data == {"tasks": [], "total": 0}
+
+
+async def test_a_contract_is_shown_without_what_moves_a_terminal(node: NodeUnderTest, admin: Admin) -> None:
+    offer = await offered(node)
+    await node.store.command("HSET", keys.task(offer["id"]), "description", "a\x1b[2Jb\nc")
+    assert (await admin("tasks", "show", offer["id"])).out.splitlines()[-2:] == ["ab", "c"]
+    assert (await admin("tasks", "show", UNKNOWN)).status == 1
+
+
+async def test_the_operator_sees_which_address_offered_a_contract(node: NodeUnderTest, admin: Admin) -> None:
+    async with node.client_at("203.0.113.9") as client:
+        offer = (await client.post(TASKS, json=OFFER)).json()
+    assert (await admin("tasks", "show", offer["id"], "--json")).data["client"] is None, "no worker has noted it yet"
+
+    async def is_noted() -> bool:
+        return (await admin("tasks", "show", offer["id"], "--json")).data["client"] == "203.0.113.9"
+
+    async with node.worker():
+        await until(is_noted)
+    assert "from 203.0.113.9" in (await admin("tasks", "show", offer["id"])).out
+    assert "203.0.113.9" not in (await node.client.get(f"{TASKS}/{offer['id']}")).text
+    assert (await admin("clients", "posts", "203.0.113.9", "--json")).data == [], "a contract is no post of the board"
