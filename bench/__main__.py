@@ -11,7 +11,9 @@ from pathlib import Path
 import uvloop
 
 from bench import report
+from bench.compare import last_of
 from bench.lab import Lab, Options
+from bench.quiet import quiet
 from bench.result import Results, machine
 from bench.scenario import Scenario
 from bench.scenarios import ALL
@@ -46,15 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.url:
             given(options.url)
-        whole = uvloop.run(_measure(wanted, options, results))
+        whole = uvloop.run(_measure(wanted, options, results, wait=not (asked.no_wait or asked.url)))
     except (Unfit, ValueError) as wrong:
         print(f"bench: {wrong}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         whole = False
     directory = asked.out or RESULTS / f"{now:%Y%m%d-%H%M%S}-{'-'.join(asked.scenario) or 'all'}"
+    before = last_of(results, RESULTS) if asked.compare else None
     report.write(results, directory)
     print(report.markdown(results))
+    if asked.compare:
+        print(f"\n{report.compared(before, results) if before else 'No earlier run of this machine to compare with.'}")
     print(f"\nwritten to {directory}", file=sys.stderr)
     if asked.readme:
         report.publish(results)
@@ -66,11 +71,13 @@ def chosen(names: Sequence[str], *, full: bool) -> list[Scenario]:
     return [s for s in ALL if s.name in names or ((not names or "all" in names) and (full or not s.full_only))]
 
 
-async def _measure(wanted: Sequence[Scenario], options: Options, results: Results) -> bool:
-    """Run the scenarios one after the other; one that cannot run is noted and the rest go on."""
+async def _measure(wanted: Sequence[Scenario], options: Options, results: Results, *, wait: bool) -> bool:
+    """Run the scenarios one after the other, each on a quiet machine if `wait`; one that cannot run is noted."""
     whole = True
     for scenario in wanted:
         lab = Lab(scenario.name, options, results)
+        if wait:
+            await quiet(lab.say)
         try:
             async with asyncio.timeout(MOST_SECONDS_A_SCENARIO):
                 await scenario.run(lab)
@@ -105,7 +112,9 @@ def parser() -> argparse.ArgumentParser:
     add("--full", action="store_true", help="longer runs, larger boards, and the growth scenario")
     add("--no-peers", action="store_true", help="the node only")
     add("--out", type=Path, help="directory for results.json, report.md and plots")
-    add("--readme", action="store_true", help="put the report into bench/README.md as well")
+    add("--readme", action="store_true", help="put the report into bench/README.md and README.md as well")
+    add("--compare", action="store_true", help="beside the last run of this machine in bench/results")
+    add("--no-wait", action="store_true", help="do not wait for the machine to be quiet; nor is it with --url")
     return made
 
 

@@ -4,13 +4,15 @@ What the load is (open or closed loop) comes from lab.py as `once`; so does the 
 several servers are measured side by side.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from bench import quiet
 from bench.client import NO_ANSWER, Pool
 from bench.histogram import Histogram
 from bench.load import Observed
 from bench.meter import Usage, largest_web_process, redis_settings, usage
+from bench.quiet import CoreTimes
 from bench.result import Row, Spread, merged
 from bench.server import Server, Unfit
 
@@ -23,6 +25,9 @@ Pools: TypeAlias = Callable[[Server, int], Pool]
 
 class Measurement:
     """Collects the runs of `once` on `server`; `row` is complete after `finish`."""
+
+    fastest = 0.0
+    """Loops in a second of a core, at best, before any run of this suite."""
 
     def __init__(self, server: Server, row: Row, pools: Pools, idempotency: Once) -> None:
         self.row = row
@@ -43,12 +48,16 @@ class Measurement:
         """One run, on fresh connections. Raises Unfit if nothing was answered as expected."""
         label = f"{self.label}, run {len(self._observed) + 1}/{of}"
         async with self._pools(self._server, self.row.connections) as pool:
+            speed, cores = quiet.speed(), CoreTimes.now()
             before = usage(self._server)
             seen = await self._once(pool, seconds, label)
             used = usage(self._server).since(before)
+            stolen = CoreTimes.now().stolen_since(cores)
         if seen.good == 0:
             raise Unfit(f"{self.label}: no answer as expected, statuses {merged([seen.statuses])}")
-        for name, value in figures_of(seen, used).items():
+        Measurement.fastest = max(Measurement.fastest, speed)
+        machine = {"stolen_share": stolen, "speed_share": speed / Measurement.fastest}
+        for name, value in (figures_of(seen, used) | machine).items():
             self._figures.setdefault(name, []).append(value)
         self._observed.append(seen)
 
@@ -82,7 +91,7 @@ class Measurement:
         )
 
 
-def figures_of(seen: Observed, used: Usage) -> Mapping[str, float]:
+def figures_of(seen: Observed, used: Usage) -> dict[str, float]:
     """One run in figures: rates, latencies in ms, the generator's own share, costs per answered request."""
     latencies = seen.latencies()
     answered = max(1, sum(times for status, times in seen.statuses.items() if status not in NO_ANSWER))

@@ -23,13 +23,13 @@ Role = Literal["serve", "web"]
 
 # Limits do their work on every request and refuse none: the load comes from few addresses.
 NEVER_REACHED = "100000/60"
-CHARACTERS_NEVER_REACHED = "1000000000000/60"
+CHARACTERS_NEVER_REACHED = "1000000000/60"
 
 # Totals of one address, which a load from few of them would reach, and of the node.
 UNLIMITED = tuple(
     f"RELAY_{name.upper()}"
     for name in Settings.__struct_fields__
-    if name.startswith("client_") or name in {"max_sessions", "max_threads", "max_tasks"}
+    if name.startswith("client_") or name in {"max_sessions", "max_inboxes", "max_threads", "max_tasks"}
 )
 
 AS_DELIVERED = dict.fromkeys((*(f"RELAY_LIMIT_{name.upper()}" for name in Limits.__struct_fields__), *UNLIMITED), "")

@@ -7,15 +7,19 @@ from pathlib import Path
 import msgspec
 
 from bench import plots
+from bench.compare import changes
 from bench.goals import verdicts
 from bench.measurement import ROLES
 from bench.result import Results, Row, Spread
 
 README = Path(__file__).parent / "README.md"
+FRONT = README.parents[1] / "README.md"
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 
 LATE = 0.01  # a share of late sends, or of a core, from which the generator is part of what was measured
 BUSY = 0.9
+STOLEN = 0.01  # of all cores, by other guests of the host
+SLOW = 0.9  # of the fastest that a core was in this run
 
 
 def write(results: Results, directory: Path) -> None:
@@ -27,13 +31,29 @@ def write(results: Results, directory: Path) -> None:
     (directory / "report.md").write_text(f"# Benchmark of {results.taken}\n\n{markdown(results)}\n{links}")
 
 
-def publish(results: Results, readme: Path = README) -> None:
-    """Put the report between the marks in bench/README.md, its plots into results/ beside it."""
+def publish(results: Results, readme: Path = README, front: Path = FRONT) -> None:
+    """Put the report between the marks in bench/README.md, its plots into results/ beside it, and what is promised with
+    what was measured between those in README.md."""
     pictures = plots.draw(results, readme.parent / "results")
     links = "".join(f"\n![{name}](results/{name})\n" for name in pictures)
-    before, rest = readme.read_text().split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    readme.write_text(f"{before}{BEGIN}\nTaken {results.taken}.\n\n{markdown(results)}\n{links}{END}{after}")
+    _replace(readme, f"Taken {results.taken}.\n\n{markdown(results)}\n{links}")
+    _replace(front, f"{_targets(results)}\n")
+
+
+def _replace(page: Path, text: str) -> None:
+    """Put a text between the marks of a page."""
+    before, rest = page.read_text().split(BEGIN, 1)
+    page.write_text(f"{before}{BEGIN}\n{text}{END}{rest.split(END, 1)[1]}")
+
+
+def compared(before: Results, now: Results) -> str:
+    """The node's figures beside those of an earlier run."""
+    head = ("Scenario", "What", "Figure", "then", "now", "times")
+    lines = [
+        (each.scenario, each.what, each.figure, *map(_number, (each.before, each.now, each.now / each.before)))
+        for each in changes(before, now)
+    ]
+    return f"### Beside the run of {before.taken}\n\n{_table(head, lines)}"
 
 
 def markdown(results: Results) -> str:
@@ -53,6 +73,11 @@ def _machine(results: Results) -> str:
 
 
 def _goals(results: Results) -> str:
+    table = _targets(results)
+    return f"### Targets\n\n{table}" if table else ""
+
+
+def _targets(results: Results) -> str:
     rows = [
         (
             v.goal.what,
@@ -63,14 +88,14 @@ def _goals(results: Results) -> str:
         )
         for v in verdicts(results)
     ]
-    return "### Targets\n\n" + _table(("What", "Against", "Target", "Measured", ""), rows) if rows else ""
+    return _table(("What", "Against", "Target", "Measured", ""), rows) if rows else ""
 
 
 def _scenario(results: Results, scenario: str) -> str:
     rows = [row for row in results.rows if row.scenario == scenario and row.shown]
     roles = [role for role in ROLES if any(f"{role}_cpu_us" in row.figures for row in rows)]
     head = ("Server", "What", "due/s", "answered/s", "p50 ms", "p99 ms", "p99.9 ms", "worst ms")
-    head += (*(f"{role} µs" for role in roles), "Redis commands", "scripts", "other answers", "generator")
+    head += (*(f"{role} µs" for role in roles), "Redis commands", "scripts", "other answers", "disturbed")
     lines = [_line(row, roles) for row in rows]
     points = [
         f"- {point.subject}: {point.name}: {_number(point.value)} {point.unit} {point.note}".rstrip()
@@ -102,15 +127,21 @@ def _line(row: Row, roles: Sequence[str]) -> tuple[str, ...]:
         shown("redis_commands"),
         shown("redis_scripts"),
         ", ".join(f"{status}: {times:,}" for status, times in others.items()),
-        _generator(row),
+        _disturbed(row),
     )
 
 
-def _generator(row: Row) -> str:
-    """Empty if the generator did its part; else what it did not do."""
+def _disturbed(row: Row) -> str:
+    """Empty if generator and machine did their part; else what they did not do."""
     late, busy = row.median("late_share") or 0.0, row.median("generator_busy") or 0.0
-    told = ([f"{late:.1%} late"] if late > LATE else []) + ([f"{busy:.0%} busy"] if busy > BUSY else [])
-    return ", ".join(told)
+    stolen, speed = row.median("stolen_share") or 0.0, row.median("speed_share") or 1.0
+    told = [
+        f"{late:.1%} late" if late > LATE else "",
+        f"{busy:.0%} busy" if busy > BUSY else "",
+        f"{stolen:.1%} stolen" if stolen > STOLEN else "",
+        f"{speed:.0%} of the speed" if speed < SLOW else "",
+    ]
+    return ", ".join(filter(None, told))
 
 
 def _settings(results: Results) -> str:

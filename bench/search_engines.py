@@ -20,7 +20,9 @@ import uvloop
 from bench.search_data import Matrix, sentences, vectors
 from node.embedding.choice import load
 from node.observe.log import configure
+from node.run.corpora import corpora_of
 from node.run.embedded_redis import find_search
+from node.search.corpus import OWN, Place, Post
 from node.search.effort import SEARCHES_READING, Effort
 from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.engines.redisearch import QueryEngine
@@ -30,9 +32,9 @@ from node.search.ranking import SearchRequest
 from node.search.retrieval import EngineRetriever
 from node.search.rpc.client import QueryVector, WorkerClient
 from node.search.store import SearchStore
-from node.search.threads import OWN, Place, Post
 from node.share.turns import Turns
 from node.store import Store, connect, ids
+from node.store.search_keys import BOARD_KEYS
 from node.text.terms import marks_of, terms_of
 from tests.support.models import MODELS, exported_model
 from tests.support.servers import RedisServer
@@ -62,9 +64,9 @@ class KnownVectors(WorkerClient):
     """In the place of the workers: the vectors are known."""
 
     def __init__(self, store: Store, version: str, data: Data) -> None:
-        super().__init__(store)
+        super().__init__(store, BOARD_KEYS)
         self._known = {
-            query: QueryVector(version, vector.tobytes())
+            query: QueryVector(version, vector.astype("float16").tobytes())
             for query, vector in zip(data.queries, data.asked, strict=True)
         }
 
@@ -96,35 +98,37 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
     module = find_search()
     with redis("--loadmodule", str(module)) as server:
         store = await connect(server.url, timeout=30, max_in_flight=4096, required=True)
-        version = IndexVersion("bench", "bench", data.matrix.shape[1], algorithm, 0)
-        engine = QueryEngine(store)
+        version = IndexVersion("bench", "bench", data.matrix.shape[1], algorithm, 0, "float16")
+        (board,) = corpora_of(store)
+        engine = QueryEngine(store, board)
         await engine.ensure_terms()
         await engine.ensure_vectors(version)
         before = await used(store)
         began = time.perf_counter()
-        await fill(SearchStore(store, store).documents, version, data)
+        await fill(SearchStore(store, store, board).documents, version, data)
         put = (time.perf_counter() - began) / len(data.ids)
         size = (await used(store) - before) / len(data.ids)
-        finder = EngineRetriever(engine, store, KnownVectors(store, "bench", data))
+        finder = EngineRetriever(engine, BOARD_KEYS, store, KnownVectors(store, "bench", data))
         readers = Turns(SEARCHES_READING)
         seconds: list[float] = []
         for query in data.queries:
             began = time.perf_counter()
             await finder.find(SearchRequest(query, TOP, 0.7), Effort("bench", readers))
             seconds.append(time.perf_counter() - began)
-        found = [await engine.by_meaning("bench", vector.tobytes()) for vector in data.asked]
+        found = [await engine.by_meaning("bench", vector.astype("float16").tobytes()) for vector in data.asked]
         await store.close()
     return Figures(
-        put * 1000, size, seconds, recall(data, [[near.thread_id for near in nears[:TOP]] for nears in found])
+        put * 1000, size, seconds, recall(data, [[near.entity_id for near in nears[:TOP]] for nears in found])
     )
 
 
 async def fill(index: Documents, version: IndexVersion, data: Data) -> None:
     """As a worker does: terms at once, vectors some at a time."""
+    packed = data.matrix.astype("float16")
     for start in range(0, len(data.ids), AT_ONCE):
         places = range(start, min(start + AT_ONCE, len(data.ids)))
         await index.put([Post(data.ids[n], OWN, "", data.texts[n]) for n in places])
-        await index.put_vectors(version, {(data.ids[n], "0.0"): data.matrix[n].tobytes() for n in places})
+        await index.put_vectors(version, {(data.ids[n], "0.0"): packed[n].tobytes() for n in places})
 
 
 def memory(data: Data) -> Figures:
@@ -141,8 +145,8 @@ def memory(data: Data) -> Figures:
         began = time.perf_counter()
         index.find(SearchRequest(query, TOP, 0.7), vector.tobytes())
         seconds.append(time.perf_counter() - began)
-    none = [index.find(SearchRequest("zzzz", TOP, 0), vector.tobytes()) for vector in data.asked]
-    return Figures(put * 1000, size, seconds, recall(data, [[match.thread_id for match in found] for found in none]))
+    none = [index.find(SearchRequest("zzzz", TOP, 0), vector.tobytes()).matches for vector in data.asked]
+    return Figures(put * 1000, size, seconds, recall(data, [[match.entity_id for match in found] for found in none]))
 
 
 def recall(data: Data, found: Sequence[Sequence[str]]) -> float:

@@ -11,6 +11,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,12 +20,15 @@ import numpy as np
 from bench.search_data import Known, known_items, vectors
 from node.embedding.choice import load
 from node.embedding.model import Model
+from node.search.corpus import OWN, Place
 from node.search.engines.memory import MemoryIndex, PostDocument
-from node.search.passages import of_thread
+from node.search.passages import of_own
 from node.search.ranking import SearchRequest
-from node.search.threads import OWN, Place
 from node.text.readable import first_sentence
 from node.text.terms import marks_of, terms_of
+from tests.agents.labelled import Directory, directory_of, mean_reciprocal_rank
+from tests.agents.relevance import DISTANT, PLAIN
+from tests.agents.relevance import EXACT as SKILL_NAMES
 from tests.search.relevance import EXACT, NOTHING, PARAPHRASES, QUESTIONS, THREADS, Query
 from tests.support.models import MODELS, exported_model
 
@@ -49,7 +53,7 @@ class Corpus:
     def __init__(self, model: Model, texts: Sequence[Text]) -> None:
         self._model = model
         self.index = MemoryIndex()
-        cut = [of_thread(text.title, text.body) for text in texts]
+        cut = [of_own(text.title, text.body) for text in texts]
         made = iter(vectors(model, [passage.text for passages in cut for passage in passages]))
         for text, passages in zip(texts, cut, strict=True):
             terms = terms_of(f"{text.title}\n{text.body}")
@@ -59,8 +63,8 @@ class Corpus:
     def scores(self, query: str, threshold: float = 0.0, most: int = 1000) -> list[tuple[str, float]]:
         """Threads by meaning alone, with their scores."""
         (vector,) = self._model.queries([query])
-        found = self.index.find(SearchRequest(NO_WORDS, most, threshold), vector)
-        return [(match.thread_id, match.score) for match in found]
+        found = self.index.find(SearchRequest(NO_WORDS, most, threshold), vector).matches
+        return [(match.entity_id, match.score) for match in found]
 
     def meaning(self, query: str) -> list[str]:
         """The exact ranking by the model: all cosines."""
@@ -68,12 +72,12 @@ class Corpus:
 
     def text(self, query: str) -> list[str]:
         """BM25."""
-        return [match.thread_id for match in self.index.find(SearchRequest(query, DEEP, 0), None)]
+        return [match.entity_id for match in self.index.find(SearchRequest(query, DEEP, 0), None).matches]
 
     def ours(self, query: str, threshold: float = 0.0) -> list[str]:
         """As the node ranks."""
         (vector,) = self._model.queries([query])
-        return [match.thread_id for match in self.index.find(SearchRequest(query, DEEP, threshold), vector)]
+        return [match.entity_id for match in self.index.find(SearchRequest(query, DEEP, threshold), vector).matches]
 
     def default(self, query: str) -> list[str]:
         """As the node ranks, with the default threshold."""
@@ -92,6 +96,13 @@ def mrr(ranking: Ranking, queries: Sequence[Query]) -> float:
 def line(name: str, corpus: Corpus, queries: Sequence[Query]) -> str:
     rankings = (corpus.text, corpus.meaning, corpus.ours, corpus.default)
     figures = [mrr(ranking, queries) for ranking in rankings]
+    return f"| {name} | {len(queries)} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |"
+
+
+def skill_line(name: str, directory: Directory, queries: Sequence[Query]) -> str:
+    """The same for the skills of agents, of which the right one has to be named."""
+    rankings = (directory.by_text, directory.by_meaning, directory.ask, partial(directory.ask, threshold=THRESHOLD))
+    figures = [mean_reciprocal_rank([(ranking(query.text), query) for query in queries]) for ranking in rankings]
     return f"| {name} | {len(queries)} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |"
 
 
@@ -162,6 +173,9 @@ def main() -> None:
     mixed = names + random.Random(2).sample(summaries, len(names))
     both = [Query(f"{query.text} {items[int(query.wanted)].query}", query.wanted) for query in names]
     print("## MRR@10\n\n| queries | number | text | meaning | ours | ours, threshold 0.7 |\n|---|---|---|---|---|---|")
+    directory = directory_of(model)
+    for name, wishes in (("plain", PLAIN), ("in other words", DISTANT), ("names and codes", SKILL_NAMES)):
+        print(skill_line(f"labelled: skills of agents, {name}", directory, wishes))
     print(line("labelled: paraphrases", board, PARAPHRASES))
     print(line("labelled: names and codes", board, EXACT))
     print(line("labelled: both kinds", board, [*PARAPHRASES, *EXACT]))

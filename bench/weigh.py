@@ -21,6 +21,7 @@ from node.a2a.request import message_of
 from node.board.model import NewReply, NewThread
 from node.config import Limit, Settings
 from node.feedback.model import NewFeedback
+from node.inbox.model import InboxProof, NewInbox, NewInboxMessage
 from node.observe.memory import redis_memory
 from node.run.embedded_redis import Embedded
 from node.run.services import Services, Stores
@@ -32,6 +33,7 @@ from tests.support.rates import Unlimited
 
 NONE = Limit(0, 1)
 CLIENT = "203.0.113.7"
+NOBODY = InboxProof()
 FREE = Unlimited(CLIENT)
 NODE_BYTES = 8e9
 SHARE = 0.8
@@ -98,6 +100,7 @@ async def everything(scales: Scales, count: int) -> None:
     board: list[str] = []
     tasks: list[str] = []
     sessions: list[str] = []
+    inboxes: list[str] = []
 
     async def relay(number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "agent": "a-1"})
@@ -135,6 +138,14 @@ async def everything(scales: Scales, count: int) -> None:
         new = NewLine(body=sentence(number), author="agent-1")
         await rooms.sessions.send(FREE, sessions[number % 20], new, None)
 
+    async def inbox(number: int) -> None:
+        opened, _ = await rooms.inboxes.open(CLIENT, "0a1b2c3d", NewInbox(label=sentence(number)[:100]), NOBODY, None)
+        inboxes.append(opened.address)
+
+    async def letter(number: int) -> None:
+        rate = Unlimited(f"203.0.113.{number % 250}")
+        await rooms.inboxes.send(rate, inboxes[number // 20], NewInboxMessage(paragraph(number)), NOBODY, None)
+
     async def message(number: int) -> None:
         part = {"text": paragraph(number)}
         body = {"message": {"messageId": f"m-{number}", "role": "ROLE_USER", "parts": [part]}}
@@ -155,6 +166,8 @@ async def everything(scales: Scales, count: int) -> None:
     show("task, compacted", (await scales.used() - before) / count)
     await scales.weigh("session", count, session)
     await scales.weigh("session line, in a session with others", count, line)
+    await scales.weigh("inbox", count, inbox)
+    await scales.weigh("message in an inbox with 20, its receipt included", count, letter)
     await scales.weigh("A2A message task, alone in its context", count, message)
     await scales.weigh("feedback", count, feedback)
 

@@ -2,11 +2,14 @@
 
 from bench.scenario import Scenario
 from bench.scenarios import (
+    agents,
     board,
     claim,
+    follow,
     growth,
     held,
     idle,
+    inbox,
     mcp,
     message,
     mixed,
@@ -15,18 +18,23 @@ from bench.scenarios import (
     relay,
     search,
     session,
+    work,
 )
 
 ALL: tuple[Scenario, ...] = (
     relay.SCENARIO,
     session.SCENARIO,
+    inbox.SCENARIO,
     message.SCENARIO,
     mcp.SCENARIO,
     claim.SCENARIO,
+    work.SCENARIO,
     board.SCENARIO,
     search.SCENARIO,
+    agents.SCENARIO,
     mixed.SCENARIO,
     held.SCENARIO,
+    follow.SCENARIO,
     idle.SCENARIO,
     overload.SCENARIO,
     neighbours.SCENARIO,

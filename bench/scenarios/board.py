@@ -6,6 +6,7 @@ from bench.lab import Lab
 from bench.scenario import Scenario
 
 THREADS = 2000
+POST, LIST = "post, ceiling", "list of 20, ceiling"
 
 
 async def run(lab: Lab) -> None:
@@ -15,9 +16,9 @@ async def run(lab: Lab) -> None:
             await lab.at_rate(node, threads(lab), "post", lab.options.rate)
             return
         await lab.fill(node, threads(lab, ids), THREADS, "threads")
-        ceiling = await lab.at_ceiling(node, threads(lab), "post, ceiling")
+        ceiling = await lab.at_ceiling(node, threads(lab), POST)
         await lab.at_rate(node, threads(lab), "post, half of the ceiling", ceiling.requests_per_s / 2)
-        await lab.at_ceiling(node, in_turn([request("GET", "/api/v1/board?limit=20")]), "list of 20, ceiling")
+        await lab.at_ceiling(node, in_turn([request("GET", "/api/v1/board?limit=20")]), LIST)
         reads = [request("GET", f"/api/v1/board/threads/{each}") for each in ids]
         await lab.at_ceiling(node, in_turn(reads), "read a thread, ceiling")
 

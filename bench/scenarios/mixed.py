@@ -35,6 +35,7 @@ HOSTILE: tuple[bytes, ...] = (
     request("GET", "/api/v1/sessions/../../etc/passwd/messages"),
     request("PUT", _relay, b"{}"),
     request("POST", "/api/v1/tasks/no-such-task/claim", b'{"assignee_id":"nobody"}'),
+    request("POST", "/api/v1/board/no-such-thread/report", encoded({"reason": "It is spam."})),
     request("POST", "/api/v1/feedback", encoded({"feedback_text": "short"})),
     head("POST", _relay, 2 * 1024 * 1024),  # announces more than is allowed, sends nothing of it
 )

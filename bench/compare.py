@@ -1,0 +1,49 @@
+"""This run beside the last one that was recorded on the same machine."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from bench.result import Results, Row
+
+SAME = ("processors", "memory", "python", "data on")
+"""What makes a machine the same one, of what `result.machine` tells."""
+
+FIGURES = {"requests_per_s": "answered/s", "p50_ms": "p50 ms", "p99_ms": "p99 ms", "web_cpu_us": "web µs"}
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A figure of the node, then and now."""
+
+    scenario: str
+    what: str
+    figure: str
+    before: float
+    now: float
+
+
+def last_of(results: Results, directory: Path) -> Results | None:
+    """The newest run below `directory` on the same machine that measured something of what this one did."""
+    for path in sorted(directory.glob("*/results.json"), reverse=True):  # a folder's name begins with its time
+        before = msgspec.json.decode(path.read_bytes(), type=Results)
+        same = all(before.machine.get(name) == results.machine.get(name) for name in SAME)
+        if same and before.taken != results.taken and any(changes(before, results)):
+            return before
+    return None
+
+
+def changes(before: Results, now: Results) -> Iterator[Change]:
+    """Of every row of the node that both have, the figures that are compared."""
+    for row in now.rows:
+        known = before.row(row.scenario, row.subject, row.what)
+        if known is not None and row.subject == "relay-node" and _alike(row, known):
+            for name, shown in FIGURES.items():
+                then, here = known.median(name), row.median(name)
+                if then and here is not None:
+                    yield Change(row.scenario, row.what, shown, then, here)
+
+
+def _alike(row: Row, known: Row) -> bool:
+    """Whether both had the same load: half of another ceiling is another rate, by which its latencies differ."""
+    return row.connections == known.connections and (row.rate is None) == (known.rate is None)

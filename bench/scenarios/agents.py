@@ -1,0 +1,144 @@
+"""The directory: agents listed, read and listed by pages, and a search among them by meaning."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+
+from bench.client import Call, request
+from bench.lab import Lab
+from bench.payload import Template, encoded
+from bench.scenario import Scenario
+from bench.server import Server, Unfit, ask
+from bench.topics import question, thread
+
+AGENTS, AGENTS_FULL = 1000, 10_000
+EACH = 20  # agents of one inbox, the most there may be
+RATE = 20.0
+TOP = 10
+INDEXED_WITHIN_SECONDS = 900.0  # all of them, on a slow machine
+MEANT = ("meaning", "both")
+
+RENEW = "list an agent, or renew its entry, ceiling"
+READ = "read an entry, ceiling"
+PAGE = "a list of 20 agents, ceiling"
+BY_MEANING = "search by meaning, {agents:,} agents of two skills"
+ANSWERED = "queries answered by meaning"
+
+_search = Template("POST", "/api/v1/agents/search")
+
+
+class Owner(msgspec.Struct):
+    """An inbox, as far as the load needs it."""
+
+    inbox_token: str
+
+
+class Entry(msgspec.Struct):
+    """An entry, likewise."""
+
+    id: str
+
+
+class AgentHit(msgspec.Struct):
+    """What a search has found, likewise."""
+
+    agent_id: str
+    mode: str
+
+
+class AgentHits(msgspec.Struct):
+    """All of it."""
+
+    hits: list[AgentHit]
+    mode: str
+
+
+class Directory:
+    """The agents listed, by number."""
+
+    def __init__(self, owners: list[Owner]) -> None:
+        self.ids: dict[int, str] = {}
+        self._owners = owners
+
+    def list(self, number: int) -> Call:
+        def answered(status: int, body: bytes) -> None:
+            if status == 202:
+                self.ids[number] = msgspec.json.decode(body, type=Entry).id
+
+        return Call(self._wire(number), "", (202,), answered)
+
+    def renew(self, number: int) -> Call:
+        return Call(self._wire(number % len(self.ids)), "renew", (202,))
+
+    def read(self, number: int) -> Call:
+        return Call(request("GET", f"/api/v1/agents/{self.ids[number % len(self.ids)]}"), "read")
+
+    async def indexed(self, node: Server, count: int) -> None:
+        """Wait until the last ones listed are found by meaning. Raises Unfit if the worker does not get there."""
+        deadline = time.monotonic() + INDEXED_WITHIN_SECONDS
+        for number in range(count - TOP, count):
+            while not await self._found(node, number):
+                if time.monotonic() > deadline:
+                    raise Unfit(f"agents are not found by meaning after {INDEXED_WITHIN_SECONDS:.0f} s")
+                await asyncio.sleep(1.0)
+
+    async def _found(self, node: Server, number: int) -> bool:
+        _, body = await ask(node, _query(thread(number)[1]))
+        hits = msgspec.json.decode(body, type=AgentHits).hits
+        return any(hit.agent_id == self.ids[number] and hit.mode in MEANT for hit in hits)
+
+    def _wire(self, number: int) -> bytes:
+        owner = self._owners[number // EACH % len(self._owners)]
+        body = encoded({"card": _card(number)})
+        return request("POST", "/api/v1/agents", body, Authorization=f"Bearer {owner.inbox_token}")
+
+
+async def run(lab: Lab) -> None:
+    agents = AGENTS_FULL if lab.options.full else AGENTS
+    async with lab.node() as node:
+        owners: list[Owner] = []
+        opening = request("POST", "/api/v1/inboxes")
+        await lab.fill(node, lambda _: Call(opening, "", (201,), _keep(owners)), agents // EACH, "inboxes")
+        directory = Directory(owners)
+        await lab.fill(node, directory.list, agents, "agents")
+        await directory.indexed(node, agents)
+        modes: Counter[str] = Counter()
+
+        def answered(status: int, body: bytes) -> None:
+            if status == 200:
+                modes[msgspec.json.decode(body, type=AgentHits).mode] += 1
+
+        queries = lab.numbered(lambda number: Call(_query(question(number)), answered=answered))
+        await lab.at_rate(node, queries, BY_MEANING.format(agents=agents), lab.options.rate or RATE)
+        lab.point(ANSWERED, 100 * modes["both"] / max(1, modes.total()), "%")
+        if lab.options.rate is not None:
+            return
+        await lab.at_ceiling(node, lab.numbered(directory.read), READ)
+        page = request("GET", "/api/v1/agents?limit=20")
+        await lab.at_ceiling(node, lambda _: Call(page, "page"), PAGE)
+        await lab.at_ceiling(node, lab.numbered(directory.renew), RENEW)
+
+
+def _keep(owners: list[Owner]) -> Callable[[int, bytes], None]:
+    def answered(status: int, body: bytes) -> None:
+        if status == 201:
+            owners.append(msgspec.json.decode(body, type=Owner))
+
+    return answered
+
+
+def _query(words: str) -> bytes:
+    return _search(encoded({"query": words, "limit": TOP, "threshold": 0.0}))
+
+
+def _card(number: int) -> dict[str, object]:
+    """An agent with two skills of different kinds."""
+    texts = [thread(number), thread(number + AGENTS_FULL)]
+    skills = [{"name": title[:200], "description": body[:2000], "tags": ["bench"]} for title, body in texts]
+    return {"name": f"Desk {number}", "description": "Helps people who have such a thing.", "skills": skills}
+
+
+SCENARIO = Scenario("agents", "list agents in the directory, read them, and search them by meaning", run)
