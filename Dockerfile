@@ -3,10 +3,9 @@
 #   docker build -t relay-node .
 #   docker run -p 8000:8000 -v relay:/data -e RELAY_BASE_URL=https://relay.example relay-node
 #
-# The model is exported in a stage of its own, so the image has neither torch nor transformers. PyTorch's usual build brings
-# several GB of CUDA, which the export does not use: PIP_EXTRA_INDEX_URL may name PyTorch's own index of CPU builds. Which
-# build that is cannot be known here, so of all packages torch alone, and what it brings along of CUDA, is pinned by its
-# version only; all others by the hash of their file, wherever it comes from.
+# The model is exported in a stage of its own, so the image has neither torch nor transformers. Every package is pinned by the
+# hash of its file, wherever it comes from. torch is a build without CUDA, which the export does not use and which has
+# several GB; such builds are in an index of PyTorch's own, TORCH_INDEX.
 #
 # PYTHON_IMAGE may name the base by its digest: deploy/image-digests.sh.
 
@@ -14,7 +13,7 @@ ARG PYTHON_IMAGE=python:3.11-slim
 
 FROM ${PYTHON_IMAGE} AS wheels
 WORKDIR /src
-COPY pyproject.toml constraints.txt requirements.txt requirements-build.txt README.md CHANGELOG.md LICENSE ./
+COPY pyproject.toml requirements.txt requirements-build.txt README.md CHANGELOG.md LICENSE ./
 COPY lua ./lua
 COPY node ./node
 RUN python -m pip install --no-cache-dir --no-deps --require-hashes --requirement requirements-build.txt \
@@ -23,13 +22,14 @@ RUN python -m pip install --no-cache-dir --no-deps --require-hashes --requiremen
  && python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
 
 FROM ${PYTHON_IMAGE} AS model
-ARG PIP_EXTRA_INDEX_URL=""
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 WORKDIR /src
-COPY constraints.txt ./
+COPY requirements-torch.txt ./
 ENV HF_HUB_OFFLINE=1
 RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
     python -m pip install --no-cache-dir --no-index --no-deps /wheels/*.whl \
- && python -m pip install --no-cache-dir --constraint constraints.txt torch \
+ && python -m pip install --no-cache-dir --no-deps --require-hashes --extra-index-url "${TORCH_INDEX}" \
+    --requirement requirements-torch.txt \
  && relay-node model export /model
 
 FROM ${PYTHON_IMAGE}
@@ -50,6 +50,7 @@ WORKDIR /data
 VOLUME ["/data"]
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/ready', timeout=2)"]
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \
+  CMD ["python", "-c", "import os, urllib.request as web; web.urlopen(f'http://127.0.0.1:{os.environ[\"RELAY_PORT\"]}/ready', timeout=2)"]
 ENTRYPOINT ["relay-node"]
 CMD ["serve"]

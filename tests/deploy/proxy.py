@@ -14,6 +14,7 @@ from tests.support.nodes import ROOT
 from tests.support.servers import free_port, until
 
 CONFIG = ROOT / "deploy" / "haproxy" / "haproxy.cfg"
+VARIABLES = ("LISTEN", "METRICS", "NODE_1", "NODE_2", "PLAIN", "ACME", "RUN_AS")
 
 
 def haproxy() -> str:
@@ -25,14 +26,16 @@ def haproxy() -> str:
 
 
 class Proxy:
-    """HAProxy on a port of its own; `nodes` are the ports of the web nodes."""
+    """HAProxy on a port of its own; `nodes` are the ports of the web nodes, `tls` is a certificate with its key."""
 
-    def __init__(self, folder: Path, *nodes: int) -> None:
+    def __init__(self, folder: Path, *nodes: int, tls: Path | None = None) -> None:
         self.port = free_port()
+        self.plain = free_port()
         self.metrics = free_port()
         self._log = folder / "haproxy.log"
         self._settings = {
-            "LISTEN": f"127.0.0.1:{self.port}",
+            "LISTEN": f"127.0.0.1:{self.port}" + (f" ssl crt {tls} alpn h2,http/1.1" if tls else ""),
+            **({"PLAIN": f"127.0.0.1:{self.plain}"} if tls else {}),
             "METRICS": f"127.0.0.1:{self.metrics}",
             **{f"NODE_{number}": f"127.0.0.1:{port}" for number, port in enumerate(nodes, 1)},
         }

@@ -1,8 +1,10 @@
 """compose.yaml holds together: by Compose's own schema, by the settings of the program, and by its own names."""
 
+import http.client
 import ipaddress
 import os
 import re
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +14,14 @@ import pytest
 import yaml
 
 from node.artifacts.blobs.s3 import S3Store
-from node.config import Settings, load
+from node.config import Proxies, Settings, load
 from node.run.blobs import blobs_of
 from node.store.address import locate
 from node.web.address import ClientAddress
 from tests.deploy.composition import FILE, composition, environment, redis_servers, required, services
-from tests.deploy.proxy import CONFIG
+from tests.deploy.proxy import CONFIG, VARIABLES, Proxy
 from tests.support.nodes import ROOT
+from tests.support.servers import free_port
 
 NODES = ("web-1", "web-2", "worker")
 
@@ -88,10 +91,13 @@ def test_the_cluster_is_named_alike_everywhere() -> None:
 
 
 def test_only_the_load_balancer_is_believed() -> None:
+    """With a second network in common, a web node may see it come from there, and take all clients for one."""
+    for name in ("web-1", "web-2"):
+        assert networks("balancer") & networks(name) == {"edge"}
     edge = composition()["networks"]["edge"]["ipam"]["config"][0]["subnet"]
-    assert loaded("web-1").trusted_proxies == edge
+    assert str(loaded("web-1").trusted_proxies) == edge
     assert {name for name in services() if "edge" in networks(name)} == {"balancer", "web-1", "web-2"}
-    addresses = ClientAddress(edge)
+    addresses = ClientAddress(Proxies.parse(edge))
     inside = str(next(ipaddress.ip_network(edge).hosts()))
     scope = {"client": (inside, 1), "headers": [(b"x-forwarded-for", b"198.51.100.1")]}
     assert addresses.of(scope) == "198.51.100.1"
@@ -102,25 +108,71 @@ def test_the_redis_servers_are_reached_by_the_nodes_only() -> None:
     for name in (*redis_servers(), "search"):
         assert networks(name) == {"store"}
         assert "ports" not in services()[name]
-    assert {name for name in services() if networks(name) >= {"store", "default"}} == set(NODES)
+    assert {name for name in services() if networks(name) >= {"store", "outside"}} == set(NODES)
+
+
+def test_who_is_reached_from_outside() -> None:
+    published = {name: service["ports"] for name, service in services().items() if "ports" in service}
+    assert published == {
+        "balancer": ["443:8443", "80:8080"],
+        "s3": ["9000:9000"],
+        "alertmanager": ["127.0.0.1:9093:9093"],
+        "grafana": ["127.0.0.1:3000:3000"],
+    }
+    inside = {name for name, network in composition()["networks"].items() if network and network.get("internal")}
+    assert inside == {"edge", "store"}
+    for name in published:  # a port of a container that has internal networks only is not published
+        assert networks(name) - inside, name
+
+
+def test_no_service_can_fill_the_memory_or_the_disk_with_its_log() -> None:
+    for name, service in services().items():
+        assert re.fullmatch(r"\d+[mg]", service["mem_limit"]), name
+        assert service["logging"] == {"driver": "local", "options": {"max-size": "20m", "max-file": "5"}}, name
+
+
+def test_a_redis_may_have_twice_what_it_keeps() -> None:
+    for name in (*redis_servers(), "search"):
+        command = services()[name]["command"]
+        kept = int(command[command.index("--maxmemory") + 1].removesuffix("gb"))
+        assert services()[name]["mem_limit"] == f"{2 * kept}g"
 
 
 def test_the_load_balancer_has_every_variable_of_its_configuration() -> None:
     given = environment("balancer")
     uncommented = re.sub(r"^\s*#.*$", "", CONFIG.read_text(), flags=re.MULTILINE)
-    assert set(re.findall(r"\$\{(\w+)", uncommented)) == set(given)
+    assert set(re.findall(r"\$\{(\w+)", uncommented)) == set(VARIABLES)
+    assert set(given) == set(VARIABLES) - {"ACME", "RUN_AS"}  # the image runs as a user of its own
     for number in (1, 2):
         name, _, port = given[f"NODE_{number}"].partition(":")
         assert name in services()
         assert int(port) == loaded(name).port
-    published = services()["balancer"]["ports"][0].partition(":")[2]
-    assert given["LISTEN"] == f":{published}"
+    tls, plain = (published.partition(":")[2] for published in services()["balancer"]["ports"])
+    assert given["LISTEN"].startswith(f":{tls} ssl crt ")
+    assert given["PLAIN"] == f":{plain}"
+
+
+def test_the_certificate_of_the_head_is_the_one_that_the_load_balancer_reads(tmp_path: Path) -> None:
+    head = FILE.read_text().partition("\nname:")[0].replace("\n#", "\n")
+    made = re.search(r"mkdir tls && .+?tls/relay\.pem\n +chmod \d+ \S+", head, re.DOTALL)
+    assert made is not None
+    subprocess.run(["sh", "-euc", made[0]], cwd=tmp_path, check=True, capture_output=True, timeout=30)
+    mounted = dict(volume.split(":")[:2] for volume in services()["balancer"]["volumes"])
+    certificate = re.search(r"ssl crt (\S+)", environment("balancer")["LISTEN"])
+    assert certificate is not None
+    here = certificate[1].replace(mounted["./tls"], str(tmp_path / "tls"))
+    with Proxy(tmp_path, free_port(), tls=Path(here)) as proxy:
+        context = ssl.create_default_context(cafile=str(tmp_path / "tls" / "relay.pem"))
+        link = http.client.HTTPSConnection("localhost", proxy.port, context=context, timeout=10)
+        link.request("GET", "/health")
+        assert link.getresponse().status == 503  # no node is there
+        link.close()
 
 
 def test_clients_reach_the_s3_store_under_the_name_that_nodes_sign() -> None:
     endpoint = loaded("web-1").aws["AWS_ENDPOINT_URL_S3"]
     host, _, port = endpoint.removeprefix("http://").partition(":")
-    assert services()["s3"]["networks"]["default"]["aliases"] == [host]
+    assert services()["s3"]["networks"]["outside"]["aliases"] == [host]
     assert services()["s3"]["ports"] == [f"{port}:{port}"]
     assert environment("s3")["VGW_PORT"] == f":{port}"
     assert environment("s3")["VGW_REGION"] == loaded("web-1").aws["AWS_REGION"]
@@ -136,7 +188,7 @@ def test_everything_that_is_mounted_is_there() -> None:
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
             if source.startswith("./"):
-                assert (ROOT / source).exists(), source
+                assert (ROOT / source).exists() or source == "./tls", source
                 assert volume.endswith(":ro")
             else:
                 mounted.add(source)
@@ -150,7 +202,7 @@ def test_every_image_is_of_a_stated_version() -> None:
 
 def test_an_image_has_one_name_and_the_base_of_the_node_is_that_of_the_dockerfile() -> None:
     named = re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", FILE.read_text())
-    assert len({name for name, _ in named}) == len(set(named)) == 6
+    assert len({name for name, _ in named}) == len(set(named)) == 7
     assert f"ARG PYTHON_IMAGE={dict(named)['PYTHON_IMAGE']}\n" in (ROOT / "Dockerfile").read_text()
     ours = {service["image"] for service in services().values() if "build" in service}
     assert {service["image"] for service in services().values()} - ours == {
@@ -170,7 +222,7 @@ def test_images_are_pinned_by_the_digests_that_a_registry_tells(tmp_path: Path) 
     lines = told.splitlines()
     assert f"REDIS_IMAGE=redis:8.2@{digest}" in lines
     assert f"PYTHON_IMAGE=python:3.11-slim@{digest}" in lines
-    assert len(lines) == 6
+    assert len(lines) == 7
     docker.write_text("#!/bin/sh\nexit 1\n")
     assert subprocess.run(command, capture_output=True, check=False, timeout=30, env={"PATH": path}).returncode == 1
 
@@ -192,6 +244,8 @@ def test_prometheus_reads_where_the_nodes_and_the_balancer_report() -> None:
     }
     assert {f"{name}:{loaded(name).admin_port}" for name in NODES} <= targets
     assert f"balancer{environment('balancer')['METRICS']}" in targets
-    for name in (*NODES, "balancer", "prometheus", "grafana"):
-        assert "default" in networks(name)
+    assert f"alertmanager:{services()['alertmanager']['ports'][0].rpartition(':')[2]}" in targets
+    for target in targets - {"localhost:9090"}:
+        assert networks(target.partition(":")[0]) & networks("prometheus"), target
+    assert networks("grafana") & networks("prometheus")
     assert {loaded(name).admin_host for name in NODES} == {"0.0.0.0"}

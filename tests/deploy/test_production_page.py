@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from node.config import table
+from node.describe.settings import table
 from node.store import ids, keys
 from node.store.slots import slot_of
 from tests.support.nodes import ROOT

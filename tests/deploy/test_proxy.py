@@ -41,6 +41,11 @@ def test_haproxy_finds_nothing_to_complain_about(tmp_path: Path) -> None:
     assert "WARNING" not in checked.stderr + checked.stdout
 
 
+def test_one_node_is_enough(tmp_path: Path) -> None:
+    checked = Proxy(tmp_path, 8001).check()
+    assert checked.returncode == 0, checked.stderr
+
+
 def test_what_is_held_for_news_outlasts_no_timeout() -> None:
     timeouts = dict(re.findall(r"^\s+timeout (\S+)\s+(\d+)s$", CONFIG.read_text(), re.MULTILINE))
     for name in ("client", "server"):

@@ -1,5 +1,6 @@
 """The systemd units: systemd accepts them, and what they run and set is what the program has."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from node.cli import USAGE_ERROR
-from node.config import table
+from node.describe.settings import table
 from tests.deploy.processes import STOPPED_WITHIN, start, status
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import free_port, until
+from tests.support.servers import RedisServer, free_port, until
 
-UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
+FOLDER = ROOT / "deploy" / "systemd"
+BACKUP = FOLDER / "relay-node-backup.service"
+UNITS = sorted(path for path in FOLDER.glob("*.service") if path != BACKUP)
 INSTALLED = "/opt/relay-node/bin"
 HERE = Path(sys.executable).parent
 MOST_EXPOSED = 2.5  # of 10, as `systemd-analyze security` counts
@@ -50,7 +53,7 @@ def test_there_is_a_unit_for_each_way_to_run() -> None:
     assert {command(path)[1] for path in UNITS} == {"serve", "web", "worker"}
 
 
-@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*UNITS, BACKUP], ids=lambda path: path.name)
 def test_systemd_accepts_a_unit(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / path.name
     copy.write_text(path.read_text().replace(INSTALLED, str(HERE)))
@@ -58,13 +61,34 @@ def test_systemd_accepts_a_unit(path: Path, tmp_path: Path) -> None:
     assert (verified.returncode, verified.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_systemd_accepts_the_timer_of_the_backup(tmp_path: Path) -> None:
+    for path in (BACKUP, BACKUP.with_suffix(".timer")):
+        (tmp_path / path.name).write_text(path.read_text().replace(INSTALLED, str(HERE)))
+    verified = analyze("verify", "--man=no", "--recursive-errors=no", str(tmp_path / "relay-node-backup.timer"))
+    assert (verified.returncode, verified.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", [*UNITS, BACKUP], ids=lambda path: path.name)
 def test_a_unit_is_confined(path: Path) -> None:
     checked = analyze("security", "--offline=true", "--no-pager", f"--threshold={MOST_EXPOSED * 10:.0f}", str(path))
     assert checked.returncode == 0, checked.stdout
     service = unit(path)["Service"]
     assert service["User"] not in ("", "root")
     assert f"/var/lib/{service['StateDirectory']}" == environment(path)["RELAY_DATA_DIR"]
+
+
+def test_the_timer_makes_one_backup_after_another_and_removes_the_oldest(tmp_path: Path) -> None:
+    place = tmp_path / "backups"
+    values = environment(BACKUP) | {"RELAY_DATA_DIR": str(tmp_path / "data")}
+    words = [{"/var/backups/relay-node": str(place), "14": "2"}.get(word, word) for word in command(BACKUP)]
+    with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
+        given = {**os.environ, **values, "RELAY_REDIS_URL": server.url}
+        for number in range(3):
+            made = subprocess.run(words, env=given, capture_output=True, text=True, check=False)
+            assert made.returncode == 0, made.stderr
+            newest = max(path.name for path in place.iterdir())
+            (place / newest).rename(place / f"2026-01-0{number + 1}T030000Z")  # as if it were made on another day
+    assert sorted(path.name for path in place.iterdir()) == ["2026-01-02T030000Z", "2026-01-03T030000Z"]
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)

