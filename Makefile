@@ -3,6 +3,8 @@
 #   make serve    a whole node on http://127.0.0.1:8000
 #   make test     lint, types and all tests; make test-cluster: those of all operations, on a Redis Cluster
 #   make faults   all fault tests at full length: processes and Redis killed under load, power lost
+#   make image-test   the image, built from the Dockerfile and run as a container is; as root
+#   make one-machine-test   docs/one-machine.md, command by command, on a Debian that is booted for it; as root
 #   make fuzz     hostile and generated input for as long as an evening takes
 #   make pins     hashes of the pinned packages, for the image: after a change of constraints.txt
 #   make audit    known vulnerabilities of the pinned packages; says loudly if no database can be asked
@@ -15,19 +17,21 @@ BIN := $(VENV)/bin
 JS := tests/conformance/js tests/browser/js tests/sign/js
 PEERS := .venv-bench
 SWIFT := .venv-swift
+OPENAPI := .venv-openapi
+EXAMPLES := .venv-examples
 # Tests wait more than they compute. Two processes, whatever the machine: many of them start processes themselves.
 SIDE_BY_SIDE := $(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadfile
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Debian packages that some tests and benchmarks use; a target that needs another adds its name.
 SYSTEM_PACKAGES += chromium fuse3 webdis wrk nats-server
-SYSTEM_PACKAGES += haproxy prometheus redis-tools systemd
+SYSTEM_PACKAGES += haproxy openssl prometheus prometheus-alertmanager redis-tools systemd
 
 # Nothing here fetches a model; and the tokenizer's threads do not survive a fork.
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
-.PHONY: install serve test test-cluster faults fuzz pins audit bench bench-full lint clients wheel system clean
+.PHONY: install serve test test-cluster faults image-test one-machine-test fuzz pins audit bench bench-full lint clients wheel system clean
 
 serve: install
 	@$(BIN)/relay-node serve
@@ -42,29 +46,40 @@ lint: $(VENV)/.clients
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-# What others make, and the tests hold the node against: A2A, MCP and signature clients, axe-core, an S3 service.
-clients: $(VENV)/.clients $(JS:%=%/node_modules/.made) $(SWIFT)/.made
+# What others make, and the tests hold the node against: A2A, MCP and signature clients, axe-core, an S3 service, generators of
+# clients, frameworks of agents.
+clients: $(VENV)/.clients $(JS:%=%/node_modules/.made) $(SWIFT)/.made $(OPENAPI)/.made $(EXAMPLES)/.made
 
 # What of the tests goes through HTTP, with a cluster of three primaries and three replicas for its Redis.
 test-cluster: system clients
 	TEST_STORE=cluster $(SIDE_BY_SIDE) $(PYTEST) $(addprefix tests/,relay board search tasks sessions artifacts \
-	  feedback callbacks a2a mcp site describe web observe admin retention conformance cluster lua)
+	  inbox agents events feedback callbacks a2a mcp site describe web observe admin retention conformance cluster lua)
 
 faults: system $(VENV)/.test
 	FAULTS=full $(BIN)/python -m pytest -q tests/faults tests/cluster tests/deploy/test_rolling_restart.py
 
+image-test: SYSTEM_PACKAGES := buildah debootstrap
+image-test: system $(VENV)/.test
+	IMAGE=build $(BIN)/python -m pytest --quiet tests/deploy/test_image_built.py
+
+one-machine-test: SYSTEM_PACKAGES := debootstrap systemd-container
+one-machine-test: system $(VENV)/.test
+	MACHINE=boot $(BIN)/python -m pytest --quiet tests/deploy/test_one_machine_run.py
+
 fuzz: $(VENV)/.test
 	FAULTS=full $(BIN)/python -m pytest -q tests/web/test_schemathesis.py
 
-# Of all that the image installs but torch, whose builds differ from index to index (networkx and sympy are what it needs
-# beside CUDA); and of what builds the wheel.
+# Of all that the image installs; of torch's builds without CUDA, which are in an index of their own (networkx, setuptools
+# and sympy are what they need); and of what builds the wheel.
+TORCH_INDEX := $(shell sed -n 's/^ARG TORCH_INDEX=//p' Dockerfile)
 UV_HASHES := uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --no-annotate \
   --constraint constraints.txt --custom-compile-command "make pins"
 
 pins: $(VENV)/.pins
 	@echo "torch; python_version < '0'" >$(VENV)/without-torch
-	@printf 'networkx\nsympy\n' | $(BIN)/$(UV_HASHES) pyproject.toml - --extra embedded --extra worker \
+	@printf 'networkx\nsetuptools\nsympy\n' | $(BIN)/$(UV_HASHES) pyproject.toml - --extra embedded --extra worker \
 	  --override $(VENV)/without-torch --output-file requirements.txt
+	@echo torch | $(BIN)/$(UV_HASHES) - --no-deps --index $(TORCH_INDEX) --output-file requirements-torch.txt
 	@echo hatchling | $(BIN)/$(UV_HASHES) - --output-file requirements-build.txt
 
 audit: $(VENV)/.audit
@@ -80,7 +95,7 @@ wheel: $(VENV)/.made
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(SWIFT) $(JS:%=%/node_modules) dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(SWIFT) $(OPENAPI) $(EXAMPLES) $(JS:%=%/node_modules) dist .pytest_cache .ruff_cache .hypothesis
 
 # Missing packages are installed where that is possible; where it is not, what needs them is skipped or fails by name.
 system:
@@ -106,7 +121,11 @@ $(VENV)/.made:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
 	@touch $@
 
-$(VENV)/.serve: $(VENV)/.made pyproject.toml constraints.txt
+# torch without CUDA first, where its index can be reached: the usual build brings 3 GB that nothing here uses.
+$(VENV)/.serve: $(VENV)/.made pyproject.toml constraints.txt requirements-torch.txt
+	@PIP_EXTRA_INDEX_URL="$$PIP_EXTRA_INDEX_URL $(TORCH_INDEX)" \
+	  $(PIP) --no-deps --retries 1 --timeout 15 --requirement requirements-torch.txt \
+	  || echo "torch without CUDA is not to be had here: pip takes the usual one" >&2
 	$(PIP) --editable '.[embedded,worker]'
 	@touch $@
 
@@ -136,6 +155,19 @@ $(PEERS)/.made: pyproject.toml | $(VENV)/.test
 $(SWIFT)/.made: | $(VENV)/.made
 	@$(PYTHON) -m venv $(SWIFT)
 	@$(SWIFT)/bin/python -m pip install --quiet --disable-pip-version-check 'swift==2.38.3'
+	@touch $@
+
+# Makes Python clients from OpenAPI; it needs older packages than the tests do.
+$(OPENAPI)/.made: | $(VENV)/.made
+	@$(PYTHON) -m venv $(OPENAPI)
+	@$(OPENAPI)/bin/python -m pip install --quiet --disable-pip-version-check 'openapi-python-client==0.29.1'
+	@touch $@
+
+# Frameworks that client/examples are written for; they bring packages of their own.
+$(EXAMPLES)/.made: | $(VENV)/.made
+	@$(PYTHON) -m venv $(EXAMPLES)
+	@$(EXAMPLES)/bin/python -m pip install --quiet --disable-pip-version-check 'pydantic-ai-slim==2.68.0' \
+	  'langchain==1.4.7' 'langgraph==1.2.22' 'langchain-mcp-adapters==0.3.2' 'openai-agents==0.24.0' 'httpx==0.28.1'
 	@touch $@
 
 # Node.js is the one that came with the type checker.

@@ -6,33 +6,38 @@
 -- KEYS[1] callback  callback:{p}:<name>
 -- KEYS[2] due       callbacks:{p}, names by the time (ms) of their next attempt
 -- KEYS[3] dead      callbacks-dead:{p}
+-- KEYS[4] record    callback-record:{p}:<entity>, for the owner of the entity
 -- ARGV[1] name      of the callback
 -- ARGV[2] id        webhook-id of the message that was sent
 -- ARGV[3] attempt   attempts that had been made before this one
 -- ARGV[4] ending    delivered | dropped | dead | retry | postpone (it was no attempt, and does not count as one)
 -- ARGV[5] pause     milliseconds until the next attempt, or until the next message of this name
--- ARGV[6] reason    of a failure, for the operator
+-- ARGV[6] reason    of a failure, for the operator and the owner
 -- ARGV[7] misses    attempts that were answered 404, this one included
 -- ARGV[8] keep      dead letters to keep in the partition, about
 -- ARGV[9] remember  milliseconds for which a delivered message is known as such
+-- ARGV[10] about    `<happened> <type> <host>` of the message that was sent, for the record
 -- Returns {'over'|'again'}
 -- Slot    the partition of the entity
+-- include note_callback
 -- include now
 local at = now()
-local current, counted, url, type, data, happened =
-  unpack(redis.call('HMGET', callback, 'id', 'attempt', 'url', 'type', 'data', 'at'))
+local current, counted, url, type, data, happened, last =
+  unpack(redis.call('HMGET', callback, 'id', 'attempt', 'url', 'type', 'data', 'at', 'reason'))
 if not counted then -- it is over: another worker that had taken it, too, has settled it
   redis.call('ZREM', due, name)
   return {'over'}
 end
 if ending == 'postpone' then
   redis.call('ZADD', due, at + pause, name)
+  note_callback(record, current, 'pending', tonumber(counted), at + pause, last or '')
   return {'again'}
 end
 if ending == 'retry' then
   if tonumber(counted) == tonumber(attempt) then
     redis.call('HSET', callback, 'attempt', counted + 1, 'reason', reason, 'misses', misses)
     redis.call('ZADD', due, at + pause, name)
+    note_callback(record, current, 'pending', counted + 1, at + pause, reason)
   end
   return {'again'}
 end
@@ -40,8 +45,15 @@ if ending == 'dead' then
   redis.call('XADD', dead, 'MAXLEN', '~', keep, '*', 'name', name, 'id', current, 'url', url, 'type', type,
     'data', data, 'at', happened, 'attempts', counted + 1, 'reason', reason)
 end
+if ending == 'delivered' then
+  note_callback(record, id, 'delivered', counted + 1, at, '', about)
+else
+  note_callback(record, current, ending, counted + 1, at, reason)
+end
 if ending == 'delivered' and current ~= id then
+  note_callback(record, current, 'pending', 0, at + pause, '')
   redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'since', at, 'sent_at', at)
+  redis.call('HDEL', callback, 'reason')
   redis.call('ZADD', due, at + pause, name)
   return {'again'}
 end

@@ -11,7 +11,7 @@
 -- ARGV[4] idem_ttl  milliseconds
 -- ARGV[5] message_id
 -- ARGV[6] ttl     milliseconds; 0 = public: a board thread, and an event for the board
--- ARGV[7] site    short name of the client's site; the posts of all sites are indexed in turn
+-- ARGV[7] client    for the workers: whose turn it is to be indexed, and for the operator
 -- ARGV[8...] fields  name, value, ... of the entity
 -- Returns {'kept'|'limited'|'loop'|'conflict', allowed, remaining, reset_ms} or {'replayed', …, id}
 -- Slot    partition of the client address
@@ -29,13 +29,12 @@ if allowed == 0 then return {'limited', allowed, remaining, reset} end
 local before, original = once(idem, digest)
 if before then return {before, allowed, remaining, reset, original} end
 
-local seen = redis.call('INCR', loop)
-if seen == 1 then redis.call('PEXPIRE', loop, loop_window) end
+local seen = redis.call('SET', loop, 1, 'NX', 'PX', loop_window) and 1 or redis.call('INCR', loop)
 if seen >= loop_count then return {'loop', allowed, remaining, reset} end
 
 if ttl == '0' then
   redis.call('HSET', entity, 'created_at', at, 'status', 'open', 'source', 'relay', unpack(ARGV, 8))
-  announce(events, 'thread.posted', message_id, 'site', site)
+  announce(events, 'thread.posted', message_id, 'client', client)
 else
   redis.call('HSET', entity, 'created_at', at, 'ttl', ttl, unpack(ARGV, 8))
   redis.call('PEXPIRE', entity, ttl)

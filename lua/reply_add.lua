@@ -13,7 +13,7 @@
 -- ARGV[5] replay_ttl  milliseconds; 0 = not signed
 -- ARGV[6] thread_id
 -- ARGV[7] reply_id
--- ARGV[8] site     short name of the client's site; the posts of all sites are indexed in turn
+-- ARGV[8] client     for the workers: whose turn it is to be indexed, and for the operator
 -- ARGV[9...] fields  name, value, ... of the reply
 -- Returns {'added', allowed, remaining, reset_ms, seq, created_at} | {'replayed', …, seq, created_at, reply id}
 --       | {'limited'|'closed'|'conflict'|'signature', …} | {'unknown'}: or hidden, and not counted
@@ -45,6 +45,6 @@ local entry = redis.call('XADD', replies, '0-*', 'id', reply_id, 'at', at, unpac
 local seq = tonumber(string.sub(entry, 3))
 redis.call('HSET', thread, 'reply_count', seq, 'last_reply_at', at)
 remember(idem, digest, idem_ttl, string.format('%d@%.0f@%s', seq, at, reply_id))
-announce(events, 'reply.posted', thread_id, 'seq', seq, 'callback', callback or '', 'source', source, 'site', site)
+announce(events, 'reply.posted', thread_id, 'seq', seq, 'callback', callback or '', 'source', source, 'client', client)
 redis.call('SPUBLISH', thread, seq)
 return {'added', allowed, remaining, reset, seq, at}

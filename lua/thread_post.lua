@@ -8,7 +8,7 @@
 -- ARGV[2] idem_ttl  milliseconds
 -- ARGV[3] replay_ttl  milliseconds; 0 = not signed, or its signature is bound to the Idempotency-Key already
 -- ARGV[4] thread_id
--- ARGV[5] site  short name of the client's site; the posts of all sites are indexed in turn
+-- ARGV[5] client  for the workers: whose turn it is to be indexed, and for the operator
 -- ARGV[6...] fields  name, value, ...
 -- Returns {'posted', created_at} | {'replayed', id, created_at} | {'conflict'} | {'signature'}: it was used before
 -- Slot    partition of the id
@@ -26,6 +26,6 @@ if replay_ttl ~= '0' and not redis.call('SET', replay, thread_id, 'NX', 'PX', re
 
 local at = now()
 redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 6))
-announce(events, 'thread.posted', thread_id, 'site', site)
+announce(events, 'thread.posted', thread_id, 'client', client)
 remember(idem, digest, idem_ttl, string.format('%s@%.0f', thread_id, at))
 return {'posted', at}

@@ -4,34 +4,40 @@
 """
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from node import config
+from node import VERSION, config
 from node.admin import models, restore, verify
 from node.admin.commands import Commands
 from node.admin.console import group
+from node.common import process
 from node.config import ConfigError, Settings
+from node.config.sources import CONFIG
+from node.config.values import USAGE_ERROR
+from node.describe.settings import SettingRow, page, table
 from node.observe import log
 from node.run import launch
 from node.run.serve import serve
-
-USAGE_ERROR = 2  # as argparse has it
+from node.run.validation import loaded
 
 
 def register(commands: Commands) -> None:
     """The commands that run a node and look at it."""
-    commands.add(
-        "serve", _runs(serve), "run a whole node on this machine; it brings a Redis unless RELAY_REDIS_URL names one"
-    )
-    commands.add("web", _runs(launch.web), "run the web processes only")
-    commands.add("worker", _runs(launch.worker), "run the background worker only")
+    for role, run, meaning in (
+        ("serve", serve, "run a whole node on this machine; it brings a Redis unless RELAY_REDIS_URL names one"),
+        ("web", launch.web, "run the web processes only"),
+        ("worker", launch.worker, "run the background worker only"),
+    ):
+        commands.add(role, _runs(run), meaning).set_defaults(role=role)
     commands.add("check", _check, "say what works and what is missing, without starting the node")
-    table = commands.add("config", _config, "print every setting with its default and meaning")
-    table.add_argument("--json", action="store_true", help="as JSON")
-    table.set_defaults(settings=Settings)  # it helps where a setting is wrong, so it does not read them
+    listing = commands.add("config", _config, "print every setting, its value, and where that comes from")
+    listing.add_argument("--json", action="store_true", help="as JSON, with defaults and meanings")
+    listing.add_argument("--markdown", action="store_true", help="defaults and meanings, as a table for documents")
+    listing.set_defaults(settings=Settings)  # it helps where a setting is wrong, so it does not read them
 
 
 # Every module with commands, in the order that --help shows them.
@@ -48,19 +54,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="relay-node",
-        description="A public relay node for AI agents. Settings come from the environment: see `relay-node config`.",
+        description="A public relay node for AI agents. Settings come from the environment and from relay.toml: "
+        "see `relay-node config`.",
     )
+    parser.add_argument("--version", action="version", version=VERSION)
+    parser.add_argument("--config", metavar="FILE", default="", help="the file of settings, as RELAY_CONFIG")
     commands = Commands(parser)
     for add in REGISTER:
         add(commands)
     given = parser.parse_args(arguments)
+    if given.config:
+        os.environ[CONFIG] = given.config  # the processes that this one starts read the same
     try:
         settings = given.settings()
-        log.configure(settings.log)
-        return given.run(settings, given)
+        # At a terminal, an operator's command prints what was asked for and nothing before it. Where the output is
+        # collected, what it did is logged, too.
+        role = given.role
+        log.configure("critical" if not role and sys.stderr.isatty() else settings.log, role)
+        status = given.run(settings, given)
+        sys.stdout.flush()
     except ConfigError as error:
         print(f"relay-node: {error}", file=sys.stderr)
         return USAGE_ERROR
+    except BrokenPipeError:  # `| head` has seen enough
+        process.stop_writing()
+        return 1
+    return status
 
 
 def _runs(role: Callable[[Settings], None]) -> Callable[[Settings, argparse.Namespace], int]:
@@ -81,17 +100,34 @@ def _check(settings: Settings, _given: argparse.Namespace) -> int:
     return int(missing)
 
 
+class SettingInForce(SettingRow, frozen=True):
+    """One setting with its value, and where that comes from."""
+
+    value: str
+    source: str
+
+
 def _config(_settings: Settings, given: argparse.Namespace) -> int:
-    rows = config.table()
+    """Print the settings in force, also where one of them cannot be used: then that is said, too."""
+    if given.markdown:
+        print(page(), end="")
+        return 0
+    rows = list(_in_force())
     if given.json:
         print(msgspec.json.format(msgspec.json.encode(rows)).decode())
-        return 0
-    print("| Setting | Default | Meaning |\n|---|---|---|")
-    for row in rows:
-        default = f"`{row.default}`" if row.default else ""
-        print(f"| `{row.name}` | {default} | {_in_cell(row.meaning)} |")
+    else:
+        widths = [max(len(row.name) for row in rows), max(len(row.value) for row in rows)]
+        for row in rows:
+            print(f"{row.name:{widths[0]}}  {row.value:{widths[1]}}  {row.source}".rstrip())
+    loaded()
     return 0
 
 
-def _in_cell(text: str) -> str:
-    return text.replace("<", "&lt;").replace("|", "&#124;")
+def _in_force() -> Iterator[SettingInForce]:
+    texts = config.texts()
+    for row in table():
+        found = texts.get(row.name)
+        value, source = (found.text, found.source) if found else (row.default or "-", "default")
+        if found and row.name in config.SECRETS:
+            value = "(not shown)"
+        yield SettingInForce(**msgspec.structs.asdict(row), value=value, source=source)

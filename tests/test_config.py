@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from node.config import ConfigError, Limit, Settings, load, table
+from node.config import ConfigError, Limit, Settings, load
 
 
 def test_without_any_setting_the_defaults_hold() -> None:
@@ -99,16 +99,6 @@ def test_a_port_that_is_one_is_a_setting_beside_what_kubernetes_tells() -> None:
 @pytest.mark.parametrize("text", ["10/60", "1/3600", "0"])
 def test_a_limit_is_written_as_it_is_read(text: str) -> None:
     assert str(Limit.parse(text)) == text
-
-
-def test_the_table_has_every_setting_once_with_a_default_that_reads_back() -> None:
-    rows = table()
-    names = [row.name for row in rows]
-    assert len(names) == len(set(names))
-    fields = [*Settings.__struct_fields__, *(f"limit_{name}" for name in Settings().limits.__struct_fields__)]
-    assert names == [f"RELAY_{name.upper()}" for name in fields if name not in {"limits", "aws"}]
-    assert all(row.meaning for row in rows)
-    assert load({row.name: row.default for row in rows}) == Settings()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,18 @@
--- tell_task(task, events, id, what, status) -> nothing
--- Tells of a change of a contract: by an event `task.<what>` with the attempt, the assignee and the callback, and by a
--- wake-up with the new status for whoever waits for the contract. The channel bears the name of its key.
+-- tell_task(task, events, id, what, status, client) -> nothing
+-- Tells of a change of a contract: by an event `task.<what>` with the new status, the attempt, the assignee, the callback
+-- and, if it is given, the client, and by a wake-up with the new status for whoever waits for the contract. The channel bears the name of its
+-- key. The contract keeps its last changes, for who follows it: `<number of the last one> <what>@<time in ms> ...`.
 -- include announce
-local function tell_task(task, events, id, what, status)
-  local attempt, assignee, callback = unpack(redis.call('HMGET', task, 'attempt', 'assignee_id', 'callback_url'))
-  announce(events, 'task.' .. what, id, 'attempt', attempt, 'assignee_id', assignee or '', 'callback', callback or '')
+-- include now
+local function tell_task(task, events, id, what, status, client)
+  local attempt, assignee, callback, changes = unpack(redis.call('HMGET', task,
+    'attempt', 'assignee_id', 'callback_url', 'changes'))
+  local number, kept = string.match(changes or '0', '^(%d+)(.*)$')
+  kept = kept .. ' ' .. what .. '@' .. now()
+  local _, count = string.gsub(kept, ' ', '')
+  if count > 16 then kept = string.gsub(kept, '^ [^ ]+', '', 1) end
+  redis.call('HSET', task, 'changes', number + 1 .. kept)
+  announce(events, 'task.' .. what, id, 'status', status, 'attempt', attempt, 'assignee_id', assignee or '',
+    'callback', callback or '', unpack(client and {'client', client} or {}))
   redis.call('SPUBLISH', task, status)
 end

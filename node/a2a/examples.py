@@ -32,10 +32,14 @@ _CONTRACT: dict[str, object] = {
     "isSigned": False,
 }
 
+_SAID = [{"messageId": ID, "role": "ROLE_USER", "parts": MESSAGE["parts"], "contextId": ID, "taskId": ID}]
+"""What a contract asks for, as the message that its publisher would have sent."""
+
 OFFERED: dict[str, object] = {
     "task": {
         "contextId": ID,
         "status": {"state": "TASK_STATE_SUBMITTED"},
+        "history": _SAID,
         "metadata": {**_CONTRACT, "contractStatus": "offered", "publisherToken": TOKEN},
     },
     "message": UNSET,
@@ -45,6 +49,6 @@ CANCELED: dict[str, object] = {
     "contextId": ID,
     "status": {"state": "TASK_STATE_CANCELED"},
     "artifacts": UNSET,
-    "history": UNSET,
+    "history": _SAID,
     "metadata": {**_CONTRACT, "contractStatus": "canceled"},
 }

@@ -64,6 +64,8 @@ class Status(Wire):
 
     state: Annotated[State, Meta(examples=["TASK_STATE_COMPLETED"])]
     timestamp: str
+    message: Message | None = None
+    """What the agent says about it."""
 
 
 class Artifact(Wire):
@@ -74,7 +76,7 @@ class Artifact(Wire):
     name: str | None = None
 
 
-class Task(Wire):
+class A2ATask(Wire):
     """A task. A field that is None is not sent; `history` and `artifacts` are left out on request."""
 
     id: str
@@ -88,7 +90,7 @@ class Task(Wire):
 class SendMessageResponse(Wire):
     """Exactly one of the two."""
 
-    task: Task | None = None
+    task: A2ATask | None = None
     message: Message | None = None
 
 
@@ -100,6 +102,10 @@ class ReceivedMessage(msgspec.Struct):
     """That of all parts."""
     history_length: int | None
     metadata: Metadata
+    returns_at_once: bool = False
+    """Whether the sender wants the task as it is, without waiting for its end."""
+    push: Metadata | None = None
+    """The push notification config that came with it, as it came."""
 
 
 class ListQuery(msgspec.Struct, rename="camel"):
@@ -118,7 +124,7 @@ class ListQuery(msgspec.Struct, rename="camel"):
 class TaskList(msgspec.Struct, rename="camel"):
     """ListTasksResponse: all four fields are always there."""
 
-    tasks: list[Task]
+    tasks: list[A2ATask]
     next_page_token: str
     page_size: int
     total_size: int

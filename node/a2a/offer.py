@@ -8,7 +8,8 @@ from node.store.ids import digest
 from node.tasks.model import NewTask
 from node.text.lines import mixes_alphabets
 from node.text.readable import first_sentence, is_one_line
-from node.web.json import decode, issue_of
+from node.web.issues import issue_of
+from node.web.json import decode
 
 TITLE_LENGTH = 120
 """Characters of the title that is made of a message's first sentence."""
@@ -19,13 +20,18 @@ MESSAGE_ID_LENGTH = 128
 PLACES = {
     "publisher_id": ("body", "message", "metadata", "publisherId"),
     "title": ("body", "message", "metadata", "title"),
+    "lease_seconds": ("body", "message", "metadata", "leaseSeconds"),
+    "require_proof": ("body", "message", "metadata", "requireProof"),
     "description": ("body", "message", "parts", 0, "text"),
 }
 """Where the fields of a contract are in the message that offers it."""
 
 
 def offer_of(received: ReceivedMessage) -> NewTask:
-    """The contract that a message offers. Its metadata may say publisherId and title. Raises Invalid."""
+    """The contract that a message offers. Raises Invalid.
+
+    Its metadata may say publisherId, title, leaseSeconds and requireProof.
+    """
     metadata = received.metadata | (received.message.metadata or {})
     name = received.message.message_id
     if len(name) > MESSAGE_ID_LENGTH or not is_one_line(name) or mixes_alphabets(name):
@@ -34,6 +40,11 @@ def offer_of(received: ReceivedMessage) -> NewTask:
         "publisher_id": member_of(metadata, "publisherId") or f"a2a:{name}",
         "title": member_of(metadata, "title") or first_sentence(received.text, TITLE_LENGTH),
         "description": received.text,
+        **{
+            field: member_of(metadata, name)
+            for field, name in (("lease_seconds", "leaseSeconds"), ("require_proof", "requireProof"))
+            if name in metadata
+        },
     }
     try:
         return msgspec.convert(offer, NewTask)

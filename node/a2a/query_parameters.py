@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from node.a2a.model import DEFAULT_PAGE, LARGEST_PAGE, State
-from node.tasks.model import PageLimit, PageOffset, TaskQuery, TaskStatus
+from node.tasks.model import PageLimit, PageOffset, Party, Skill, TaskQuery, TaskStatus
 
 HistoryLength = Annotated[int, Meta(ge=0, description="A2A: messages of a task's history, all if left out")]
 
@@ -28,6 +28,16 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
     ) = None
     limit: PageLimit = 20
     offset: PageOffset = 0
+    wait: (
+        Annotated[float, Meta(ge=0, le=30, description="Offers: seconds to wait until there is one to show")] | None
+    ) = None
+    since: (
+        Annotated[str, Meta(description="Offers: `next_since` of an earlier answer, for those made since")] | None
+    ) = None
+    skill: Annotated[Skill, Meta(description="Offers: those that ask for it, of the newest 1,000")] | None = None
+    publisher_id: Annotated[Party, Meta(description="Offers: those of this publisher, of the newest 1,000")] | None = (
+        msgspec.field(name="publisher_id", default=None)
+    )
     context_id: (
         Annotated[
             str,

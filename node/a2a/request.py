@@ -65,6 +65,8 @@ class SentConfiguration(msgspec.Struct, gc=False):
 
     historyLength: Length | None = None
     history_length: Length | None = None
+    returnImmediately: bool | None = None
+    return_immediately: bool | None = None
     taskPushNotificationConfig: Metadata | None = None
     task_push_notification_config: Metadata | None = None
 
@@ -99,7 +101,10 @@ async def read_message(request: Request) -> ReceivedMessage:
     if media_type(request) not in MEDIA_TYPES:
         # HTTP's own code for it, which the protocol's test kit asks for; the reason is A2A's.
         raise Refused("body.media_type", expected="application/json")
-    return message_of(await request.body())
+    received = message_of(await request.body())
+    if received.push is not None:
+        raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "Push notifications are not supported by this agent")
+    return received
 
 
 def message_of(body: bytes) -> ReceivedMessage:
@@ -140,15 +145,17 @@ def message_of(body: bytes) -> ReceivedMessage:
         extensions=sent.extensions or None,
         reference_task_ids=sent.referenceTaskIds or sent.reference_task_ids or None,
     )
-    history_length = None
+    history_length, returns_at_once, push = None, False, None
     if configuration is not None:
         push = configuration.taskPushNotificationConfig
-        if push is not None or configuration.task_push_notification_config is not None:
-            raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "Push notifications are not supported by this agent")
+        if push is None:
+            push = configuration.task_push_notification_config
         history_length = configuration.historyLength
         if history_length is None:
             history_length = configuration.history_length
-    return ReceivedMessage(message, said, history_length, _checked(request.metadata) if request.metadata else {})
+        returns_at_once = bool(configuration.returnImmediately or configuration.return_immediately)
+    metadata = _checked(request.metadata) if request.metadata else {}
+    return ReceivedMessage(message, said, history_length, metadata, returns_at_once, push)
 
 
 def _missing(**given: object) -> Invalid:
@@ -167,7 +174,7 @@ def _plain_text(part: SentPart, media: str | None, place: int) -> str:
         except ValueError:
             raise _wrong("message", "parts", place, "raw", msg="Must be base64.") from None
     if part.text is None or (media and media.partition(";")[0].strip().lower() != PLAIN):
-        why = f"Part {place} is not text/plain; this agent takes plain English text"
+        why = f"Part {place} is not text/plain; this agent takes plain text"
         raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", why)
     return part.text
 

@@ -9,6 +9,7 @@ import msgspec
 
 from node.a2a.model import (
     LARGEST_PAGE,
+    A2ATask,
     Artifact,
     ListQuery,
     Message,
@@ -16,18 +17,17 @@ from node.a2a.model import (
     ReceivedMessage,
     SendMessageResponse,
     Status,
-    Task,
     TaskList,
 )
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
-from node.common.refusal import Invalid, Refused
+from node.common.refusal import Invalid
 from node.common.timestamps import timestamp
 from node.config import Settings
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
-from node.text.english import is_english
+from node.text.lines import require_english
 
 EVERY_TASK = {"", "TASK_STATE_UNSPECIFIED", "TASK_STATE_COMPLETED"}
 """The values of `status` under which a list has all tasks: they are completed from the start."""
@@ -51,8 +51,7 @@ class Messages:
         StoreUnavailable.
         """
         message = received.message
-        if not is_english(received.text):
-            raise Refused("language.not_english")
+        require_english(text=received.text)
         if message.task_id is not None:
             await self.check_task(message.task_id, message.context_id)
         # A new context is made in the client's partition, so that limit and log are one step.
@@ -77,12 +76,12 @@ class Messages:
             raise Invalid.field("body", "message", "contextId", msg="contextId is not the one of the task")
         raise A2AError("UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages", taskId=task_id)
 
-    async def get(self, task_id: str, history_length: int | None = None) -> Task | None:
+    async def get(self, task_id: str, history_length: int | None = None) -> A2ATask | None:
         """A message task, or None if there is none under that id. Raises StoreUnavailable."""
         fields = await self._store.read(task_id) if ids.is_id(task_id) else {}
         return self._read(task_id, fields, history_length) if is_message(fields) else None
 
-    async def cancel(self, task_id: str) -> Task | None:
+    async def cancel(self, task_id: str) -> A2ATask | None:
         """Refuse to cancel a message task, which is completed from the start; None if none has that id.
 
         Raises A2AError, StoreUnavailable.
@@ -104,7 +103,7 @@ class Messages:
             raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {LARGEST_PAGE} inclusive, got {size}")
         if query.history_length is not None and query.history_length < 0:
             raise Invalid.field("query", "historyLength", msg="Must not be negative")
-        oldest = _milliseconds(query.status_timestamp_after or query.last_updated_after)
+        oldest = milliseconds(query.status_timestamp_after or query.last_updated_after)
         if query.page_token and not ids.is_id(query.page_token):
             raise _bad_token()
         if not query.context_id or query.status not in EVERY_TASK:
@@ -121,17 +120,17 @@ class Messages:
                 task.artifacts = None
         return TaskList(tasks, tasks[-1].id if len(rows) > size else "", size, total)
 
-    def _read(self, task_id: str, fields: Fields, history_length: int | None) -> Task:
+    def _read(self, task_id: str, fields: Fields, history_length: int | None) -> A2ATask:
         message = _MESSAGE.decode(fields[b"message"])
         return self._task(task_id, fields[b"context_id"].decode(), int(fields[b"created_at"]), message, history_length)
 
-    def _task(self, task_id: str, context_id: str, at: int, message: Message, history_length: int | None) -> Task:
+    def _task(self, task_id: str, context_id: str, at: int, message: Message, history_length: int | None) -> A2ATask:
         history: list[Message] | None = None
         if history_length != 0:
             history = [msgspec.structs.replace(message, task_id=task_id, context_id=context_id)]
         said = Part(text=f"acknowledged {task_id}", media_type="text/plain")
         metadata: dict[str, Any] = {"referenceId": task_id, "nodeId": self._node_id}
-        return Task(
+        return A2ATask(
             id=task_id,
             context_id=context_id,
             status=Status("TASK_STATE_COMPLETED", timestamp(at)),
@@ -146,7 +145,8 @@ def is_message(fields: Fields) -> bool:
     return fields.get(b"kind") == b"message"
 
 
-def _milliseconds(instant: str) -> int:
+def milliseconds(instant: str) -> int:
+    """A time of RFC 3339 as a client wrote it; 0 if it is empty. Raises Invalid."""
     if not instant:
         return 0
     try:

@@ -13,7 +13,7 @@ import msgspec
 from node.a2a.api import A2A_MEDIA, negotiated, no_streams
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
-from node.a2a.model import ListQuery, Message, Metadata, SendMessageResponse, State, Task, TaskList
+from node.a2a.model import A2ATask, ListQuery, Message, Metadata, SendMessageResponse, State, TaskList
 from node.a2a.offer import in_message, member_of, offer_of
 from node.a2a.query_parameters import ListParameters, ReadParameters
 from node.a2a.refusal import A2AError
@@ -21,13 +21,13 @@ from node.a2a.request import check_version, is_a2a, read_message
 from node.a2a.service import Messages
 from node.a2a.view import contract_as_task
 from node.common.refusal import Invalid, Refused
-from node.tasks.model import STATUSES, Cancellation
+from node.tasks.model import STATUSES, Cancellation, TaskPageQuery
 from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
 from node.web.errors import response_to
 from node.web.http import NO_STORE, Handler, Request, Response
 from node.web.idempotency import idempotency_key
-from node.web.json import convert_query, decode
+from node.web.json import convert_query, decode, name_parameters
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
 
@@ -37,6 +37,8 @@ READ = "/api/v1/tasks/{id}"
 
 VARY = (b"vary", b"Accept, A2A-Version")
 A2A_STATES = {"TASK_STATE_UNSPECIFIED", *get_args(State)}
+CONTRACT_QUERY = frozenset(TaskPageQuery.__struct_encode_fields__) - {"status"}
+"""Parameters that only readers of contracts send."""
 A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
 """Parameters that only A2A clients send."""
 
@@ -65,7 +67,7 @@ class SharedTasksApi:
         request.notes.append(VARY)
         query = request.query()
         status = query.get("status", "")
-        paged = ("limit" in query or "offset" in query) and not A2A_QUERY & query.keys()
+        paged = bool(CONTRACT_QUERY & query.keys()) and not A2A_QUERY & query.keys()
         if status in STATUSES or (not status and paged and not is_a2a(request)):
             return await self._list_contracts(request)
         if status and status not in A2A_STATES:
@@ -73,7 +75,10 @@ class SharedTasksApi:
             raise Invalid.field("query", "status", msg=f"Must be one of {both}")
         check_version(request)
         request.notes += NO_STORE
-        return negotiated(request, await self._messages.page(convert_query(query, ListQuery), request.client))
+        name_parameters(request, ListQuery)
+        asked = convert_query(query, ListQuery)
+        found = await self._messages.page(asked, request.client)
+        return negotiated(request, found if found.total_size else await self._with_contract(asked, found))
 
     async def get_task(self, request: Request) -> Response:
         """A message task as a Task; a contract in its reader's form."""
@@ -82,6 +87,7 @@ class SharedTasksApi:
         length = _history_length(request)
         if is_a2a(request):
             check_version(request)
+            name_parameters(request, HistoryQuery)
             return negotiated(request, await self._task(request, task_id, length))
         try:
             return await self._get_contract(request)
@@ -89,9 +95,10 @@ class SharedTasksApi:
             task = await self._message(request, task_id, length) if refused.code == "task.unknown" else None
             if task is None:
                 raise
+            name_parameters(request, HistoryQuery)
             return negotiated(request, task)
 
-    @Operation("Cancel a task", answers=Task, shows=CANCELED, also=(Also(A2A_MEDIA, Task),), fault=fault)
+    @Operation("Cancel a task", answers=A2ATask, shows=CANCELED, also=(Also(A2A_MEDIA, A2ATask),), fault=fault)
     async def cancel(self, request: Request) -> Response:
         """Cancel a contract, whose publisher shows its token in the metadata."""
         check_version(request)
@@ -148,16 +155,32 @@ class SharedTasksApi:
             why = "a contract is public and has a context of its own; leave contextId out"
             raise Invalid.field("body", "message", "contextId", msg=why)
 
-    async def _task(self, request: Request, task_id: str, history_length: int | None) -> Task:
+    async def _task(self, request: Request, task_id: str, history_length: int | None) -> A2ATask:
         task = await self._message(request, task_id, history_length)
-        return task or contract_as_task(await self._contract(task_id))
+        return task or contract_as_task(await self._contract(task_id), history_length=history_length)
 
-    async def _message(self, request: Request, task_id: str, history_length: int | None) -> Task | None:
+    async def _message(self, request: Request, task_id: str, history_length: int | None) -> A2ATask | None:
         """A message task, which is unlisted, so no cache keeps it; a contract is public."""
         task = await self._messages.get(task_id, history_length)
         if task:
             request.notes += NO_STORE
         return task
+
+    async def _with_contract(self, asked: ListQuery, found: TaskList) -> TaskList:
+        """The same list, or the contract whose context that is: it is the only task there."""
+        if not asked.context_id or asked.page_token:
+            return found
+        try:
+            task = contract_as_task(await self._tasks.get(asked.context_id), history_length=asked.history_length)
+        except Refused as refused:
+            if refused.code != "task.unknown":
+                raise
+            return found
+        if asked.status not in {"", "TASK_STATE_UNSPECIFIED", task.status.state}:
+            return found
+        if not asked.include_artifacts:
+            task.artifacts = None
+        return TaskList([task], "", asked.page_size, 1)
 
     async def _contract(self, task_id: str) -> Contract:
         try:
@@ -167,7 +190,7 @@ class SharedTasksApi:
                 raise
             raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id) from None
 
-    async def _cancel(self, request: Request, task_id: str) -> Task:
+    async def _cancel(self, request: Request, task_id: str) -> A2ATask:
         canceled = await self._messages.cancel(task_id)
         if canceled:
             return canceled
@@ -180,17 +203,17 @@ class SharedTasksApi:
         try:
             return contract_as_task(await self._tasks.cancel(task_id, Cancellation(token), None))
         except Refused as refused:
-            if refused.code not in {"task.proof", "task.state"}:
+            if refused.code not in {"task.publisher", "task.state"}:
                 raise
             over = refused.code == "task.state"
-            why = "it is over" if over else "only its publisher can, with metadata.publisherToken"
+            why = f"it is {refused.facts['status']}" if over else "only its publisher can, with metadata.publisherToken"
             raise A2AError("TASK_NOT_CANCELABLE", f"Task {task_id} cannot be canceled: {why}", taskId=task_id) from None
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.2 and 4.3, the shared paths."""
         contracts = self._contracts | {
             ("GET", LIST): _shared(self._contracts["GET", LIST], self.list_tasks, TaskList, ListParameters),
-            ("GET", READ): _shared(self._contracts["GET", READ], self.get_task, Task, ReadParameters),
+            ("GET", READ): _shared(self._contracts["GET", READ], self.get_task, A2ATask, ReadParameters),
         }
         return (
             *contracts.values(),

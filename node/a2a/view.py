@@ -2,24 +2,41 @@
 
 import msgspec
 
-from node.a2a.model import Artifact, Part, State, Status
-from node.a2a.model import Task as A2ATask
-from node.tasks.model import Task
+from node.a2a.model import A2ATask, Artifact, Message, Part, State, Status
+from node.tasks.model import EndedAttempt, Task
 
 STATES: dict[str, State] = {
     "offered": "TASK_STATE_SUBMITTED",
     "claimed": "TASK_STATE_SUBMITTED",
     "in_progress": "TASK_STATE_WORKING",
+    "submitted": "TASK_STATE_WORKING",
     "completed": "TASK_STATE_COMPLETED",
     "canceled": "TASK_STATE_CANCELED",
+    "failed": "TASK_STATE_FAILED",
+    "expired": "TASK_STATE_FAILED",
 }
 
 
-def contract_as_task(contract: Task, publisher_token: str | None = None) -> A2ATask:
-    """The A2A Task of a contract; the result is an artifact. It never shows a claim_token."""
-    since = contract.completed_at or contract.claimed_at or contract.created_at
+OPTIONS = {
+    "skills": "skills",
+    "deadline": "deadline",
+    "maxAttempts": "max_attempts",
+    "retrySeconds": "retry_seconds",
+    "retryAt": "retry_at",
+    "reviewSeconds": "review_seconds",
+    "rejection": "rejection",
+    "resultSchema": "result_schema",
+}
+"""What a contract may have that SPEC does not know, by its name in the metadata."""
+
+
+def contract_as_task(contract: Task, publisher_token: str | None = None, history_length: int | None = None) -> A2ATask:
+    """The A2A Task of a contract: its description is the message that began it, its result an artifact.
+
+    It never shows a claim_token.
+    """
     artifacts: list[Artifact] | None = None
-    if contract.status == "completed":
+    if contract.status in ("completed", "submitted"):
         result = contract.result_payload
         data = result if isinstance(result, msgspec.Raw) else msgspec.Raw(msgspec.json.encode(result))
         artifacts = [Artifact(artifact_id="result", parts=[Part(data=data)])]
@@ -32,12 +49,43 @@ def contract_as_task(contract: Task, publisher_token: str | None = None) -> A2AT
     }
     if contract.assignee_id:
         metadata["assigneeId"] = contract.assignee_id
+    if contract.input_artifact_ids:
+        metadata["inputArtifactIds"] = contract.input_artifact_ids
+    metadata |= {
+        name: value for name, field in OPTIONS.items() if (value := getattr(contract, field)) is not msgspec.UNSET
+    }
+    if contract.attempts is not msgspec.UNSET:
+        metadata["attempts"] = [_in_camel_case(attempt) for attempt in contract.attempts]
     if publisher_token:
         metadata["publisherToken"] = publisher_token
     return A2ATask(
         id=contract.id,
         context_id=contract.id,
-        status=Status(STATES[contract.status], since),
+        status=Status(STATES[contract.status], contract.updated_at),
         artifacts=artifacts,
+        history=None if history_length == 0 else [_offer(contract)],
         metadata=metadata,
+    )
+
+
+def _in_camel_case(attempt: EndedAttempt) -> dict[str, object]:
+    return {
+        "attempt": attempt.attempt,
+        "assigneeId": attempt.assignee_id,
+        "claimedAt": attempt.claimed_at,
+        "endedAt": attempt.ended_at,
+        "outcome": attempt.outcome,
+        "reason": attempt.reason,
+    }
+
+
+def _offer(contract: Task) -> Message:
+    """What the publisher wants, as the message that A2A begins a task with."""
+    text = contract.description or contract.title
+    return Message(
+        message_id=contract.id,
+        role="ROLE_USER",
+        parts=[Part(text=text)],
+        context_id=contract.id,
+        task_id=contract.id,
     )

@@ -1,7 +1,15 @@
 """/api/v1/artifacts (SPEC 4.6). The bytes themselves go to and from the blob store."""
 
 from node.artifacts.blobs.headers import content_headers, digest_base64
-from node.artifacts.model import EXAMPLE_DIGEST, ArtifactQuery, Manifest, NewArtifact, RegisteredArtifact
+from node.artifacts.model import (
+    EXAMPLE_DIGEST,
+    ArtifactQuery,
+    InlineArtifact,
+    InlineContent,
+    Manifest,
+    NewArtifact,
+    RegisteredArtifact,
+)
 from node.artifacts.service import Artifacts
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
@@ -55,6 +63,36 @@ class ArtifactsApi:
         return created(artifact, artifact.url)
 
     @Operation(
+        "Store a small artifact, whose bytes come in the request",
+        body=InlineArtifact,
+        answers=Manifest,
+        shows={"status": "verifying", "available_at": None},
+        status=201,
+        errors=("idempotency.conflict", "store.full", "artifact.reserved", "artifact.quota", "blob.unavailable"),
+        limit="artifact",
+    )
+    async def store_inline(self, request: Request) -> Response:
+        """Store bytes of up to 256 KiB; they are verified soon."""
+        async with self._limiter.permit(request, "artifact") as permit:
+            manifest, grant, content = self._artifacts.inline(await read_json(request, InlineArtifact))
+            body = await request.body()
+            idempotency = idempotency_key(request, "artifact", body)
+            await permit.charge("artifact", 0)
+            artifact, replayed = await self._artifacts.store_inline(permit, manifest, grant, content, idempotency)
+            if replayed:
+                await permit.replay()
+        return created(artifact, artifact.url)
+
+    @Operation(
+        "Read the bytes of a small artifact in JSON",
+        answers=InlineContent,
+        errors=("artifact.unknown", "artifact.state", "artifact.large", "blob.unavailable"),
+    )
+    async def read_inline(self, request: Request) -> Response:
+        """Bytes of up to 256 KiB, as text where they are."""
+        return json_response(await self._artifacts.read_inline(request.params["id"]), headers=NO_STORE)
+
+    @Operation(
         "Say that the bytes were uploaded: they are verified soon",
         answers=Manifest,
         shows={"status": "verifying", "available_at": None},
@@ -98,7 +136,9 @@ class ArtifactsApi:
         return routes_of(
             "artifacts",
             ("POST", "/api/v1/artifacts", self.register),
+            ("POST", "/api/v1/artifacts/inline", self.store_inline),
             ("POST", "/api/v1/artifacts/{id}/complete", self.complete),
+            ("GET", "/api/v1/artifacts/{id}/inline", self.read_inline),
             ("GET", "/api/v1/artifacts/{id}", self.get_manifest),
             ("GET", "/api/v1/artifacts/{id}/content", self.get_content),
         )

@@ -12,6 +12,9 @@ NAME_LENGTH = 200
 MEDIA_TYPE_LENGTH = 255
 FILENAME_LENGTH = 255
 
+INLINE_BYTES = 256 * 1024
+"""Bytes of an artifact that may come and go in JSON, through the node."""
+
 EXAMPLE_DIGEST = "9141c69637e955662df54df4b8aa9b41149de2fd7b19b532ec142ef114049619"
 """Of the bytes that llms-full.txt uploads."""
 
@@ -73,6 +76,31 @@ class RegisteredArtifact(Manifest, kw_only=True):
     upload_headers: Annotated[dict[str, str], Meta(examples=[{"Content-Type": "text/csv"}])]
     """What the PUT has to carry besides Content-Length."""
     upload_expires_at: str
+
+
+class InlineArtifact(msgspec.Struct):
+    """The body of POST /api/v1/artifacts/inline: small bytes with what they are; text or base64."""
+
+    publisher_id: Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, examples=["report-desk"])]
+    media_type: Annotated[
+        str,
+        Meta(min_length=3, max_length=MEDIA_TYPE_LENGTH, description="IANA media type, such as text/csv"),
+        Meta(examples=["text/csv"]),
+    ]
+    text: Annotated[str, Meta(max_length=INLINE_BYTES, examples=["name,size\nrelay,1\n"])] | None = None
+    base64: Annotated[str, Meta(max_length=INLINE_BYTES * 4 // 3 + 4)] | None = None
+    filename: Annotated[str, Meta(max_length=FILENAME_LENGTH)] | None = None
+
+
+class InlineContent(msgspec.Struct, kw_only=True):
+    """The bytes of a small artifact: as text where they are, otherwise in base64."""
+
+    id: str
+    media_type: Annotated[str, Meta(examples=["text/csv"])]
+    byte_size: Annotated[int, Meta(examples=[18])]
+    digest_sha256: Annotated[str, Meta(examples=[EXAMPLE_DIGEST])]
+    text: Annotated[str, Meta(examples=["name,size\nrelay,1\n"])] | None
+    base64: Annotated[str | None, Meta(examples=[None])]
 
 
 class ArtifactQuery(msgspec.Struct):

@@ -1,19 +1,30 @@
 """The rules of artifacts: who may register what, what a status allows, and when bytes are deleted (SPEC 4.6)."""
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Sequence
+from hashlib import sha256
 
 import msgspec
 import structlog
 
-from node.artifacts.blobs.interface import BlobStore, BlobUnavailable, Grant
-from node.artifacts.model import ArtifactQuery, ArtifactStatus, Manifest, NewArtifact, RegisteredArtifact
+from node.artifacts.blobs.interface import BlobMissing, BlobStore, BlobUnavailable, Grant
+from node.artifacts.model import (
+    INLINE_BYTES,
+    ArtifactQuery,
+    ArtifactStatus,
+    InlineArtifact,
+    InlineContent,
+    Manifest,
+    NewArtifact,
+    RegisteredArtifact,
+)
 from node.artifacts.record import StoredArtifact
 from node.artifacts.store import ALWAYS_RESERVED, ArtifactQuotas, ArtifactStore
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.config import Settings
-from node.sign.digest import DigestError, parse, read_sha256
+from node.sign.digest import DigestError, content_digest, parse, read_sha256
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
@@ -56,9 +67,9 @@ class Artifacts:
         self._settings = settings
         self._base = f"{settings.public_url}/api/v1/artifacts/"
 
-    def check(self, new: NewArtifact, content_digest: str | None) -> Grant:
+    def check(self, new: NewArtifact, promised: str | None) -> Grant:
         """The bytes that a registration promises, not yet under an id of their own. Raises Invalid."""
-        digest = _digest(new.digest_sha256, content_digest)
+        digest = _digest(new.digest_sha256, promised)
         require_text("publisher_id", new.publisher_id)
         require_name("publisher_id", new.publisher_id)
         if not _MEDIA_TYPE.fullmatch(new.media_type):
@@ -137,6 +148,64 @@ class Artifacts:
         url = await self._blobs.content_url(stored.grant, stored.filename, min(CONTENT_SECONDS, left))
         return Download(url, stored.grant, stored.filename)
 
+    def inline(self, new: InlineArtifact) -> tuple[NewArtifact, Grant, bytes]:
+        """The registration that small bytes amount to, and the bytes. Raises Invalid."""
+        if (new.text is None) == (new.base64 is None):
+            raise Invalid.field("body", msg="give exactly one of text and base64")
+        try:
+            content = new.text.encode() if new.text is not None else b64decode(new.base64 or "", validate=True)
+        except ValueError:
+            raise Invalid.field("body", "base64", msg="is not base64") from None
+        if not 0 < len(content) <= INLINE_BYTES:
+            name = "base64" if new.text is None else "text"
+            raise Invalid.field("body", name, msg=f"must be 1 to {INLINE_BYTES} bytes; register larger ones")
+        digest = sha256(content).digest()
+        manifest = NewArtifact(
+            new.publisher_id, new.media_type, byte_size=len(content), digest_sha256=digest.hex(), filename=new.filename
+        )
+        return manifest, self.check(manifest, content_digest(content)), content
+
+    async def store_inline(
+        self, rate: Rate, manifest: NewArtifact, grant: Grant, content: bytes, idempotency: IdempotencyKey | None
+    ) -> tuple[Manifest, bool]:
+        """Register, store and complete an artifact; the second value says whether that was done before.
+
+        Raises what `register` does.
+        """
+        registered, replayed = await self.register(rate, manifest, grant, idempotency)
+        try:
+            if registered.status == "registered":
+                await self._blobs.write(msgspec.structs.replace(grant, id=registered.id), content)
+        except BlobUnavailable as unavailable:
+            raise _out_of_reach(unavailable) from unavailable
+        except Refused as refused:
+            if refused.code != "blob.uploaded":  # by an earlier request with the same Idempotency-Key
+                raise
+        return await self.complete(registered.id), replayed
+
+    async def read_inline(self, artifact_id: str) -> InlineContent:
+        """The bytes of a small artifact. Raises Refused `artifact.unknown`, `artifact.state`, `artifact.large`,
+        `blob.missing`, `blob.unavailable`, StoreUnavailable.
+        """
+        grant = (await self.content(artifact_id)).grant
+        if grant.byte_size > INLINE_BYTES:
+            raise Refused("artifact.large", most=INLINE_BYTES)
+        try:
+            content = b"".join([chunk async for chunk in self._blobs.read(artifact_id)])
+        except BlobMissing:
+            raise Refused("blob.missing") from None
+        except BlobUnavailable as unavailable:
+            raise _out_of_reach(unavailable) from unavailable
+        text = _text(content)
+        return InlineContent(
+            id=artifact_id,
+            media_type=grant.media_type,
+            byte_size=grant.byte_size,
+            digest_sha256=grant.digest_sha256,
+            text=text,
+            base64=b64encode(content).decode() if text is None else None,
+        )
+
     async def statuses(self, artifact_ids: Sequence[str]) -> dict[str, ArtifactStatus]:
         """The status of each of these that is the id of an artifact. Raises StoreUnavailable."""
         found = await self._store.read_many([each for each in dict.fromkeys(artifact_ids) if ids.is_id(each)])
@@ -202,6 +271,14 @@ def _digest(digest_sha256: str, content_digest: str | None) -> bytes:
     if promised != digest:
         raise Invalid.field("body", "digest_sha256", msg="is not the sha-256 digest of Content-Digest")
     return digest
+
+
+def _text(content: bytes) -> str | None:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
 
 
 def _is_filename(name: str) -> bool:

@@ -2,8 +2,19 @@
 
 from msgspec import UNSET
 
-from node.board.model import NewReply, NewThread, Reply, Thread, ThreadPage, ThreadPageQuery, ThreadQuery
+from node.board.model import (
+    NewReply,
+    NewReport,
+    NewThread,
+    ReceivedReport,
+    Reply,
+    Thread,
+    ThreadPage,
+    ThreadPageQuery,
+    ThreadQuery,
+)
 from node.board.service import Board
+from node.callbacks.model import BoardReplyCallback
 from node.search.model import Hit, SearchQuery
 from node.web.http import JSON_TYPE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
@@ -49,10 +60,12 @@ class BoardApi:
 
     @Operation(
         "Post a thread",
+        hot=True,
         body=NewThread,
         answers=Thread,
         shows={"replies": UNSET, "next_since_seq": UNSET, "reply_count": 0, "last_reply_at": None},
         status=201,
+        callbacks=(BoardReplyCallback,),
         errors=WRITTEN,
         limit="board",
     )
@@ -109,6 +122,23 @@ class BoardApi:
         signed = await self._signatures.of(request, SHOWN)
         return json_response(await self._board.close(request.params["id"], signed))
 
+    @Operation(
+        "Report a thread or one of its replies to the operator",
+        body=NewReport,
+        answers=ReceivedReport,
+        status=202,
+        errors=UNKNOWN,
+        limit="report",
+    )
+    async def report(self, request: Request) -> Response:
+        """Tell the operator of a post that nobody should read; an address counts once for a post."""
+        async with self._limiter.permit(request, "report") as permit:
+            new = await read_json(request, NewReport)
+            await permit.count()
+            await permit.charge("report", len(await request.body()))
+            received = await self._board.report(request.params["id"], new, permit.client)
+        return json_response(received, status=202)
+
     @Operation("JSON Schema of threads, replies, hits and requests", media_type="application/json")
     async def get_schema(self, request: Request) -> Response:
         """JSON Schema of what the board takes and shows."""
@@ -124,5 +154,7 @@ class BoardApi:
             ("GET", "/api/v1/board/threads/{id}", self.get_thread),
             ("GET", "/api/v1/board/{id}", self.get_thread),
             ("POST", "/api/v1/board/{id}/replies", self.add_reply),
+            ("POST", "/api/v1/board/threads/{id}/replies", self.add_reply),
             ("POST", "/api/v1/board/{id}/close", self.close_thread),
+            ("POST", "/api/v1/board/{id}/report", self.report),
         )

@@ -9,9 +9,14 @@ TITLE_LENGTH = 200
 BODY_LENGTH = 20_000
 AUTHOR_LENGTH = 200
 
-Title = Annotated[str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line")]
-Body = Annotated[str, Meta(min_length=1, max_length=BODY_LENGTH, description="Plain English")]
-Author = Annotated[str, Meta(max_length=AUTHOR_LENGTH, description="A name of your choice; nobody checks it")]
+Title = Annotated[
+    str, Meta(min_length=1, max_length=TITLE_LENGTH, description="Plain English, one line", extra={"judged": "title"})
+]
+Body = Annotated[str, Meta(min_length=1, max_length=BODY_LENGTH, description="Plain English", extra={"judged": "text"})]
+Author = Annotated[
+    str,
+    Meta(max_length=AUTHOR_LENGTH, description="A name of your choice; nobody checks it", extra={"judged": "author"}),
+]
 
 
 class NewThread(msgspec.Struct):
@@ -20,7 +25,13 @@ class NewThread(msgspec.Struct):
     title: Annotated[Title, Meta(examples=["Looking for a CSV parser"])]
     body: Annotated[Body, Meta(examples=["Who can parse 40 MB of CSV in a sandbox?"])]
     author: Author | None = None
-    callback_url: Annotated[str, Meta(description="Pinged when a peer replies; must be public")] | None = None
+    callback_url: (
+        Annotated[
+            str,
+            Meta(description="Pinged when a peer replies: a public http or https URL on port 80, 443, 8080 or 8443"),
+        ]
+        | None
+    ) = None
 
 
 class NewReply(msgspec.Struct):
@@ -60,6 +71,7 @@ class Thread(msgspec.Struct, omit_defaults=True):
     url: str
     replies: list[Reply] | msgspec.UnsetType = msgspec.UNSET
     next_since_seq: int | msgspec.UnsetType = msgspec.UNSET
+    closed_at: Annotated[str, Meta(description="Once it is closed")] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ThreadPage(msgspec.Struct):
@@ -69,6 +81,8 @@ class ThreadPage(msgspec.Struct):
     total: int
     limit: Annotated[int, Meta(examples=[20])]
     offset: Annotated[int, Meta(examples=[0])]
+    incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    """Only while a part of the store is out of reach: threads that it keeps are counted in `total` and left out."""
 
 
 class ThreadPageQuery(msgspec.Struct):
@@ -86,6 +100,24 @@ class ThreadQuery(msgspec.Struct):
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait for a reply if there is none")] = 0
 
 
+class NewReport(msgspec.Struct):
+    """The body of POST /api/v1/board/{id}/report."""
+
+    reason: Annotated[
+        str, Meta(min_length=1, max_length=500, description="Why nobody should read it"), Meta(examples=["It is spam."])
+    ]
+    reply_seq: (
+        Annotated[int, Meta(ge=1, le=2**53, description="`seq` of the reply that is meant, not the thread itself")]
+        | None
+    ) = None
+
+
+class ReceivedReport(msgspec.Struct):
+    """The answer to a report, whether or not this client has reported the post before."""
+
+    status: Literal["received"]
+
+
 ThreadStatus = Literal["open", "closed", "hidden"]
 
 
@@ -101,3 +133,61 @@ class ModeratedThread(msgspec.Struct, frozen=True):
     reply_count: int
     created_at: str
     last_reply_at: str | None
+    client: str | None = None
+    """Whom it came from, where a list was asked for and that is known."""
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """Who posted something, and when."""
+
+    thread_id: str
+    seq: int
+    """Number of the reply; 0 for the thread itself."""
+    source: str
+    """`board` or `relay` of a thread, `reply`."""
+    client: str
+    """As limits count it: an IPv4 address, or the /64 of an IPv6 one."""
+    signer: str | None
+    """Thumbprint of the key that signed it."""
+    at: int
+    """Milliseconds since 1970."""
+
+
+class ModeratedReply(msgspec.Struct, frozen=True):
+    """A reply as the operator sees it. `client` and `signer` are None once nobody knows them any more."""
+
+    seq: int
+    created_at: str
+    client: str | None
+    signer: str | None
+    is_signed: bool
+    is_hidden: bool
+    author: str | None
+    body: str
+
+
+class ThreadOrigin(msgspec.Struct, frozen=True):
+    """A thread, and whom it and its replies came from."""
+
+    thread: ModeratedThread
+    client: str | None
+    signer: str | None
+    body: str
+    replies: list[ModeratedReply]
+
+
+class ReportedPost(msgspec.Struct, frozen=True):
+    """A post that clients have reported."""
+
+    thread_id: str
+    seq: int
+    """Number of the reply; 0 for the thread itself."""
+    waiting: int
+    """Reports since the operator last looked."""
+    last_at: str
+    is_hidden: bool
+    hidden_by_reports: bool
+    title: str | None
+    """Of the thread; None once it is gone."""
+    excerpt: str | None
+    reasons: list[str]

@@ -1,53 +1,167 @@
-"""What an operator does to threads: closes, hides and removes them, and sees those that nobody else sees."""
+"""What an operator does to posts: closes, hides and removes them, and sees hidden ones and who wrote any."""
 
-from collections.abc import Sequence
+from asyncio import gather
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Literal
 
-from node.board.model import ModeratedThread, ThreadStatus
+from node.board.model import ModeratedReply, ModeratedThread, Posted, ReportedPost, ThreadOrigin, ThreadStatus
+from node.board.moderation_store import ModerationStore, StoredReports
+from node.board.provenance import Provenance
 from node.board.store import BoardStore, StoredThread
 from node.common.refusal import Refused
-from node.common.timestamps import timestamp
-from node.store import ids
+from node.common.timestamps import milliseconds, timestamp
+from node.store import StoreUnavailable, ids
+
+PAGE_SIZE = 100
+"""Replies that are read together."""
+
+EXCERPT_LENGTH = 400
+"""Characters of a reported post that the operator is shown in the queue."""
 
 
 class Moderation:
-    """Each operation changes one thread; doing it again changes nothing more."""
+    """Each operation changes one post; doing it again changes nothing more. Every method raises StoreUnavailable."""
 
-    def __init__(self, store: BoardStore) -> None:
+    def __init__(self, store: BoardStore, posts: ModerationStore, provenance: Provenance) -> None:
         self._store = store
+        self._posts = posts
+        self._provenance = provenance
 
     async def find(self, thread_id: str) -> ModeratedThread:
-        """A thread. Raises Refused `thread.unknown`, StoreUnavailable."""
-        thread = (await self._store.read(thread_id, 0, 1))[0] if ids.is_id(thread_id) else None
-        if thread is None:
-            raise Refused("thread.unknown")
-        return _moderated(thread)
+        """A thread. Raises Refused `thread.unknown`."""
+        return _moderated(await self._read(thread_id))
 
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[Sequence[ModeratedThread], int]:
-        """Threads of one status by newest activity, and how many there are. Raises StoreUnavailable."""
-        found, total = await self._store.list(status, limit, offset)
-        return list(map(_moderated, found)), total
+        """Threads of one status by newest activity with whom they came from, and how many there are."""
+        found, total, _ = await self._store.list(status, limit, offset)
+        posters = await gather(*(self._provenance.of_posts(each.id, [(0, each.created_at)]) for each in found))
+        return [_moderated(each, by.client if by else None) for each, (by,) in zip(found, posters, strict=True)], total
 
-    async def set_status(self, thread_id: str, status: Literal["closed", "hidden"]) -> None:
-        """Take no more replies; of a hidden thread, show nothing either. A hidden one stays so.
+    async def origin(self, thread_id: str) -> ThreadOrigin:
+        """A thread with its text and all its replies, and whom they came from as far as that is still known.
 
-        Raises Refused `thread.unknown`, StoreUnavailable.
+        Raises Refused `thread.unknown`.
         """
+        thread = await self._read(thread_id)
+        replies: list[ModeratedReply] = []
+        page_size = PAGE_SIZE
+        while page_size == PAGE_SIZE:
+            _, page = await self._store.read(thread_id, replies[-1].seq if replies else 0, PAGE_SIZE)
+            page_size = len(page)
+            known = await self._provenance.of_posts(
+                thread_id, [(each.seq, milliseconds(each.created_at)) for each in page]
+            )
+            replies += [
+                ModeratedReply(
+                    seq=each.seq,
+                    created_at=each.created_at,
+                    client=by.client if by else None,
+                    signer=by.signer if by else None,
+                    is_signed=each.is_signed,
+                    is_hidden=each.seq in thread.hidden_replies,
+                    author=each.author,
+                    body=each.body,
+                )
+                for each, by in zip(page, known, strict=True)
+            ]
+        (by,) = await self._provenance.of_posts(thread_id, [(0, thread.created_at)])
+        return ThreadOrigin(
+            thread=_moderated(thread),
+            client=by.client if by else None,
+            signer=thread.signer,
+            body=thread.body,
+            replies=replies,
+        )
+
+    async def posted_by(self, is_wanted: Callable[[Posted], bool]) -> Sequence[Posted]:
+        """What the wanted clients have posted, as far as that is still known, the newest first."""
+        return await self._provenance.find(is_wanted)
+
+    async def set_status(self, thread_id: str, status: Literal["closed", "open"]) -> None:
+        """Take no more replies, or take them again; a hidden thread stays hidden. Raises Refused `thread.unknown`."""
         await self.find(thread_id)
         await self._store.close(thread_id, status)
         await self._store.project([thread_id])
 
-    async def purge(self, thread_id: str) -> None:
-        """Remove a thread with its replies from the board, and by an event from the search.
+    async def hide(self, thread_id: str, seq: int = 0) -> None:
+        """Show a thread, or one reply, to nobody but the operator. Raises Refused `thread.unknown`."""
+        await self._change(thread_id, seq, "hide")
 
-        Raises Refused `thread.unknown`, StoreUnavailable.
+    async def show(self, thread_id: str, seq: int = 0) -> None:
+        """Undo `hide`. Raises Refused `thread.unknown`."""
+        await self._change(thread_id, seq, "show")
+
+    async def purge(self, thread_id: str, seq: int = 0) -> None:
+        """Remove a thread with its replies, or one reply, from the board, and by an event from the search.
+
+        Raises Refused `thread.unknown`.
         """
+        if seq:
+            return await self._change(thread_id, seq, "purge")
         await self.find(thread_id)
         await self._store.purge({thread_id: 0})
+        return await self._store.project([thread_id])
+
+    async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> None:
+        """Keep what a client reports about a post, which so many reports hide if that is not 0.
+
+        Raises Refused `thread.unknown`.
+        """
+        if not await self._posts.report(thread_id, seq, client, reason, threshold):
+            raise Refused("thread.unknown")
+        if threshold:
+            # The post is hidden even if the lists cannot be changed now: the worker does so soon.
+            with suppress(StoreUnavailable):
+                await self._store.project([thread_id])
+
+    async def reported(self, limit: int) -> Sequence[ReportedPost]:
+        """Posts that clients have reported and the operator has not looked at, those reported last first."""
+        return [await self._reported(each) for each in await self._posts.waiting(limit)]
+
+    async def reports_of(self, thread_id: str, seq: int) -> ReportedPost:
+        """What was reported about a post. Raises Refused `report.unknown`."""
+        found = await self._posts.reported(thread_id, seq)
+        if found is None:
+            raise Refused("report.unknown")
+        return await self._reported(found)
+
+    async def settle(self, thread_id: str, seq: int, action: Literal["hide", "dismiss"]) -> None:
+        """Take a reported post off the queue: hidden, or to be seen by all. Raises Refused `report.unknown`."""
+        if not await self._posts.settle(thread_id, seq, action):
+            raise Refused("report.unknown")
         await self._store.project([thread_id])
 
+    async def _change(self, thread_id: str, seq: int, action: Literal["hide", "show", "purge"]) -> None:
+        if not ids.is_id(thread_id) or not await self._posts.change(thread_id, seq, action):
+            raise Refused("thread.unknown")
+        await self._store.project([thread_id])
 
-def _moderated(thread: StoredThread) -> ModeratedThread:
+    async def _read(self, thread_id: str) -> StoredThread:
+        thread = (await self._store.read(thread_id, 0, 1))[0] if ids.is_id(thread_id) else None
+        if thread is None:
+            raise Refused("thread.unknown")
+        return thread
+
+    async def _reported(self, stored: StoredReports) -> ReportedPost:
+        thread, replies = await self._store.read(stored.thread_id, max(stored.seq - 1, 0), 1)
+        reply = next((each for each in replies if each.seq == stored.seq), None)
+        body = reply.body if reply else thread.body if thread and not stored.seq else None
+        return ReportedPost(
+            thread_id=stored.thread_id,
+            seq=stored.seq,
+            waiting=stored.waiting,
+            last_at=timestamp(stored.last_at),
+            is_hidden=thread is not None
+            and (thread.status == "hidden" if not stored.seq else stored.seq in thread.hidden_replies),
+            hidden_by_reports=stored.has_hidden,
+            title=thread.title if thread else None,
+            excerpt=body[:EXCERPT_LENGTH] if body else None,
+            reasons=[f"{timestamp(at)} {reason}" for at, reason in stored.reasons],
+        )
+
+
+def _moderated(thread: StoredThread, client: str | None = None) -> ModeratedThread:
     return ModeratedThread(
         id=thread.id,
         status=thread.status,
@@ -58,4 +172,5 @@ def _moderated(thread: StoredThread) -> ModeratedThread:
         reply_count=thread.reply_count,
         created_at=timestamp(thread.created_at),
         last_reply_at=timestamp(thread.last_reply_at) if thread.last_reply_at else None,
+        client=client,
     )

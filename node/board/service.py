@@ -1,11 +1,22 @@
 """The rules of the board: what threads and replies must be, and who sees them (SPEC 4.4). Search is `node.search`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from node.board.model import NewReply, NewThread, Reply, Thread, ThreadPage, ThreadPageQuery, ThreadQuery, ThreadStatus
+from node.board.model import (
+    NewReply,
+    NewReport,
+    NewThread,
+    ReceivedReport,
+    Reply,
+    Thread,
+    ThreadPage,
+    ThreadPageQuery,
+    ThreadQuery,
+    ThreadStatus,
+)
 from node.board.moderation import Moderation
 from node.board.store import BoardStore, StoredThread
 from node.callbacks.policy import TargetPolicy
@@ -17,7 +28,7 @@ from node.store import ids
 from node.store.errors import OutcomeUnknown, StoreUnavailable
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
-from node.text.english import is_english
+from node.text.judged import require_all
 from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
 
@@ -28,13 +39,21 @@ Note = Callable[[str, str, str], Awaitable[None]]
 class Board:
     """The service behind /api/v1/board."""
 
-    def __init__(self, store: BoardStore, settings: Settings, targets: TargetPolicy, note: Note | None = None) -> None:
+    def __init__(
+        self,
+        store: BoardStore,
+        moderation: Moderation,
+        settings: Settings,
+        targets: TargetPolicy,
+        note: Note | None = None,
+    ) -> None:
         """`note` tells the search about a new thread, so that it is found at once."""
         self._store = store
+        self.moderation = moderation
+        self._report_threshold = settings.report_threshold
         self._note = note
         self._targets = targets
         self._base = f"{settings.public_url}/board/"
-        self.moderation = Moderation(store)
 
     async def post(
         self, new: NewThread, signed: Signed | None, idempotency: IdempotencyKey | None, client: str = ""
@@ -45,11 +64,14 @@ class Board:
         `signature.replayed`, StoreUnavailable.
         """
         title, body = new.title, readable(new.body)
-        require_title("title", title)
-        require_text("title", title)
-        require_text("body", body)
-        if not is_english(title) or not is_english(body):
-            raise Refused("language.not_english")
+        require_all(
+            lambda: require_title("title", title),
+            lambda: require_text("title", title),
+            lambda: require_text("body", body),
+            lambda: require_name("author", new.author or ""),
+            title=title,
+            body=body,
+        )
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
             fields |= await self._targets.accept(new.callback_url, client)
@@ -83,9 +105,7 @@ class Board:
         """
         _require_id(thread_id)
         body = readable(new.body)
-        require_text("body", body)
-        if not is_english(body):
-            raise Refused("language.not_english")
+        require_all(lambda: require_text("body", body), lambda: require_name("author", new.author or ""), body=body)
         fields = {"body": body} | _attribution(new.author, signed)
         reply_id, seq, created_at, replayed = await self._store.reply(
             rate, thread_id, idempotency, _replay_id(signed), fields
@@ -106,6 +126,18 @@ class Board:
         )
         return reply, False
 
+    async def report(self, thread_id: str, new: NewReport, client: str) -> ReceivedReport:
+        """Tell the operator of a post that nobody should read; each client counts once for a post.
+
+        Raises Invalid, Refused `thread.unknown`, StoreUnavailable.
+        """
+        _require_id(thread_id)
+        reason = readable(new.reason)
+        require_text("reason", reason)
+        seq = new.reply_seq or 0
+        await self.moderation.report(thread_id, seq, client, reason, self._report_threshold)
+        return ReceivedReport("received")
+
     async def close(self, thread_id: str, signed: Signed | None) -> Thread:
         """Close a thread for the key that signed it; again, it stays closed.
 
@@ -123,20 +155,43 @@ class Board:
         except StoreUnavailable as failure:
             raise OutcomeUnknown("the thread is closed and cannot be read") from failure
 
+    async def require_signer(self, thread_id: str, signer: str) -> None:
+        """Raise unless the key that signed the thread has signed the request.
+
+        Raises Refused `thread.unknown`, `callbacks.proof` if nothing is shown, `thread.signer`, StoreUnavailable.
+        """
+        _require_id(thread_id)
+        stored, _ = await self._store.read(thread_id, 0, 1)
+        thread = _shown(stored)
+        if not signer:
+            raise Refused("callbacks.proof")
+        if thread.signer != signer:
+            raise Refused("thread.signer")
+
     async def read(self, thread_id: str, query: ThreadQuery) -> Thread:
         """A thread with its replies, waiting for one if asked to. Raises Refused `thread.unknown`, StoreUnavailable."""
         _require_id(thread_id)
         stored, replies = await self._store.wait(thread_id, query.wait, query.since_seq, query.limit)
-        thread = self._thread(_shown(stored))
-        thread.replies = replies
+        shown = _shown(stored)
+        thread = self._thread(shown)
+        thread.replies = [reply for reply in replies if reply.seq not in shown.hidden_replies]
         # Never beyond the last reply: a reader that asked for later ones would miss those to come.
-        thread.next_since_seq = replies[-1].seq if replies else min(query.since_seq, thread.reply_count)
+        thread.next_since_seq = replies[-1].seq if replies else min(query.since_seq, shown.last_seq)
         return thread
+
+    async def posts(self, places: Sequence[tuple[str, int]]) -> list[Thread | Reply | None]:
+        """Threads (number 0) and replies, by thread and number; None for what nobody may see.
+
+        Raises StoreUnavailable.
+        """
+        found = await self._store.posts(places)
+        return [self._thread(post) if isinstance(post, StoredThread) else post for post in found]
 
     async def page(self, query: ThreadPageQuery, status: ThreadStatus = "open") -> ThreadPage:
         """Threads by newest activity. Raises StoreUnavailable."""
-        found, total = await self._store.list(status, query.limit, query.offset)
-        return ThreadPage([self._thread(each) for each in found], total, query.limit, query.offset)
+        found, total, is_incomplete = await self._store.list(status, query.limit, query.offset)
+        threads = [self._thread(each) for each in found]
+        return ThreadPage(threads, total, query.limit, query.offset, is_incomplete or msgspec.UNSET)
 
     async def project(self, *thread_ids: str) -> None:
         """Put threads into the lists of their status, as the worker does after every event. Raises StoreUnavailable."""
@@ -145,12 +200,19 @@ class Board:
     async def _original(self, thread_id: str) -> Thread:
         """A thread as it was when it was posted, with the signature that it got then."""
         stored, _ = await self._store.read(thread_id, 0, 1)
-        first = msgspec.structs.replace(_shown(stored), status="open", last_reply_at=None, reply_count=0)
+        first = msgspec.structs.replace(
+            _shown(stored),
+            status="open",
+            last_reply_at=None,
+            last_seq=0,
+            hidden_replies=frozenset(),
+            closed_at=None,
+        )
         return self._thread(first)
 
     async def _original_reply(self, thread_id: str, seq: int) -> Reply:
-        _, replies = await self._store.read(thread_id, seq - 1, 1)
-        if not replies:
+        stored, replies = await self._store.read(thread_id, seq - 1, 1)
+        if not replies or replies[0].seq != seq or seq in _shown(stored).hidden_replies:
             raise Refused("thread.unknown")
         return replies[0]
 
@@ -168,6 +230,7 @@ class Board:
             reply_count=stored.reply_count,
             source=stored.source,
             url=self._base + stored.id,
+            closed_at=timestamp(stored.closed_at) if stored.closed_at else msgspec.UNSET,
         )
 
 
@@ -191,7 +254,6 @@ def _replay_id(signed: Signed | None) -> str:
 def _attribution(author: str | None, signed: Signed | None) -> dict[str, str | bytes]:
     fields: dict[str, str | bytes] = {}
     if author:
-        require_name("author", author)
         fields["author"] = author
     if signed:
         fields |= {"signer": signed.signer, "signature": signed.signature}

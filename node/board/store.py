@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, cast
 
-import msgspec
-
 from node.board.model import Reply, ThreadStatus
+from node.board.moderation_store import hidden_in
+from node.board.record import THREAD_FIELDS, StoredThread, reply_of, thread_of
 from node.common.refusal import Refused
-from node.common.timestamps import timestamp
 from node.store import Store, StoreUnavailable, ids, keys
-from node.store.decoding import fields_of, number, text
+from node.store.bulk import bulk
 from node.store.idempotency import IdempotencyKey, home_of
 from node.store.limits import Rate, Taken
 from node.store.long_poll import wait_for_change
@@ -46,7 +45,7 @@ def thread_post(
     idem_ttl: int,
     replay_ttl: int,
     thread_id: str,
-    site: str,
+    client: str,
     fields: Rest,
 ) -> None:
     """A new thread, once."""
@@ -68,7 +67,7 @@ def reply_add(
     replay_ttl: int,
     thread_id: str,
     reply_id: str,
-    site: str,
+    client: str,
     fields: Rest,
 ) -> None:
     """One reply of a client, counted and kept once."""
@@ -86,21 +85,6 @@ def thread_purge(
     *, thread: Key, replies: Key, callback: Key, due: Key, events: Key, thread_id: str, idle_since: int
 ) -> None:
     """A thread removed with all that belongs to it."""
-
-
-class StoredThread(msgspec.Struct, frozen=True):
-    """The record of a thread; times in milliseconds since 1970."""
-
-    id: str
-    status: ThreadStatus
-    source: Literal["board", "relay"]
-    title: str
-    body: str
-    author: str | None
-    signature: bytes | None
-    created_at: int
-    last_reply_at: int | None = None
-    reply_count: int = 0
 
 
 class BoardStore:
@@ -134,7 +118,7 @@ class BoardStore:
                 idem_ttl=self._idempotency_ms,
                 replay_ttl=REPLAY_MS if replay_id else 0,
                 thread_id=thread_id,
-                site=ids.site_name(client),
+                client=client,
                 fields=_flat(fields),
             )
         )
@@ -173,7 +157,7 @@ class BoardStore:
                 replay_ttl=REPLAY_MS if replay_id else 0,
                 thread_id=thread_id,
                 reply_id=reply_id,
-                site=ids.site_name(rate.client),
+                client=rate.client,
                 fields=_flat(fields),
             )
         )
@@ -189,9 +173,9 @@ class BoardStore:
                 raise Refused(REFUSALS[kind])
 
     async def close(
-        self, thread_id: str, status: Literal["closed", "hidden"], signer: str = "", replay_id: str = ""
+        self, thread_id: str, status: Literal["closed", "open"] = "closed", signer: str = "", replay_id: str = ""
     ) -> None:
-        """Close or hide a thread: as its `signer`, or as the operator if that is empty.
+        """Close a thread as its `signer`; close it or open it again as the operator if that is empty.
 
         Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`, StoreUnavailable.
         """
@@ -239,47 +223,84 @@ class BoardStore:
         return [source.decode() if source else "" for source in cast("list[bytes | None]", found)]
 
     async def read(self, thread_id: str, since_seq: int, limit: int) -> tuple[StoredThread | None, list[Reply]]:
-        """A thread, None if it is unknown, and its replies after `since_seq`. Raises StoreUnavailable."""
+        """A thread, None if it is unknown, and its replies after `since_seq`, the hidden ones too.
+
+        Raises StoreUnavailable.
+        """
         # Replies are read first, so that `reply_count` may be ahead of them and never behind. No script does this: to
         # turn a hundred replies into Lua tables and back takes Redis five times as long as to read them.
         replies, thread = await self._store.commands(
             [
                 ("XRANGE", keys.replies(thread_id), f"(0-{since_seq}", "+", "COUNT", limit),
-                ("HGETALL", keys.thread(thread_id)),
+                ("HMGET", keys.thread(thread_id), *THREAD_FIELDS),
             ]
         )
         entries = cast("list[tuple[bytes, object]]", replies)
-        return _thread(thread_id, thread), [_reply(thread_id, entry, fields) for entry, fields in entries]
+        return thread_of(thread_id, thread), [reply_of(thread_id, entry, fields) for entry, fields in entries]
+
+    async def posts(self, places: Sequence[tuple[str, int]]) -> list[StoredThread | Reply | None]:
+        """Threads (number 0) and replies, by thread and number; None for what nobody may see.
+
+        Raises StoreUnavailable.
+        """
+        rows = await bulk(
+            self._store,
+            [
+                command
+                for thread_id, seq in places
+                for command in (
+                    ("HMGET", keys.thread(thread_id), *(("status", "hidden_replies") if seq else THREAD_FIELDS)),
+                    ("XRANGE", keys.replies(thread_id), f"0-{seq}", f"0-{seq}"),
+                )
+            ],
+        )
+        found: list[StoredThread | Reply | None] = []
+        for (thread_id, seq), post, entries in zip(places, rows[::2], rows[1::2], strict=True):
+            if not seq:
+                thread = thread_of(thread_id, post)
+                found.append(thread if thread and thread.status != "hidden" else None)
+                continue
+            status, hidden = cast("tuple[bytes | None, bytes | None]", post)
+            replies = [reply_of(thread_id, *entry) for entry in cast("list[tuple[bytes, object]]", entries)]
+            is_seen = status not in (None, b"hidden") and seq not in hidden_in(hidden)
+            found.append(replies[0] if replies and is_seen else None)
+        return found
 
     async def wait(
         self, thread_id: str, seconds: float, since_seq: int, limit: int
     ) -> tuple[StoredThread | None, list[Reply]]:
-        """`read`, once there is a reply or no thread, after `seconds` at most. Raises StoreUnavailable."""
+        """`read`, once there is a reply, or none to come, after `seconds` at most. Raises StoreUnavailable."""
         return await wait_for_change(
             self._store.wakeups,
             keys.thread(thread_id),
             seconds,
             lambda: self.read(thread_id, since_seq, limit),
-            is_new=lambda found: found[0] is None or bool(found[1]),
+            is_new=lambda found: (
+                found[0] is None
+                or found[0].status != "open"
+                or any(each.seq not in found[0].hidden_replies for each in found[1])
+            ),
         )
 
-    async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int]:
-        """Threads of a status by newest activity, and how many there are. Raises StoreUnavailable.
+    async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int, bool]:
+        """Threads of a status by newest activity, how many there are, and whether some could not be read.
 
         A list may lag behind the threads: one that is found to have left the status is taken off and not counted.
+        Raises StoreUnavailable.
         """
         listed = LISTS[status]
         names, total = await self._store.commands(
             [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
         )
         thread_ids = [name.decode() for name in cast("list[bytes]", names)]
-        rows = await self._store.commands(("HGETALL", keys.thread(thread_id)) for thread_id in thread_ids)
-        read = map(_thread, thread_ids, rows)
+        rows = await self._store.reachable(("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids)
+        known = [pair for pair in zip(thread_ids, rows, strict=True) if not isinstance(pair[1], StoreUnavailable)]
+        read = [thread_of(*pair) for pair in known]
         threads = [thread for thread in read if thread is not None and thread.status == status]
-        stale = set(thread_ids) - {thread.id for thread in threads}
+        stale = {thread_id for thread_id, _ in known} - {thread.id for thread in threads}
         with suppress(StoreUnavailable):
             await self.project(list(stale))
-        return threads, cast("int", total) - len(stale)
+        return threads, cast("int", total) - len(stale), len(known) < len(thread_ids)
 
     async def project(self, thread_ids: Sequence[str]) -> None:
         """Put threads into the list that their status asks for, and no other. Raises StoreUnavailable."""
@@ -306,40 +327,6 @@ class BoardStore:
     async def touch(self, thread_id: str, active: int) -> None:
         """Move a new or answered thread to the top of the list of open ones. Raises StoreUnavailable."""
         await self._store.command("ZADD", keys.OPEN_THREADS, "GT", active, thread_id)
-
-
-def _thread(thread_id: str, reply: object) -> StoredThread | None:
-    fields = fields_of(reply)
-    if b"title" not in fields:
-        return None
-    return StoredThread(
-        id=thread_id,
-        status=cast("ThreadStatus", fields[b"status"].decode()),
-        source="relay" if fields[b"source"] == b"relay" else "board",
-        title=fields[b"title"].decode(),
-        body=fields[b"body"].decode(),
-        author=text(fields.get(b"author")),
-        signature=fields.get(b"signature"),
-        created_at=int(fields[b"created_at"]),
-        last_reply_at=number(fields.get(b"last_reply_at")),
-        reply_count=number(fields.get(b"reply_count")) or 0,
-    )
-
-
-def _reply(thread_id: str, entry: bytes, flat: object) -> Reply:
-    """A reply of the stream, whose entry ids are 0-<seq>."""
-    fields = fields_of(flat)
-    signature = fields.get(b"signature")
-    return Reply(
-        id=fields[b"id"].decode(),
-        seq=int(entry[2:]),
-        thread_id=thread_id,
-        body=fields[b"body"].decode(),
-        author=text(fields.get(b"author")),
-        is_signed=signature is not None,
-        signature=msgspec.json.decode(signature) if signature else None,
-        created_at=timestamp(int(fields[b"at"])),
-    )
 
 
 def _flat(fields: Fields) -> list[str | bytes]:

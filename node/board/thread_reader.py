@@ -1,10 +1,11 @@
-"""Threads as the search reads them (`node.search.threads.Threads`): many at once, and no more of each than it needs."""
+"""Threads as the search reads them (`node.search.corpus.Source`): many at once, and no more of each than it needs."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal, cast
 
-from node.store import RedisReply, Store, keys
-from node.store.bulk import bulk
+from node.board.moderation_store import hidden_in
+from node.store import RedisReply, Store, StoreUnavailable, keys
+from node.store.bulk import bulk, bulk_reachable
 from node.store.decoding import fields_of
 
 THREADS_AT_ONCE = 500
@@ -23,35 +24,56 @@ class ThreadReader:
         return [status.decode() if status else "" for status in cast("list[bytes | None]", found)]
 
     async def posts(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
-        """Status of the thread, title and body of each post; empty where there is none. Raises StoreUnavailable."""
+        """Status of the thread, title and body of each post; empty where there is none.
+
+        The status is `unreachable` where the server of a thread cannot be read and others can. Raises StoreUnavailable.
+        """
         replies = [place for place in places if place[1]]
         with_text = {thread_id for thread_id, seq in places if not seq}
         threads = list({thread_id: None for thread_id, _ in places})
         texts = ("title", "body")
-        found = await bulk(
+        found = await bulk_reachable(
             self._store,
             [
-                *(("HMGET", keys.thread(each), "status", *(texts if each in with_text else ())) for each in threads),
+                *(
+                    ("HMGET", keys.thread(each), "status", "hidden_replies", *(texts if each in with_text else ()))
+                    for each in threads
+                ),
                 *(("XRANGE", keys.replies(each), f"0-{seq}", f"0-{seq}") for each, seq in replies),
             ],
         )
-        own = dict(zip(threads, map(_texts, found), strict=False))
-        bodies = {
-            place: body
-            for place, reply in zip(replies, found[len(threads) :], strict=True)
-            for _, body in _replies(reply)
+        own = {
+            thread_id: ["unreachable", "", "", ""] if isinstance(reply, StoreUnavailable) else _texts(reply)
+            for thread_id, reply in zip(threads, found, strict=False)
         }
+        bodies: dict[tuple[str, int], str] = {}
+        for place, reply in zip(replies, found[len(threads) :], strict=True):
+            if isinstance(reply, StoreUnavailable):
+                own[place[0]] = ["unreachable", "", "", ""]
+            else:
+                for _, body in _replies(reply):
+                    bodies[place] = body
         return [
-            (own[thread_id][0], "", bodies.get((thread_id, seq), ""))
+            (status, "", "" if f",{seq}," in hidden else bodies.get((thread_id, seq), ""))
             if seq
-            else (own[thread_id][0], own[thread_id][1], own[thread_id][2])
+            else (status, texts[0], texts[1])
             for thread_id, seq in places
+            for status, hidden, *texts in [own[thread_id]]
         ]
 
     async def newest_replies(self, thread_id: str, most: int) -> list[tuple[int, str]]:
-        """Numbers and bodies of a thread's newest replies, oldest first. Raises StoreUnavailable."""
-        reply = await self._store.command("XREVRANGE", keys.replies(thread_id), "+", "-", "COUNT", most)
-        return _replies(reply)[::-1]
+        """Numbers and bodies of a thread's newest replies, oldest first, without those that are hidden.
+
+        Raises StoreUnavailable.
+        """
+        reply, hidden = await self._store.commands(
+            [
+                ("XREVRANGE", keys.replies(thread_id), "+", "-", "COUNT", most),
+                ("HGET", keys.thread(thread_id), "hidden_replies"),
+            ]
+        )
+        unseen = hidden_in(cast("bytes | None", hidden))
+        return [(seq, body) for seq, body in _replies(reply)[::-1] if seq not in unseen]
 
     async def newest_open(self, most: int | None = None) -> list[str]:
         """Ids of open threads by newest activity, of all unless `most` is given. Raises StoreUnavailable."""

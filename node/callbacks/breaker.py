@@ -90,6 +90,10 @@ class Breaker:
     def __init__(self, store: Store, limit: Limit, client_limit: Limit = NO_LIMIT) -> None:
         """`limit`: calls of one pool; `client_limit`: attempts on behalf of one client."""
         self._store = store
+        self.change(limit, client_limit)
+
+    def change(self, limit: Limit, client_limit: Limit = NO_LIMIT) -> None:
+        """Apply these limits from now on."""
         self._limit = limit
         self._client_limit = client_limit
 

@@ -1,28 +1,23 @@
 """What is sent to a callback: a Standard Webhooks message, signed for each attempt.
 
 The body says what happened and where to read it, and contains nothing of it: that somebody receives callbacks does not
-prove that they may read. The events are listed in DESIGN 8, "Callbacks".
+prove that they may read.
 """
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import get_args, get_type_hints
 
 import msgspec
 
+from node.callbacks.model import CallbackBody
 from node.common.timestamps import timestamp
 from node.sign.node_key import NodeKey
 
-EventType = Literal[
-    "board.reply",
-    "relay.reply",
-    "task.claimed",
-    "task.in_progress",
-    "task.completed",
-    "task.canceled",
-    "task.expired",
-    "session.line",
-]
+CALLBACKS: Mapping[str, type[CallbackBody]] = {
+    name: kind for kind in get_args(CallbackBody) for name in get_args(get_type_hints(kind)["type"])
+}
+"""The body of a callback by its type."""
 
 MAX_BODY = 20_000  # bytes; Standard Webhooks asks for less than 20 kB
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")  # no dots, which separate the parts of the signed text
@@ -37,20 +32,21 @@ class Envelope(msgspec.Struct, frozen=True):
 
     id: str
     body: bytes
+    shown: tuple[tuple[bytes, bytes], ...] = ()
+    """Headers by which the receiver knows who sends it, if it has asked for such."""
 
     @classmethod
-    def of(cls, message_id: str, event: EventType, at_ms: int, data: Mapping[str, object], *, host: str) -> "Envelope":
+    def of(cls, message_id: str, event: str, at_ms: int, data: Mapping[str, object], *, host: str) -> "Envelope":
         """An event that happened at `at_ms`, for a callback on `host`.
 
         The host is in the signed data, because the node signs with one key for all receivers: so nobody can pass a
         message on to another receiver. Raises EnvelopeTooLarge, and ValueError for an id with other characters than
-        letters, digits, `_` and `-`.
+        letters, digits, `_` and `-`, and for data that is not that of the event.
         """
         if not _ID.fullmatch(message_id):
             raise ValueError(f"{message_id!r} cannot be a webhook id")
-        body = msgspec.json.encode(
-            {"type": event, "timestamp": timestamp(at_ms), "data": {**data, "callback_host": host}}
-        )
+        told = {"type": event, "timestamp": timestamp(at_ms), "data": {**data, "callback_host": host}}
+        body = msgspec.json.encode(msgspec.convert(told, CALLBACKS[event]))
         if len(body) >= MAX_BODY:
             raise EnvelopeTooLarge(f"the event takes {len(body)} bytes")
         return cls(message_id, body)
@@ -63,4 +59,5 @@ class Envelope(msgspec.Struct, frozen=True):
             (b"webhook-id", self.id.encode()),
             (b"webhook-timestamp", str(seconds).encode()),
             (b"webhook-signature", key.sign_webhook(self.id, seconds, self.body).encode()),
+            *self.shown,
         ]

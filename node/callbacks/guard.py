@@ -1,4 +1,4 @@
-"""The only way from a callback to the network: connections to checked addresses, from which little is read.
+"""The only way to an address that a stranger gave: connections to checked addresses, from which little is read.
 
 A name is resolved once, here. If any of its addresses is not allowed, no connection is made. Then the address that was
 checked is dialled, not the name, so that no later answer of the DNS can change the destination. TLS still checks the
@@ -28,7 +28,7 @@ BUSY_MS = 2000
 """Until a name is looked up again that could not be because too many others were."""
 
 MAX_READ = 16 * 1024
-"""Bytes of an answer that are read, its headers included."""
+"""Bytes of an answer that are read unless its caller asks for more, its headers included."""
 
 
 class Guard(AsyncNetworkBackend):
@@ -40,16 +40,21 @@ class Guard(AsyncNetworkBackend):
         resolver: Resolver,
         *,
         site: str = "",
+        most: int = MAX_READ,
         dials: Dials | None = None,
         dns_timeout: float = DELIVERY_TIMEOUT,
         dialler: AsyncNetworkBackend | None = None,
     ) -> None:
-        """`site`: on whose behalf; `dials`: counts dials and their failures, if they are to be counted."""
+        """`site`: on whose behalf; `most`: bytes of an answer that are read, its headers included.
+
+        `dials` counts dials and their failures, if they are to be counted.
+        """
         self.is_unreachable = False
         """Whether nobody accepted a connection at any of the addresses that were dialled."""
         self._policy = policy
         self._resolver = resolver
         self._site = site
+        self._most = most
         self._dials = dials
         self._dns_timeout = dns_timeout
         # httpcore2 declares this class twice, once for machines without anyio.
@@ -119,7 +124,7 @@ class Guard(AsyncNetworkBackend):
         """The stream, if it leads to the address that was dialled."""
         peer = stream.get_extra_info("server_addr")
         if peer and ip_address(peer[0]) == address:
-            return _LimitedStream(stream, MAX_READ)
+            return _LimitedStream(stream, self._most)
         await stream.aclose()
         if not peer:  # the socket has been reset meanwhile
             raise httpcore2.ConnectError("the connection was closed at once")
@@ -135,14 +140,16 @@ def _to_dial(addresses: Sequence[Address]) -> Sequence[Address]:
 class _LimitedStream(AsyncNetworkStream):
     """A stream that reads only so many bytes."""
 
-    def __init__(self, stream: AsyncNetworkStream, left: int) -> None:
+    def __init__(self, stream: AsyncNetworkStream, most: int, left: int | None = None) -> None:
+        """`left`: how many of them have not been read yet; all if None."""
         self._stream = stream
-        self._left = left
+        self._most = most
+        self._left = most if left is None else left
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """At most `max_bytes`, as far as any are left. Raises httpcore2.ReadError if none are."""
         if self._left == 0:
-            raise httpcore2.ReadError(f"the answer is longer than {MAX_READ} bytes")
+            raise httpcore2.ReadError(f"the answer is longer than {self._most} bytes")
         data = await self._stream.read(min(max_bytes, self._left), timeout)
         self._left -= len(data)
         return data
@@ -161,7 +168,7 @@ class _LimitedStream(AsyncNetworkStream):
             cleanup.push_async_callback(self._stream.aclose)
             secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)
             cleanup.pop_all()
-        return _LimitedStream(secure, self._left)
+        return _LimitedStream(secure, self._most, self._left)
 
     def get_extra_info(self, info: str) -> object:
         return self._stream.get_extra_info(info)

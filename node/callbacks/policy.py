@@ -1,31 +1,36 @@
-"""Judges a callback_url when a client gives it (DESIGN 8).
+"""Judges a callback_url, or the URL of an agent, when a client gives it (DESIGN 8).
 
 This is a courtesy: the client learns at once that a URL would never be called. What protects others is the guard, which
 judges again at every attempt (`guard.py`).
 """
 
-from ipaddress import ip_network
-
 from node.callbacks.owners import publisher_of, site_part
 from node.callbacks.resolve import SystemResolver, check_name
 from node.callbacks.target import Policy, Target, TargetRefused, parse
 from node.common.refusal import Invalid
-from node.config import ConfigError, Settings
+from node.config import Settings
+
+CALLBACK_URL = "callback_url"
+"""The field that mostly has the URL."""
 
 
 class TargetPolicy:
     """Refuses URLs that would never be called."""
 
     def __init__(self, settings: Settings) -> None:
-        self._policy = policy_of(settings)
         self._resolver = SystemResolver()
+        self.change(settings)
 
-    def check(self, url: str) -> Target:
+    def change(self, settings: Settings) -> None:
+        """Judge by these settings from now on."""
+        self._policy = policy_of(settings)
+
+    def check(self, url: str, field: str = CALLBACK_URL) -> Target:
         """Judge the URL without looking up its name, where an acknowledgement must not wait. Raises Invalid."""
         try:
             return parse(url, self._policy)
         except TargetRefused as refused:
-            raise _invalid(refused) from None
+            raise _invalid(refused, field) from None
 
     async def accept(self, url: str, client: str) -> dict[str, str]:
         """Judge the URL, and the addresses that its name has now, within a second. Returns what is to be kept of it.
@@ -46,14 +51,10 @@ class TargetPolicy:
 
 
 def policy_of(settings: Settings) -> Policy:
-    """What this node may call. Raises ConfigError."""
-    names = [name.strip() for name in settings.callback_refused_networks.split(",") if name.strip()]
-    try:
-        refused = [ip_network(name) for name in names]
-    except ValueError as error:
-        raise ConfigError(f"RELAY_CALLBACK_REFUSED_NETWORKS: {error}") from error
+    """What this node may call."""
+    refused = settings.callback_refused_networks.networks
     return Policy.of(settings.public_url, refused=refused, allow_private=settings.callback_allow_private)
 
 
-def _invalid(refused: TargetRefused) -> Invalid:
-    return Invalid.field("body", "callback_url", msg=str(refused), kind=f"callback_{refused.reason}")
+def _invalid(refused: TargetRefused, field: str = CALLBACK_URL) -> Invalid:
+    return Invalid.field("body", field, msg=str(refused), kind=f"callback_{refused.reason}")

@@ -7,6 +7,7 @@ becomes due again by itself (HIDDEN_MS).
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,6 +16,7 @@ from node.callbacks.partition_schedule import PartitionSchedule
 from node.store import Store, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import fields_of
+from node.store.due import due_take
 from node.store.steps import Key, Rest, step
 
 HIDDEN_MS = 30_000
@@ -44,18 +46,15 @@ def callback_enqueue(
     *,
     callback: Key,
     due: Key,
+    record: Key,
     name: str,
     id: str,  # noqa: A002 - the script's word
     pause: int,
     happened: int,
+    about: str,
     fields: Rest,
 ) -> None:
     """Puts a message under way, or replaces the older one of its name that has not been sent."""
-
-
-@step
-def callback_take(*, due: Key, hidden: int, limit: int) -> None:
-    """Takes callbacks that are due, for one worker alone."""
 
 
 @step
@@ -64,6 +63,7 @@ def callback_settle(
     callback: Key,
     due: Key,
     dead: Key,
+    record: Key,
     name: str,
     id: str,  # noqa: A002 - the script's word
     attempt: int,
@@ -73,6 +73,7 @@ def callback_settle(
     misses: int,
     keep: int,
     remember: int,
+    about: str,
 ) -> None:
     """Records how an attempt ended."""
 
@@ -89,6 +90,11 @@ class Message(msgspec.Struct, frozen=True):
     at: int
     """When it happened, ms."""
     data: Mapping[str, object]
+
+    @property
+    def about(self) -> str:
+        """What its owner sees of it whatever becomes of it (`delivery.py`)."""
+        return f"{self.at} {self.type} {urlsplit(self.url).hostname}"
 
 
 class Callback(Message, frozen=True, kw_only=True):
@@ -133,10 +139,12 @@ class CallbackQueue:
             callback_enqueue(
                 callback=keys.callback(partition, message.name),
                 due=keys.callbacks_due(partition),
+                record=_record(partition, message),
                 name=message.name,
                 id=message.id,
                 pause=pause_ms,
                 happened=message.at,
+                about=message.about,
                 fields=("url", message.url, "type", message.type, "data", msgspec.json.encode(message.data)),
             )
             for message in messages
@@ -146,8 +154,7 @@ class CallbackQueue:
     async def take(self, partitions: Sequence[int]) -> list[Callback]:
         """Take what is due in some partitions, for this worker alone. Raises StoreUnavailable."""
         taking = [
-            callback_take(due=keys.callbacks_due(partition), hidden=HIDDEN_MS, limit=TAKE_LIMIT)
-            for partition in partitions
+            due_take(due=keys.callbacks_due(partition), hidden=HIDDEN_MS, limit=TAKE_LIMIT) for partition in partitions
         ]
         taken: list[tuple[int, str]] = []
         for partition, reply in zip(partitions, await bulk_steps(self._store, taking), strict=True):
@@ -168,6 +175,7 @@ class CallbackQueue:
                 callback=keys.callback(partition, callback.name),
                 due=keys.callbacks_due(partition),
                 dead=keys.callbacks_dead(partition),
+                record=_record(partition, callback),
                 name=callback.name,
                 id=callback.id,
                 attempt=callback.attempt,
@@ -177,6 +185,7 @@ class CallbackQueue:
                 misses=callback.misses,
                 keep=DEAD_LETTERS_KEPT,
                 remember=REMEMBER_MS,
+                about=callback.about,
             )
         )
         self.schedule.due_in(partition, pause_ms / 1000)
@@ -216,6 +225,12 @@ class CallbackQueue:
         await self._store.command("HDEL", _entity(callback), "callback_url")
 
 
+def _record(partition: int, message: Message) -> Key:
+    """The key of what the owner of an entity sees of its callbacks."""
+    names = ("task_id", "session_id", "address", "thread_id", "inbox_task")
+    return keys.callback_record(partition, next(str(message.data[name]) for name in names if name in message.data))
+
+
 def _entity(callback: Callback) -> Key:
     """The key of what a callback tells of."""
     match callback.data:
@@ -223,6 +238,8 @@ def _entity(callback: Callback) -> Key:
             return keys.task(task_id)
         case {"session_id": str(session_id)}:
             return keys.session(session_id)
+        case {"address": str(address)}:
+            return keys.inbox(address)
         case _:
             return keys.thread(str(callback.data["thread_id"]))
 

@@ -8,9 +8,8 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import cast
 
 import msgspec
 import structlog
@@ -28,11 +27,13 @@ from node.callbacks.attempt import (
     delay,
 )
 from node.callbacks.breaker import Breaker, NotNow, called
-from node.callbacks.envelope import Envelope, EventType
+from node.callbacks.envelope import CALLBACKS
+from node.callbacks.model import TaskCallback
 from node.callbacks.owners import site_part
 from node.callbacks.places import Places
 from node.callbacks.queue import Callback, CallbackQueue, Ending, Message
 from node.callbacks.sender import Sender
+from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, Entities
 from node.callbacks.target import Policy, TargetRefused, parse
 from node.config import Schedule
 from node.store import StoreUnavailable
@@ -42,9 +43,6 @@ log = structlog.get_logger()
 
 JITTER = 0.2
 """Share by which a pause is made longer or shorter, so that the retries to one receiver spread."""
-
-ENTITY_PAUSE_MS = 5000
-"""Between two messages about one thread or one session. What happens in between is told by one message."""
 
 NOT_FOUND = 404
 MAX_MISSES = 3
@@ -69,21 +67,28 @@ SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 STOP_SECONDS = 3.0
 """For attempts under way when the worker stops. What is cut off then is sent again."""
 
-TASK_EVENTS = {"task.claimed", "task.in_progress", "task.completed", "task.canceled", "task.expired"}
+
+MessagesOf = Callable[[Event], Awaitable[Sequence[Message]]]
+"""What a room wants told of an event, each at once."""
 
 
 class Callbacks:
     """Enqueues a message for each event of an entity that has a callback_url."""
 
-    def __init__(self, queue: CallbackQueue, public_url: str) -> None:
+    def __init__(self, queue: CallbackQueue, public_url: str, others: Mapping[str, MessagesOf] | None = None) -> None:
+        """`others`: what is told of events of some kinds, by rooms whose callbacks say more."""
         self._queue = queue
         self._base = public_url
+        self._others = others or {}
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Enqueue for a batch of one partition. Repeated, it may send a message twice. Raises StoreUnavailable."""
         messages = [message for event in events if (message := self._message(event))]
         if messages:
             await self._queue.enqueue(events[0].partition, messages, ENTITY_PAUSE_MS)
+        for event in events:
+            if event.kind in self._others and (told := await self._others[event.kind](event)):
+                await self._queue.enqueue(event.partition, told)
 
     def _message(self, event: Event) -> Message | None:
         """What to tell of an event, if anybody is to be told."""
@@ -94,14 +99,23 @@ class Callbacks:
         name, kind = entity, event.kind
         if kind == "reply.posted":
             kind = "relay.reply" if event.fields.get("source") == "relay" else "board.reply"
-            data = {"thread_id": entity, "seq": int(event.fields["seq"]), "url": f"{self._base}/board/{entity}"}
+            seq = int(event.fields["seq"])
+            api_url = f"{self._base}/api/v1/board/threads/{entity}?since_seq={seq - 1}"
+            data = {"thread_id": entity, "seq": seq, "url": f"{self._base}/board/{entity}", "api_url": api_url}
         elif kind == "session.line":
             url = f"{self._base}/api/v1/sessions/{entity}/messages"
             data = {"session_id": entity, "seq": int(event.fields["seq"]), "url": url}
-        elif kind in TASK_EVENTS:
+        elif kind == "inbox.message":
+            url = f"{self._base}/api/v1/inboxes/{entity}/messages"
+            data = {"address": entity, "id": event.fields["message"], "seq": int(event.fields["seq"]), "url": url}
+        elif CALLBACKS.get(kind) is TaskCallback:
             name = message_id  # each step of a contract is told by a message of its own, so without a pause
-            attempt = int(event.fields.get("attempt") or 0)
-            data = {"task_id": entity, "attempt": attempt, "url": f"{self._base}/api/v1/tasks/{entity}"}
+            data = {
+                "task_id": entity,
+                "status": event.fields.get("status", ""),
+                "attempt": int(event.fields.get("attempt") or 0),
+                "url": f"{self._base}/api/v1/tasks/{entity}",
+            }
         else:
             return None
         return Message(name, message_id, callback_url, kind, int(event.id.partition("-")[0]), data)
@@ -111,16 +125,34 @@ class Deliverer:
     """Sends what is due, within the share of its publisher and as far as the breakers allow."""
 
     def __init__(
-        self, queue: CallbackQueue, sender: Sender, breaker: Breaker, policy: Policy, retries: Schedule
+        self,
+        queue: CallbackQueue,
+        sender: Sender,
+        breaker: Breaker,
+        policy: Policy,
+        retries: Schedule,
+        places: Places | None = None,
+        sources: Mapping[str, CallbackSource] | None = None,
     ) -> None:
+        """`places`: those that its attempts share with other calls; places of its own without.
+
+        `sources`: those of callbacks that are not about an entity, by their types.
+        """
         self._queue = queue
         self._sender = sender
         self._breaker = breaker
         self._policy = policy
         self._retry_seconds = retries.seconds
-        self._places = Places()
+        self._places = places or Places()
+        self._entities = Entities(queue)
+        self._sources = sources or {}
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Attempts by how they ended, for the metrics."""
+
+    def change(self, policy: Policy) -> None:
+        """Judge URLs and addresses by this policy from the next attempt on."""
+        self._policy = policy
+        self._sender.change(policy)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until `stop` is set. Attempts under way then have STOP_SECONDS to end."""
@@ -170,31 +202,34 @@ class Deliverer:
         except TargetRefused as refused:
             await self._end(callback, "dropped", 0, str(refused))
             return
-        publisher = await self._queue.publisher(callback)
-        if publisher is None:
+        source = self._sources.get(callback.type, self._entities)
+        prepared = await source.prepare(callback, target.host)
+        if prepared is None:
             await self._end(callback, "dropped", 0, "what it tells of is gone, or names this receiver no more")
             return
-        url, site = called(target), site_part(publisher)
+        publisher, url, site = prepared.publisher, called(target), site_part(prepared.publisher)
         has_failed = False
         try:
             # Both in one round trip. If one refuses, the other has counted a call that is not made.
             _, has_failed = await asyncio.gather(self._breaker.allow(publisher), self._breaker.admit(*url, site))
             async with self._places.of(site, target.host):
-                kind = cast("EventType", callback.type)
-                envelope = Envelope.of(callback.id, kind, callback.at, callback.data, host=target.host)
-                result = await self._sender.send(target, envelope, site)
+                result = await self._sender.send(target, prepared.envelope, site)
         except NotNow as not_now:
             result = Later(not_now.wait_ms)
         # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
-        await self._settle(callback, result)
+        await self._settle(callback, result, source, prepared.following)
         await self._tell_breaker(url, result, has_failed=has_failed)
 
-    async def _settle(self, callback: Callback, result: AttemptResult) -> None:
+    async def _settle(
+        self, callback: Callback, result: AttemptResult, source: CallbackSource, following: Message | None
+    ) -> None:
         match result:
             case Delivered():
-                await self._end(callback, "delivered", ENTITY_PAUSE_MS, "")
+                if following:  # takes the place of this one, which is settled then without being over
+                    await self._queue.enqueue(callback.partition, [following])
+                await self._end(callback, "delivered", source.pause_ms, "")
             case ReceiverGone():
-                await self._queue.forget_target(callback)
+                await source.forget(callback)
                 await self._end(callback, "dropped", 0, "the receiver answered 410")
             case TargetForbidden(reason):
                 await self._end(callback, "dropped", 0, reason)

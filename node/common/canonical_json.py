@@ -2,10 +2,11 @@
 
 import re
 
-import orjson
+import msgspec
 
 _LONG = b"0" * 16
 _DIGITS = bytes(ord("0") if byte in b"0123456789." else 0 for byte in range(256))
+_sorted = msgspec.json.Encoder(order="sorted").encode
 _TINY = re.compile(rb"[0-9][eE]-[0-9]{3}")
 
 
@@ -15,7 +16,7 @@ def canonical(raw: bytes, value: object) -> bytes:
     A document with numbers that a double may not represent exactly (RFC 8259 §6) stays as it is, so that documents with
     different numbers do not become equal.
     """
-    return raw if _is_inexact(raw) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return raw if _is_inexact(raw) else _sorted(value)
 
 
 def _is_inexact(raw: bytes) -> bool:

@@ -1,6 +1,7 @@
 """What this process has counted since it started: plain integers, because acknowledgements are counted here too.
 
-`node.observe.metrics.meter` publishes them once a second. All names are known to the program; none comes from a client.
+`node.observe.metrics.meter` publishes them once a second. The names are known to the program and none
+comes from a client, but for those of clients in REFUSED_CLIENTS, which no metric shows.
 """
 
 from bisect import bisect_left
@@ -47,6 +48,19 @@ VERDICTS = [0, 0]
 
 REFUSALS: Counter[str] = Counter()
 """Requests that were refused or failed, by code of the catalogue."""
+
+REFUSED_CLIENTS: dict[str, int] = {}
+"""Requests that were refused or failed, by client, until they are reported (`node.web.activity`)."""
+
+MAX_REFUSED_CLIENTS = 10_000
+"""Clients counted there until then; requests of others are not."""
+
+
+def count_refused(client: str) -> None:
+    """Count a request of a client that was refused."""
+    if client in REFUSED_CLIENTS or len(REFUSED_CLIENTS) < MAX_REFUSED_CLIENTS:
+        REFUSED_CLIENTS[client] = REFUSED_CLIENTS.get(client, 0) + 1
+
 
 RESTARTS: Counter[str] = Counter()
 """Restarts of background tasks after a failure, by name."""

@@ -41,6 +41,11 @@ def leave() -> NoReturn:
     os._exit(0)
 
 
+def stop_writing() -> None:
+    """Have the interpreter flush to nowhere what nobody reads any more, as after `| head`."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def raise_descriptor_limit() -> None:
     """Raise the soft limit of open files to the hard one: each client connection takes one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

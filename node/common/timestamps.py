@@ -10,6 +10,12 @@ def timestamp(ms: int) -> str:
     return f"{_second(seconds)}.{rest:03d}Z"
 
 
+def milliseconds(text: str) -> int:
+    """The milliseconds since 1970 that `timestamp` has written. Raises ValueError."""
+    seconds, rest = text.removesuffix("Z").split(".")
+    return int(datetime.fromisoformat(f"{seconds}+00:00").timestamp()) * 1000 + int(rest)
+
+
 @lru_cache(maxsize=4096)
 def _second(seconds: int) -> str:
     # Cached: thousands of acknowledgements have the same second, and lists have the same rows again and again.

@@ -15,6 +15,8 @@ class Capabilities(msgspec.Struct):
     tasks: bool
     sessions: bool
     artifacts: bool
+    inboxes: bool
+    agents: bool
     callbacks: bool
     signatures: bool
     a2a: bool

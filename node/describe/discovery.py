@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from node.config import Settings
+from node.config import CurrentSettings, Settings
 from node.describe.llms import full_text
-from node.describe.openapi import Error, ValidationError, described, document, types_of
+from node.describe.openapi import Error, ValidationError, bodies_of, described, document, types_of
 from node.describe.reference import reference_routes
+from node.recipes.markdown import recipes
 from node.site.assets import STATIC
 from node.site.template import render
 from node.web.document import Document, DocumentSet
@@ -33,9 +34,9 @@ LISTED = (
 )
 
 
-def discovery_routes(routes: Sequence[Route], settings: Settings) -> list[Route]:
+def discovery_routes(routes: Sequence[Route], current: CurrentSettings) -> list[Route]:
     """The routes of the documents, which describe `routes` and themselves (SPEC 4.8)."""
-    documents = DocumentSet(lambda: _documents(described([*routes, *own]), settings))
+    documents = DocumentSet(current.derived(lambda settings: _documents(described([*routes, *own]), settings)))
     own = [
         Route(
             method="GET",
@@ -47,7 +48,7 @@ def discovery_routes(routes: Sequence[Route], settings: Settings) -> list[Route]
         )
         for path, media_type, summary in LISTED
     ]
-    return [*own, *reference_routes(described([*routes, *own]), settings)]
+    return [*own, *reference_routes(described([*routes, *own]), current)]
 
 
 def _documents(routes: Sequence[Route], settings: Settings) -> dict[str, Document]:
@@ -55,7 +56,7 @@ def _documents(routes: Sequence[Route], settings: Settings) -> dict[str, Documen
     bodies = {
         **dict.fromkeys(OPENAPI, msgspec.json.encode(document(routes, settings.limits, base))),
         "/schema.json": _schema(routes, base),
-        "/llms.txt": render("llms.txt", base=base).encode(),
+        "/llms.txt": render("llms.txt", base=base, recipes=recipes(base)).encode(),
         "/llms-full.txt": full_text(routes, settings).encode(),
         "/robots.txt": render("robots.txt", base=base).encode(),
         "/favicon.svg": (STATIC / "mark.svg").read_bytes(),
@@ -64,7 +65,7 @@ def _documents(routes: Sequence[Route], settings: Settings) -> dict[str, Documen
 
 
 def _schema(routes: Sequence[Route], base: str) -> bytes:
-    definitions = Schemas([*types_of(routes), Error, ValidationError]).definitions
+    definitions = Schemas([*types_of(routes), Error, ValidationError], bodies=bodies_of(routes)).definitions
     return msgspec.json.encode(
         {"$schema": DRAFT, "$id": f"{base}/schema.json", "title": "Relay node", "$defs": definitions}
     )

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
+from node.describe.example_urls import path_of
 from node.web.example_values import ID, LATER, PEER_ID, TIME, TOKEN
 from node.web.json_schema import Schema, Schemas
 from node.web.route import Route
@@ -31,6 +32,8 @@ def curl(route: Route, schemas: Schemas, base: str) -> list[str]:
     url = base + PARAMETER.sub(lambda match: "$" + match[1].upper(), route.path)
     parts[0] += f'"{url}?{route.asks}"' if route.asks else url
     parts += [f"-H {shlex.quote(f'{needed.name}: {needed.example}')}" for needed in route.needs]
+    if "{" in route.path and any(name == "Authorization" for name, _ in route.headers):
+        parts.append('-H "Authorization: Bearer $TOKEN"')
     if body is not None:
         parts += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(msgspec.json.encode(body).decode())}"]
     elif route.text_body:
@@ -54,6 +57,18 @@ def answer_of(route: Route, schemas: Schemas, base: str) -> Any:
     """An answer to the operation: all members of its type, and over them what the route shows. `base` begins URLs."""
     whole = schemas.whole(schemas.use(route.answers))
     return _laid_over(_object(whole, schemas, base, set(whole["properties"])), route.shows or {})
+
+
+def example_of(kind: type[msgspec.Struct], schemas: Schemas, base: str) -> Any:
+    """A value of the type with all its members."""
+    return _filled(schemas.use(kind), schemas, base)
+
+
+def _filled(schema: Schema, schemas: Schemas, base: str) -> Any:
+    whole = schemas.whole(schema)
+    members = cast("dict[str, Schema]", whole["properties"])
+    own = _object(whole, schemas, base, set(members))
+    return {name: _filled(member, schemas, base) if "$ref" in member else own[name] for name, member in members.items()}
 
 
 def _laid_over(value: Any, shown: Any) -> Any:
@@ -80,7 +95,12 @@ def _object(schema: Schema, schemas: Schemas, base: str, shown: set[str]) -> Any
         return {} if "type" in schema else {"any": "JSON"}
     wanted = shown.union(schema.get("required", []))
     members = cast("dict[str, Schema]", schema["properties"])
-    return {name: _value(name, member, schemas, base) for name, member in members.items() if name in wanted}
+    url = base + path_of(schema.get("title", ""), "url")
+    return {
+        name: url if name == "url" else _value(name, member, schemas, base)
+        for name, member in members.items()
+        if name in wanted
+    }
 
 
 def _value(name: str, schema: Schema, schemas: Schemas, base: str) -> Any:
@@ -108,7 +128,7 @@ def _value(name: str, schema: Schema, schemas: Schemas, base: str) -> Any:
 
 def _text(name: str, base: str) -> str:
     if name.endswith("url"):
-        return f"{base}/…"
+        return base + path_of("", name)
     if name.endswith("token"):
         return TOKEN
     if name.endswith("_at") or name == "timestamp":

@@ -1,37 +1,80 @@
 """Two documents about the node: its identity with its public key, and the index of what it can do (SPEC 4.8)."""
 
-from typing import Any
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from node import VERSION
-from node.config import Settings
+from node.config import CurrentSettings, Settings
 from node.describe.capabilities import Capabilities
 from node.sign.node_key import NodeKey, webhook_key
 from node.web.http import JSON_TYPE, Request, Response
 from node.web.route import Operation, Route, routes_of
 
+DESCRIPTION = "Relay, board, work contracts and scratchpads for agents. No account needed."
+EXAMPLE_JWK = {"kty": "OKP", "crv": "Ed25519", "x": "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"}
+
 CACHE = (b"cache-control", b"public, max-age=300")
 
 
+class NodeIdentity(msgspec.Struct):
+    """Who the node is, and the key that its callbacks are signed with, in three notations."""
+
+    node_id: Annotated[str, Meta(examples=["relay-node"])]
+    version: Annotated[str, Meta(examples=[VERSION])]
+    base_url: str
+    webhook_public_key: Annotated[str, Meta(examples=["whpk_JrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs="])]
+    """That of Standard Webhooks."""
+    did: Annotated[str, Meta(examples=["did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"])]
+    jwk: Annotated[dict[str, str], Meta(examples=[EXAMPLE_JWK])]
+    signature_tag: Annotated[str, Meta(examples=["relay-node"])]
+    """The `tag` that signatures of requests to this node may have."""
+
+
+class Window(msgspec.Struct):
+    """So many requests in so many seconds."""
+
+    count: Annotated[int, Meta(examples=[10])]
+    seconds: Annotated[int, Meta(examples=[60])]
+
+
+class CapabilityIndex(msgspec.Struct):
+    """What the node can do, how much of it, and where it is described."""
+
+    name: Annotated[str, Meta(examples=["Relay node"])]
+    node_id: Annotated[str, Meta(examples=["relay-node"])]
+    version: Annotated[str, Meta(examples=[VERSION])]
+    url: str
+    description: Annotated[str, Meta(examples=[DESCRIPTION])]
+    authentication: Literal["none"]
+    language: Literal["en-US"]
+    capabilities: Capabilities
+    limits: Annotated[dict[str, Window], Meta(examples=[{"relay": {"count": 10, "seconds": 60}}])]
+    """By class, those that are set."""
+    webhook_public_key: Annotated[str, Meta(examples=["whpk_JrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs="])]
+    documents: Annotated[dict[str, str], Meta(examples=[{"llms": "https://node.example/llms.txt"}])]
+    endpoints: Annotated[dict[str, str], Meta(examples=[{"relay": "https://node.example/api/v1/relay"}])]
+
+
 class IdentityApi:
-    """The two documents, encoded at start."""
+    """The two documents."""
 
-    def __init__(self, settings: Settings, capabilities: Capabilities) -> None:
+    def __init__(self, current: CurrentSettings, capabilities: Capabilities) -> None:
         """Raises ConfigError if the signing key cannot be read."""
-        key = webhook_key(settings)
-        self._node = msgspec.json.encode(_node(settings, key))
-        self._index = msgspec.json.encode(_index(settings, key, capabilities))
+        key = webhook_key(current.now)
+        self._node = msgspec.json.encode(_node(current.now, key))
+        self._index = current.derived(lambda settings: msgspec.json.encode(_index(settings, key, capabilities)))
 
-    @Operation("The node's identity and the key that signs its callbacks")
+    @Operation("The node's identity and the key that signs its callbacks", answers=NodeIdentity)
     async def get_node(self, request: Request) -> Response:
         """The node's identity and public key."""
         return Response(200, self._node, (JSON_TYPE, CACHE))
 
-    @Operation("Capability index: what the node can do, and where it is described")
+    @Operation("Capability index: what the node can do, and where it is described", answers=CapabilityIndex)
     async def get_index(self, request: Request) -> Response:
         """What the node can do, and where it is described."""
-        return Response(200, self._index, (JSON_TYPE, CACHE))
+        return Response(200, self._index(), (JSON_TYPE, CACHE))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8; the key is that of callbacks (DESIGN 8)."""
@@ -55,36 +98,31 @@ def card_extensions(settings: Settings) -> list[dict[str, object]]:
     ]
 
 
-def _node(settings: Settings, key: NodeKey) -> dict[str, Any]:
-    return {
-        "node_id": settings.node_id,
-        "version": VERSION,
-        "base_url": settings.public_url,
-        "webhook_public_key": key.public.whpk,
-        "did": key.public.did,
-        "jwk": key.public.jwk,
-        "signature_tag": "relay-node",
-    }
+def _node(settings: Settings, key: NodeKey) -> NodeIdentity:
+    public = key.public
+    return NodeIdentity(
+        settings.node_id, VERSION, settings.public_url, public.whpk, public.did, public.jwk, "relay-node"
+    )
 
 
-def _index(settings: Settings, key: NodeKey, capabilities: Capabilities) -> dict[str, Any]:
+def _index(settings: Settings, key: NodeKey, capabilities: Capabilities) -> CapabilityIndex:
     base = settings.public_url
-    return {
-        "name": "Relay node",
-        "node_id": settings.node_id,
-        "version": VERSION,
-        "url": base,
-        "description": "Relay, board, work contracts and scratchpads for agents. No account needed.",
-        "authentication": "none",
-        "language": "en-US",
-        "capabilities": msgspec.to_builtins(capabilities),
-        "limits": {
-            name: {"count": limit.count, "seconds": limit.seconds}
+    return CapabilityIndex(
+        name="Relay node",
+        node_id=settings.node_id,
+        version=VERSION,
+        url=base,
+        description=DESCRIPTION,
+        authentication="none",
+        language="en-US",
+        capabilities=capabilities,
+        limits={
+            name: Window(limit.count, limit.seconds)
             for name in settings.limits.__struct_fields__
             if (limit := getattr(settings.limits, name)).count
         },
-        "webhook_public_key": key.public.whpk,
-        "documents": {
+        webhook_public_key=key.public.whpk,
+        documents={
             "llms": f"{base}/llms.txt",
             "llms_full": f"{base}/llms-full.txt",
             "openapi": f"{base}/openapi.json",
@@ -94,16 +132,18 @@ def _index(settings: Settings, key: NodeKey, capabilities: Capabilities) -> dict
             "node": f"{base}/.well-known/relay-node.json",
             "health": f"{base}/health",
         },
-        "endpoints": {
+        endpoints={
             "relay": f"{base}/api/v1/relay",
             "board": f"{base}/api/v1/board",
             "search": f"{base}/api/v1/board/search",
             "tasks": f"{base}/api/v1/tasks",
             "sessions": f"{base}/api/v1/sessions",
             "artifacts": f"{base}/api/v1/artifacts",
+            "inboxes": f"{base}/api/v1/inboxes",
+            "agents": f"{base}/api/v1/agents",
             "feedback": f"{base}/api/v1/feedback",
             "a2a": f"{base}/api/v1/message:send",
             "mcp": f"{base}/api/v1/mcp",
             "mcp_sse": f"{base}/mcp/sse",
         },
-    }
+    )

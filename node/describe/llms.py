@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from node import VERSION
 from node.config import Settings
-from node.describe.operations import errors, groups, limits
+from node.describe.operations import callbacks, errors, groups, limits
 from node.site.template import render
 from node.web.origin import Origins
 from node.web.route import Route
@@ -19,6 +19,7 @@ def full_text(routes: Sequence[Route], settings: Settings) -> str:
         node_id=settings.node_id,
         is_open=Origins(settings).is_open,
         groups=groups(routes, settings),
+        callbacks=callbacks(routes),
         limits=limits(settings.limits),
         errors=errors(),
         settings=settings,

@@ -4,6 +4,7 @@ A `Route` says what is particular to its operation. What many operations share i
 taking a body or asking the store, and the headers of limits, idempotency and signatures.
 """
 
+import inspect
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,8 +14,17 @@ import msgspec
 from node import VERSION
 from node.common.refusal import Issue
 from node.config import Limit, Limits
-from node.describe.examples import PARAMETER, TEXT_BODY, answer_of, body_of
-from node.store.idempotency import RETRIED, UNGUESSABLE
+from node.describe.components import (
+    AUTHORIZATION,
+    BEARER_TOKENS,
+    CALLBACK_ANSWERS,
+    CALLBACK_URL,
+    HEADERS,
+    PARAMETERS,
+    SIGNED_WITH,
+    WEBHOOK_HEADERS,
+)
+from node.describe.examples import PARAMETER, TEXT_BODY, answer_of, body_of, example_of
 from node.web.errors import CATALOGUE, Entry
 from node.web.json_schema import IN_OPENAPI, Schema, Schemas, openapi_30, schema_of
 from node.web.route import Also, Route
@@ -41,40 +51,6 @@ OVERLOADED = "node.overloaded"
 """What any operation can answer before it has begun."""
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
 INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
-
-PARAMETERS: dict[str, Schema] = {
-    "Idempotency-Key": {
-        "name": "Idempotency-Key",
-        "in": "header",
-        "description": "The same key and body get the same answer again (Idempotency-Replayed: true); "
-        "the same key with another body gets 422. Where the answer holds a token, use at least "
-        f"{UNGUESSABLE} random characters: a shorter key gets it again for {RETRIED} s only.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
-    },
-    **{
-        name: {"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}}
-        for name, meaning in (
-            ("Signature", "The signature itself (RFC 9421), ed25519."),
-            ("Signature-Input", "What is signed (RFC 9421); see llms-full.txt for the profile."),
-            ("Signature-Key", "The signer's public key, inline (hwk)."),
-            ("Content-Digest", "Digest of the body, sha-256 or sha-512 (RFC 9530)."),
-        )
-    },
-}
-SIGNED_WITH = ("Signature", "Signature-Input", "Signature-Key", "Content-Digest")
-
-HEADERS: dict[str, Schema] = {
-    name: {"description": meaning, "schema": {"type": kind}}
-    for name, kind, meaning in (
-        ("X-Request-Id", "string", "Names this answer in the node's log."),
-        ("X-Error-Code", "string", "Stable code of the error; llms-full.txt lists them."),
-        ("Location", "string", "Address of what was created."),
-        ("Retry-After", "integer", "Seconds until the request can succeed."),
-        ("RateLimit", "string", "Requests left and seconds until the window moves on."),
-        ("RateLimit-Policy", "string", "The limit: requests (q) and seconds (w)."),
-        ("Idempotency-Replayed", "string", "`true` when this is the answer to an earlier request."),
-    )
-}
 
 
 class Error(msgspec.Struct):
@@ -104,10 +80,15 @@ def types_of(routes: Iterable[Route]) -> list[Any]:
     named = (
         kind
         for route in routes
-        for kind in (route.body, route.answers, *(other.answers for other in route.also))
+        for kind in (route.body, route.answers, *(other.answers for other in route.also), *route.callbacks)
         if kind is not None
     )
     return list(dict.fromkeys(named))
+
+
+def bodies_of(routes: Iterable[Route]) -> list[Any]:
+    """The types of bodies that have members."""
+    return list(dict.fromkeys(route.body for route in routes if route.body not in (None, object)))
 
 
 def takes_json(route: Route) -> bool:
@@ -147,7 +128,7 @@ def entry_of(code: str) -> Entry:
 
 def limit_within(kind: str) -> str:
     """What a limit counts by in addition to the client address: some count for each thread or session (DESIGN 4)."""
-    return {"reply": " and thread", "line": " and session"}.get(kind, "")
+    return {"reply": " and thread", "line": " and session", "inbox_sender": " and inbox"}.get(kind, "")
 
 
 def limit_text(limit: Limit) -> str:
@@ -160,7 +141,7 @@ class _Builder:
         self._routes = routes
         self._limits = limits
         self._base_url = base_url
-        self._schemas = Schemas([*types_of(routes), Error, ValidationError], IN_OPENAPI)
+        self._schemas = Schemas([*types_of(routes), Error, ValidationError], IN_OPENAPI, bodies_of(routes))
         self._responses: dict[str, Schema] = {}
         self._ids: set[str] = set()
 
@@ -185,6 +166,7 @@ class _Builder:
                 "responses": self._responses,
                 "parameters": PARAMETERS,
                 "headers": HEADERS,
+                "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "description": BEARER_TOKENS}},
             },
         }
 
@@ -201,7 +183,11 @@ class _Builder:
             operation["parameters"] = parameters
         if content := self._request(route):
             operation["requestBody"] = {"required": self._needs_body(route), "content": content}
+        if any(name == AUTHORIZATION for name, _ in route.headers):
+            operation["security"] = [{"bearer": []}, {}]  # a signature may do instead
         operation["responses"] = {str(route.status): self._success(route), **self._failures(route)}
+        if route.callbacks:
+            operation["callbacks"] = {kind.__name__: self._callback(kind) for kind in route.callbacks}
         return operation
 
     def _id_of(self, route: Route) -> str:
@@ -221,6 +207,7 @@ class _Builder:
         found += [
             {"name": name, "in": "header", "description": meaning, "schema": _header_schema(name)}
             for name, meaning in route.headers
+            if name != AUTHORIZATION  # which OpenAPI knows as a security scheme only
         ]
         found += [
             {
@@ -246,10 +233,27 @@ class _Builder:
             schema = {"type": "object"} if route.body is None else openapi_30(self._schemas.use(route.body))
             content["application/json"] = {"schema": schema, "example": example}
         if route.text_body:
-            content["text/plain"] = {"schema": _TEXT, "example": TEXT_BODY}
+            content[UTF8_TEXT] = {"schema": _BYTES, "example": TEXT_BODY}
         if route.any_type:
-            content["*/*"] = {"schema": {}}
+            content["*/*"] = {"schema": _BYTES}
         return content
+
+    def _callback(self, kind: type[msgspec.Struct]) -> Schema:
+        """What is sent to the callback_url of a request (OpenAPI 3.0.3 §4.8.18)."""
+        content = {
+            "schema": openapi_30(self._schemas.use(kind)),
+            "example": example_of(kind, self._schemas, self._base_url),
+        }
+        return {
+            CALLBACK_URL: {
+                "post": {
+                    "summary": (inspect.getdoc(kind) or "").partition("\n")[0],
+                    "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in WEBHOOK_HEADERS],
+                    "requestBody": {"required": True, "content": {"application/json": content}},
+                    "responses": {status: {"description": meaning} for status, meaning in CALLBACK_ANSWERS.items()},
+                }
+            }
+        }
 
     def _needs_body(self, route: Route) -> bool:
         if route.text_body or route.body is None:
@@ -258,6 +262,7 @@ class _Builder:
 
     def _success(self, route: Route) -> Schema:
         headers = ["X-Request-Id"]
+        headers += ["X-Ignored-Fields"] if route.query or (takes_json(route) and not route.text_body) else []
         headers += ["Location"] if route.status == 201 else []
         headers += ["RateLimit", "RateLimit-Policy"] if route.limit else []
         headers += ["Idempotency-Replayed"] if takes_key(route) else []
@@ -292,7 +297,8 @@ class _Builder:
         for other in route.also:
             if other.status:
                 response: Schema = {"description": other.meaning, "headers": _headers(["X-Request-Id", "Retry-After"])}
-                self._add(response.setdefault("content", {}), other)
+                if other.media_type:  # 204 has no content
+                    self._add(response.setdefault("content", {}), other)
                 failures[str(other.status)] = response
         return failures
 
@@ -313,7 +319,10 @@ class _Builder:
         return {"$ref": f"#/components/responses/{name}"}
 
 
+UTF8_TEXT = "text/plain; charset=utf-8"
 _TEXT = {"type": "string"}
+_BYTES = {"type": "string", "format": "binary"}
+"""A body that is sent as it is, so that generated clients do not write it as a JSON string."""
 _EMPTY = {"type": "string", "maxLength": 0}
 
 

@@ -3,8 +3,9 @@
 `node.describe.openapi` makes the OpenAPI document from the same tables.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 
@@ -21,6 +22,8 @@ TITLES = {
     "tasks": "Work contracts",
     "sessions": "Scratchpad sessions",
     "artifacts": "Artifacts",
+    "inboxes": "Inboxes",
+    "agents": "Directory of agents",
     "feedback": "Feedback",
     "a2a": "A2A",
     "mcp": "MCP",
@@ -68,6 +71,15 @@ class DocumentedOperation(msgspec.Struct, frozen=True):
         return f"{self.route.method}-{self.route.path}".lower().replace("/", "-").replace("{", "").replace("}", "")
 
 
+class DocumentedCallback(msgspec.Struct, frozen=True):
+    """One kind of callback."""
+
+    types: str
+    meaning: str
+    data: list[Field]
+    """The members of its `data`."""
+
+
 class Group(msgspec.Struct, frozen=True):
     """The operations of one capability."""
 
@@ -112,6 +124,19 @@ def errors() -> list[tuple[int, str, str]]:
     """Every error that an operation can answer: its status, code and sentence."""
     entries = {code: entry_of(code) for code in ("request.invalid", *CATALOGUE)}
     return sorted((entry.status, code, entry.sentence) for code, entry in entries.items())
+
+
+def callbacks(routes: Sequence[Route]) -> list[DocumentedCallback]:
+    """What may be sent to a callback_url."""
+    kinds = dict.fromkeys(kind for route in routes for kind in route.callbacks)
+    return [
+        DocumentedCallback(
+            " or ".join(f"`{name}`" for name in get_args(get_type_hints(kind)["type"])),
+            " ".join((inspect.getdoc(kind) or "").split()),
+            _fields(get_type_hints(kind)["data"]),
+        )
+        for kind in kinds
+    ]
 
 
 def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -> DocumentedOperation:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from node.config import Settings
+from node.config import CurrentSettings, Settings
 from node.describe.operations import errors, groups, limits, tags_of
 from node.site.page import HTML, PAGE_HEADERS, Pages
 from node.web.document import Document, DocumentSet
@@ -19,9 +19,9 @@ ALTERNATES = (("application/json", "/openapi.json"),)
 """What the pages say, for programs."""
 
 
-def reference_routes(routes: Sequence[Route], settings: Settings) -> list[Route]:
+def reference_routes(routes: Sequence[Route], current: CurrentSettings) -> list[Route]:
     """The reference of `routes`: an overview, and a page for each group of them."""
-    documents = DocumentSet(lambda: _documents(routes, settings))
+    documents = DocumentSet(current.derived(lambda settings: _documents(routes, settings)))
     return [
         Route(
             method="GET",

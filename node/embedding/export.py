@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from node.embedding.exported import DESCRIPTION, FORMAT, GRAPH, TOKENIZER, Description, ExportedModel
+from node.embedding.exported import DESCRIPTION, FORMAT, GRAPH, TOKENIZER, Description, ExportedModel, runtime_errors
 from node.embedding.model import Model
 from node.embedding.original import OriginalModel, load_original
 
@@ -48,6 +48,10 @@ SAMPLE = (
 """Texts of many kinds on which an export is compared with its original."""
 
 
+_REFUSALS = (AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+"""What torch, tokenizers and quantisation raise at a model that they cannot deal with: any of these."""
+
+
 class ExportFailed(Exception):
     """A model cannot be exported; the message says why."""
 
@@ -64,8 +68,8 @@ def export(name: str, folder: Path) -> Description:
         made.mkdir()
         try:
             described = _write(original, made)
-        except (ImportError, OSError, ValueError, RuntimeError) as error:
-            raise ExportFailed(str(error).partition("\n")[0]) from error
+        except (*_REFUSALS, *runtime_errors(), *_format_errors()) as error:
+            raise ExportFailed(str(error).partition("\n")[0] or type(error).__name__) from error
         try:
             made.rename(folder)  # all of it or nothing
         except OSError:
@@ -116,6 +120,9 @@ def _write(original: OriginalModel, folder: Path) -> Description:
 def _trace(transformer: Any, graph: Path) -> None:
     """Write the whole of a model, from tokens to unit vectors, as one graph."""
     torch: Any = import_module("torch")
+    # Attention in single steps: the fused one is written with a check for NaN in each, a fifth of a passage's time.
+    if model := getattr(transformer[0], "auto_model", None):
+        model.set_attn_implementation("eager")
 
     class Whole(torch.nn.Module):  # type: ignore[misc,name-defined]
         def __init__(self) -> None:
@@ -141,6 +148,12 @@ def _trace(transformer: Any, graph: Path) -> None:
             opset_version=OPSET,
             dynamo=False,  # the newer exporter needs onnxscript
         )
+
+
+def _format_errors() -> tuple[type[Exception], ...]:
+    """What the ONNX format's library raises at a graph that is not one."""
+    onnx: Any = import_module("onnx")
+    return onnx.checker.ValidationError, onnx.shape_inference.InferenceError
 
 
 def _quantise(exact: Path, graph: Path) -> None:

@@ -40,7 +40,7 @@ class ExportedModel:
             tokenizers: Any = import_module("tokenizers")
             self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
             self._session = _session(folder / GRAPH)
-        except (ImportError, OSError, ValueError, RuntimeError, *_runtime_errors()) as error:
+        except (ImportError, OSError, ValueError, RuntimeError, *runtime_errors()) as error:
             reason = str(error).partition("\n")[0]
             raise ModelUnavailable(f"the exported model in {folder} cannot be loaded: {reason}") from error
         self._described = described
@@ -69,7 +69,7 @@ def is_export(folder: Path) -> bool:
     return (folder / DESCRIPTION).is_file()
 
 
-def _runtime_errors() -> list[type[Exception]]:
+def runtime_errors() -> list[type[Exception]]:
     """What ONNX Runtime raises: a dozen exceptions without a common base."""
     if "onnxruntime" not in sys.modules:  # it is not installed
         return []

@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncIterator
 
-from node.common.refusal import Refused
 from node.feedback.model import NewFeedback, ReceivedFeedback, Report
 from node.feedback.store import FeedbackStore
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
-from node.text.english import is_english
+from node.text.judged import require_all
 from node.text.lines import require_line, require_text
 from node.text.readable import readable
 
@@ -26,12 +25,13 @@ class Feedback:
         Raises Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
         words = readable(new.feedback_text)
-        require_text("feedback_text", words)
-        if not is_english(words):
-            raise Refused("language.not_english")
+        require_all(
+            lambda: require_text("feedback_text", words),
+            lambda: require_line("contact_channel", new.contact_channel or ""),
+            feedback_text=words,
+        )
         fields = ["text", words, "category", new.category or "general"]
         if new.contact_channel:
-            require_line("contact_channel", new.contact_channel)
             fields += ["contact_channel", new.contact_channel]
         feedback_id, replayed = await self._store.add(rate, idempotency, fields)
         return ReceivedFeedback("received", feedback_id), replayed

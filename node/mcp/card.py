@@ -4,6 +4,7 @@ No revision of MCP defines /.well-known/mcp.json. The card is valid under the se
 members of earlier drafts as well.
 """
 
+from functools import cache
 from urllib.parse import urlsplit
 
 import msgspec
@@ -25,6 +26,17 @@ SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.j
 CARD_TYPE = "application/mcp-server-card+json"
 CARD_PATH = f"{api.PATH}/server-card"
 CATALOG_TYPE = "application/ai-catalog+json"
+AGENT_CARD_TYPE = "application/a2a-agent-card+json"
+
+OPENAPI_TYPE = "application/vnd.oai.openapi+json"
+
+NODE_DESCRIPTION = "Acknowledges plain English messages as tasks, and takes work contracts that agents claim."
+API_DESCRIPTION = "Board, contracts, scratchpads, inboxes, artifacts and a directory of agents over HTTP."
+
+AGENT_QUERIES = ("relay a message to other agents", "offer a task that another agent claims")
+MCP_QUERIES = ("search a discussion board by meaning", "open an inbox for an agent", "find an agent by its skills")
+API_QUERIES = ("list an agent so that others find it", "follow events of a board as they happen")
+"""What a client may ask for to be led here."""
 
 CORS: tuple[Header, ...] = (
     (b"access-control-allow-methods", b"GET"),
@@ -40,13 +52,17 @@ def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_u
         ("/.well-known/mcp/server-card.json", card, "application/json", "MCP server card"),
         (CARD_PATH, card, CARD_TYPE, "MCP server card"),
         ("/.well-known/ai-catalog.json", _catalog(base_url), CATALOG_TYPE, "Where the MCP server card is"),
+        ("/.well-known/ard.json", _resources(base_url), "application/json", "What agents find here, as ARD lists it"),
     )
-    documents = DocumentSet(
-        lambda: {
+
+    @cache
+    def made() -> dict[str, Document]:
+        return {
             path: Document(msgspec.json.encode(content), media_type, headers=CORS)
             for path, content, media_type, _ in listed
         }
-    )
+
+    documents = DocumentSet(made)
     return tuple(
         Route(
             method="GET",
@@ -98,6 +114,30 @@ def _card(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: st
 def _catalog(base_url: str) -> dict[str, object]:
     entry = {"identifier": f"urn:air:{_host(base_url)}:mcp:{NAME}", "type": CARD_TYPE, "url": base_url + CARD_PATH}
     return {"specVersion": "1.0", "entries": [entry]}
+
+
+def _resources(base_url: str) -> dict[str, object]:
+    """The manifest of Agentic Resource Discovery (ARD v0.91), whose predecessor is the catalogue."""
+    found = (
+        ("agent", "Relay node", AGENT_CARD_TYPE, "/.well-known/agent-card.json", NODE_DESCRIPTION, AGENT_QUERIES),
+        ("mcp", f"{TITLE} (MCP)", CARD_TYPE, CARD_PATH, DESCRIPTION, MCP_QUERIES),
+        ("api", "Relay node (HTTP API)", OPENAPI_TYPE, "/openapi.json", API_DESCRIPTION, API_QUERIES),
+    )
+    return {
+        "specVersion": "1.0",
+        "host": {"displayName": TITLE, "documentationUrl": f"{base_url}/llms.txt"},
+        "entries": [
+            {
+                "identifier": f"urn:air:{_host(base_url)}:{namespace}:{NAME}",
+                "displayName": name,
+                "type": kind,
+                "url": base_url + path,
+                "description": description,
+                "representativeQueries": list(queries),
+            }
+            for namespace, name, kind, path, description, queries in found
+        ],
+    }
 
 
 def _host(base_url: str) -> str:

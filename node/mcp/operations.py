@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from node.web.http import JSON_TYPE, Header, Request, Response
+from node.web.http import AGE_GROUP, JSON_TYPE, Header, Request, Response
 from node.web.route import Route
 from node.web.router import CLIENT_GONE, Handle
 
@@ -36,6 +36,7 @@ class OperationRequest(Request):
             "raw_path": path.encode(),
             "query_string": query.encode(),
             "headers": [JSON_TYPE, *headers],
+            AGE_GROUP: of_client.scope.get(AGE_GROUP),
         }
         super().__init__(scope, of_client.receive, of_client.client, of_client.id, of_client.deadlines)
         self.params = params

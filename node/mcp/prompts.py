@@ -1,11 +1,12 @@
 """The five prompts: procedures that an agent which has never seen this node can follow (SPEC 4.9)."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from node.mcp.json_rpc import INVALID_PARAMS, Raw, RpcError, read_params
-from node.mcp.markdown import MarkdownFile, load
+from node.recipes.markdown import MarkdownFile, load
 
 ARGUMENTS: Mapping[str, tuple[str, str] | None] = {
     "swarm_scratchpad": ("goal", "What the agents want to reach together"),
@@ -15,6 +16,9 @@ ARGUMENTS: Mapping[str, tuple[str, str] | None] = {
     "echo_benchmark": None,
 }
 """The name and meaning of each prompt's one argument, which is required; None for a prompt without."""
+
+
+FOLDER = Path(__file__).parent / "prompts"
 
 
 class GetParams(msgspec.Struct):
@@ -32,7 +36,7 @@ class Prompts:
     """The prompts of one node."""
 
     def __init__(self, base_url: str) -> None:
-        self._files: dict[str, MarkdownFile] = {name: load("prompts", name, base_url) for name in ARGUMENTS}
+        self._files: dict[str, MarkdownFile] = {name: load(FOLDER, name, base_url) for name in ARGUMENTS}
 
     def listed(self) -> list[dict[str, object]]:
         """As prompts/list shows them."""

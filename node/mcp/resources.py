@@ -1,14 +1,16 @@
 """The resources: recipes for agent frameworks, and live views of the node (SPEC 4.9)."""
 
+from http.client import NOT_FOUND
+
 import msgspec
 
 from node.mcp.json_rpc import INTERNAL_ERROR, RESOURCE_NOT_FOUND, Raw, RpcError, read_params
-from node.mcp.markdown import MarkdownFile, load
 from node.mcp.operations import Operations
 from node.mcp.tool_result import sentence
+from node.recipes.markdown import RECIPES, MarkdownFile, recipes
 from node.web.http import Request
 
-RECIPES = ("http-curl", "python", "typescript", "langgraph", "crewai", "autogen", "openai-agents", "claude-mcp-config")
+SCHEME = "node://"
 RECIPE_URI = "node://recipes/{name}.md"
 MARKDOWN = "text/markdown"
 JSON = "application/json"
@@ -47,6 +49,13 @@ LIVE_VIEWS = (
     LiveView("node://health.json", "health", "Health", "Whether the node serves, and what it can do", "GET /health"),
 )
 
+ENTITIES = {
+    "tasks": ("GET /api/v1/tasks/{id}", "A work contract, with its result once it has one"),
+    "threads": ("GET /api/v1/board/threads/{id}", "A board thread with its first replies"),
+    "artifacts": ("GET /api/v1/artifacts/{id}", "What an artifact is, without its bytes"),
+}
+"""What can be read by its id, at `node://<name>/<id>`: the operation, and what it shows."""
+
 TEMPLATES = [
     {
         "uriTemplate": RECIPE_URI,
@@ -54,7 +63,17 @@ TEMPLATES = [
         "title": "Recipes",
         "description": "How to use this node from an agent framework: " + ", ".join(RECIPES),
         "mimeType": MARKDOWN,
-    }
+    },
+    *(
+        {
+            "uriTemplate": f"node://{name}/{{id}}",
+            "name": name,
+            "title": name.capitalize(),
+            "description": description,
+            "mimeType": JSON,
+        }
+        for name, (_, description) in ENTITIES.items()
+    ),
 ]
 
 
@@ -73,9 +92,7 @@ class Resources:
 
     def __init__(self, base_url: str, operations: Operations) -> None:
         self._operations = operations
-        self._recipes: dict[str, MarkdownFile] = {
-            RECIPE_URI.format(name=name): load("recipes", name, base_url) for name in RECIPES
-        }
+        self._recipes: dict[str, MarkdownFile] = {RECIPE_URI.format(name=each.name): each for each in recipes(base_url)}
         self._live: dict[str, LiveView] = {view.uri: view for view in LIVE_VIEWS}
 
     def listed(self) -> list[dict[str, object]]:
@@ -91,9 +108,17 @@ class Resources:
         uri = read_params(_params, params).uri
         if (recipe := self._recipes.get(uri)) is not None:
             return _contents(uri, MARKDOWN, recipe.body), CONSTANT_TTL_MS
-        if (view := self._live.get(uri)) is None:
+        view = self._live.get(uri)
+        name, _, entity = uri.removeprefix(SCHEME).partition("/")
+        if view:
+            response = await self._operations.call(request, self._operations[view.operation], query=view.query)
+        elif uri.startswith(SCHEME) and name in ENTITIES and entity:
+            operation, _ = ENTITIES[name]
+            response = await self._operations.call(request, self._operations[operation], params={"id": entity})
+        else:
             raise RpcError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
-        response = await self._operations.call(request, self._operations[view.operation], query=view.query)
+        if response.status == NOT_FOUND:
+            raise RpcError(RESOURCE_NOT_FOUND, sentence(response.body), {"uri": uri})
         if response.status >= 400:
             raise RpcError(INTERNAL_ERROR, sentence(response.body))
         return _contents(uri, JSON, response.body.decode()), 0

@@ -8,7 +8,11 @@ import asyncio
 import secrets
 from collections import Counter
 from contextlib import suppress
+from typing import Annotated
 from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
 
 from node.common.refusal import Refused
 from node.mcp.answer_budget import STREAM_BYTES
@@ -42,6 +46,12 @@ HEADERS: tuple[Header, ...] = (
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
+
+
+class StreamQuery(msgspec.Struct):
+    """The query of POST /mcp/messages."""
+
+    session_id: Annotated[str, Meta(description="The stream, as its endpoint event said")] = ""
 
 
 class SseApi:
@@ -80,6 +90,8 @@ class SseApi:
         "A JSON-RPC message of the MCP client whose stream is session_id; the reply goes to the stream",
         hot=True,
         body=object,
+        query=StreamQuery,
+        example={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
         status=202,
         media_type="text/plain",
         limit="mcp",

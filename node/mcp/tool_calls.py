@@ -6,15 +6,16 @@ parameters that are missing.
 
 import base64
 from collections.abc import Mapping, Sequence
+from http.client import NO_CONTENT
 from urllib.parse import quote
 
 import msgspec
 
 from node.mcp.json_rpc import INVALID_PARAMS, UNSET, Raw, RpcError, Unset, object_of, read_params
 from node.mcp.operations import Operations
-from node.mcp.tool_result import SILENCED, failure, invalid, success
+from node.mcp.tool import ArgumentHeader, Tool
+from node.mcp.tool_result import NOTHING, SILENCED, failure, invalid, success
 from node.mcp.tool_schema import input_schema
-from node.mcp.tools import Tool
 from node.web.http import Header, Request
 from node.web.json_schema import Schema
 from node.web.route import Route
@@ -52,7 +53,9 @@ class BoundTool:
         self.route = route
         self.input_schema = input_schema(tool, route)
         self.in_path = tuple(name for name in tool.inputs if f"{{{name}}}" in route.path)
-        self.has_query = route.method == "GET"
+        taken = route.query.__struct_fields__ if route.query else ()
+        self.in_query = frozenset(name for name in tool.inputs if name in taken)
+        self.has_body = route.method != "GET"
         self.fixed_query = [f"{name}={quote(value)}" for name, value in tool.query.items()]
         self.has_digest = "digest_sha256" in tool.inputs
         required = self.input_schema.get("required", ())
@@ -101,6 +104,8 @@ class ToolCalls:
         )
         if response.status >= 400:
             return failure(response)
+        if response.status == NO_CONTENT:
+            return NOTHING
         return success(response.body) if response.body else SILENCED
 
     def _read(self, params: Raw) -> tuple[BoundTool, Raw]:
@@ -116,10 +121,12 @@ def _request(bound: BoundTool, raw: Raw) -> tuple[dict[str, str], str, bytes, Se
     if bound.tool.open_inputs:
         return {}, "", bytes(raw), ()
     arguments = _known(bound, raw)
-    path = {name: _path_parameter(name, arguments) for name in bound.in_path}
-    if bound.has_query:
-        return path, _query(bound.fixed_query, arguments), b"", ()
-    return path, "", _encode(arguments), (_content_digest(arguments),) if bound.has_digest else ()
+    path = {name: _text(name, arguments) for name in bound.in_path}
+    headers = [_header(name, header, arguments) for name, header in bound.tool.headers.items() if name in arguments]
+    query = _query(bound.fixed_query, {name: arguments.pop(name) for name in bound.in_query & arguments.keys()})
+    if bound.has_digest:
+        headers.append(_content_digest(arguments))
+    return path, query, _encode(arguments) if bound.has_body else b"", headers
 
 
 def _known(bound: BoundTool, raw: Raw) -> Arguments:
@@ -142,7 +149,15 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
     return arguments
 
 
-def _path_parameter(name: str, arguments: Arguments) -> str:
+def _header(name: str, header: ArgumentHeader, arguments: Arguments) -> Header:
+    try:
+        return header.name, (header.scheme + _text(name, arguments)).encode("ascii")
+    except UnicodeEncodeError:
+        raise BadArguments(f"{name}: must be ASCII") from None
+
+
+def _text(name: str, arguments: Arguments) -> str:
+    """Take out an argument that is a string."""
     raw = arguments.pop(name, None)
     if raw is None:
         raise BadArguments(f"{name}: Field required")

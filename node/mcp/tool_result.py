@@ -54,6 +54,10 @@ SILENCED = success(
 """SPEC 4.1 answers a duplicate loop with an empty body, which would tell a model nothing."""
 
 
+NOTHING = success(b'{"status":"nothing"}')
+"""There is nothing yet: the operation answered 204."""
+
+
 def failure(response: Response) -> bytes:
     """The members of the result of a call whose operation answered with an error."""
     return _failed(failure_of(response))

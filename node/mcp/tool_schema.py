@@ -5,7 +5,7 @@ It keeps to plain types: some clients refuse `format`, `anyOf` and type unions.
 
 from typing import Any, cast
 
-from node.mcp.tools import Tool
+from node.mcp.tool import Tool
 from node.web.json_schema import MAX_SAFE_INTEGER, Schema, schema_of
 from node.web.route import Route
 
@@ -13,11 +13,13 @@ BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "default")
 
 
 def input_schema(tool: Tool, route: Route) -> Schema:
-    """The JSON Schema of the tool's arguments. An argument that is no member of body or query is a path parameter."""
-    kind = route.body or route.query
-    schema = schema_of(kind) if kind else {}
-    members: dict[str, Schema] = schema.get("properties", {})
-    required = [name for name in tool.inputs if name not in members or name in schema.get("required", [])]
+    """The JSON Schema of the tool's arguments. One that is no member of body or query is in the path or a header."""
+    schemas = [schema_of(kind) for kind in (route.query, route.body) if kind]
+    members: dict[str, Schema] = {name: member for one in schemas for name, member in one.get("properties", {}).items()}
+    named = {name for one in schemas for name in one.get("required", [])}
+    named |= {name for name in tool.inputs if f"{{{name}}}" in route.path}
+    named |= {name for name, header in tool.headers.items() if header.required}
+    required = [name for name in tool.inputs if name in named]
     return {
         "type": "object",
         "properties": {
@@ -29,14 +31,20 @@ def input_schema(tool: Tool, route: Route) -> Schema:
 
 
 def _plain(schema: Schema, meaning: str) -> Schema:
-    """The type and bounds of `schema`, without null: an argument that has no value is left out."""
+    """The type and bounds of `schema`, without null: an argument that has no value is left out.
+
+    What an object consists of, its meaning says.
+    """
     variants = [schema, *cast("list[Schema]", schema.get("anyOf", []))]
     merged: Schema = {name: value for one in variants if one != {"type": "null"} for name, value in one.items()}
+    if "$ref" in merged:
+        merged["type"] = "object"
     values: list[Any] = [value for value in merged.get("enum", []) if value is not None]
     return {
         **({"type": "string" if values else merged["type"]} if values or "type" in merged else {}),
         "description": meaning,
         **({"enum": values} if values else {}),
+        **({"items": {"type": merged["items"]["type"]}} if "items" in merged else {}),
         **{
             name: merged[name]
             for name in BOUNDS

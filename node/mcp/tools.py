@@ -1,45 +1,20 @@
-"""The sixteen tools: what each is called, which operation it calls, and what its arguments mean to a model (SPEC 4.9).
+"""The tools, those of SPEC 4.9 first: what each is called, which operation it calls, and what its arguments mean.
 
 Data only. Types, bounds and defaults of the arguments are those of the operation (`node.mcp.tool_schema`).
 """
 
-from collections.abc import Mapping
+from node.mcp.agent_tools import AGENT_TOOLS
+from node.mcp.contract_tools import CONTRACT_TOOLS
+from node.mcp.data_tools import DATA_TOOLS
+from node.mcp.inbox_tools import INBOX_TOOLS
+from node.mcp.tool import CALLBACK, KEY, Tool
 
-import msgspec
-
-
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool, and the operation that it calls."""
-
-    name: str
-    title: str
-    operation: str
-    """Method and path, as in the route table."""
-    description: str
-    inputs: Mapping[str, str] = {}
-    """What each argument means; those of the operation that are not named here cannot be given."""
-    open_inputs: bool = False
-    """Whether arguments that are not named are passed on too."""
-    query: Mapping[str, str] = {}
-    """Query parameters that are always sent."""
-    reads: bool = False
-    """It changes nothing."""
-    destroys: bool = False
-    """It ends something that cannot be brought back."""
-    repeatable: bool = False
-    """Called again with the same arguments it changes nothing more."""
-    meets_others: bool = True
-    """It shows or changes what other agents see or wrote."""
-
-
-_CALLBACK = "Public URL that gets an HTTP POST when a peer answers; private addresses are refused"
 _AUTHOR = "A name of your choice, shown to others; nobody checks it"
 _THREAD = "Thread id, as search_board, post_thread or the board returned it"
 _TASK = "Task id, as list_offered_tasks or publish_task returned it"
 _SESSION = "session_id, as create_session returned it or a peer told you"
-_KEY = "A secret of at least 16 random characters that makes a repeated call answer what the first one did"
 
-TOOLS: tuple[Tool, ...] = (
+SPECIFIED_TOOLS: tuple[Tool, ...] = (
     Tool(
         name="relay_message",
         title="Relay a message",
@@ -55,7 +30,7 @@ TOOLS: tuple[Tool, ...] = (
             "message": "The message, plain English",
             "language": "Language of the payload",
             "public": "false keeps the payload off the board",
-            "callback_url": _CALLBACK,
+            "callback_url": CALLBACK,
         },
         open_inputs=True,
     ),
@@ -88,7 +63,7 @@ TOOLS: tuple[Tool, ...] = (
             "title": "One line that says what you want, plain English",
             "body": "The whole matter, plain English",
             "author": _AUTHOR,
-            "callback_url": _CALLBACK,
+            "callback_url": CALLBACK,
         },
     ),
     Tool(
@@ -100,7 +75,7 @@ TOOLS: tuple[Tool, ...] = (
             "complete_task needs it and it is shown once. 409 means that another agent has it: take another task, "
             "do not retry this id. Pass an idempotency_key, then a repeated call returns the same token."
         ),
-        inputs={"id": _TASK, "assignee_id": "Your public name as the worker", "idempotency_key": _KEY},
+        inputs={"id": _TASK, "assignee_id": "Your public name as the worker", "idempotency_key": KEY},
     ),
     Tool(
         name="reply_thread",
@@ -133,8 +108,8 @@ TOOLS: tuple[Tool, ...] = (
             "publisher_id": "Your public name as the publisher",
             "title": "The work in one line, plain English",
             "description": "Input, expected result and its form, plain English",
-            "idempotency_key": _KEY,
-            "callback_url": _CALLBACK,
+            "idempotency_key": KEY,
+            "callback_url": CALLBACK,
         },
     ),
     Tool(
@@ -164,7 +139,7 @@ TOOLS: tuple[Tool, ...] = (
         ),
         inputs={
             "ttl_seconds": "Life of the session in seconds",
-            "callback_url": _CALLBACK,
+            "callback_url": CALLBACK,
             "label": "One line that says what it is for",
         },
     ),
@@ -249,3 +224,6 @@ TOOLS: tuple[Tool, ...] = (
         repeatable=True,
     ),
 )
+
+TOOLS: tuple[Tool, ...] = (*SPECIFIED_TOOLS, *INBOX_TOOLS, *CONTRACT_TOOLS, *DATA_TOOLS, *AGENT_TOOLS)
+"""The sixteen of SPEC 4.9 come first and stay as they are; others follow."""

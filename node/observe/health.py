@@ -22,6 +22,8 @@ from node.web.route import Also, Operation, Route, routes_of
 HEALTH_SECONDS = 0.1
 """For so long an answer is given again, so that many who ask for health are no load on the store."""
 
+Shortage = Literal["ok", "low"]
+
 NO_STORE = (b"cache-control", b"no-store")
 
 
@@ -37,8 +39,10 @@ class Health(msgspec.Struct):
     status: Literal["ok", "unavailable"]
     version: Annotated[str, Meta(examples=[VERSION])]
     node_id: Annotated[str, Meta(examples=["relay-node"])]
-    memory: Annotated[Literal["ok", "low"], Meta(examples=["ok"])]
+    memory: Annotated[Shortage, Meta(examples=["ok"])]
     """`low`: new sessions and threads are refused for now."""
+    disk: Annotated[Shortage, Meta(examples=["ok"])]
+    """`low`: likewise, for lack of disk space."""
     capabilities: LiveCapabilities
 
 
@@ -106,7 +110,9 @@ class HealthApi:
 
     def _health(self, status: Literal["ok", "unavailable"], durability: Kept) -> Health:
         live = LiveCapabilities(**asdict(self._capabilities), durability=durability)
-        return Health(status, VERSION, self._settings.node_id, "low" if self._capacity.is_low else "ok", live)
+        memory: Shortage = "low" if self._capacity.is_low else "ok"
+        disk: Shortage = "low" if self._capacity.is_disk_low else "ok"
+        return Health(status, VERSION, self._settings.node_id, memory, disk, live)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8."""

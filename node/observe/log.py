@@ -7,6 +7,7 @@ Lines that belong to a request have its id, from `REQUEST`.
 
 import logging
 import logging.config
+import os
 import re
 from typing import Any
 
@@ -17,10 +18,13 @@ from structlog.stdlib import ProcessorFormatter
 from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict, Processor
 
+from node import VERSION
 from node.common.request_id import REQUEST
 
 MAX_TEXT = 500
 """Characters: a library's message may quote its input."""
+
+_role = "command"
 
 QUOTED = re.compile(r"""(?<!\w)(['"]).+?\1(?!\w)""", re.DOTALL)
 """A quotation in a message of Python or its libraries: of what they were given, perhaps a payload."""
@@ -34,22 +38,35 @@ def add_request(_logger: object, _method: str, event: EventDict) -> EventDict:
     return event
 
 
+def add_process(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A processor that adds which process of which version wrote the line."""
+    event["pid"], event["role"], event["version"] = os.getpid(), _role, VERSION
+    return event
+
+
 CONTEXT: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     add_request,
+    add_process,
     structlog.stdlib.add_log_level,
     TimeStamper(fmt="iso", utc=True),
 ]
 
-PROCESSORS: list[Processor] = [*CONTEXT, ProcessorFormatter.wrap_for_formatter]
+# The level is the standard library's, not that of a structlog wrapper: a logger keeps its wrapper once it was used.
+PROCESSORS: list[Processor] = [structlog.stdlib.filter_by_level, *CONTEXT, ProcessorFormatter.wrap_for_formatter]
 """One list for all configurations: a logger keeps the list that it found when it was first used."""
 
 
-def configure(level: str) -> None:
-    """Send what this process logs, from `level` up, to stderr as JSON. Repeating it is harmless."""
+def configure(level: str, role: str = "") -> None:
+    """Send what this process logs, from `level` up, to stderr as JSON. May be repeated, with another level.
+
+    `role`: what the process is, as its lines say from now on; the one that they say already, if none is given.
+    """
+    global _role  # noqa: PLW0603 - of the process, as logging is
+    _role = role or _role
     structlog.configure(
         processors=PROCESSORS,
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
         # A log line that cannot be written must not fail a request: the standard library's handlers see to that.
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,

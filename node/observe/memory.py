@@ -1,4 +1,4 @@
-"""How full Redis is, and what a node refuses for it (README, "When memory runs short").
+"""How full Redis is, and what a node refuses for it (docs/operations.md, "When memory runs short").
 
 Each process looks by itself, with one INFO to each primary every other second; in a cluster the fullest
 primary counts, since what is new may be stored there. An alarm ends only some way below where it begins, so
@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from node.config import Settings
+from node.observe.disk import redis_directory, space
 from node.observe.totals import totals
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, Kind, refused_from
@@ -81,11 +82,15 @@ class MemoryAlarm:
         self._client_share = settings.client_share / 100
         self._max: dict[Kind, int] = {
             "session": settings.max_sessions,
+            "inbox": settings.max_inboxes,
             "thread": settings.max_threads,
             "task": settings.max_tasks,
         }
+        self._disk = redis_directory(settings)
+        self._disk_reserve = settings.disk_reserve
         self._capacity = capacity
         self._logs = logs
+        self._told = False
         self._looks = 0
         self._full: dict[Kind, str] = {}
 
@@ -93,8 +98,15 @@ class MemoryAlarm:
         """Look every LOOK_SECONDS until cancelled or `stop` is set."""
         stop = stop or asyncio.Event()
         while not stop.is_set():
-            with suppress(StoreUnavailable, CommandFailed):  # until Redis answers again, what it said last holds
+            try:
                 await self.look()
+                self._told = False
+            except StoreUnavailable:  # until Redis answers again, what it said last holds
+                pass
+            except CommandFailed as failed:
+                if self._logs and not self._told:
+                    self._told = True
+                    log.warning("memory is not watched: redis refuses to tell it", reason=str(failed))
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
 
@@ -113,10 +125,24 @@ class MemoryAlarm:
             was = all(before.get(kind) == "memory.low" for kind in kinds)
             if self._alarm and share >= (alarm - HYSTERESIS if was else alarm):
                 refused |= dict.fromkeys(kinds, "memory.low")
+        refused |= self._refused_for_disk(before)
         self._capacity.refused = refused
         if self._logs and refused != before:
             write = log.warning if refused else log.info
             write("capacity", memory_percent=round(share * 100, 1), refused=sorted(refused.items()))
+
+    def _refused_for_disk(self, before: Mapping[Kind, str]) -> dict[Kind, str]:
+        """What is refused for lack of disk; a stage ends only some way above where it begins."""
+        refused: dict[Kind, str] = {}
+        if self._disk is None or not self._disk_reserve:
+            return refused
+        free = space("redis", self._disk).free
+        for stage, part in STAGES.items():
+            needed, kinds = self._disk_reserve * (1 - part), refused_from(stage)
+            was = all(before.get(kind) == "disk.low" for kind in kinds)
+            if free < needed * (1 + HYSTERESIS if was else 1):
+                refused |= dict.fromkeys(kinds, "disk.low")
+        return refused
 
     def _allowance(self, primaries: list[RedisMemory]) -> int:
         """Bytes that one client may have kept in 24 hours: a share of what is free below the alarm.

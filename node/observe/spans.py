@@ -34,7 +34,7 @@ from node.callbacks.envelope import Envelope
 from node.callbacks.sender import Sender
 from node.callbacks.target import Target
 from node.config import Settings
-from node.store import Arg, RedisReply, Store
+from node.store import Arg, RedisReply, Store, StoreUnavailable
 from node.store.connection import Call, Connection
 from node.store.steps import Step
 from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scope, Send
@@ -145,6 +145,12 @@ class TracedStore(Store):
 
     async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
         return await self._in_span("PIPELINE", self._store.commands(many))
+
+    async def reachable(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
+        return await self._in_span("PIPELINE", self._store.reachable(many))
+
+    def serving_partition(self) -> int | None:
+        return self._store.serving_partition()
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         return await self._store.everywhere(*args)

@@ -1,9 +1,10 @@
 """POST /api/v1/relay, POST /api/v1/wire/stream, GET /api/v1/relay/{id} (SPEC 4.1, 4.8)."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import UNSET
 
+from node.callbacks.model import RelayReplyCallback
 from node.common.refusal import Refused
 from node.relay.model import Acknowledgement, Buffered, Payload, ReadQuery, RelayMessage
 from node.relay.service import Relay
@@ -38,12 +39,13 @@ class RelayApi:
         answers=Acknowledgement,
         also=EMPTY_ANSWER,
         success=ACKNOWLEDGED,
+        callbacks=(RelayReplyCallback,),
         errors=("language.not_english", "body.too_large", "body.media_type", "idempotency.conflict"),
         limit="relay",
     )
-    async def post_message(self, request: Request) -> Response:
+    def post_message(self, request: Request) -> Awaitable[Response]:
         """Acknowledge a JSON object or a text, or silence a loop with an empty 200."""
-        return await self._accept(request, "relay", self._message_of)
+        return self._accept(request, "relay", self._message_of)
 
     @Operation(
         "Raw ingest of any UTF-8 text, kept off the board",
@@ -56,9 +58,9 @@ class RelayApi:
         errors=("language.not_english", "body.too_large", "body.binary", "idempotency.conflict"),
         limit="relay",
     )
-    async def post_stream(self, request: Request) -> Response:
+    def post_stream(self, request: Request) -> Awaitable[Response]:
         """Acknowledge any UTF-8 text, whatever its content type, and keep it off the board."""
-        return await self._accept(request, "wire", self._text_of)
+        return self._accept(request, "wire", self._text_of)
 
     @Operation(
         "Read a relayed message by its reference_id; a public one without its callback_url",
@@ -78,8 +80,8 @@ class RelayApi:
             raw = await request.body()
             payload = payload_of(request, raw)
             idempotency = idempotency_key(request, operation, raw if payload.is_json else TEXT_PREFIX + raw)
-            via = None if request.header(b"via") is None else ",".join(request.headers(b"via"))
-            if self._relay.is_own_echo(via, request.header(b"webhook-id")):
+            via = ",".join(request.headers(b"via")) if b"via" in request.named else None
+            if self._relay.is_own_echo(via, is_callback=b"webhook-id" in request.named):
                 await permit.count()
                 return SILENCED
             await permit.charge("thread" if payload.public else "message", len(raw))

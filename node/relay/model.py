@@ -15,7 +15,16 @@ class RelayMessage(msgspec.Struct, omit_defaults=True):
     hello: Annotated[str, Meta(description="Free field; shown if there is no message")] | None = None
     language: Annotated[Literal["en-US"], Meta(description="Any other gets 400")] | None = None
     public: Annotated[bool, Meta(description="false keeps the payload off the board")] | None = None
-    callback_url: Annotated[str, Meta(description="Pinged when a peer replies; must be public")] | None = None
+    callback_url: (
+        Annotated[
+            str,
+            Meta(
+                description="Pinged when a peer replies to a public message, as to a private one nobody can: "
+                "a public http or https URL on port 80, 443, 8080 or 8443",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class Acknowledgement(msgspec.Struct, omit_defaults=True):

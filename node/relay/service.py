@@ -17,7 +17,7 @@ from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.text.english import MAX_WHOLE_CHARACTERS, is_english
 from node.text.lines import mixes_alphabets
-from node.text.payload import displayable, may_be_shown, payload_is_english, text_payload_is_english
+from node.text.payload import displayable, foreign_field, may_be_shown, payload_is_english, text_payload_is_english
 from node.text.readable import first_sentence, readable
 
 TITLE_LENGTH = 120
@@ -26,6 +26,9 @@ BODY_LENGTH = 20_000
 
 NOT_SHOWN = ("callback_url", "language")
 """Fields of a payload that speak to the node and are not part of the message."""
+
+SILENT = (*NOT_SHOWN, "public")
+"""A payload that has no other field says nothing: it is acknowledged as any object is, and there is no thread of it."""
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -48,13 +51,15 @@ class Relay:
             raise Invalid.field("body", msg="body must be a JSON object", kind="dict_type")
         fields = cast("dict[str, Any]", value)
         _check_types(fields)
-        if fields.get("language") not in (None, "en-US") or not payload_is_english(fields):
-            raise Refused("language.not_english")
+        if fields.get("language") not in (None, "en-US"):
+            raise Refused("language.not_english", field="language")
+        if not payload_is_english(fields):
+            raise Refused("language.not_english", field=foreign_field(fields))
         url = fields.get("callback_url")
         if url is not None:
             self._targets.check(url)
         author = fields.get("author") or fields.get("agent")
-        public = fields.get("public") is not False
+        public = fields.get("public") is not False and not _says_nothing(fields)
         return Payload(
             raw=raw,
             canonical=canonical(raw, fields),
@@ -74,7 +79,7 @@ class Relay:
         if not _readable_part(text):
             raise Invalid.field("body", msg="body is empty", kind="missing")
         if not text_payload_is_english(text):
-            raise Refused("language.not_english")
+            raise Refused("language.not_english", field="the text")
         alone = may_be_shown(text)
         shown = _presented(text if alone else displayable(text), alone) if public else ""
         return Payload(raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=public, callback_url=None)
@@ -93,19 +98,19 @@ class Relay:
             kept = self._targets.kept(payload.callback_url, rate.client)
             fields += [part for pair in kept.items() for part in pair]
         # A text and JSON of the same bytes are two payloads.
-        sent = ids.digest(rate.client, "json" if payload.is_json else "text", payload.canonical)
+        sent = ids.digest(f"{'json' if payload.is_json else 'text'}:{rate.client}", payload.canonical)
         message_id, replayed = await self._store.accept(rate, sent, idempotency, ttl_ms, fields)
         if message_id is None:
             return None, False
         url = self._threads + message_id if payload.public else msgspec.UNSET
         return Acknowledgement("acknowledged", self._settings.node_id, message_id, url), replayed
 
-    def is_own_echo(self, via: str | None, webhook_id: str | None) -> bool:
+    def is_own_echo(self, via: str | None, *, is_callback: bool) -> bool:
         """Whether the message came from this node, or is a callback: a loop between nodes.
 
         `via` is the Via header, its lines joined by commas.
         """
-        return webhook_id is not None or (via is not None and has_passed(via, self._settings.node_id))
+        return is_callback or (via is not None and has_passed(via, self._settings.node_id))
 
     async def read(self, message_id: str) -> Buffered:
         """A message by its id. Raises Refused `relay.unknown`, StoreUnavailable."""
@@ -139,6 +144,11 @@ def _check_types(fields: dict[str, Any]) -> None:
     ]
     if issues:
         raise Invalid(issues)
+
+
+def _says_nothing(fields: dict[str, Any]) -> bool:
+    said = (value for name, value in fields.items() if name not in SILENT)
+    return all(value is None or (isinstance(value, str) and not value.strip()) for value in said)
 
 
 def _shown(fields: dict[str, Any]) -> tuple[str, bool]:

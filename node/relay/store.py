@@ -1,7 +1,7 @@
 """Relayed messages in Redis: public ones as threads, private ones in a buffer that expires."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -27,7 +27,7 @@ def relay_accept(
     idem_ttl: int,
     message_id: str,
     ttl: int,
-    site: str,
+    client: str,
     fields: Rest,
 ) -> None:
     """One message of a client, counted and kept once."""
@@ -65,7 +65,7 @@ class RelayStore:
         partition = ids.home_of(client)
         message_id = ids.unlisted_id(partition) if ttl_ms else ids.new_id(partition)
         entity = keys.relay(message_id) if ttl_ms else keys.thread(message_id)
-        reply = await self._store.run(
+        reply: Any = await self._store.run(
             relay_accept(
                 rate=keys.rate(partition, "relay", client),
                 loop=keys.loop(partition, payload),
@@ -78,11 +78,11 @@ class RelayStore:
                 idem_ttl=self._idempotency_ms,
                 message_id=message_id,
                 ttl=ttl_ms,
-                site=ids.site_name(client),
+                client=client,
                 fields=fields,
             )
         )
-        kind, allowed, remaining, reset_ms, *original = cast("list[Any]", reply)
+        kind, allowed, remaining, reset_ms, *original = reply
         rate.settle(Taken.of(allowed, remaining, reset_ms))
         match kind:
             case b"kept":

@@ -3,16 +3,20 @@
 It composes the rules of the rooms, and so knows their stores.
 """
 
+from node.board.moderation_store import REPORT_MS
 from node.board.retention import ThreadRetention, least
 from node.board.store import LISTS, BoardStore
 from node.config import Settings
 from node.retention.sweep import DAY_MS, Retention, Rule, Trim
 from node.store import Store, ids, keys
+from node.tasks.model import OVER
 from node.tasks.retention import TaskRetention
 from node.tasks.store import TaskStore
 
-OVER = ("completed", "canceled")
-UNCLAIMED_OR_OVER = ("offered", *OVER)
+AT_ONCE = 1e-9
+"""Days after which is removed what is not to be kept at all."""
+
+UNCLAIMED_OR_OVER = ("offered", "failed", *OVER)
 
 
 def retention_of(settings: Settings, store: Store) -> Retention:
@@ -39,6 +43,8 @@ def retention_of(settings: Settings, store: Store) -> Retention:
     trims = [
         Trim(keys.AUDIT, settings.audit_retention_days),
         *(Trim(keys.feedback(each), settings.feedback_retention_days) for each in partitions),
+        *(Trim(keys.posters(each), settings.provenance_days or AT_ONCE, sorted_set=True) for each in partitions),
+        *(Trim(keys.reports(each), REPORT_MS / DAY_MS, sorted_set=True) for each in partitions),
         *(Trim(keys.callbacks_dead(each), settings.dead_callback_retention_days) for each in partitions),
     ]
     return Retention(store, rules, trims)

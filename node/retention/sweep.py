@@ -1,4 +1,4 @@
-"""Entities that are old enough are compressed or removed, by the worker (README, "What is kept").
+"""Entities that are old enough are compressed or removed, by the worker (docs/operations.md, "What is kept").
 
 One mechanism for all kinds: a rule goes through a list that is sorted by time, from the oldest member on, and has the
 room handle those that are old enough. It takes a bounded share of the worker's time, so that a long backlog delays
@@ -34,7 +34,7 @@ RESTART_SECONDS = 86_400.0
 """After which every list is read from its beginning again, for members that were not old enough when passed."""
 
 TRIM_SECONDS = 3600.0
-"""From one trim of the streams to the next."""
+"""From one trim to the next."""
 
 Handler = Callable[[Sequence[str], int], Awaitable[int]]
 """Handles members, at a time in ms by Redis' clock. Returns how many it changed. Raises StoreUnavailable."""
@@ -51,10 +51,11 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Trim(msgspec.Struct, frozen=True):
-    """A stream of which old entries are removed."""
+    """A stream, or a set that is sorted by time, of which old entries are removed."""
 
-    stream: str
+    key: str
     days: float
+    sorted_set: bool = False
 
 
 class Retention:
@@ -85,7 +86,11 @@ class Retention:
         now = await self._now()
         if began - self._trimmed >= TRIM_SECONDS:
             for trim in self._trims:
-                await self._store.command("XTRIM", trim.stream, "MINID", now - round(trim.days * DAY_MS))
+                oldest = now - round(trim.days * DAY_MS)
+                if trim.sorted_set:
+                    await self._store.command("ZREMRANGEBYSCORE", trim.key, "-inf", f"({oldest}")
+                else:
+                    await self._store.command("XTRIM", trim.key, "MINID", oldest)
             self._trimmed = began
         changed, left = 0, list(self._cursors)
         while left and time.monotonic() - began < seconds:

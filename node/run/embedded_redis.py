@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -78,9 +79,11 @@ class Embedded:
         self.socket = socket_path(data_dir)
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if (owner := _owner(self.directory)) != os.geteuid():
+                raise EmbeddedError(f"{self.directory} is another user's: run this as that user, {_name(owner or 0)}")
             self.directory.chmod(0o700)
             self.socket.parent.mkdir(mode=0o700, exist_ok=True)
-            _refuse_shared(self.socket.parent)
+            _refuse_shared(self.socket.parent, os.geteuid())
             self._lock = _lock(self.directory)
         except OSError as error:
             raise EmbeddedError(f"{self.directory}: {error.strerror}; make RELAY_DATA_DIR writable") from error
@@ -105,7 +108,7 @@ class Embedded:
         server = self.spawn()
         while not cancelled() and not answers(self.socket):
             if server.poll() is not None:
-                message = self._last_words()
+                message = self.last_words()
                 if self._search and "can't load module" in message.lower():
                     self._search = None
                     server = self.spawn()
@@ -190,7 +193,7 @@ class Embedded:
         module = ["--loadmodule", str(self._search)] if self._search else []
         return [str(self._server), *options, *module]
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
         """The last messages of the server that ended, in one line without their time stamps."""
         with (self.directory / "server.log").open("rb") as log:
             log.seek(self._log_start)
@@ -233,11 +236,15 @@ def socket_path(data_dir: Path) -> Path:
 
 
 def running(data_dir: Path) -> str | None:
-    """The URL of the embedded server that runs on this data directory, if one does."""
+    """The URL of the embedded server that runs on this data directory, if one does.
+
+    Root may call it whoever's node that is. Raises EmbeddedError for any other user than the node's.
+    """
+    owner = _owner(data_dir / "redis")
     path = socket_path(data_dir)
-    if not path.exists() or not answers(path):
+    if owner is None or not path.exists() or not answers(path):
         return None
-    _refuse_shared(path.parent)
+    _refuse_shared(path.parent, owner)
     return _url(path)
 
 
@@ -257,12 +264,35 @@ def _url(path: Path) -> str:
     return f"unix://{quote(str(path))}"
 
 
-def _refuse_shared(directory: Path) -> None:
-    """Raise EmbeddedError unless the socket's directory is this user's alone: others may write beside it in /tmp."""
+def _owner(directory: Path) -> int | None:
+    """The id of the user whose node has its data there; None if there is none.
+
+    Raises EmbeddedError if this process may not work with that user's data.
+    """
+    try:
+        owner = directory.lstat().st_uid
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise EmbeddedError(f"{directory} is another user's: run this as the user of the node") from error
+    if os.geteuid() not in (0, owner):
+        raise EmbeddedError(f"{directory} is another user's: run this as the node's user, `sudo -u {_name(owner)} …`")
+    return owner
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"'#{user}'"
+
+
+def _refuse_shared(directory: Path, owner: int) -> None:
+    """Raise EmbeddedError unless the socket's directory is that user's alone: others may write beside it in /tmp."""
     found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
         raise EmbeddedError(
-            f"{directory} is not a private directory of this user: remove it, or shorten RELAY_DATA_DIR"
+            f"{directory} is not a private directory of the node's user: remove it, or shorten RELAY_DATA_DIR"
         )
 
 

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from node.config import ConfigError, Settings
+from node.config.sources import FILE_SUFFIX
+from node.sign.node_key import NodeKey
 
 SECRET, SIGNING_KEY = "secret", "signing-key"
 """Names of the files that keep them."""
@@ -27,30 +29,46 @@ MIN_DIFFERENT = 8
 def environment(settings: Settings) -> dict[str, str]:
     """RELAY_SECRET and RELAY_SIGNING_KEY for the processes of this node, made now if there are none.
 
-    Raises ConfigError if the data directory does not let them be kept, or if the secret could be guessed.
+    Raises ConfigError if the data directory does not let them be kept.
     """
     keys = {
         "RELAY_SECRET": settings.secret or _kept(settings.data_dir / SECRET),
         "RELAY_SIGNING_KEY": settings.signing_key or _kept(settings.data_dir / SIGNING_KEY, SEED_PREFIX),
     }
     check_secret(settings)
-    return keys
+    return keys | {f"{name}{FILE_SUFFIX}": "" for name in keys}  # a child is given the keys themselves
 
 
 def check_secret(settings: Settings) -> None:
     """Raise ConfigError if the secret, given or kept, could be guessed from one token. There may be none yet."""
-    kept = settings.data_dir / SECRET
-    if settings.secret:
-        source, secret = "RELAY_SECRET", settings.secret
-    elif kept.exists():
-        source, secret = str(kept), _read(kept)
-    else:
-        return
-    if len(secret) < MIN_SECRET_LENGTH or len(set(secret)) < MIN_DIFFERENT or _repeats(secret):
+    source, secret = _given_or_kept(settings.secret, "RELAY_SECRET", settings.data_dir / SECRET)
+    if source and (len(secret) < MIN_SECRET_LENGTH or len(set(secret)) < MIN_DIFFERENT or _repeats(secret)):
         raise ConfigError(
             f"{source} can be guessed: it takes {MIN_SECRET_LENGTH} random characters or more, "
             "such as `openssl rand -base64 32` prints"
         )
+
+
+def check_signing_key(settings: Settings) -> None:
+    """Raise ConfigError if the signing key, given or kept, is none. There may be none yet."""
+    source, text = _given_or_kept(settings.signing_key, "RELAY_SIGNING_KEY", settings.data_dir / SIGNING_KEY)
+    try:
+        if source:
+            NodeKey.parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from error
+
+
+def known_secret(settings: Settings) -> str:
+    """The secret, given or kept; empty where this process has none, such as an operator's on another host."""
+    return _given_or_kept(settings.secret, "RELAY_SECRET", settings.data_dir / SECRET)[1]
+
+
+def _given_or_kept(given: str, name: str, kept: Path) -> tuple[str, str]:
+    """Where a key is, and the key; where is empty if there is none. A file of another user is none of ours to judge."""
+    if given:
+        return name, given
+    return (str(kept), _read(kept)) if os.access(kept, os.R_OK) else ("", "")
 
 
 def _repeats(secret: str) -> bool:

@@ -9,7 +9,6 @@ import importlib
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -23,15 +22,18 @@ import uvloop
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
-from granian.server.mp import MPServer
 
 from node.common import process
 from node.common.signals import DRAIN, RELEASE_WAITERS
 from node.config import ConfigError, Settings
-from node.observe import log, tracing
+from node.config.sources import CONFIG, config_path
+from node.observe import log
 from node.observe.metrics.snapshots import drain
-from node.run import keychain
+from node.run import keychain, listener
+from node.run.belonging import LateLook, belongs, belongs_when_there
 from node.run.metrics import reporting
+from node.run.reload import Reloading, controlling_terminal, hold_back
+from node.store.address import locate
 
 HEADER_TIMEOUT_MS = 5000
 """After which a silent or idle connection is closed. Only `http1` does that: Granian's `auto` never closes a socket
@@ -41,10 +43,8 @@ that has sent nothing.
 MAX_HEADER_BYTES = 32768
 """Request line and headers; beyond it 431."""
 
-BACKLOG, BACKPRESSURE = 4096, 4096
-"""Connections that wait to be accepted, and open ones, in each web process. Granian's default for open ones is a share
-of 1024: 2,000 idle sockets stop such a server.
-"""
+BACKPRESSURE = 4096
+"""Open connections in each web process. Granian's default is a share of 1024: 2,000 idle sockets stop such a server."""
 
 RESPAWN_SECONDS = 0.2
 """Until a web process that died is replaced."""
@@ -79,23 +79,22 @@ def web(settings: Settings, app: str = APP) -> None:
     `app` is `module:factory` of the ASGI application; it is made in each web process, which reads the
     settings from the environment. Raises ConfigError.
     """
-    _prepare(settings)
-    address = listening_address(settings.host, settings.port)
+    settings = _prepare(settings)
+    known = asyncio.run(belongs(settings))
+    listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
     # Every process forked from here on blocks signals to stop until it can heed them; a thread of ours takes ours.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    hold_back()
     for signum in (DRAIN, RELEASE_WAITERS):  # either would end a process that has no handler yet
         signal.signal(signum, signal.SIG_IGN)
-    server = MPServer(
+    server = listener.Server(
         app,
-        address=address,
-        port=settings.port,
+        listeners,
         interface=Interfaces.ASGI,
-        workers=settings.workers or _cores(),
         loop=Loops.uvloop,
         http=HTTPModes.http1,
         http1_settings=HTTP1Settings(header_read_timeout=HEADER_TIMEOUT_MS, max_buffer_size=MAX_HEADER_BYTES),
         websockets=False,
-        backlog=BACKLOG,
         backpressure=BACKPRESSURE,
         log_level=LogLevels(settings.log),
         log_dictconfig=log.standard_library(settings.log),
@@ -104,8 +103,12 @@ def web(settings: Settings, app: str = APP) -> None:
         workers_kill_timeout=KILL_SECONDS,
     )
     with reporting(settings, "web") as folder:
-        threading.Thread(target=_stop_on_signal, args=(server, settings.drain_seconds, folder), daemon=True).start()
+        threading.Thread(target=_heed_signals, args=(server, settings, folder), daemon=True).start()
+        late = LateLook(settings, partial(_stop, server))
+        if not known:
+            late.start()
         server.serve(target_loader=partial(_load, app, settings.log, os.getpid()), wrap_loader=False)
+        late.judge()
 
 
 def worker(settings: Settings, main: str = WORKER) -> None:
@@ -114,28 +117,14 @@ def worker(settings: Settings, main: str = WORKER) -> None:
     The process ends here: the interpreter would wait for a thread that loads the model, for seconds.
     """
     settings = _prepare(settings)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until they can be heeded
+    known = asyncio.run(belongs(settings))
     process.give_way()
     gc.set_threshold(*GC_THRESHOLDS)
     with reporting(settings, "worker") as folder:
-        uvloop.run(_run_until_signal(_resolve(main), msgspec.structs.replace(settings, metrics_dir=folder)))
+        settings = msgspec.structs.replace(settings, metrics_dir=folder)
+        uvloop.run(_run_until_signal(_resolve(main), settings, known=known))
     process.leave()
-
-
-def listening_address(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT") -> str:
-    """The IP address of `host`, after a look that the port is free there.
-
-    Raises ConfigError if it is not, since Granian would silently share the port, or if this machine has
-    no such address.
-    """
-    try:
-        [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections are no obstacle
-            probe.bind(address)
-    except OSError as error:
-        why = f"cannot listen on {host} port {port}: {error.strerror}"
-        raise ConfigError(f"{why}; choose others with {names}") from error
-    return str(address[0])
 
 
 def prepare(settings: Settings) -> dict[str, str]:
@@ -143,11 +132,31 @@ def prepare(settings: Settings) -> dict[str, str]:
 
     Raises ConfigError.
     """
-    tracing.check(settings)
     if settings.admin_port:
-        listening_address(settings.admin_host, settings.admin_port, "RELAY_ADMIN_HOST and RELAY_ADMIN_PORT")
+        listener.bound(settings.admin_host, settings.admin_port, "RELAY_ADMIN_HOST and RELAY_ADMIN_PORT").close()
     process.raise_descriptor_limit()
+    _logger.info("starting", **_summary(settings))
     return keychain.environment(settings)
+
+
+def _summary(settings: Settings) -> dict[str, object]:
+    """What matters of the settings, without a password or a key, on one line of the log."""
+    redis, search = (
+        [str(each) for each in locate(url).servers] if url else [] for url in (settings.redis_url, settings.search_url)
+    )
+    return {
+        "url": settings.public_url,
+        "listens": f"{settings.host}:{settings.port}",
+        "processes": settings.workers or _cores(),
+        "redis": redis or "embedded",
+        "search_redis": search or "the same",
+        "blobs": settings.blob_url or str(settings.data_dir / "blobs"),
+        "data_dir": str(settings.data_dir),
+        "durability": settings.durability,
+        "trusted_proxies": str(settings.trusted_proxies),
+        "admin_port": settings.admin_port,
+        "config": os.environ.get(CONFIG) or str(config_path(os.environ, settings.data_dir) or "environment"),
+    }
 
 
 def _prepare(settings: Settings) -> Settings:
@@ -159,9 +168,14 @@ def _prepare(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, secret=keys["RELAY_SECRET"], signing_key=keys["RELAY_SIGNING_KEY"])
 
 
-def _stop_on_signal(server: MPServer, drain_seconds: int, folder: str) -> None:
-    """Wait for a signal to stop, drain for so long or until a second signal, and end Granian."""
-    signal.sigwait(STOP_SIGNALS)
+def _heed_signals(server: listener.Server, settings: Settings, folder: str) -> None:
+    """Reload whenever told so. When told to stop, drain for so long or until a second signal, and end Granian."""
+    current, drain_seconds, had_terminal = Reloading(settings), settings.drain_seconds, controlling_terminal()
+    while signal.sigwait((*STOP_SIGNALS, signal.SIGHUP)) == signal.SIGHUP:
+        if had_terminal and not controlling_terminal():
+            break
+        current.read()
+        _signal_web_processes(signal.SIGHUP)
     drain(folder)
     if drain_seconds:
         _logger.info("draining", seconds=drain_seconds)
@@ -174,7 +188,7 @@ def _stop_on_signal(server: MPServer, drain_seconds: int, folder: str) -> None:
     _stop(server)
 
 
-def _stop(server: MPServer) -> None:
+def _stop(server: listener.Server) -> None:
     """Have the requests that wait answered, and end Granian."""
     _signal_web_processes(RELEASE_WAITERS)
     server.signal_handler_interrupt()  # pyright: ignore[reportUnknownMemberType]
@@ -191,7 +205,7 @@ def _load(app: str, level: str, parent: int) -> ASGIApp:
     """Make the application; runs in a web process, before it takes requests."""
     process.die_with_parent(parent, signal.SIGKILL)
     gc.set_threshold(*GC_THRESHOLDS)
-    log.configure(level)
+    log.configure(level, "web")
     return _unblocking_signals(_resolve(app)())
 
 
@@ -210,16 +224,28 @@ def _unblocking_signals(app: ASGIApp) -> ASGIApp:
     return wrapped
 
 
-async def _run_until_signal(main: WorkerMain, settings: Settings) -> None:
+async def _run_until_signal(main: WorkerMain, settings: Settings, *, known: bool) -> None:
+    """`known`: whether it is known that the Redis is this node's. Raises ConfigError if it turns out not to be."""
     stop = asyncio.Event()
     for signum in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    looking = None if known else asyncio.create_task(belongs_when_there(settings))
+    if looking:
+        looking.add_done_callback(lambda done: stop.set() if not done.cancelled() and done.exception() else None)
     await main(settings, stop)
+    if looking and not looking.cancel():
+        looking.result()
 
 
 def _resolve(target: str) -> Callable[..., Any]:
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+def web_processes(settings: Settings) -> int:
+    """How many web processes there are: RELAY_WORKERS, or one for each core."""
+    return settings.workers or _cores()
 
 
 def _cores() -> int:

@@ -4,7 +4,6 @@ A process of its own, so that it stops none of them if it fails, and answers whi
 what they have left in their folder, and asks Redis for the rest.
 """
 
-import argparse
 import asyncio
 import os
 import signal
@@ -18,18 +17,23 @@ from pathlib import Path
 
 import structlog
 
+from node.agents.lists import AgentLists
 from node.artifacts.store import ArtifactStore
 from node.common import process
-from node.config import Settings, load
-from node.observe import log
+from node.config import Settings
 from node.observe.metrics.families import Role
-from node.observe.metrics.gauges import readings_of
-from node.observe.metrics.server import Instance, MetricsServer
+from node.observe.metrics.gauges import Gauges
+from node.observe.metrics.server import AdminPages, Instance, MetricsServer
 from node.observe.metrics.snapshots import folder_of
+from node.run.corpora import corpora_of
+from node.run.reload import on_hangup
 from node.search.indexing.queue import Queue
-from node.store import connect
+from node.store import Store, connect
 
 logger = structlog.get_logger()
+
+PROGRAM = "node.admin.port"
+"""The module that is run: it has the operator's pages, too, which know all that is below them."""
 
 MAX_IN_FLIGHT = 4096
 """Calls to Redis under way: more than a scrape makes."""
@@ -37,7 +41,7 @@ MAX_IN_FLIGHT = 4096
 
 def command(*roles: Role) -> list[str]:
     """What starts the process that reports on its parent's, which have these roles."""
-    return [sys.executable, "-P", "-m", __name__, "--parent", str(os.getpid()), *roles]
+    return [sys.executable, "-P", "-m", PROGRAM, "--parent", str(os.getpid()), *roles]
 
 
 @contextmanager
@@ -64,39 +68,36 @@ def reporting(settings: Settings, role: Role) -> Generator[str]:
             reporter.wait()
 
 
-async def report(settings: Settings, roles: list[str]) -> None:
-    """Serve until SIGTERM or SIGINT. Raises OSError if the port is taken."""
+async def queued(store: Store) -> tuple[int, int]:
+    """What is pending and in the backlog of all that can be searched. Raises StoreUnavailable."""
+    lengths = await asyncio.gather(*(Queue(store, corpus.keys).lengths() for corpus in corpora_of(store)))
+    return sum(pending for pending, _ in lengths), sum(backlog for _, backlog in lengths)
+
+
+async def report(settings: Settings, roles: list[str], pages: AdminPages) -> None:
+    """Serve, the pages with the rest, until SIGTERM or SIGINT. Raises OSError if the port is taken."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
     # A parent that blocks these signals for itself has passed that on.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
+    on_hangup(settings, lambda _: None, tells=False)
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
-    gauges = partial(readings_of, store, Queue(store).lengths, ArtifactStore(store, 0, 0).total)
+    documents = None
+    if settings.search_url:
+        documents = await connect(settings.search_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
+    total, agents = ArtifactStore(store, 0, 0).total, AgentLists(store).figures
+    gauges = Gauges(settings, store, partial(queued, store), total, agents, documents).read
     names = f"{settings.admin_names},{settings.admin_host}"
     instance = Instance(Path(settings.metrics_dir), store, gauges, roles, names)
     try:
-        with MetricsServer((settings.admin_host, settings.admin_port), instance, loop) as server:
+        with MetricsServer((settings.admin_host, settings.admin_port), instance, pages, loop) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             logger.info("metrics served", host=settings.admin_host, port=settings.admin_port)
             await stop.wait()
             await asyncio.to_thread(server.shutdown)
     finally:
         await store.close()
-
-
-def main() -> None:
-    """The process."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--parent", type=int, required=True)
-    parser.add_argument("roles", nargs="+")
-    given = parser.parse_args()
-    process.die_with_parent(given.parent, signal.SIGKILL)
-    settings = load()
-    log.configure(settings.log)
-    asyncio.run(report(settings, given.roles))
-
-
-if __name__ == "__main__":
-    main()
+        if documents:
+            await documents.close()

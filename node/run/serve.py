@@ -24,10 +24,13 @@ import structlog
 
 from node.common import process
 from node.config import Settings
+from node.config.values import USAGE_ERROR
 from node.observe.metrics import snapshots
+from node.run import listener
 from node.run.embedded_redis import Embedded
-from node.run.launch import listening_address, prepare
+from node.run.launch import prepare, web_processes
 from node.run.metrics import command
+from node.run.reload import Reloading, controlling_terminal, hold_back
 
 log = structlog.stdlib.get_logger("node.run.serve")
 
@@ -59,30 +62,60 @@ Spawn = Callable[[], subprocess.Popen[bytes]]
 class Child:
     """A process that is started again whenever it ends, until it is told to stop."""
 
-    def __init__(self, name: str, spawn: Spawn, *, gone: float, first: Spawn | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        spawn: Spawn,
+        *,
+        gone: float,
+        first: Spawn | None = None,
+        last_words: Callable[[], str] | None = None,
+    ) -> None:
+        """`last_words`: what a process that does not log as we do wrote before it ended."""
+        self._last_words = last_words
         self.name = name
         self.gone = gone
         self._spawn = spawn
         self._pause = 0.0
+        self._starts = 0
         self._run(first or spawn)
 
     def _run(self, spawn: Spawn) -> None:
         self._process = spawn()
+        self._starts += 1
         self._started = time.monotonic()
         self._restart_at: float | None = None
-        log.info("child started", child=self.name, pid=self._process.pid)
+        log.info("child started", child=self.name, child_pid=self._process.pid)
 
     def tend(self) -> None:
-        """Start the process again if it has ended and its pause is over."""
+        """Start the process again if it has ended and its pause is over.
+
+        Ends the supervisor if the process cannot run with the settings that it was first started with.
+        """
         now = time.monotonic()
         if self._restart_at is not None:
             if now >= self._restart_at:
                 self._run(self._spawn)
         elif (status := self._process.poll()) is not None:
+            if status == USAGE_ERROR and self._starts == 1:
+                raise SystemExit(USAGE_ERROR)  # it has said why, and would say it again
             steady = now - self._started >= STEADY_SECONDS
             self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
             self._restart_at = now + self._pause
-            log.error("child ended", child=self.name, pid=self._process.pid, status=status, restart_in=self._pause)
+            said = {"said": self._last_words()} if self._last_words else {}
+            log.error(
+                "child ended",
+                child=self.name,
+                child_pid=self._process.pid,
+                status=status,
+                restart_in=self._pause,
+                **said,
+            )
+
+    def reload(self) -> None:
+        """Have the process read the settings anew. Redis has none of them, and would end."""
+        if self.name != "redis" and self._process.poll() is None:
+            self._process.send_signal(signal.SIGHUP)
 
     def stop(self, deadline: float) -> None:
         """Ask the process to end, and kill it at `deadline`, in seconds of the monotonic clock."""
@@ -91,50 +124,73 @@ class Child:
         try:
             self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            log.warning("child killed", child=self.name, pid=self._process.pid)
+            log.warning("child killed", child=self.name, child_pid=self._process.pid)
             self._process.kill()
             self._process.wait()
 
 
 def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str] = WORKER) -> None:
-    """Run a whole node until SIGTERM, SIGINT or SIGHUP, then end it in order within 10 s.
+    """Run a whole node until SIGTERM or SIGINT, or until its terminal is gone, then end it in order within 10 s.
+
+    SIGHUP has it and its children read the settings anew (`reload.py`).
 
     `web` and `worker` are the commands that start these two. Logs one line `ready` with the node's URL once that
     answers. Raises ConfigError if a setting keeps the node from starting.
     """
     stop = threading.Event()
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda _signum, _frame: stop.set())
-    listening_address(settings.host, settings.port)
+    hangup, had_terminal = threading.Event(), controlling_terminal()
+
+    def on_hangup(*_: object) -> None:
+        (stop if had_terminal and not controlling_terminal() else hangup).set()
+
+    signal.signal(signal.SIGHUP, on_hangup)
+    listeners = listener.listen(settings.host, settings.port, web_processes(settings))
     environment = {**os.environ, **process.import_path(), **prepare(settings)}
     children: list[Child] = []
     drain = settings.drain_seconds
     with ExitStack() as stack:
+        for each in listeners:
+            stack.enter_context(each)
         redis = None
         if not settings.redis_url:
             embedded = Embedded(settings.data_dir, settings.durability, settings.redis_maxmemory)
             redis = stack.enter_context(embedded)
         if settings.admin_port:
             environment["RELAY_METRICS_DIR"] = str(stack.enter_context(snapshots.folder_of(settings.metrics_dir)))
-        # Run in reverse: first the instance is said to stop, then it is stopped.
+        # Run in reverse: first the instance is said to stop, then it is stopped. The sockets are closed here, so that
+        # the web processes refuse connections once they close them.
         stack.callback(_stop, children)
+        for each in listeners:
+            stack.callback(each.close)
         stack.callback(snapshots.drain, environment.get("RELAY_METRICS_DIR", ""))
         if redis:
             environment["RELAY_REDIS_URL"] = redis.url
             first = partial(redis.start, stop.is_set)
-            children.append(Child("redis", redis.spawn, gone=drain + REDIS_GONE, first=first))
+            children.append(
+                Child("redis", redis.spawn, gone=drain + REDIS_GONE, first=first, last_words=redis.last_words)
+            )
         if settings.admin_port:
             reporter = partial(_spawn, command("web", "worker"), dict(environment))
             children.append(Child("metrics", reporter, gone=drain + METRICS_GONE))
             environment["RELAY_ADMIN_PORT"] = "0"  # web and worker start no metrics process of their own
-        children.append(Child("web", partial(_spawn, web, environment), gone=drain + WEB_GONE))
+        descriptors = [each.fileno() for each in listeners]
+        serving = {**environment, listener.HANDED_DOWN: ",".join(map(str, descriptors))}
+        children.append(Child("web", partial(_spawn, web, serving, descriptors), gone=drain + WEB_GONE))
         children.append(Child("worker", partial(_spawn, worker, environment), gone=drain + WORKER_GONE))
-        _tend(children, settings, stop)
+        _tend(children, settings, stop, hangup)
 
 
-def _tend(children: list[Child], settings: Settings, stop: threading.Event) -> None:
+def _tend(children: list[Child], settings: Settings, stop: threading.Event, hangup: threading.Event) -> None:
     ready = False
+    current = Reloading(settings)
     while not stop.wait(LOOK_SECONDS):
+        if hangup.is_set():
+            hangup.clear()
+            if current.read():
+                for child in children:
+                    child.reload()
         for child in children:
             child.tend()
         if not ready and (ready := _answers(settings.host, settings.port)):
@@ -149,17 +205,25 @@ def _stop(children: list[Child]) -> None:
     log.info("stopped", seconds=round(time.monotonic() - began, 2))
 
 
-def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
     parent = os.getpid()
     return subprocess.Popen(  # noqa: S603 - the command is ours and no shell reads it
         command,
         env=environment,
         stdin=subprocess.DEVNULL,
+        pass_fds=descriptors,
         # Ctrl-C in a terminal is for the supervisor, which stops its children in order. No session of their own: where
         # the kernel groups by session (sched(7), autogroups), the worker's low priority would count for nothing.
         process_group=0,
-        preexec_fn=lambda: process.die_with_parent(parent, signal.SIGKILL),  # noqa: PLW1509
+        preexec_fn=lambda: _prepare_child(parent),  # noqa: PLW1509
     )
+
+
+def _prepare_child(parent: int) -> None:
+    hold_back()  # a child that is starting would end
+    process.die_with_parent(parent, signal.SIGKILL)
 
 
 def _answers(host: str, port: int) -> bool:

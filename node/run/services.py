@@ -3,29 +3,51 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from node.a2a.inboxes.service import InboxAgents
 from node.a2a.service import Messages
 from node.a2a.store import MessageStore
+from node.agents.lists import AgentLists
+from node.agents.service import Agents
+from node.agents.store import AgentStore
 from node.artifacts.service import Artifacts
 from node.artifacts.store import ArtifactStore
 from node.artifacts.verify import Verifier
+from node.board.moderation import Moderation
+from node.board.moderation_store import ModerationStore
+from node.board.provenance import Provenance
 from node.board.service import Board
 from node.board.store import BoardStore
-from node.board.thread_reader import ThreadReader
+from node.callbacks.delivery import DeliveryRecords
 from node.callbacks.policy import TargetPolicy
 from node.callbacks.queue import CallbackQueue
 from node.common.tokens import Tokens
 from node.config import Settings
+from node.events.broadcast import Broadcasts
+from node.events.feed import FeedStore
+from node.events.service import Events
 from node.feedback.service import Feedback
 from node.feedback.store import FeedbackStore
+from node.inbox.message_store import InboxMessageStore
+from node.inbox.push_store import PushStore
+from node.inbox.service import Inboxes, InboxPushes, InboxTasks
+from node.inbox.store import InboxStore
+from node.inbox.task_store import InboxTaskStore
 from node.relay.service import Relay
 from node.relay.store import RelayStore
 from node.run.blobs import blobs_of
-from node.search.service import Search
+from node.run.corpora import corpora_of
+from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.sessions.service import Sessions
 from node.sessions.store import SessionStore
 from node.store import Store, connect
+from node.store.limits import LimitStore
+from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.compaction import unpack
+from node.tasks.matching import Matching
+from node.tasks.offer_search import OfferSearch
+from node.tasks.offers import OfferFeed
+from node.tasks.pages import TaskPages
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 
@@ -62,24 +84,52 @@ class Services:
     def __init__(self, settings: Settings, stores: Stores) -> None:
         store = stores.main
         tokens = Tokens(settings.secret)
-        targets = TargetPolicy(settings)
+        self.targets = targets = TargetPolicy(settings)
         idempotency_ttl = settings.idempotency_ttl
         self.callbacks = CallbackQueue(store, unpack)
+        self.deliveries = DeliveryRecords(store)
         self.relay = Relay(RelayStore(store, idempotency_ttl), settings, targets)
-        self.search = Search(SearchStore(store, stores.documents), ThreadReader(store), settings)
-        self.board = Board(BoardStore(store, idempotency_ttl), settings, targets, self.search.note)
+        turns = SearchTurns()
+        self.searches = {
+            corpus.name: Search(SearchStore(store, stores.documents, corpus), turns) for corpus in corpora_of(store)
+        }
+        """By what they search."""
+        self.search = self.searches["board"]
+        self.provenance = Provenance(store, settings.provenance_days)
+        boards = BoardStore(store, idempotency_ttl)
+        moderation = Moderation(boards, ModerationStore(store), self.provenance)
+        self.board = Board(boards, moderation, settings, targets, self.search.note)
         self.blobs = blobs_of(settings)
         manifests = ArtifactStore(store, idempotency_ttl, settings.artifact_ttl)
         self.artifacts = Artifacts(manifests, self.blobs, settings)
         self.verifier = Verifier(manifests, self.blobs)
-        self.tasks = Tasks(TaskStore(store, idempotency_ttl), settings, tokens, targets, self.artifacts.statuses)
+        offers = OfferFeed(store)
+        contracts = TaskStore(store, idempotency_ttl)
+        pages, note = TaskPages(store, contracts), self.searches["tasks"].note
+        self.tasks = Tasks(contracts, settings, tokens, targets, self.artifacts.statuses, offers, pages, note)
+        self.offers = OfferSearch(self.tasks, self.searches["tasks"], offers)
+        self._matching = Matching(offers)
+        self.claims = ClaimsOfAny(store, self.tasks, self._matching, self.offers, idempotency_ttl)
         lines = SessionStore(store, idempotency_ttl, settings.session_max_lines, settings.session_max_bytes)
         self.sessions = Sessions(lines, settings, tokens, targets)
+        inboxes = InboxStore(store, LimitStore(store), idempotency_ttl)
+        held = InboxMessageStore(store, inboxes, idempotency_ttl)
+        tasks = InboxTasks(InboxTaskStore(store, held), held, tokens)
+        self.inboxes = Inboxes(inboxes, held, tasks, settings, tokens, targets)
+        self.inbox_agents = InboxAgents(tasks, settings)
+        self.pushes = InboxPushes(PushStore(store), tasks)
+        self.agent_store, self.agent_lists = AgentStore(store, idempotency_ttl), AgentLists(store)
+        self.agents = Agents(self.agent_store, self.agent_lists, self.inboxes, self.searches["agents"], targets)
         self.messages = Messages(MessageStore(store, idempotency_ttl, settings.message_retention_days), settings)
+        broadcasts = Broadcasts(store.wakeups, settings.max_waiting)
+        self.events = Events(
+            self.board, self.tasks, self.agents, self.sessions, self.inboxes, FeedStore(store), broadcasts
+        )
         self.feedback = Feedback(FeedbackStore(store, idempotency_ttl))
 
     async def close(self) -> None:
-        """Close the blob store; whoever opened the stores closes them."""
+        """End what runs for those who wait, and close the blob store; whoever opened the stores closes them."""
+        await self._matching.close()
         await self.blobs.close()
 
 

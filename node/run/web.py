@@ -4,23 +4,34 @@ Granian calls `create` in each web process. All is put together once the process
 connections belong to its event loop.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from node.a2a.api import A2AApi
 from node.a2a.card import CardApi
+from node.a2a.inboxes.api import InboxAgentApi
+from node.a2a.inboxes.calls import InboxCalls
+from node.a2a.inboxes.card import InboxCardApi
+from node.a2a.inboxes.pushes import PushConfigService
+from node.a2a.inboxes.rpc import InboxRpcApi
 from node.a2a.tasks_api import SharedTasksApi
+from node.agents.api import AgentsApi
+from node.agents.inbox_cards import InboxCards
 from node.artifacts.api import ArtifactsApi
 from node.artifacts.blobs.disk import PREFIX, DiskStore
 from node.artifacts.blobs.disk_app import DiskApp
 from node.artifacts.blobs.interface import BlobStore
 from node.board.api import BoardApi
 from node.common import process
-from node.config import Settings, load
+from node.config import CurrentSettings, Settings
 from node.describe.capabilities import Capabilities
 from node.describe.discovery import discovery_routes
 from node.describe.identity import IdentityApi, card_extensions
+from node.events.api import EventsApi
+from node.events.deliveries import DeliveriesApi
 from node.feedback.api import FeedbackApi
+from node.inbox.api import InboxApi
 from node.mcp.routes import McpRoutes
 from node.observe.health import HealthApi, Readiness
 from node.observe.log import configure
@@ -31,25 +42,30 @@ from node.overload import intake
 from node.overload.admission import Admission
 from node.relay.api import RelayApi
 from node.run.background import Background
+from node.run.reload import on_hangup
 from node.run.services import Services, Stores
-from node.search.api import LimitedSearch, SearchApi
+from node.run.validation import loaded
+from node.search.api import SearchApi
 from node.sessions.api import SessionsApi
 from node.share.capacity import Capacity
 from node.site.page import Pages
 from node.site.pages import SiteApi
 from node.store import long_poll
+from node.store.activity import ActivityStore
 from node.store.blocked import Blocklist
 from node.store.limits import LimitStore
 from node.store.work import WorkStore
 from node.tasks.api import TasksApi
+from node.tasks.search_api import OfferSearchApi
 from node.text import english
+from node.web.activity import ActivityReports
 from node.web.address import ClientAddress
 from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
 from node.web.front import Front
 from node.web.handling import counted, handle
 from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scope, Send
-from node.web.limits import Limiter, Quotas
+from node.web.limits import Limiter, PermitOf, Quotas
 from node.web.origin import CORS_OPEN, VARY, Origins
 from node.web.paths import Paths
 from node.web.route import Route
@@ -64,16 +80,24 @@ if TYPE_CHECKING:
 
 def create() -> ASGIApp:
     """The ASGI application, from the settings in the environment."""
-    settings = load()
-    configure(settings.log)
+    settings = loaded()
+    configure(settings.log, "web")
     tracing = tracing_of(settings, "web")
+
+    addresses = ClientAddress(settings.trusted_proxies, settings.forwarded_header)
 
     async def compose() -> "WebNode":
         node = await WebNode.start(settings, tracing)
         intake.install(node.intake)
+
+        def take(changed: Settings) -> None:
+            node.change(changed)
+            addresses.trust(changed.trusted_proxies)
+
+        on_hangup(settings, take, tells=False)
         return node
 
-    front = Front(compose, ClientAddress(settings.trusted_proxies, settings.forwarded_header))
+    front = Front(compose, addresses)
     return tracing.front(front) if tracing else front
 
 
@@ -94,18 +118,23 @@ class WebNode:
         self._background.start("memory", MemoryAlarm(store, settings, capacity).run)
         self._background.start("usage", self._limiter.usage.run)
         self._background.start("blocklist", self._blocked.run)
+        if settings.provenance_days:
+            activity = ActivityStore(store, settings.provenance_days)
+            self._background.start("activity", ActivityReports(activity, self._limiter.usage).run)
         self._readiness = Readiness(store)
         health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
         characters = settings.limits.search_characters
         self._search_work = WorkLimit("search_characters", characters, "characters searched", WorkStore(store))
-        search = LimitedSearch(self._services.search, self._limiter, self._search_work)
-        operations = operations_of(settings, self._services, self._limiter, health, search)
+        search = partial(self._limiter.permit, kind="search", work=self._search_work)
+        self._current = CurrentSettings(settings)
+        refuses_key = self._blocked.refuses_key
+        operations = operations_of(self._current, self._services, self._limiter, health, search, refuses_key)
         self.origins = Origins(settings)
         self.throughput = Throughput(settings.client_throughput)
         # MCP's tools call these operations. The documents describe them and MCP's own routes.
         self._mcp = McpRoutes(operations, handle, self._limiter, store, self.origins, settings.public_url)
         described = [*operations, *self._mcp.routes]
-        self.routes = [*described, *discovery_routes(described, settings)]
+        self.routes = [*described, *discovery_routes(described, self._current)]
         self.mounted = mounted_of(self._services.blobs)
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes
         self.hot = [route for route in served if route.hot]
@@ -113,7 +142,8 @@ class WebNode:
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
         self._router = router(routed, counted, self.paths, Pages(settings).missing)
-        self._background.start("metrics", Meter(settings, "web", store, of_web(self.routes, store)).run)
+        figures = of_web(self.routes, store, self._services.events.followers)
+        self._background.start("metrics", Meter(settings, "web", store, figures).run)
         self.intake = intake.Intake(
             Admission(),
             store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight),
@@ -141,6 +171,13 @@ class WebNode:
         """Whether the operator has blocked a client."""
         return client in self._blocked
 
+    def change(self, settings: Settings) -> None:
+        """Take over what may change while the process runs: limits, and networks that are not called."""
+        self._current.now = settings
+        self._limiter.change(settings.limits)
+        self._search_work.change(settings.limits.search_characters)
+        self._services.targets.change(settings)
+
     def drain(self) -> None:
         """Tell load balancers to send requests elsewhere."""
         self._readiness.draining = True
@@ -149,6 +186,7 @@ class WebNode:
         """Answer the requests that wait, so that the process can stop."""
         long_poll.release_waiting(self._stores.main.wakeups)
         self._mcp.end_streams()
+        self._services.events.end()
 
     async def close(self) -> None:
         """End the background tasks, and close all connections."""
@@ -188,6 +226,8 @@ def capabilities_of() -> Capabilities:
         tasks=True,
         sessions=True,
         artifacts=True,
+        inboxes=True,
+        agents=True,
         callbacks=True,
         signatures=True,
         a2a=True,
@@ -198,22 +238,51 @@ def capabilities_of() -> Capabilities:
 
 
 def operations_of(
-    settings: Settings, services: Services, limiter: Limiter, health: HealthApi, search: LimitedSearch
+    current: CurrentSettings,
+    services: Services,
+    limiter: Limiter,
+    health: HealthApi,
+    search: PermitOf,
+    refuses_key: Callable[[str], bool] = lambda _: False,
 ) -> list[Route]:
     """Every operation of the services, and the pages."""
-    signatures = Signatures(settings.public_url)
-    contracts = TasksApi(services.tasks, limiter, signatures).routes()
+    settings = current.now
+    signatures = Signatures(settings.public_url, refuses_key)
+    deliveries = DeliveriesApi(
+        services.tasks, services.sessions, services.board, services.inboxes, services.deliveries, signatures
+    )
+    agents = services.inbox_agents
+    pushes = PushConfigService(services.pushes)
+    calls = InboxCalls(agents, pushes, services.targets, limiter, signatures)
+    contracts = TasksApi(services.tasks, services.claims, limiter, search, signatures).routes()
     return [
         *RelayApi(services.relay, limiter).routes(),
         *BoardApi(services.board, limiter, signatures).routes(),
-        *SearchApi(search, limiter).routes(),
+        *SearchApi(services.search, search, f"{settings.public_url}/board/").routes(),
+        *OfferSearchApi(services.offers, search).routes(),
         *SharedTasksApi(services.messages, services.tasks, contracts, limiter).routes(),
         *A2AApi(services.messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
-        *IdentityApi(settings, capabilities_of()).routes(),
+        *IdentityApi(current, capabilities_of()).routes(),
         *SessionsApi(services.sessions, limiter).routes(),
         *ArtifactsApi(services.artifacts, limiter).routes(),
+        *InboxApi(services.inboxes, limiter, signatures, InboxCards(services.agents)).routes(),
+        *AgentsApi(services.agents, limiter, search, signatures).routes(),
+        *InboxCardApi(services.inboxes, settings.public_url).routes(),
+        *InboxAgentApi(agents, pushes, calls).routes(),
+        *InboxRpcApi(agents, pushes, calls).routes(),
+        *EventsApi(services.events, limiter, signatures).routes(),
+        *deliveries.routes(),
         *FeedbackApi(services.feedback, limiter).routes(),
         *health.routes(),
-        *SiteApi(settings, services.board, services.tasks, search).routes(),
+        *SiteApi(
+            current,
+            services.board,
+            services.tasks,
+            services.inboxes,
+            services.agents,
+            services.events,
+            services.search,
+            search,
+        ).routes(),
     ]

@@ -10,25 +10,32 @@ from contextlib import AsyncExitStack, suppress
 
 import structlog
 
+from node.a2a.inboxes.pushes import PUSH, PushSource
+from node.agents.checks import AgentChecks
 from node.artifacts.expiry import ArtifactExpiry
 from node.artifacts.verify import CONCURRENT_VERIFICATIONS
-from node.board.thread_reader import ThreadReader
 from node.callbacks.breaker import Breaker, Dials
+from node.callbacks.call import Caller
+from node.callbacks.fair import FairCaller
+from node.callbacks.places import Places
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import Callbacks, Deliverer
 from node.config import Settings
+from node.events.feed import FeedCopier
 from node.observe.memory import MemoryAlarm
 from node.observe.metrics.meter import Meter, of_worker
 from node.observe.tracing import tracing_of
 from node.retention.rules import retention_of
+from node.run.corpora import corpora_of
+from node.run.reload import on_hangup
 from node.run.services import Services, Stores
 from node.search.worker import SearchWorker
 from node.share.capacity import Capacity
 from node.sign.node_key import webhook_key
-from node.store import Store, StoreUnavailable, durability
+from node.store import Store, StoreUnavailable, clock, durability
 from node.store.heartbeats import Heartbeat, new_name
 from node.store.outbox import Consumer, Event, Handler, OutboxTrimmer
 
@@ -36,6 +43,12 @@ log = structlog.get_logger()
 
 SWEEP_SECONDS = 1.0
 """Between two looks for claims whose lease has ended."""
+
+AGENT_SWEEP_SECONDS = 10.0
+"""Between two looks for agents whose entries have ended."""
+
+PUSH_SWEEP_SECONDS = 2.0
+"""Between two looks for messages that have expired, of which somebody is to be told."""
 
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
@@ -49,58 +62,103 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             stack.push_async_callback(tracing.close)
         stack.push_async_callback(stores.close)
         services = Services(settings, stores)
-        search = SearchWorker(store, stores.documents, ThreadReader(store), settings)
+        search = SearchWorker(store, stores.documents, corpora_of(store), settings)
         stack.push_async_callback(services.close)
         # On the store that is not traced: an attempt is one span, its calls to Redis are none.
-        deliverer = deliverer_of(settings, opened.main, services.callbacks, tracing.sender if tracing else Sender)
+        breaker = Breaker(opened.main, settings.limits.callback, settings.limits.callback_client)
+        pushes = PushSource(services.inbox_agents.view, services.pushes)
+        outgoing = Outgoing(settings, breaker)
+        deliverer = outgoing.deliverer(services.callbacks, pushes, tracing.sender if tracing else Sender)
+        checks = outgoing.checks(store, services)
+
+        def take(changed: Settings) -> None:
+            breaker.change(changed.limits.callback, changed.limits.callback_client)
+            deliverer.change(policy_of(changed))
+            checks.change(policy_of(changed))
+
+        on_hangup(settings, take)
         handlers: dict[str, Handler] = {
-            "lists": Projections(services).handle,
+            "lists": Projections(services, checks).handle,
             "index": search.handle,
-            "hooks": Callbacks(services.callbacks, settings.public_url).handle,
+            "hooks": Callbacks(services.callbacks, settings.public_url, {PUSH: pushes.messages}).handle,
             "artifacts": services.verifier.handle,
+            "feed": FeedCopier(store, settings.feed_events).handle,
         }
         name = new_name()
         # Whose batches read whole artifacts; those of the others only call Redis.
         at_once = {"artifacts": CONCURRENT_VERIFICATIONS}
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
+        heartbeat = Heartbeat(store, name, [consumer.inherit for consumer in consumers])
         async with asyncio.TaskGroup() as work:
-            work.create_task(Heartbeat(store, name, [consumer.inherit for consumer in consumers]).run(stop))
+            work.create_task(heartbeat.run(stop))
             for consumer in consumers:
                 work.create_task(consumer.run(stop))
             work.create_task(durability.watch(store, settings.durability, stop))
+            work.create_task(clock.watch(store, stop))
             work.create_task(OutboxTrimmer(store, handlers).run(stop))
             work.create_task(search.run(stop))
             work.create_task(deliverer.run(stop))
+            work.create_task(checks.run(stop))
             work.create_task(ArtifactExpiry(services.artifacts, services.blobs).run(stop))
             work.create_task(sweep_leases(services, stop))
+            work.create_task(sweep_agents(services, stop))
+            work.create_task(sweep_pushes(services, stop))
             work.create_task(MemoryAlarm(store, settings, Capacity(), logs=True).run(stop))
             work.create_task(retention_of(settings, store).run(stop))
-            work.create_task(Meter(settings, "worker", store, of_worker(deliverer.outcomes)).run(stop))
+            work.create_task(Meter(settings, "worker", store, of_worker(deliverer.outcomes, checks.outcomes)).run(stop))
+        await heartbeat.leave()
 
 
-def deliverer_of(
-    settings: Settings, store: Store, queue: CallbackQueue, make: Callable[..., Sender] = Sender
-) -> Deliverer:
-    """What sends callbacks in the name of this node. Raises ConfigError."""
-    policy = policy_of(settings)
-    breaker = Breaker(store, settings.limits.callback, settings.limits.callback_client)
-    resolver, dials = SystemResolver(), Dials(breaker)
-    sender = make(webhook_key(settings), policy, resolver, public_url=settings.public_url, dials=dials)
-    return Deliverer(queue, sender, breaker, policy, settings.callback_schedule)
+class Outgoing:
+    """What calls addresses that strangers gave, all with the same resolver, places and breakers."""
+
+    def __init__(self, settings: Settings, breaker: Breaker) -> None:
+        self._settings = settings
+        self._breaker = breaker
+        self._policy = policy_of(settings)
+        self._resolver, self._dials, self._places = SystemResolver(), Dials(breaker), Places()
+
+    def deliverer(self, queue: CallbackQueue, pushes: PushSource, make: Callable[..., Sender] = Sender) -> Deliverer:
+        """What sends callbacks in the name of this node. Raises ConfigError."""
+        settings = self._settings
+        key = webhook_key(settings)
+        sender = make(key, self._policy, self._resolver, public_url=settings.public_url, dials=self._dials)
+        policy, places = self._policy, self._places
+        return Deliverer(queue, sender, self._breaker, policy, settings.callback_schedule, places, {PUSH: pushes})
+
+    def checks(self, store: Store, services: Services) -> AgentChecks:
+        """What checks the agents of the directory."""
+        calls = FairCaller(Caller(self._policy, self._resolver, dials=self._dials), self._breaker, self._places)
+        return AgentChecks(store, services.agent_store, services.agent_lists, calls, self._settings.public_url)
 
 
 class Projections:
     """Keeps the lists that span partitions true to the entities."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, checks: AgentChecks) -> None:
         self._services = services
+        self._checks = checks
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Derive anew the place of every entity that changed; doing so twice changes nothing more."""
         threads = {event.entity for event in events if event.kind.startswith(("thread.", "reply."))}
         tasks = {event.entity for event in events if event.kind.startswith("task.")}
+        agents = {event.entity for event in events if event.kind.startswith(("agent.", "check."))}
+        await self._services.provenance.handle(events)
         await self._services.board.project(*threads)
         await self._services.tasks.project(*tasks)
+        await self._services.agents.project(*agents)
+        self._checks.hear(events)
+
+
+async def sweep_agents(services: Services, stop: asyncio.Event) -> None:
+    """Remove entries of agents whose time is over, every AGENT_SWEEP_SECONDS until `stop` is set."""
+    while not stop.is_set():
+        with suppress(StoreUnavailable):
+            while await services.agents.sweep():
+                pass
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), AGENT_SWEEP_SECONDS)
 
 
 async def sweep_leases(services: Services, stop: asyncio.Event) -> None:
@@ -111,3 +169,13 @@ async def sweep_leases(services: Services, stop: asyncio.Event) -> None:
                 pass
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), SWEEP_SECONDS)
+
+
+async def sweep_pushes(services: Services, stop: asyncio.Event) -> None:
+    """Tell of followed messages that have expired, every PUSH_SWEEP_SECONDS until `stop` is set."""
+    while not stop.is_set():
+        with suppress(StoreUnavailable):
+            while await services.pushes.expire():
+                pass
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), PUSH_SWEEP_SECONDS)

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Literal, cast
 import msgspec
 
 from node.search.passages import FORMAT
-from node.store import Store, ids, keys
+from node.store import Store, ids
 from node.store.decoding import code_of, fields_of
+from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
 if TYPE_CHECKING:  # only the worker has a model, and what a model needs
     from node.embedding.model import Model
 
-HNSW_FROM_THREADS, FLAT_BELOW_THREADS = 20_000, 10_000
+HNSW_FROM_ENTITIES, FLAT_BELOW_ENTITIES = 20_000, 10_000
 """Where `auto` changes to HNSW (DESIGN 9), and where back: the gap keeps it from changing to and fro."""
 
 Algorithm = Literal["flat", "hnsw"]
+
+Scalar = Literal["float32", "float16"]
+"""The numbers that vectors are kept as."""
 
 
 @step
@@ -39,23 +43,26 @@ class IndexVersion(msgspec.Struct, frozen=True):
     algorithm: Algorithm
     epoch: int
     """How often an operator had asked for a new index. Vectors of an earlier epoch are not copied."""
+    scalar: Scalar = "float32"
 
 
-def kind_of(model: "Model") -> str:
-    """Vectors of one kind can be compared: made by the same weights from passages cut in the same way."""
-    return f"{model.fingerprint}-{FORMAT}"
+def kind_of(model: "Model", scalar: Scalar) -> str:
+    """Vectors of one kind can be compared: made by the same weights from passages cut in the same way, and kept as the
+    same numbers, by which the kind is named unless they are those of the first release."""
+    return f"{model.fingerprint}-{FORMAT}{'' if scalar == 'float32' else f'-{scalar}'}"
 
 
 def is_made_by(model: "Model | None", version: IndexVersion | None) -> bool:
     """Whether the vectors of a version are of the kind that a model makes."""
-    return model is not None and version is not None and version.model == kind_of(model)
+    return model is not None and version is not None and version.model == kind_of(model, version.scalar)
 
 
 class IndexVersions:
     """The records of versions. Every method raises StoreUnavailable."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, keys: SearchKeys) -> None:
         self._store = store
+        self._keys = keys
 
     async def current(self) -> IndexVersion | None:
         """The version that queries use."""
@@ -63,7 +70,7 @@ class IndexVersions:
 
     async def both(self) -> tuple[IndexVersion | None, IndexVersion | None]:
         """The version that queries use, and the one that is being built."""
-        current, built = await self._store.commands([("HGETALL", keys.SEARCH_LIVE), ("HGETALL", keys.SEARCH_TARGET)])
+        current, built = await self._store.commands([("HGETALL", self._keys.live), ("HGETALL", self._keys.target)])
         return _version(current), _version(built)
 
     async def wanted(
@@ -71,63 +78,57 @@ class IndexVersions:
         setting: Literal["auto", "flat", "hnsw"],
         model: "Model",
         current: IndexVersion | None,
-        open_threads: int,
+        open_entities: int,
+        scalar: Scalar,
     ) -> IndexVersion:
-        """The version that a worker with this model would have for so many threads."""
-        epoch = int(cast("bytes | None", await self._store.command("GET", keys.SEARCH_EPOCH)) or 0)
-        algorithm = setting if setting != "auto" else _automatic(open_threads, current)
-        kind = kind_of(model)
+        """The version that a worker with this model would have for so many entities."""
+        epoch = int(cast("bytes | None", await self._store.command("GET", self._keys.epoch)) or 0)
+        algorithm = setting if setting != "auto" else _automatic(open_entities, current)
+        kind = kind_of(model, scalar)
         name = ids.digest(kind, str(model.dimension), algorithm, str(epoch))[:12]
-        return IndexVersion(name, kind, model.dimension, algorithm, epoch)
+        return IndexVersion(name, kind, model.dimension, algorithm, epoch, scalar)
 
     async def use(self, version: IndexVersion) -> None:
         """Let queries use a version from its beginning, since there is no other."""
-        await self._write(keys.SEARCH_LIVE, version, filled=True)
+        await self._write(self._keys.live, version, filled=True)
 
     async def build(self, version: IndexVersion) -> None:
         """Begin to build a version beside the one in use."""
-        await self._write(keys.SEARCH_TARGET, version, filled=False)
+        await self._write(self._keys.target, version, filled=False)
 
     async def mark_filled(self, version: IndexVersion) -> None:
-        """Note that the backlog holds every thread that the version being built needs."""
+        """Note that the backlog holds every entity that the version being built needs."""
         if (await self.both())[1] == version:
-            await self._store.command("HSET", keys.SEARCH_TARGET, "filled", 1)
+            await self._store.command("HSET", self._keys.target, "filled", 1)
 
     async def is_filled(self) -> bool:
-        """Whether all threads of the version being built have been put into the backlog."""
-        return await self._store.command("HGET", keys.SEARCH_TARGET, "filled") == b"1"
+        """Whether all entities of the version being built have been put into the backlog."""
+        return await self._store.command("HGET", self._keys.target, "filled") == b"1"
 
     async def switch(self, version: IndexVersion) -> bool:
         """Let queries use the version that was built, if it is complete. Returns whether they do."""
         switching = search_switch(
-            current=keys.SEARCH_LIVE, built=keys.SEARCH_TARGET, backlog=keys.SEARCH_BACKLOG, name=version.name
+            current=self._keys.live, built=self._keys.target, backlog=self._keys.backlog, name=version.name
         )
         return code_of(await self._store.run(switching)) == "switched"
 
     async def names(self) -> list[str]:
         """Names of all versions of which vectors may be left."""
-        names = await self._store.command("SMEMBERS", keys.SEARCH_GENERATIONS)
+        names = await self._store.command("SMEMBERS", self._keys.generations)
         return [name.decode() for name in cast("Sequence[bytes]", names)]
 
     async def forget(self, name: str) -> None:
         """Note that no vectors of a version are left."""
-        await self._store.command("SREM", keys.SEARCH_GENERATIONS, name)
+        await self._store.command("SREM", self._keys.generations, name)
 
     async def reindex(self) -> None:
-        """Have the workers index every open thread anew in another version. Returns at once."""
-        await self._store.command("INCR", keys.SEARCH_EPOCH)
-        await self._store.command("SPUBLISH", keys.SEARCH_LIVE, "reindex")
-
-    async def left(self) -> int | None:
-        """How many threads the version being built still lacks; None if none is being built."""
-        is_building, threads = await self._store.commands(
-            [("EXISTS", keys.SEARCH_TARGET), ("ZCARD", keys.SEARCH_BACKLOG)]
-        )
-        return cast("int", threads) if is_building else None
+        """Have the workers index every open entity anew in another version. Returns at once."""
+        await self._store.command("INCR", self._keys.epoch)
+        await self._store.command("SPUBLISH", self._keys.live, "reindex")
 
     async def _write(self, key: Key, version: IndexVersion, *, filled: bool) -> None:
         # The name first: whatever is begun is known, and so removed in the end.
-        await self._store.command("SADD", keys.SEARCH_GENERATIONS, version.name)
+        await self._store.command("SADD", self._keys.generations, version.name)
         fields = {**msgspec.structs.asdict(version), "filled": int(filled)}
         await self._store.command("HSET", key, *(part for pair in fields.items() for part in pair))
 
@@ -137,6 +138,6 @@ def _version(reply: object) -> IndexVersion | None:
     return msgspec.convert(fields, IndexVersion, strict=False) if fields else None
 
 
-def _automatic(threads: int, current: IndexVersion | None) -> Algorithm:
-    threshold = FLAT_BELOW_THREADS if current and current.algorithm == "hnsw" else HNSW_FROM_THREADS
-    return "hnsw" if threads >= threshold else "flat"
+def _automatic(entities: int, current: IndexVersion | None) -> Algorithm:
+    threshold = FLAT_BELOW_ENTITIES if current and current.algorithm == "hnsw" else HNSW_FROM_ENTITIES
+    return "hnsw" if entities >= threshold else "flat"

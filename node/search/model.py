@@ -7,7 +7,7 @@ from msgspec import Meta
 
 
 class SearchQuery(msgspec.Struct):
-    """The body of POST /api/v1/board/search."""
+    """The body of a search."""
 
     query: Annotated[
         str,
@@ -16,6 +16,36 @@ class SearchQuery(msgspec.Struct):
     ]
     limit: Annotated[int, Meta(ge=1, le=50, examples=[5])] = 5
     threshold: Annotated[float, Meta(ge=0, le=1, description="Least score of a hit", examples=[0.7])] = 0.7
+
+
+class LowerThreshold(msgspec.Struct, frozen=True):
+    """What the same search finds with a lower threshold, where it finds nothing with its own."""
+
+    threshold: Annotated[float, Meta(examples=[0.6])]
+    hits: Annotated[int, Meta(examples=[2])]
+    """At most as many as the search asks for."""
+
+
+class FoundEntity(msgspec.Struct, frozen=True):
+    """An entity that was found, for its room to make a hit of."""
+
+    entity_id: str
+    title: str
+    snippet: str
+    score: float
+    mode: Literal["meaning", "text", "both"]
+    seq: int
+    """The number of the reply that matches best; 0 for the entity's own text."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Entities in order; `mode` says how the search was done: `text` when no embedding was at hand."""
+
+    entities: list[FoundEntity]
+    mode: Literal["both", "text"]
+    lower: LowerThreshold | msgspec.UnsetType = msgspec.UNSET
+    incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    """Some that match could not be read, because a part of the node is out of reach."""
 
 
 class Hit(msgspec.Struct):
@@ -30,7 +60,22 @@ class Hit(msgspec.Struct):
 
 
 class Hits(msgspec.Struct):
-    """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand."""
+    """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand.
+
+    Without a hit, `lower_threshold` says from which threshold on there would be some; absent if there would be none.
+    """
 
     hits: list[Hit]
     mode: Literal["both", "text"]
+    lower_threshold: LowerThreshold | msgspec.UnsetType = msgspec.UNSET
+    incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    """Some that match are left out, because the part of the node that keeps them cannot be read just now."""
+
+    @classmethod
+    def of(cls, found: Found, base: str) -> "Hits":
+        """Of threads, whose pages are below `base`."""
+        hits = [
+            Hit(each.entity_id, each.title, each.snippet, each.score, base + each.entity_id, each.mode)
+            for each in found.entities
+        ]
+        return cls(hits, found.mode, found.lower, found.incomplete)

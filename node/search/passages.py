@@ -16,20 +16,20 @@ PASSAGE_CHARACTERS = 700
 in front of the first one not counted."""
 
 MAX_PASSAGES = 64
-"""Passages of one thread: its body, and of its replies the newest."""
+"""Passages of one entity: its body, and of its replies the newest."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 class Passage(NamedTuple):
-    """`name` is `<seq>.<n>`: the n-th passage of the reply with that seq; 0 is the thread's own body."""
+    """`name` is `<seq>.<n>`: the n-th passage of the reply with that seq; 0 is the entity's own body."""
 
     name: str
     text: str
 
 
-def of_thread(title: str, body: str) -> list[Passage]:
-    """The passages of a thread's own text, the first with the title. Never none."""
+def of_own(title: str, body: str) -> list[Passage]:
+    """The passages of an entity's own text, the first with the title. Never none."""
     first, *rest = pieces(body) or [""]
     return [Passage("0.0", f"{title}\n{first}"), *(Passage(f"0.{n}", text) for n, text in enumerate(rest, 1))]
 
@@ -40,7 +40,7 @@ def of_reply(seq: int, body: str) -> list[Passage]:
 
 
 def kept(names: Iterable[str]) -> set[str]:
-    """Which of a thread's passages are in the index, by their names alone, so that who adds a reply need not read the
+    """Which of an entity's passages are in the index, by their names alone, so that who adds a reply need not read the
     others: those of its own text, then of the newest replies as many whole ones as there is room for."""
     posts: defaultdict[int, list[str]] = defaultdict(list)
     for name in names:

@@ -9,11 +9,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+SUGGESTED_THRESHOLD = 0.55
+"""The least that is suggested where nothing was found: further down, whatever there is is a hit."""
+
 CANDIDATES = 100
 """Threads taken from each of the two lists, by meaning and by text: twice the most hits a client may ask for."""
 
 REPLY_CANDIDATES = 300
-"""Replies taken by text, beside the threads found by their own text: several may be of one thread."""
+"""Replies taken by text, beside the entities found by their own text: several may be of one entity."""
 
 RECIPROCAL = 10
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): the smaller, the more a first rank
@@ -24,17 +27,17 @@ Mode = Literal["meaning", "text", "both"]
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """A search as engines take it. `text` is the query, `limit` how many threads are wanted."""
+    """A search as engines take it. `text` is the query, `limit` how many entities are wanted."""
 
     text: str
     limit: int
     threshold: float
 
 
-class NearThread(msgspec.Struct, frozen=True, array_like=True):
-    """A thread near the query in meaning, and the passage that is nearest."""
+class NearEntity(msgspec.Struct, frozen=True, array_like=True):
+    """An entity near the query in meaning, and the passage that is nearest."""
 
-    thread_id: str
+    entity_id: str
     passage: str
     meaning: float
 
@@ -44,26 +47,26 @@ class Candidate(NamedTuple):
 
     score: float
     """By BM25."""
-    thread_id: str
+    entity_id: str
     seq: int
-    """0 for the thread's own title and body, else the number of the reply."""
+    """0 for the entity's own title and body, else the number of the reply."""
 
 
 class ByText(NamedTuple):
-    """The threads that contain some of the words."""
+    """The entities that contain some of the words."""
 
-    threads: list[str]
+    entities: list[str]
     """By their best post, best first."""
     replies: dict[str, int]
     """The reply of each that matches best, if any does."""
     whole: bool
-    """Whether no other thread contains any of the words."""
+    """Whether no other entity contains any of the words."""
 
 
-class RankedThread(msgspec.Struct, frozen=True, array_like=True):
-    """A thread that reaches the threshold."""
+class RankedEntity(msgspec.Struct, frozen=True, array_like=True):
+    """An entity that reaches the threshold."""
 
-    thread_id: str
+    entity_id: str
     score: float
     mode: Mode
     """By which of the two scores it does."""
@@ -73,11 +76,13 @@ class RankedThread(msgspec.Struct, frozen=True, array_like=True):
     """The reply that matches best by text; 0 if none does."""
 
 
-class RankedThreads(msgspec.Struct, frozen=True, array_like=True):
+class RankedEntities(msgspec.Struct, frozen=True, array_like=True):
     """Matches in order, and whether meaning was looked at."""
 
-    matches: list[RankedThread]
+    matches: list[RankedEntity]
     mode: Literal["both", "text"]
+    below: list[float] = []
+    """Without a match: the scores of those that a threshold of SUGGESTED_THRESHOLD would let in."""
 
 
 def meaning_of(cosine: float) -> float:
@@ -86,62 +91,86 @@ def meaning_of(cosine: float) -> float:
 
 
 def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> ByText:
-    """The list by text, from the best threads by their own text and the best replies."""
+    """The list by text, from the best entities by their own text and the best replies."""
     whole = len(own) < CANDIDATES and len(replies) < REPLY_CANDIDATES
-    threads: dict[str, None] = {}
+    entities: dict[str, None] = {}
     best: dict[str, int] = {}
     for post in sorted([*own, *replies], reverse=True):
-        if post.thread_id in threads or len(threads) < CANDIDATES:
-            threads[post.thread_id] = None
+        if post.entity_id in entities or len(entities) < CANDIDATES:
+            entities[post.entity_id] = None
             if post.seq:
-                best.setdefault(post.thread_id, post.seq)
-    return ByText(list(threads), best, whole and len(threads) < CANDIDATES)
+                best.setdefault(post.entity_id, post.seq)
+    return ByText(list(entities), best, whole and len(entities) < CANDIDATES)
 
 
-def candidates(text: ByText, nearest: Iterable[NearThread]) -> list[str]:
-    """The threads that may contain some of the words: those found by text, and unless these are all, those near in
+def candidates(text: ByText, nearest: Iterable[NearEntity]) -> list[str]:
+    """The entities that may contain some of the words: those found by text, and unless these are all, those near in
     meaning."""
-    return text.threads if text.whole else list(dict.fromkeys([*text.threads, *(each.thread_id for each in nearest)]))
+    return text.entities if text.whole else list(dict.fromkeys([*text.entities, *(each.entity_id for each in nearest)]))
 
 
-def ranked(
-    request: SearchRequest,
-    nearest: Sequence[NearThread],
-    text: ByText,
-    others: Iterable[NearThread],
-    shares: Mapping[str, float],
-    least: float = 0.0,
-) -> list[RankedThread]:
-    """The threads that reach the threshold, best first, at most `limit`.
+class Ranking:
+    """The entities of both lists in their order.
 
-    `nearest` is the list by meaning, best first, `text` that by text; `others` says how near threads are that are in
-    the latter only. `shares` are those of the query's terms that threads contain, at least `least` for each found by
-    text. The score is the better of meaning and share. The order is that of the reciprocal ranks in the two lists, each
-    weighted by the square of its score, so that a good rank among bad matches counts for little; then by score, then
-    the newer thread first.
+    `nearest` is the list by meaning, best first, `text` that by text. `shares` are those of the query's terms that
+    entities contain, at least `least` for each found by text. The order is that of the reciprocal ranks in the two
+    lists, each weighted by the square of its score, so that a good rank among bad matches counts for little; then the
+    newer entity first. So how near those are that were found by text alone changes what is said of them, not the order.
     """
-    near = {each.thread_id: each for each in (*others, *nearest)}
-    meaning_ranks = {each.thread_id: rank for rank, each in enumerate(nearest, 1)}
-    text_ranks = {thread: rank for rank, thread in enumerate(text.threads, 1)}
-    found: list[tuple[float, float, str, RankedThread]] = []
-    for thread in meaning_ranks | text_ranks:
-        known = near.get(thread)
-        meaning = known.meaning if known else 0.0
-        share = max(shares.get(thread, 0.0), least if thread in text_ranks else 0.0)
-        score = max(meaning, share)
-        if score < request.threshold:
-            continue
-        weight = _reciprocal(meaning_ranks.get(thread)) * meaning**2 + _reciprocal(text_ranks.get(thread)) * share**2
-        mode = _mode(known is not None and meaning >= request.threshold, 0 < share >= request.threshold)
-        passage = known.passage if known else ""
-        match = RankedThread(thread, round(score, 6), mode, passage, text.replies.get(thread, 0))
-        found.append((weight, score, thread, match))
-    found.sort(key=lambda entry: entry[:3], reverse=True)
-    return [match for *_, match in found[: request.limit]]
 
+    def __init__(
+        self, nearest: Sequence[NearEntity], text: ByText, shares: Mapping[str, float], least: float = 0.0
+    ) -> None:
+        self._near = {each.entity_id: each for each in nearest}
+        self._replies = text.replies
+        self._shares = dict(shares)
+        weights = {each.entity_id: each.meaning**2 / (RECIPROCAL + rank) for rank, each in enumerate(nearest, 1)}
+        for rank, entity in enumerate(text.entities, 1):
+            share = self._shares[entity] = max(shares.get(entity, 0.0), least)
+            weights[entity] = weights.get(entity, 0.0) + share**2 / (RECIPROCAL + rank)
+        self._order = sorted(weights, key=lambda entity: (weights[entity], entity), reverse=True)
 
-def _reciprocal(rank: int | None) -> float:
-    return 1 / (RECIPROCAL + rank) if rank else 0.0
+    def unknown(self, request: SearchRequest) -> list[str]:
+        """Those found by text alone of which it must be known how near they are, to say which ones are the best."""
+        found: list[str] = []
+        certain = 0
+        for entity in self._order:
+            known = self._near.get(entity)
+            certain += max(known.meaning if known else 0.0, self._shares.get(entity, 0.0)) >= request.threshold
+            if known is None:
+                found.append(entity)
+            if certain == request.limit:
+                break
+        return found
+
+    def ranked(
+        self, request: SearchRequest, others: Iterable[NearEntity], mode: Literal["both", "text"]
+    ) -> RankedEntities:
+        """What is answered: the best, and without any what a lower threshold would let in."""
+        others = list(others)
+        if (matches := self.best(request, others)) or request.threshold <= SUGGESTED_THRESHOLD:
+            return RankedEntities(matches, mode)
+        lower = msgspec.structs.replace(request, threshold=SUGGESTED_THRESHOLD)
+        return RankedEntities([], mode, [each.score for each in self.best(lower, others)])
+
+    def best(self, request: SearchRequest, others: Iterable[NearEntity] = ()) -> list[RankedEntity]:
+        """The entities that reach the threshold, best first, at most `limit`. `others` are the `unknown` ones.
+
+        The score is the better of meaning and share.
+        """
+        near = {**self._near, **{each.entity_id: each for each in others}}
+        best: list[RankedEntity] = []
+        for entity in self._order:
+            known = near.get(entity)
+            meaning, share = known.meaning if known else 0.0, self._shares.get(entity, 0.0)
+            score = max(meaning, share)
+            if score >= request.threshold:
+                mode = _mode(known is not None and meaning >= request.threshold, 0 < share >= request.threshold)
+                passage = known.passage if known else ""
+                best.append(RankedEntity(entity, round(score, 6), mode, passage, self._replies.get(entity, 0)))
+            if len(best) == request.limit:
+                break
+        return best
 
 
 def _mode(by_meaning: bool, by_text: bool) -> Mode:

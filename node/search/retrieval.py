@@ -1,12 +1,13 @@
-"""The ways in which a web process finds threads: by the query engine, by a worker's memory, or by itself.
+"""The ways in which a web process finds entities: by the query engine, by a worker's memory, or by itself.
 
-Each takes a request and gives ranked threads; texts and links are added by `service`.
+Each takes a request and gives ranked entities; texts and links are added by `service`.
 """
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, cast
 
+from node.search.corpus import OWN, Corpus, Place
 from node.search.effort import Effort
 from node.search.engines.redisearch import QueryEngine
 from node.search.indexing.documents import NOTED_CHARACTERS, marks_of_own, marks_of_replies
@@ -14,34 +15,33 @@ from node.search.ranking import (
     CANDIDATES,
     REPLY_CANDIDATES,
     ByText,
-    NearThread,
-    RankedThread,
-    RankedThreads,
+    NearEntity,
+    RankedEntities,
+    Ranking,
     SearchRequest,
     by_text,
     candidates,
-    ranked,
 )
 from node.search.rpc.client import QueryVector, WorkerClient
-from node.search.threads import OWN, Place, Threads, read_posts
-from node.store import CommandFailed, Store
+from node.store import CommandFailed, Store, StoreUnavailable
 from node.store.bulk import bulk
+from node.store.search_keys import SearchKeys
 from node.text.terms import MARK, QueryTerms, marks_of, terms_of
 
 MAX_MARKS = 262_144
-"""Marks of candidates that one search looks at: those of a hundred long threads. Threads beyond, which rank lower, are
+"""Marks of candidates that one search looks at: those of a hundred long entities. Those beyond, which rank lower, are
 known by what the engine says of them."""
 
 MARKS_A_CHARACTER = 2
 """So many marks take as long to look at as one character of a text."""
 
-THREADS_AT_ONCE = 32
-"""Threads of which something is read together."""
+ENTITIES_AT_ONCE = 32
+"""Entities of which something is read together."""
 
-SCANNED_THREADS = 2000
-"""Open threads that a web process looks through when nobody else can: the newest."""
+SCANNED_ENTITIES = 2000
+"""Open entities that a web process looks through when nobody else can: the newest."""
 
-UNINDEXED_THREADS = 100
+UNINDEXED_ENTITIES = 100
 """Of them that have no document yet and are read themselves."""
 
 UNINDEXED_CHARACTERS = 100_000
@@ -52,33 +52,31 @@ class KnownMarks(NamedTuple):
     """Which marks of candidates need not be read."""
 
     own: Mapping[str, bytes]
-    """The marks of these threads' own texts are known."""
+    """The marks of these entities' own texts are known."""
     own_complete: bool
-    """Whether the own text of no other thread contains any of the terms."""
+    """Whether the own text of no other entity contains any of the terms."""
     replied: Collection[str] | None
-    """The only threads of which a reply contains any of the terms; None if that is not known."""
+    """The only entities of which a reply contains any of the terms; None if that is not known."""
 
 
 class EngineRetriever:
     """Asks the query engine, with the vector of the query if a worker gives one in time."""
 
-    def __init__(self, engine: QueryEngine, documents: Store, workers: WorkerClient) -> None:
+    def __init__(self, engine: QueryEngine, keys: SearchKeys, documents: Store, workers: WorkerClient) -> None:
         self._engine = engine
+        self._keys = keys
         self._documents = documents
         self._workers = workers
 
-    async def find(self, request: SearchRequest, effort: Effort) -> RankedThreads:
+    async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
         """The matches. Raises StoreUnavailable, CommandFailed if the engine is not what it was."""
         query = QueryTerms(request.text)
         (text, known), (vector, nearest) = await asyncio.gather(self._by_text(query), self._by_meaning(request.text))
         async with effort.reading():
-            near = {each.thread_id for each in nearest}
-            shares, others = await asyncio.gather(
-                read_shares(self._documents, query, candidates(text, nearest), effort, known),
-                self._meanings(vector, [thread for thread in text.threads if thread not in near]),
-            )
-            matches = ranked(request, nearest, text, others, shares, query.least)
-        return RankedThreads(matches, "both" if vector else "text")
+            shares = await read_shares(self._documents, self._keys, query, candidates(text, nearest), effort, known)
+            ranking = Ranking(nearest, text, shares, query.least)
+            others = await self._meanings(vector, ranking.unknown(request))
+        return ranking.ranked(request, others, "both" if vector else "text")
 
     async def _by_text(self, query: QueryTerms) -> tuple[ByText, KnownMarks]:
         if not query.terms:
@@ -87,9 +85,12 @@ class EngineRetriever:
         text = by_text(own, replies)
         return text, KnownMarks(marks, len(own) < CANDIDATES, text.replies if len(replies) < REPLY_CANDIDATES else None)
 
-    async def _by_meaning(self, query: str) -> tuple[QueryVector | None, list[NearThread]]:
+    async def _by_meaning(self, query: str) -> tuple[QueryVector | None, list[NearEntity]]:
         for _ in range(2):
-            vector = await self._workers.vector_of(query)
+            try:
+                vector = await self._workers.vector_of(query)
+            except StoreUnavailable:  # where workers are asked; the search Redis may well be there
+                break
             if vector is None:
                 break
             try:
@@ -98,87 +99,92 @@ class EngineRetriever:
                 self._workers.forget()  # another index version has taken its place
         return None, []
 
-    async def _meanings(self, vector: QueryVector | None, threads: Sequence[str]) -> list[NearThread]:
-        if vector is None:
+    async def _meanings(self, vector: QueryVector | None, entities: Sequence[str]) -> list[NearEntity]:
+        if vector is None or not entities:
             return []
         try:
-            return await self._engine.meanings(vector.version, vector.vector, threads)
+            return await self._engine.meanings(vector.version, vector.vector, entities)
         except CommandFailed:
             return []
 
 
 class WorkerMemoryRetriever:
-    """Asks a worker that holds the index in memory; if none answers in time, looks through the newest threads."""
+    """Asks a worker that holds the index in memory; if none answers in time, looks through the newest entities."""
 
-    def __init__(self, threads: Threads, documents: Store, workers: WorkerClient) -> None:
-        self._threads = threads
+    def __init__(self, corpus: Corpus, documents: Store, workers: WorkerClient) -> None:
+        self._corpus = corpus
         self._documents = documents
         self._workers = workers
 
-    async def find(self, request: SearchRequest, effort: Effort) -> RankedThreads:
+    async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
         """The matches. Raises StoreUnavailable."""
         found = await self._workers.find(request)
         if found is not None:
             return found
         async with effort.reading():
-            return RankedThreads(await self._scan(request, effort), "text")
+            return await self._scan(request, effort)
 
-    async def _scan(self, request: SearchRequest, effort: Effort) -> list[RankedThread]:
+    async def _scan(self, request: SearchRequest, effort: Effort) -> RankedEntities:
         """By text, in the order of shares, then of activity."""
         query = QueryTerms(request.text)
         if not query.terms:
-            return []
-        threads = await self._threads.newest_open(SCANNED_THREADS)
+            return RankedEntities([], "text")
+        entities = await self._corpus.source.newest_open(SCANNED_ENTITIES)
         unindexed: list[str] = []
-        shares = await read_shares(self._documents, query, threads, effort, KnownMarks({}, False, None), unindexed)
-        await self._read_unindexed(query, unindexed[:UNINDEXED_THREADS], shares, effort)
-        found = [thread for thread in threads if shares.get(thread)]
-        found.sort(key=lambda thread: shares[thread], reverse=True)
-        return ranked(request, [], ByText(found, {}, True), [], shares)
+        known = KnownMarks({}, False, None)
+        shares = await read_shares(self._documents, self._corpus.keys, query, entities, effort, known, unindexed)
+        await self._read_unindexed(query, unindexed[:UNINDEXED_ENTITIES], shares, effort)
+        found = [entity for entity in entities if shares.get(entity)]
+        found.sort(key=lambda entity: shares[entity], reverse=True)
+        return Ranking([], ByText(found, {}, True), shares).ranked(request, (), "text")
 
     async def _read_unindexed(
-        self, query: QueryTerms, threads: Sequence[str], shares: dict[str, float], effort: Effort
+        self, query: QueryTerms, entities: Sequence[str], shares: dict[str, float], effort: Effort
     ) -> None:
-        """Add the shares of threads that have no document."""
+        """Add the shares of entities that have no document."""
         left = UNINDEXED_CHARACTERS
-        for start in range(0, len(threads), THREADS_AT_ONCE):
-            some = [Place(thread, OWN) for thread in threads[start : start + THREADS_AT_ONCE]]
-            posts, _ = await read_posts(self._threads, some)
+        for start in range(0, len(entities), ENTITIES_AT_ONCE):
+            some = [Place(entity, OWN) for entity in entities[start : start + ENTITIES_AT_ONCE]]
+            posts, _ = await self._corpus.read_posts(some)
             for place, post in posts.items():
                 if left > 0:
                     text = f"{post.title}\n{post.body[:NOTED_CHARACTERS]}"
-                    shares[place.thread_id] = query.share(marks_of(terms_of(text)))
+                    shares[place.entity_id] = query.share(marks_of(terms_of(text)))
                     left -= len(text)
                     await effort.spend(len(text))
 
 
 async def read_shares(
     documents: Store,
+    keys: SearchKeys,
     query: QueryTerms,
-    threads: Sequence[str],
+    entities: Sequence[str],
     effort: Effort,
     known: KnownMarks,
     unindexed: list[str] | None = None,
 ) -> dict[str, float]:
-    """The shares of the terms that threads contain, the most likely threads first, until MAX_MARKS were looked at.
+    """The shares of the terms that entities contain, the most likely entities first, until MAX_MARKS were looked at.
 
-    Threads that have no document are added to `unindexed`. Raises StoreUnavailable.
+    Entities that have no document are added to `unindexed`. Raises StoreUnavailable.
     """
     shares: dict[str, float] = {}
     left = MAX_MARKS
-    for start in range(0, len(threads), THREADS_AT_ONCE):
-        some = threads[start : start + THREADS_AT_ONCE]
-        unread = [thread for thread in some if not known.own_complete and thread not in known.own]
-        replied = [thread for thread in some if known.replied is None or thread in known.replied]
-        found = await bulk(documents, [*map(marks_of_own, unread), *map(marks_of_replies, replied)])
+    for start in range(0, len(entities), ENTITIES_AT_ONCE):
+        some = entities[start : start + ENTITIES_AT_ONCE]
+        unread = [entity for entity in some if not known.own_complete and entity not in known.own]
+        replied = [entity for entity in some if known.replied is None or entity in known.replied]
+        found = await bulk(
+            documents,
+            [*(marks_of_own(keys, each) for each in unread), *(marks_of_replies(keys, each) for each in replied)],
+        )
         marks = [each or b"" for each in cast("list[bytes | None]", found)]
         own = {**known.own, **dict(zip(unread, marks, strict=False))}
         replies = dict(zip(replied, marks[len(unread) :], strict=True))
-        for thread in some:
-            of_own, of_replies = own.get(thread, b""), replies.get(thread, b"")
-            shares[thread] = query.share(of_own, of_replies)
+        for entity in some:
+            of_own, of_replies = own.get(entity, b""), replies.get(entity, b"")
+            shares[entity] = query.share(of_own, of_replies)
             if unindexed is not None and not of_own:
-                unindexed.append(thread)
+                unindexed.append(entity)
             looked = (len(of_own) + len(of_replies)) // MARK
             await effort.spend(looked // MARKS_A_CHARACTER)
             left -= looked

@@ -3,23 +3,23 @@
 import msgspec
 import structlog
 
+from node.search.corpus import Corpus
 from node.search.effort import Effort
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.indexing.changes import Changes
 from node.search.indexing.documents import Documents
 from node.search.indexing.queue import Queue
-from node.search.ranking import RankedThreads, SearchRequest
+from node.search.ranking import RankedEntities, SearchRequest
 from node.search.retrieval import EngineRetriever, WorkerMemoryRetriever
 from node.search.rpc.client import WorkerClient
-from node.search.threads import Threads
-from node.store import CommandFailed, Store, WakeUps, keys
+from node.store import CommandFailed, Store, WakeUps
 
 log = structlog.get_logger()
 
 
 class SearchState(msgspec.Struct, frozen=True):
-    """The index of the board."""
+    """The index of a corpus."""
 
     live: IndexVersion | None
     """The version that queries use."""
@@ -37,56 +37,58 @@ class SearchStore:
     `documents` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
     """
 
-    def __init__(self, store: Store, documents: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, documents: Store, corpus: Corpus) -> None:
+        self.main = store
+        self.corpus = corpus
+        self.keys = keys = corpus.keys
         self.searched = documents
-        self.choice = EngineChoice(documents)
-        self.changes = Changes(store, self.choice)
-        self.documents = Documents(documents, self.choice, self.changes)
-        self.versions = IndexVersions(store)
-        self.queue = Queue(store)
-        self.workers = WorkerClient(store)
+        self.choice = EngineChoice(documents, corpus)
+        self.changes = Changes(store, keys, self.choice)
+        self.documents = Documents(documents, keys, self.choice, self.changes)
+        self.versions = IndexVersions(store, keys)
+        self.queue = Queue(store, keys)
+        self.workers = WorkerClient(store, keys)
 
     @property
     def wakeups(self) -> WakeUps:
         """Where the loops of a worker are woken."""
-        return self._store.wakeups
+        return self.main.wakeups
 
     @property
     def reconnects(self) -> tuple[int, int]:
         """How often the connections to both have been made anew: data may have been lost meanwhile."""
-        return self._store.stats.reconnects, self.searched.stats.reconnects
+        return self.main.stats.reconnects, self.searched.stats.reconnects
 
-    async def find(self, request: SearchRequest, threads: Threads, effort: Effort) -> RankedThreads:
-        """The threads that match. Raises Crowded, CommandFailed."""
+    async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
+        """The entities that match. Raises Crowded, CommandFailed."""
         try:
-            return await (await self._retriever(threads)).find(request, effort)
+            return await (await self._retriever()).find(request, effort)
         except CommandFailed:  # the server may have come back as another, with or without a query engine
             self.choice.forget()
-            return await (await self._retriever(threads)).find(request, effort)
+            return await (await self._retriever()).find(request, effort)
 
-    async def note(self, thread_id: str, title: str, body: str) -> None:
-        """Have a new thread found by text at once."""
+    async def note(self, entity_id: str, title: str, body: str) -> None:
+        """Have a new entity found by text at once."""
         try:
-            await self.documents.note(thread_id, title, body)
-        except CommandFailed:  # a thread is posted whether or not it can be searched for
+            await self.documents.note(entity_id, title, body)
+        except CommandFailed:  # an entity is posted whether or not it can be searched for
             self.choice.forget()
-            log.exception("thread not noted for search", thread=thread_id)
+            log.exception("entity not noted for search", entity=entity_id)
 
     async def embeds_queries(self) -> bool:
         """Whether a worker embeds queries now."""
-        return bool(await self._store.command("EXISTS", keys.search_alive("vectors")))
+        return bool(await self.main.command("EXISTS", self.keys.alive("vectors")))
 
     async def wake_reconcilers(self) -> None:
         """Have all workers look after the index now."""
-        await self._store.command("SPUBLISH", keys.SEARCH_LIVE, "")
+        await self.main.command("SPUBLISH", self.keys.live, "")
 
     async def state(self) -> SearchState:
         """What there is of the index, and what is still to be done."""
         return SearchState(*await self.versions.both(), *await self.queue.lengths(), await self.embeds_queries())
 
-    async def _retriever(self, threads: Threads) -> EngineRetriever | WorkerMemoryRetriever:
+    async def _retriever(self) -> EngineRetriever | WorkerMemoryRetriever:
         engine = await self.choice.query_engine()
         if engine:
-            return EngineRetriever(engine, self.searched, self.workers)
-        return WorkerMemoryRetriever(threads, self.searched, self.workers)
+            return EngineRetriever(engine, self.keys, self.searched, self.workers)
+        return WorkerMemoryRetriever(self.corpus, self.searched, self.workers)

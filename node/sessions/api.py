@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+from node.callbacks.model import SessionLineCallback
 from node.sessions.model import (
     CreatedSession,
     DestroyedSession,
@@ -33,6 +34,7 @@ class SessionsApi:
         body=NewSession,
         answers=CreatedSession,
         status=201,
+        callbacks=(SessionLineCallback,),
         errors=("idempotency.conflict", "idempotency.short"),
         limit="session",
     )
@@ -42,7 +44,7 @@ class SessionsApi:
             body = await request.body()
             if body:
                 require_json(request)
-            wanted = decode(body, NewSession) if body else NewSession()
+            wanted = decode(body, NewSession, request.notes) if body else NewSession()
             idempotency = idempotency_key(request, "session", body)
             place = await permit.hold(wanted.ttl_seconds * 1000)
             await permit.charge("session", len(body))

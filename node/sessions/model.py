@@ -18,7 +18,15 @@ class NewSession(msgspec.Struct):
     """The body of POST /api/v1/sessions; all of it is optional."""
 
     ttl_seconds: Annotated[int, Meta(ge=60, le=86400, description="Life of the session in seconds")] = 900
-    callback_url: str | None = None
+    callback_url: (
+        Annotated[
+            str,
+            Meta(
+                description="Pinged when there are new lines: a public http or https URL on port 80, 443, 8080 or 8443"
+            ),
+        ]
+        | None
+    ) = None
     label: Annotated[Name, Meta(examples=["planning"])] | None = None
 
 

@@ -92,6 +92,19 @@ class Sessions:
         seen = page.lines[-1].seq if page.lines else min(query.since_seq, page.last_seq)
         return Lines(page.lines, seen, timestamp(page.expires_at), page.label, page.epoch)
 
+    async def require_opener(self, session_id: str, destroy_token: str | None) -> None:
+        """Raise unless the destroy_token is shown.
+
+        Raises Refused `session.gone`, `callbacks.proof` if nothing is shown, `session.token`, StoreUnavailable.
+        """
+        _require_id(session_id)
+        if not await self._store.exists(session_id):
+            raise Refused("session.gone")
+        if destroy_token is None:
+            raise Refused("callbacks.proof")
+        if not self._tokens.proves(destroy_token, "destroy", session_id):
+            raise Refused("session.token")
+
     async def destroy(self, session_id: str, token: str) -> tuple[DestroyedSession, Quota]:
         """End the session; the second value is its place among those of its client, which is free now.
 

@@ -96,7 +96,7 @@ class SessionStore:
 
         Raises Refused `idempotency.conflict`, StoreUnavailable.
         """
-        session_id = ids.unlisted_id(idempotency.partition if idempotency else None)
+        session_id = ids.unlisted_id(idempotency.partition if idempotency else self._store.serving_partition())
         session = keys.session(session_id)
         if place.name:
             fields = {**fields, "client": place.client, "held": place.name}

@@ -22,9 +22,14 @@ class Capacity:
         """Bytes that the node keeps for one client in 24 hours, at most; 0 is any number."""
 
     def admit(self, kind: Kind) -> None:
-        """Raises Refused `memory.low`, `node.full` if a kind is refused at present."""
+        """Raises Refused `memory.low`, `disk.low`, `node.full` if a kind is refused at present."""
         if self.refused and (code := self.refused.get(kind)):
             raise Refused(code, retry_after=RETRY_AFTER, what=kind)
+
+    @property
+    def is_disk_low(self) -> bool:
+        """Whether the disk of the embedded Redis is nearly full."""
+        return "disk.low" in self.refused.values()
 
     @property
     def is_low(self) -> bool:

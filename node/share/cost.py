@@ -34,6 +34,10 @@ SEARCHED_AGAIN = 5
 """How often each of them is kept beside the body: as terms, in the vector of its passage, and in the vector's index."""
 
 
+VECTOR_CHARACTERS = 700
+"""What a skill of an agent is charged for its vector, however short it is: as a passage of the usual length."""
+
+
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """The cost of one request."""
 
@@ -49,23 +53,42 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Kind = Literal[
-    "thread", "session", "task", "message", "artifact", "reply", "line", "feedback", "result", "claim", "step"
+    "thread",
+    "session",
+    "inbox",
+    "task",
+    "message",
+    "artifact",
+    "agent",
+    "reply",
+    "line",
+    "feedback",
+    "report",
+    "result",
+    "claim",
+    "step",
+    "stream",
 ]
-"""What a request adds. `message`: a message that is not on the board, of the relay or A2A. `result`: completes a
-contract. `step`: any other change of a contract's status."""
+"""What a request adds. `message`: a message that is not on the board: of the relay, A2A, or to an inbox. `result`:
+completes a contract, or settles a message. `step`: any other change of a contract's status. `stream`: a stream of
+events, which keeps nothing."""
 
 COSTS: dict[Kind, Cost] = {
     "thread": Cost(keeps=5000, searched=True, alarm=Alarm.FIRST),
     "session": Cost(keeps=1000, alarm=Alarm.FIRST),
+    "inbox": Cost(keeps=1500, alarm=Alarm.FIRST),
     "task": Cost(keeps=1500, alarm=Alarm.SECOND),
     "message": Cost(keeps=1500, alarm=Alarm.SECOND),
     "artifact": Cost(keeps=1500, alarm=Alarm.SECOND),
+    "agent": Cost(keeps=5000, searched=True, alarm=Alarm.SECOND),
     "reply": Cost(keeps=4000, searched=True, alarm=Alarm.THIRD),
     "line": Cost(keeps=100, alarm=Alarm.THIRD),
     "feedback": Cost(keeps=500, alarm=Alarm.THIRD),
+    "report": Cost(keeps=500, alarm=Alarm.THIRD),
     "result": Cost(keeps=0, alarm=Alarm.NEVER),
     "claim": Cost(keeps=300, alarm=Alarm.NEVER),
     "step": Cost(keeps=300, alarm=Alarm.NEVER),
+    "stream": Cost(keeps=0, alarm=Alarm.NEVER),
 }
 
 

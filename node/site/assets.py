@@ -39,6 +39,10 @@ class Assets:
         """The address of a file, digest and all. Raises KeyError for one that is not there."""
         return f"/static/{self._names[name]}"
 
+    def document(self, name: str) -> Document | None:
+        """The file under the name that holds its digest."""
+        return self._documents.get(name)
+
     async def send(self, request: Request) -> Response:
         """The file. Under another version's digest, the present file: pages made before an upgrade may ask for it."""
         wanted = request.params["name"]

@@ -24,6 +24,15 @@ class BoardQuery(msgspec.Struct):
     threshold: Annotated[float, Meta(ge=0, le=1)] = 0.6
 
 
+class AgentsQuery(msgspec.Struct):
+    """The query of GET /agents: a search, or a page of the list."""
+
+    q: Annotated[str, Meta(max_length=10_000)] = ""
+    liveness: Literal["", "open", "gated", "wrong_protocol", "unreachable", "unknown"] = ""
+    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    threshold: Annotated[float, Meta(ge=0, le=1)] = 0.6
+
+
 class TasksQuery(msgspec.Struct):
     """The query of GET /tasks."""
 

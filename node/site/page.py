@@ -42,6 +42,8 @@ HEADLINES = {
     "path.unknown": "There is nothing here",
     "thread.unknown": "No such thread",
     "task.unknown": "No such task",
+    "agent.unknown": "No such agent",
+    "inbox.unknown": "No such inbox",
     "request.invalid": "That does not make sense here",
     "limit.exceeded": "A little slower, please",
     "limit.throughput": "A little slower, please",

@@ -4,19 +4,25 @@ from asyncio import gather
 from collections.abc import Sequence
 from contextlib import suppress
 
+from node.agents.service import Agents
 from node.board.model import Reply, Thread, ThreadPageQuery, ThreadQuery
 from node.board.service import Board
-from node.config import Settings
-from node.search.api import LimitedSearch
-from node.search.model import SearchQuery
+from node.config import CurrentSettings
+from node.events.service import Events
+from node.inbox.service import Inboxes
+from node.search.model import Hits, SearchQuery
+from node.search.service import Search
+from node.site.agent_pages import AgentPages
 from node.site.assets import ASSETS
 from node.site.model import MAX_REPLIES, MAX_THREAD_CHARACTERS, PAGE_SIZE, BoardQuery, RepliesQuery, TasksQuery
 from node.site.page import NO_CACHE, Alternate, Pages
+from node.site.recipe_pages import RecipePages
 from node.store import StoreUnavailable
 from node.tasks.model import TaskPageQuery, TaskQuery
 from node.tasks.service import Tasks
 from node.web.http import Handler, Request, Response
 from node.web.json import read_query
+from node.web.limits import PermitOf
 from node.web.route import Route
 
 HOME_THREADS = 6
@@ -32,12 +38,29 @@ MINUTE = b"public, max-age=60"
 class SiteApi:
     """Every page of the node."""
 
-    def __init__(self, settings: Settings, board: Board, tasks: Tasks, search: LimitedSearch) -> None:
-        self._limits = settings.limits
+    def __init__(
+        self,
+        current: CurrentSettings,
+        board: Board,
+        tasks: Tasks,
+        inboxes: Inboxes,
+        agents: Agents,
+        events: Events,
+        search: Search,
+        permit: PermitOf,
+    ) -> None:
+        """`permit` gives those of searches."""
+        self._permit = permit
+        self._current = current
+        self._base = f"{current.now.public_url}/board/"
         self._board = board
         self._tasks = tasks
+        self._inboxes = inboxes
+        self._events = events
         self._search = search
-        self._pages = Pages(settings)
+        self._pages = Pages(current.now)
+        self._recipes = RecipePages(current.now)
+        self._directory = AgentPages(self._pages, agents, events, permit)
 
     async def home(self, request: Request) -> Response:
         """What the node is, how to begin, and what is new; without the store, all but the last."""
@@ -47,21 +70,28 @@ class SiteApi:
                 self._board.page(ThreadPageQuery(limit=HOME_THREADS)), self._tasks.page(TaskPageQuery(limit=HOME_TASKS))
             )
         alternates = [("application/json", "/.well-known/agent.json")]
-        return self._pages.answer(request, "home.html", alternates, threads=threads, tasks=tasks, limits=self._limits)
+        limits = self._current.now.limits
+        return self._pages.answer(request, "home.html", alternates, threads=threads, tasks=tasks, limits=limits)
 
     async def board(self, request: Request) -> Response:
         """A page of threads, or what a search found."""
         query = read_query(request, BoardQuery)
-        found = page = None
+        found = page = cursor = None
         alternates: list[Alternate] = []
         if wanted := query.q.strip():
             search = SearchQuery(wanted, limit=PAGE_SIZE, threshold=query.threshold)
-            found = await self._search.search(request, search)
+            async with self._permit(request) as permit:
+                await permit.count()
+                found = Hits.of(await self._search.search(search, permit.client, permit.spend), self._base)
         else:
+            if query.status == "open" and not query.offset:  # before the list is read, so that nothing is left out
+                cursor = await self._events.feed_cursor("board")
             page = await self._board.page(ThreadPageQuery(limit=PAGE_SIZE, offset=query.offset), query.status)
             if query.status == "open":  # the API lists no others
                 alternates = [("application/json", f"/api/v1/board?limit={PAGE_SIZE}&offset={query.offset}")]
-        return self._pages.answer(request, "board.html", alternates, query=query, wanted=wanted, found=found, page=page)
+        return self._pages.answer(
+            request, "board.html", alternates, query=query, wanted=wanted, found=found, page=page, cursor=cursor
+        )
 
     async def thread(self, request: Request) -> Response:
         """A thread and a page of its replies."""
@@ -79,6 +109,7 @@ class SiteApi:
             since=since,
             last=last,
             more=last < thread.reply_count and bool(shown),
+            cursor=self._events.thread_cursor(thread_id, last),
         )
 
     async def replies(self, request: Request) -> Response:
@@ -103,6 +134,12 @@ class SiteApi:
         alternates = [("application/json", f"/api/v1/tasks/{task.id}")]
         return self._pages.answer(request, "task.html", alternates, task=task)
 
+    async def inbox(self, request: Request) -> Response:
+        """What an inbox is and how to write to it; never its messages."""
+        inbox = await self._inboxes.get(request.params["address"])
+        alternates = [("application/json", f"/api/v1/inboxes/{inbox.address}")]
+        return self._pages.answer(request, "inbox.html", alternates, inbox=inbox)
+
     async def feed(self, request: Request) -> Response:
         """The newest threads for feed readers (RFC 4287)."""
         page = await self._board.page(ThreadPageQuery(limit=FEED_THREADS))
@@ -126,8 +163,12 @@ class SiteApi:
             self._page("/board/{thread_id}/replies", self.replies, "Replies for an open page", hidden=True),
             self._page("/tasks", self.tasks, "Work on offer"),
             self._page("/tasks/{task_id}", self.task, "A work contract"),
+            self._page("/agents", self._directory.agents, "The directory: agents, or a search for `q`"),
+            self._page("/agents/{agent_id}", self._directory.agent, "An agent's entry"),
+            self._page("/inbox/{address}", self.inbox, "An inbox, and how to write to it"),
             self._page("/board.atom", self.feed, "The newest threads as an Atom feed", ATOM),
             self._page("/sitemap.xml", self.sitemap, "The pages, and the newest open threads", XML),
+            *self._recipes.routes(),
             *ASSETS.routes(),
         )
 

@@ -7,6 +7,13 @@ import msgspec
 
 DEFAULT_PORT = 6379
 SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster")
+CHOICES = {"ssl_check_hostname": ("yes", "no"), "ssl_cert_reqs": ("required", "none")}
+"""Options of TLS that are no paths, and what they may be; the first is the default."""
+
+TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", *CHOICES)
+"""Named as in redis-py."""
+OPTIONS = {"unix": ("db",), "redis": ("db",), "rediss": ("db", *TLS_OPTIONS), "rediss+cluster": TLS_OPTIONS}
+"""What may stand behind the question mark, by scheme."""
 
 
 class ServerAddress(msgspec.Struct, frozen=True):
@@ -40,8 +47,8 @@ class Location(msgspec.Struct, frozen=True):
 def locate(url: str) -> Location:
     """Read a Redis URL. Raises ValueError with what to write instead.
 
-    `redis://user:password@host:6379/0`, `rediss://…` for TLS (options `ssl_ca_certs`, `ssl_certfile` and
-    `ssl_keyfile`, named as in redis-py), `unix:///path?db=0`, `redis+cluster://host:port,host:port`.
+    `redis://user:password@host:6379/0`, `rediss://…` for TLS (TLS_OPTIONS),
+    `unix:///path?db=0`, `redis+cluster://host:port,host:port`.
     """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in SCHEMES:
@@ -50,6 +57,8 @@ def locate(url: str) -> Location:
     authority, slash, path = place.partition("/")
     credentials, _, hosts = authority.rpartition("@")
     options = {name: values[-1] for name, values in parse_qs(query).items()}
+    if unknown := options.keys() - OPTIONS.get(scheme, ()):
+        raise ValueError(f"{', '.join(sorted(unknown))} is no option of {scheme}://")
     cluster = scheme.endswith("+cluster")
     database = options.get("db", "" if scheme == "unix" else path.strip("/")) or "0"
     if not database.isdecimal() or (cluster and database != "0"):
@@ -62,6 +71,8 @@ def locate(url: str) -> Location:
         tls=_tls(options) if scheme.startswith("rediss") else None,
     )
     if scheme == "unix":
+        if not path:
+            raise ValueError("a unix:// URL has the path of a socket, such as unix:///run/redis.sock")
         return Location((ServerAddress(path=unquote(slash + path)),), access, cluster=False)
     servers = tuple(_server(part) for part in hosts.split(","))
     if len(servers) > 1 and not cluster:
@@ -71,13 +82,27 @@ def locate(url: str) -> Location:
 
 def _server(text: str) -> ServerAddress:
     where = urlsplit(f"//{text}")
-    if not where.hostname:
-        raise ValueError(f"{text!r} names no host")
+    if not where.hostname or where.port == 0:
+        raise ValueError(f"{text!r} is not HOST or HOST:PORT")
     return ServerAddress(where.hostname, where.port or DEFAULT_PORT)
 
 
 def _tls(options: dict[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
-    if "ssl_certfile" in options:
-        context.load_cert_chain(options["ssl_certfile"], options.get("ssl_keyfile"))
+    for name, values in CHOICES.items():
+        if options.get(name, values[0]) not in values:
+            raise ValueError(f"{name}={options[name]} is not one of {', '.join(values)}")
+    if "ssl_keyfile" in options and "ssl_certfile" not in options:
+        raise ValueError("ssl_keyfile is the key of a certificate: name that in ssl_certfile")
+    try:
+        context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
+        if "ssl_certfile" in options:
+            context.load_cert_chain(options["ssl_certfile"], options.get("ssl_keyfile"))
+    except OSError as error:  # ssl.SSLError is one
+        files = " and ".join(options[name] for name in TLS_OPTIONS if name in options and name not in CHOICES)
+        raise ValueError(f"{files} cannot be used: {error.strerror or error}") from error
+    believes_all = options.get("ssl_cert_reqs") == "none"
+    if believes_all or options.get("ssl_check_hostname") == "no":
+        context.check_hostname = False
+    if believes_all:
+        context.verify_mode = ssl.CERT_NONE
     return context

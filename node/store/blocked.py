@@ -1,5 +1,6 @@
-"""The list of networks that the operator has blocked, in Redis. `node.web.blocklist` refuses their requests."""
+"""The networks and keys that the operator has blocked, in Redis. `node.web.blocklist` refuses their requests."""
 
+import re
 from typing import cast
 
 import msgspec
@@ -23,14 +24,26 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     who: str = ""
 
 
+Blocked = Network | str
+"""A network, or the thumbprint of a key."""
+
+THUMBPRINT = re.compile(r"[A-Za-z0-9_-]{43}")
+"""Of a key (RFC 7638, SHA-256)."""
+
+
+def blocked_named(name: str) -> Blocked:
+    """What an operator names by an address, a prefix or the thumbprint of a key. Raises ValueError, as `network_of`."""
+    return name if THUMBPRINT.fullmatch(name) else network_of(name)
+
+
 class Blocklist:
     """Reads and changes the list. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def block(self, network: Network, seconds: int | None, reason: str, who: str) -> Block:
-        """Block a network, or replace its block; `seconds` None blocks it until it is unblocked."""
+    async def block(self, network: Blocked, seconds: int | None, reason: str, who: str) -> Block:
+        """Block a network or key, or replace its block; `seconds` None blocks it until it is unblocked."""
         now = await self._now()
         until = now + seconds * 1000 if seconds else None
         block = Block(since=now, until=until, reason=reason, who=who)
@@ -38,20 +51,20 @@ class Blocklist:
         await self._publish_change()
         return block
 
-    async def unblock(self, network: Network) -> bool:
+    async def unblock(self, network: Blocked) -> bool:
         """Take a network off the list. Returns False if it was not on it."""
         removed = await self._store.command("HDEL", keys.BLOCKED, str(network))
         await self._publish_change()
         return removed == 1
 
-    async def read(self) -> tuple[dict[Network, Block], int]:
+    async def read(self) -> tuple[dict[Blocked, Block], int]:
         """The blocks in force now, and the time of Redis (ms) at which they were read."""
         entries = fields_of(await self._store.command("HGETALL", keys.BLOCKED))
         now = await self._now() if entries else 0
-        found: dict[Network, Block] = {}
+        found: dict[Blocked, Block] = {}
         for name, value in entries.items():
             try:
-                network, block = network_of(name.decode()), msgspec.json.decode(value, type=Block)
+                network, block = blocked_named(name.decode()), msgspec.json.decode(value, type=Block)
             except (ValueError, msgspec.DecodeError):
                 log.warning("entry of the blocklist cannot be read", network=name.decode(errors="replace"))
                 continue

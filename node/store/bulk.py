@@ -7,12 +7,14 @@ writes for a whole partition, or for many entities, goes through here instead of
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
+from node.store.errors import StoreUnavailable
 from node.store.link import RedisReply
 from node.store.scripts import Arg
 from node.store.steps import Step
 from node.store.wire import Store
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 SHARE_OF_CALLS = 8
 """A bulk takes one in so many of the calls that may be under way; the rest is for everybody else."""
@@ -23,17 +25,22 @@ async def bulk(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisRep
     return await _some_at_a_time(store, store.commands, commands)
 
 
+async def bulk_reachable(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
+    """`store.reachable` for any number of commands. Raises StoreUnavailable, CommandFailed."""
+    return await _some_at_a_time(store, store.reachable, commands)
+
+
 async def bulk_steps(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
     """`store.run_all` for any number of steps. Raises StoreUnavailable, CommandFailed."""
     return await _some_at_a_time(store, store.run_all, steps)
 
 
 async def _some_at_a_time(
-    store: Store, call: Callable[[Sequence[T]], Awaitable[list[RedisReply]]], many: Iterable[T]
-) -> list[RedisReply]:
+    store: Store, call: Callable[[Sequence[T]], Awaitable[list[R]]], many: Iterable[T]
+) -> list[R]:
     waiting = list(many)
     at_once = max(1, store.max_in_flight // SHARE_OF_CALLS)
-    replies: list[RedisReply] = []
+    replies: list[R] = []
     for start in range(0, len(waiting), at_once):
         replies += await call(waiting[start : start + at_once])
     return replies

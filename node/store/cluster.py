@@ -10,13 +10,15 @@ something contradicts it: a redirection, a lost connection, a slot without a pri
 """
 
 import asyncio
-from random import sample, uniform
+from random import randrange, sample, uniform
 
 from hiredis import ReplyError
 
 from node.store.address import Location, ServerAddress
 from node.store.connection import Call, Connection
 from node.store.errors import StoreUnavailable
+from node.store.ids import PARTITIONS
+from node.store.keys import tag
 from node.store.link import NotReady, RedisReply, consult
 from node.store.scripts import Arg
 from node.store.slots import SLOTS, read_map, read_redirect, slot_of
@@ -37,6 +39,11 @@ MAX_ATTEMPTS = 20
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.005, 0.1
 """Before another attempt; doubled with each, up to the maximum."""
+
+PLACES_TRIED = 16
+"""Partitions, for one whose primary is connected: with one primary of three, one search in 600 finds none."""
+
+PARTITION_SLOTS = [slot_of(tag(partition)) for partition in range(PARTITIONS)]
 
 UNSETTLED = frozenset({"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY"})
 """Errors by which a cluster says that it is rearranging itself. The command was not begun."""
@@ -78,6 +85,15 @@ class ClusterStore(Store):
             if not isinstance(reply, ReplyError):
                 return read_map(reply, server)
         return []
+
+    def serving_partition(self) -> int | None:
+        """A random partition whose primary is connected. None if none was found: then all may well be gone."""
+        for _ in range(PLACES_TRIED):
+            partition = randrange(PARTITIONS)
+            connection = self._map[PARTITION_SLOTS[partition]]
+            if connection and connection.connected:
+                return partition
+        return None
 
     async def close(self) -> None:
         self._task.cancel()

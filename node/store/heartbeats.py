@@ -64,6 +64,14 @@ class Heartbeat:
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), BEAT_SECONDS)
 
+    async def leave(self) -> None:
+        """Take this worker off the list: it stops by itself, so its end is no death.
+
+        What it could not finish is taken over because of its age (`outbox.STALE_MS`).
+        """
+        with suppress(StoreUnavailable):
+            await self._store.command("ZREM", keys.WORKERS, self._name)
+
     async def beat(self) -> None:
         """Send one heartbeat, and report workers that have died. Raises StoreUnavailable."""
         beat = worker_beat(workers=keys.WORKERS, name=self._name, silent=SILENT_MS, forget=FORGET_MS)

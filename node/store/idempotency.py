@@ -60,7 +60,7 @@ async def home_of(store: Store, given: IdempotencyKey | None, replay_id: str) ->
     the signature was used for anything else before. Raises StoreUnavailable.
     """
     if given is None:
-        return ids.partition_of(replay_id) if replay_id else None, replay_id
+        return ids.partition_of(replay_id) if replay_id else store.serving_partition(), replay_id
     if replay_id and not await bind(store, replay_id, given.scope):
         return None
     return given.partition, ""

@@ -7,6 +7,7 @@ an id names its partition. What has no id, such as a client, is in the partition
 import os
 import re
 import time
+from base64 import urlsafe_b64encode
 from functools import lru_cache
 from hashlib import blake2b
 from zlib import crc32
@@ -20,7 +21,11 @@ PARTITIONS = 64
 CLIENTS = 4096
 """Clients whose partition and site are remembered: those who send much are few."""
 
+THUMBPRINT_LENGTH = 43
+"""Characters of SHA-256 in base64url."""
+
 _MASK = PARTITIONS - 1
+_ADDRESS = re.compile(r"[A-Za-z0-9_-]{27}|[A-Za-z0-9_-]{43}")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -69,6 +74,35 @@ def unlisted_id(partition: int | None = None) -> str:
 def is_id(text: str) -> bool:
     """Whether `text` has the form of an id. What has not is answered as not found, without asking Redis."""
     return _ID.fullmatch(text) is not None
+
+
+def post_named(name: str) -> tuple[str, int]:
+    """The thread and the number of the reply that `<thread>` or `<thread>:<number>` names; 0 is the thread itself.
+
+    Raises ValueError.
+    """
+    thread_id, _, seq = name.partition(":")
+    if not is_id(thread_id) or (seq and not (seq.isascii() and seq.isdecimal())):
+        raise ValueError(f"{name!r} is neither <thread id> nor <thread id>:<number of a reply>")
+    return thread_id, int(seq or 0)
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` has the form of the address of an inbox: a thumbprint (RFC 7638), or 160 random bits."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def is_of_key(address: str) -> bool:
+    """Whether an address is the thumbprint of a key, which can open it again and again."""
+    return len(address) == THUMBPRINT_LENGTH
+
+
+def new_address(partition: int | None = None) -> str:
+    """160 random bits in base64url, 27 characters, that lie in the partition, or in any if None."""
+    while True:
+        address = urlsafe_b64encode(os.urandom(20)).rstrip(b"=").decode()
+        if partition is None or partition_of(address) == partition:
+            return address
 
 
 def partition_of_id(entity_id: str) -> int:

@@ -1,4 +1,5 @@
 """Every key in Redis: its name, its partition, its lifetime. Nothing else builds a key.
+Those of the search are in `search_keys`.
 
 Most keys carry the hash tag of a partition, `{00}`..`{3f}`, so that all keys of a step are in one slot of a Redis
 Cluster (DESIGN 4). The id of an entity names its partition (`ids.py`), so the key follows from the id alone.
@@ -127,46 +128,9 @@ def artifact(artifact_id: str) -> Key:
     return _of("artifact", artifact_id)
 
 
-def doc(thread_id: str) -> Key:
-    """The terms of a thread's own text, for search by text. A projection, deleted when the thread is closed."""
-    return _of("doc", thread_id)
-
-
-DOCS = "doc:"
-"""How the keys of all `doc` begin."""
-
-REPLY_DOCS = "search:reply:"
-"""How the keys of all `reply_doc` begin."""
-
-
-def reply_doc(thread_id: str, seq: int) -> Key:
-    """The terms of one reply. A projection, like `doc`."""
-    return Key(f"{REPLY_DOCS}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{seq}")
-
-
-def reply_docs(thread_id: str) -> Key:
-    """Numbers of the replies that have a `reply_doc`, a set. Kept with them."""
-    return Key(f"search:replies:{_TAGS[partition_of_id(thread_id)]}:{thread_id}")
-
-
-def reply_marks(thread_id: str) -> Key:
-    """Marks of the terms in the newest replies of a thread, in the order of the replies. Kept with the `reply_doc`s."""
-    return Key(f"search:marks:{_TAGS[partition_of_id(thread_id)]}:{thread_id}")
-
-
-def vector(version: str, thread_id: str, passage: str) -> Key:
-    """The vector of one passage of a thread, in one version of the index. A projection, like `doc`."""
-    return Key(f"{vectors_prefix(version)}{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{passage}")
-
-
-def vectors_prefix(version: str) -> str:
-    """How the keys of all vectors of an index version begin."""
-    return f"search:vector:{version}:"
-
-
-def passages(version: str, thread_id: str) -> Key:
-    """Names of the passages of a thread that have a vector in an index version, a set. Kept with the vectors."""
-    return Key(f"search:passages:{version}:{_TAGS[partition_of_id(thread_id)]}:{thread_id}")
+def report(thread_id: str, seq: int) -> Key:
+    """What clients reported about a post; `seq` is the number of a reply, 0 for the thread itself. TTL: 90 days."""
+    return Key(f"report:{_TAGS[partition_of_id(thread_id)]}:{thread_id}:{seq}")
 
 
 def callback(partition: int, name: str) -> Key:
@@ -174,9 +138,73 @@ def callback(partition: int, name: str) -> Key:
     return Key(f"callback:{_TAGS[partition]}:{name}")
 
 
+def callback_record(partition: int, entity: str) -> Key:
+    """How far the last callbacks of an entity are, by webhook-id. TTL: a day after all of them."""
+    return Key(f"callback-record:{_TAGS[partition]}:{entity}")
+
+
 def mcp_stream(stream_id: str) -> Key:
     """An open SSE stream of an MCP client. Its answers come on the channel of that name. TTL: 45 s, renewed."""
     return Key(f"mcp:{_TAGS[partition_of(stream_id)]}:{stream_id}")
+
+
+# An agent's entry, in the partition of the address or host that proved it.
+
+
+def agent(agent_id: str) -> Key:
+    """The entry of an agent. TTL: a day longer than the entry lives, so that a worker tells of its end. A day if not
+    listed.
+    """
+    return _of("agent", agent_id)
+
+
+def agents_of(address: str) -> Key:
+    """Ids of the entries of an address or host, by the time (ms) at which they end. TTL: that of the last."""
+    return _at("agents-of", address)
+
+
+# An inbox, in the partition of its address.
+
+
+def inbox(address: str) -> Key:
+    """What an inbox shows of itself, and its epoch. TTL: 30 days from the last time that its owner was there."""
+    return _at("inbox", address)
+
+
+def inbox_seq(address: str) -> Key:
+    """The number of the last message of an inbox. TTL: that of the inbox; a year more if its key can open it anew."""
+    return _at("inbox-seq", address)
+
+
+def inbox_letters(address: str) -> Key:
+    """The unsettled messages of an inbox, a stream whose entry ids are 0-<seq>. TTL: until the last of them expires."""
+    return _at("inbox-letters", address)
+
+
+def inbox_ends(address: str) -> Key:
+    """`<seq> <id> <bytes> <sender> <q|r>` of each of them, by the time (ms) at which it expires; `r`: it was read. TTL:
+    until the last of them expires.
+    """
+    return _at("inbox-ends", address)
+
+
+def inbox_receipt(address: str, message_id: str) -> Key:
+    """What became of a message. TTL: 7 days from its end."""
+    return _at("inbox-receipt", f"{address}:{message_id}", address)
+
+
+def inbox_context(address: str, name: str) -> Key:
+    """Tasks of an inbox that one A2A context is about, by time (ms). TTL: 7 days from the end of the last."""
+    return _at("inbox-context", f"{address}:{name}", address)
+
+
+def inbox_pushes(address: str, task_id: str) -> Key:
+    """Whom the changes of a task are told, by the names of their configs; a hash. TTL: that of the task."""
+    return _at("inbox-push", f"{address}:{task_id}", address)
+
+
+def _at(kind: str, name: str, address: str = "") -> Key:
+    return Key(f"{kind}:{_TAGS[partition_of(address or name)]}:{name}")
 
 
 # One of each partition.
@@ -214,9 +242,36 @@ def callbacks_due(partition: int) -> Key:
     return Key(f"callbacks:{_TAGS[partition]}")
 
 
+def agents_due(partition: int) -> Key:
+    """Ids of agents by the time of their next check (ms). Emptied as entries end."""
+    return Key(f"agents-due:{_TAGS[partition]}")
+
+
 def callbacks_dead(partition: int) -> Key:
     """Callbacks that were given up, a stream; trimmed to a number of entries."""
     return Key(f"callbacks-dead:{_TAGS[partition]}")
+
+
+def inbox_push_ends(partition: int) -> Key:
+    """`<address> <id>` of unsettled messages whose tasks push notifications follow, by when they expire (ms). Emptied
+    as they end.
+    """
+    return Key(f"inbox-push-ends:{_TAGS[partition]}")
+
+
+def posters(partition: int) -> Key:
+    """Which client posted what is in the partition, by time (ms): for the operator, for RELAY_PROVENANCE_DAYS."""
+    return Key(f"posters:{_TAGS[partition]}")
+
+
+def activity(partition: int, what: str, day: int) -> Key:
+    """Clients by their bytes, or by their refused requests, of one day since 1970. TTL: RELAY_PROVENANCE_DAYS."""
+    return Key(f"activity:{_TAGS[partition]}:{what}:{day}")
+
+
+def reports(partition: int) -> Key:
+    """Reported posts, as `<thread>:<seq>`, by time of the last report (ms), until the operator has looked at them."""
+    return Key(f"reports:{_TAGS[partition]}")
 
 
 # Projections over all partitions; the worker can rebuild them from events.
@@ -236,59 +291,48 @@ def tasks_with(status: str) -> Key:
     return Key(f"tasks:{status}")
 
 
+AGENTS = Key("agents:listed")
+"""Ids of the agents in the directory by the time (ms) at which they were first listed."""
+
+AGENT_ENDS = Key("agents:ends")
+"""Ids of all entries, hidden ones included, by the time (ms) at which they end."""
+
+
+def agents_with(liveness: str) -> Key:
+    """Ids of the agents in the directory with that liveness, by the time (ms) at which they were first listed."""
+    return Key(f"agents:with:{liveness}")
+
+
+REMOVED_AGENTS = Key("agents:removed")
+"""Ids of those that were removed of late, by when (ms), for the search index. Trimmed by time."""
+
+LAST_CHECK = Key("agents:last-check")
+"""When a check of an agent last ended (ms); before the first, when a worker first looked for one."""
+
+# The public feed of events, in one slot (`node/events`).
+
+FEED = Key("feed:{feed}")
+"""Events of the board and of contracts, a stream, copied from the outboxes. Trimmed to RELAY_FEED_EVENTS."""
+
+FEED_MARKS = Key("feed:marks:{feed}")
+"""How far each outbox has been copied, by partition, and in `trimmed` the last entry that the feed lost; a hash."""
+
+OFFERS = Key("offers:{offers}")
+"""Work contracts as they were put on offer, for all who wait for work, a stream. Trimmed to a number of entries."""
+
+KNOWN_OFFERS = Key("offers:known:{offers}")
+"""Ids of the contracts in OFFERS by when they were put on offer (ms). Trimmed with it."""
+
 # The operator's own.
 
+IDENTITY = Key("node:{identity}")
+"""Whose data this Redis holds, and in which schema. Kept."""
+
 BLOCKED = Key("blocked")
-"""Networks whose requests are refused, and until when; a hash. Kept until the operator takes one off."""
+"""Networks and keys whose requests are refused, and until when; a hash. Kept until the operator takes one off."""
 
 AUDIT = Key("audit")
 """What the operators did, a stream. Trimmed to a number of entries."""
 
 WORKERS = Key("workers:{workers}")
 """Names of the workers by the time (ms) of their last heartbeat. TTL: 120 s, renewed."""
-
-# Search, all in one slot: what web processes and workers send each other, and which index is in use.
-
-SEARCH_PENDING = Key("search:pending:{search}")
-"""Posts whose vectors are to be made, by their turn (below 0), or by the time (ms) until which a worker has them."""
-
-SEARCH_TURNS = Key("search:turns:{search}")
-"""Where in that queue the last post of each site ends, a hash. TTL: a day; gone sooner when nothing waits."""
-
-SEARCH_BACKLOG = Key("search:backlog:{search}")
-"""Like SEARCH_PENDING, for threads that are indexed anew. Their turn comes after all that are pending."""
-
-SEARCH_LIVE = Key("search:live:{search}")
-"""The version of the vector index that queries use."""
-
-SEARCH_TARGET = Key("search:target:{search}")
-"""The version that is being built to take its place; absent most of the time."""
-
-SEARCH_GENERATIONS = Key("search:generations:{search}")
-"""Names of all generations of which vectors may be left."""
-
-SEARCH_EPOCH = Key("search:epoch:{search}")
-"""How often an operator asked for everything to be indexed anew."""
-
-SEARCH_CHANGES = Key("search:changes:{search}")
-"""Threads and replies whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
-
-
-def search_asks(service: str) -> Key:
-    """Questions to the workers that offer `service`, a list. TTL: a little longer than anybody waits for the answer."""
-    return Key(f"search:asks:{service}:{{search}}")
-
-
-def search_alive(service: str) -> Key:
-    """There while a worker offers `service`: `vectors` or `hits`. TTL: 3 s."""
-    return Key(f"search:alive:{service}:{{search}}")
-
-
-def search_answers(process: str) -> str:
-    """The channel on which one process hears answers. Never a key."""
-    return f"search:answers:{process}:{{search}}"
-
-
-def query_vector(query: str) -> Key:
-    """The vector of a query. TTL: 600 s."""
-    return Key(f"search:query:{digest(query)}:{{search}}")

@@ -5,11 +5,15 @@ A limit is counted exactly, by a log of the times of the last accepted requests 
 
 from collections.abc import Sequence
 from secrets import token_hex
-from typing import NamedTuple, Protocol, cast
+from time import time
+from typing import Any, NamedTuple, Protocol, cast
+
+import msgspec
 
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
+from node.store.bulk import bulk
 from node.store.steps import Key, Step, step
 
 DAY_MS = 86_400_000
@@ -18,6 +22,11 @@ DAY_MS = 86_400_000
 @step
 def limit_take(*, rate: Key, count: int, window: int) -> None:
     """A place in a client's limit."""
+
+
+@step
+def limit_return(*, rate: Key, at: int) -> None:
+    """A place in a client's limit, given back."""
 
 
 @step
@@ -42,17 +51,19 @@ def bytes_take(*, mine: Key, site: Key, size: int, owed: int, most: int, site_mo
     """Bytes, counted for a client and for its site."""
 
 
-class Taken(NamedTuple):
+class Taken(msgspec.Struct, frozen=True):
     """How a client stands in a limit after a request. After `reset` seconds a place is free again."""
 
     allowed: bool
     remaining: int
     reset: float
+    at: int = 0
+    """When the place was taken (ms), by which it can be given back."""
 
     @classmethod
-    def of(cls, allowed: object, remaining: object, reset_ms: object) -> "Taken":
-        """From the three integers that a script answers."""
-        return cls(bool(allowed), cast("int", remaining), cast("int", reset_ms) / 1000)
+    def of(cls, allowed: Any, remaining: Any, reset_ms: Any, at: Any = 0) -> "Taken":
+        """From the integers that a script answers."""
+        return cls(allowed, remaining, reset_ms / 1000, at)
 
 
 class Rate(Protocol):
@@ -98,17 +109,21 @@ class LimitStore:
         reply = await self._store.run(limit_take(rate=rate, count=limit.count, window=limit.milliseconds))
         return Taken.of(*cast("list[int]", reply))
 
+    async def put_back(self, kind: str, client: str, taken: Taken) -> None:
+        """Give back a place that `take` has taken in a limit of no entity. Raises StoreUnavailable."""
+        await self._store.run(limit_return(rate=keys.rate(ids.home_of(client), kind, client), at=taken.at))
+
     async def take_quota(
-        self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, counted: bool
+        self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, counted: bool, label: str = ""
     ) -> tuple[Quota, Taken, float | None]:
         """Take a place in a limit, and one among `most` things, which ends after `life_ms`. Raises StoreUnavailable.
 
         The last value is None, or, if no such place is free, the seconds until one is. `counted`: keep the total of all
-        clients, too.
+        clients, too. `label`: what the operator is told of the thing.
         """
         partition = ids.home_of(client)
         own, site, everybody = _places(partition, kind, client)
-        quota = Quota(kind, client, token_hex(4))
+        quota = Quota(kind, client, label + token_hex(4))
         taking = quota_take(
             rate=keys.rate(partition, kind, client),
             own=own,
@@ -124,10 +139,30 @@ class LimitStore:
         _, allowed, remaining, reset, *wait = cast("list[int]", await self._store.run(taking))
         return quota, Taken.of(allowed, remaining, reset), wait[0] / 1000 if wait else None
 
+    async def things(self, kind: str) -> list[str]:
+        """The names of all things of a kind whose total is counted, for the operator. Raises StoreUnavailable."""
+        now = str(int(time() * 1000))
+        found = await bulk(
+            self._store,
+            [("ZRANGE", keys.places_of_all(each, kind), now, "+inf", "BYSCORE") for each in range(ids.PARTITIONS)],
+        )
+        return [name.decode() for names in cast("list[list[bytes]]", found) for name in names]
+
     async def give_back(self, quota: Quota) -> None:
-        """Free a place before its time. Raises StoreUnavailable."""
+        """Free a place before its time, if it has a name. Raises StoreUnavailable."""
+        if not quota.name:
+            return
         places = _places(ids.home_of(quota.client), quota.kind, quota.client)
         await self._store.commands([("ZREM", place, quota.name) for place in places])
+
+    async def extend(self, quota: Quota, ends_at: int) -> None:
+        """Let a place last until then (ms), unless it has ended. Raises StoreUnavailable."""
+        places = _places(ids.home_of(quota.client), quota.kind, quota.client)
+        await self._store.commands(
+            command
+            for place in places
+            for command in (("ZADD", place, "XX", "GT", ends_at, quota.name), ("PEXPIREAT", place, ends_at, "GT"))
+        )
 
     async def take_bytes(self, uses: Sequence[Use], most: int) -> list[float | None]:
         """Count bytes of some clients, each of which may have `most` in 24 hours. Raises StoreUnavailable.

@@ -6,11 +6,12 @@ connection to each primary. How many may wait in a process is bounded; beyond th
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from node.store import Listener, WakeUps
+from node.store import WakeUps
 
 T = TypeVar("T")
 
@@ -18,11 +19,19 @@ MAX_WAITING = 8192
 """Reads that may wait in a process at the same time, unless `limit_waiting` said otherwise."""
 
 
+class Hearing(Protocol):
+    """What waits, and can be told to wait no longer."""
+
+    def hear(self, message: bytes) -> None:
+        """Stop waiting."""
+        ...
+
+
 class _Waiting:
     """The reads of a process that are waiting."""
 
     def __init__(self) -> None:
-        self.listeners: set[Listener] = set()
+        self.listeners: set[Hearing] = set()
         self.most = MAX_WAITING
         self.released = False
 
@@ -40,12 +49,32 @@ def waiting_count(wakeups: WakeUps) -> int:
     return len(_waiting.setdefault(wakeups, _Waiting()).listeners)
 
 
+def may_wait(wakeups: WakeUps) -> bool:
+    """Whether a read that wanted to wait now would."""
+    waiting = _waiting.setdefault(wakeups, _Waiting())
+    return not waiting.released and len(waiting.listeners) < waiting.most
+
+
 def release_waiting(wakeups: WakeUps) -> None:
     """Answer all waiting reads with what there is, and let no others wait: the node is about to stop."""
     waiting = _waiting.setdefault(wakeups, _Waiting())
     waiting.released = True
     for listener in waiting.listeners:
         listener.hear(b"")
+
+
+@contextmanager
+def place_to_wait(wakeups: WakeUps, waiter: Hearing) -> Generator[bool]:
+    """Count somebody among those who wait, while the block runs. Yields False if no more may wait."""
+    waiting = _waiting.setdefault(wakeups, _Waiting())
+    if waiting.released or len(waiting.listeners) >= waiting.most:
+        yield False
+        return
+    waiting.listeners.add(waiter)
+    try:
+        yield True
+    finally:
+        waiting.listeners.discard(waiter)
 
 
 async def wait_for_change(

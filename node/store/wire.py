@@ -11,13 +11,14 @@ It is sent again only if Redis said that it did not begin it.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from itertools import repeat
+from typing import TypeAlias, cast
 
 import msgspec
 from hiredis import ReplyError
 
 from node.store.address import Location
-from node.store.connection import Call, CallResult, Connection
+from node.store.connection import Call, CallResult, Connection, Pipeline
 from node.store.errors import CommandFailed, StoreBusy, StoreUnavailable, judge
 from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
@@ -64,12 +65,71 @@ class Store(ABC):
         They may take effect in any order. If some fail, the others run all the same, and what the first failure means
         is raised. `bulk.bulk` takes any number of commands.
         """
-        under_way: list[Submitted] = []
-        for args in many:
-            slot, connection = self._route(args[1])
-            call = self._call(None, (), args, slot)
-            under_way.append((call, connection, connection.submit(call)))
-        return await self._answers(under_way)
+        wanted = list(many)
+        replies, failed = await self._pipelined(wanted)
+        if failed:
+            raise next(iter(failed.values()))
+        return [replies[place] for place in range(len(wanted))]
+
+    async def reachable(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
+        """`commands`, with the failure itself in the place of a reply of a server that is out of reach.
+
+        Raises StoreUnavailable if all are, CommandFailed.
+        """
+        wanted = list(many)
+        replies, failed = await self._pipelined(wanted)
+        if failed and not replies:
+            raise next(iter(failed.values()))
+        for failure in failed.values():
+            if not isinstance(failure, StoreUnavailable):
+                raise failure
+        return [
+            replies[place] if place in replies else cast("StoreUnavailable", failed[place])
+            for place in range(len(wanted))
+        ]
+
+    def serving_partition(self) -> int | None:
+        """A partition for something new whose server is connected; None where any will do."""
+        return None
+
+    async def _pipelined(
+        self, wanted: Sequence[Sequence[Arg]]
+    ) -> tuple[dict[int, RedisReply], dict[int, StoreUnavailable | CommandFailed]]:
+        """Replies and failures of commands, by their places."""
+        failed: dict[int, StoreUnavailable | CommandFailed] = {}
+        places_at: dict[Connection, list[int]] = {}
+        for place, args in enumerate(wanted):
+            try:
+                places_at.setdefault(self._route(args[1])[1], []).append(place)
+            except StoreUnavailable as unknown:
+                failed[place] = unknown
+        under_way: list[tuple[Connection, Pipeline, list[int]]] = []
+        for connection, places in places_at.items():
+            pipeline = self._pipeline([wanted[place] for place in places])
+            connection.submit(pipeline)
+            under_way.append((connection, pipeline, places))
+        replies: dict[int, RedisReply] = {}
+        for connection, pipeline, places in under_way:
+            outcome = await pipeline.outcome
+            if isinstance(outcome, list) and not pipeline.has_failed:
+                replies.update(zip(places, outcome, strict=True))
+                continue
+            for place, reply in zip(places, outcome if isinstance(outcome, list) else repeat(outcome), strict=False):
+                try:
+                    replies[place] = await self._settled(pipeline, wanted[place], reply, connection)
+                except (StoreUnavailable, CommandFailed) as error:
+                    failed[place] = error
+        return replies, failed
+
+    async def _settled(
+        self, pipeline: Pipeline, args: Sequence[Arg], reply: CallResult, connection: Connection
+    ) -> RedisReply:
+        """The reply to one command of a pipeline; sent again alone if Redis has not begun it."""
+        if not isinstance(reply, Exception):
+            return reply
+        slot, _ = self._route(args[1])
+        call = Call(None, (), args, slot, pipeline.deadline, self._loop.create_future())
+        return await self._again(call, reply, connection)
 
     async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
         """Run many steps in one trip to each server concerned; otherwise as `commands`."""
@@ -123,9 +183,17 @@ class Store(ABC):
         """Send a call again that Redis has not begun. Raises what the outcome means if it may have."""
 
     def _call(self, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int) -> Call:
-        if self.stats.in_flight >= self.max_in_flight:
-            raise StoreBusy(f"{self.max_in_flight} calls to Redis are under way")
+        self._admit(1)
         return Call(script, keys, args, slot, self._loop.time() + self.timeout, self._loop.create_future())
+
+    def _pipeline(self, commands: Sequence[Sequence[Arg]]) -> Pipeline:
+        self._admit(len(commands))
+        deadline = self._loop.time() + self.timeout
+        return Pipeline(None, (), commands[0], 0, deadline, self._loop.create_future(), commands=commands)
+
+    def _admit(self, replies_due: int) -> None:
+        if self.stats.in_flight + replies_due > self.max_in_flight:
+            raise StoreBusy(f"{self.max_in_flight} calls to Redis are under way")
 
     def _anew(self, call: Call, **changes: int) -> Call:
         """Another attempt at `call`, with the same deadline."""

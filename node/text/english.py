@@ -50,14 +50,18 @@ def is_english(text: str, max_samples: int = SAMPLES) -> bool:
 
     Reads up to `max_samples` samples of a text that is too long to be read as a whole.
     """
-    if len(text) <= WINDOW_CHARACTERS:
-        passes = _window_passes(clean(text))
-    elif len(text) <= MAX_WHOLE_CHARACTERS * max_samples // SAMPLES:
-        passes = _windows_pass(windows(text))
-    else:
-        passes = _samples_pass(text, max_samples)
+    passes = verdict(text, max_samples)
     VERDICTS[passes] += 1
     return passes
+
+
+def verdict(text: str, max_samples: int = SAMPLES) -> bool:
+    """What `is_english` says, for a second look at a text: it is not counted as another one."""
+    if len(text) <= WINDOW_CHARACTERS:
+        return _window_passes(clean(text))
+    if len(text) <= MAX_WHOLE_CHARACTERS * max_samples // SAMPLES:
+        return _windows_pass(windows(text))
+    return _samples_pass(text, max_samples)
 
 
 def _window_passes(window: str) -> bool:

@@ -7,8 +7,9 @@ Invisible characters are in `readable`.
 
 import re
 
-from node.common.refusal import Invalid
+from node.common.refusal import Invalid, Refused
 from node.text.characters import MARKS
+from node.text.english import is_english
 from node.text.readable import MAX_MARKS, is_one_line
 
 _WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*")
@@ -81,3 +82,10 @@ def require_text(field: str, value: str) -> None:
     """Raise Invalid for a text without anything to read."""
     if not value.strip():
         raise Invalid.field("body", field, msg="must hold more than white space")
+
+
+def require_english(**texts: str) -> None:
+    """Raise Refused `language.not_english` with the name of the first text that is not English."""
+    for field, text in texts.items():
+        if not is_english(text):
+            raise Refused("language.not_english", field=field)

@@ -8,11 +8,11 @@ text is judged is in `english`. All bounds are per payload; they keep the cost o
 import json
 import re
 from collections import deque
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from itertools import islice
 from typing import cast
 
-from node.text.english import is_english
+from node.text.english import is_english, verdict
 from node.text.sampling import SAMPLES
 from node.text.windows import WINDOW_CHARACTERS
 
@@ -79,6 +79,16 @@ def payload_is_english(value: object) -> bool:
     return not others or is_english("\n".join(others))
 
 
+def foreign_field(payload: Mapping[str, object]) -> str:
+    """The prose field that had a payload refused; if it was none of them alone, what its other fields say."""
+    long = sum(isinstance(payload.get(name), str) for name in PROSE)
+    samples = max(MIN_SAMPLES, SAMPLES // max(1, long))
+    for name in PROSE:
+        if isinstance(text := payload.get(name), str) and not verdict(text, samples):
+            return name
+    return "what its other fields say, taken together,"
+
+
 def may_be_shown(text: str) -> bool:
     """Whether a text that passed may be shown as it is. JSON must pass as a text too: only its prose was judged."""
     return len(text) > MAX_INNER_JSON_CHARACTERS or not _JSON_START.match(text) or is_english(text)
@@ -114,7 +124,11 @@ class _Strings:
         self._values_left = MAX_VALUES
 
     def gather(self, document: object) -> None:
-        self._place("", document, True)
+        if isinstance(document, dict):
+            self._values_left -= 1
+            self._place_members(cast("dict[str, object]", document), True)
+        else:
+            self._place("", document, True)
         queue = self._queue
         while queue and self._values_left > 0:
             key, value, is_document = queue.popleft()

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, cast
 from zlib import crc32
@@ -72,7 +72,10 @@ _cached = lru_cache(maxsize=50_000)(_stemmed)
 
 def terms_of(text: str) -> list[str]:
     """The terms of a text in order: its words, and each identifier (`E_4471`, `os.path`) also as a whole."""
-    return list(_terms(text))
+    chunks = _CHUNK.findall(text)
+    if all(map(str.isalnum, chunks)):  # no identifier
+        return list(filter(None, map(stem, chunks)))
+    return list(_terms(chunks))
 
 
 class QueryTerms:
@@ -80,7 +83,7 @@ class QueryTerms:
 
     def __init__(self, query: str) -> None:
         distinct: dict[str, None] = {}
-        for term in _terms(query):
+        for term in _terms(match[0] for match in _CHUNK.finditer(query)):
             distinct[term] = None
             if len(distinct) == MAX_QUERY_TERMS:
                 break
@@ -121,12 +124,11 @@ class QueryTerms:
 
 def marks_of(terms: Sequence[str]) -> bytes:
     """The distinct terms of a text as sorted hashes of MARK bytes, which tell whether it contains a term."""
-    return array("I", sorted(set(map(_mark, terms)))).tobytes()
+    return array("I", sorted(set(map(crc32, map(str.encode, set(terms)))))).tobytes()
 
 
-def _terms(text: str) -> Iterator[str]:
-    for match in _CHUNK.finditer(text):
-        chunk = match[0]
+def _terms(chunks: Iterable[str]) -> Iterator[str]:
+    for chunk in chunks:
         if chunk.isalnum():
             if term := stem(chunk):
                 yield term

@@ -9,18 +9,18 @@ writes to the left of it has an effect. If a hop cannot be parsed, the peer is t
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
+import structlog
+
+from node.config.values import UNIX_PEER, Address, Proxies
 from node.share.site import CLIENT_BITS
 from node.web.http import Header, Scope
 
-Address = IPv4Address | IPv6Address
+log = structlog.get_logger()
 
 _IPV4 = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
 """The form in which the kernel names most peers; such a name needs no parsing."""
-
-UNIX_PEER = "unix"
-"""Names a peer on a unix socket, in RELAY_TRUSTED_PROXIES and as a client."""
 
 X_FORWARDED_FOR = "x-forwarded-for"
 """The header that nearly all proxies write."""
@@ -35,19 +35,27 @@ without them quotes come in pairs, so a quote that a client leaves open cannot e
 _WITH_PORT = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 
+LOOKED_AT = 64
+"""Of so many requests from peers that are no trusted proxies, one is looked at for the header of a proxy."""
+
+TOLD_AT_MOST = 16
+"""Peers that are told of, in the life of a process."""
+
+
 class ClientAddress:
     """Finds the client of a request."""
 
-    def __init__(self, trusted_proxies: str, header: str = X_FORWARDED_FOR) -> None:
-        """`trusted_proxies`: addresses, networks and `unix`, separated by commas; `header`: the one that they write.
-
-        Raises ValueError.
-        """
+    def __init__(self, trusted: Proxies, header: str = X_FORWARDED_FOR) -> None:
+        """`header`: the one that trusted proxies write."""
         self._header = header.encode()
         self._hops = _in_x_forwarded_for if header == X_FORWARDED_FOR else _in_forwarded
-        names = [name.strip() for name in trusted_proxies.split(",") if name.strip()]
-        self._unix = UNIX_PEER in names
-        self._networks: list[IPv4Network | IPv6Network] = [ip_network(n, strict=False) for n in names if n != UNIX_PEER]
+        self._looked = 0
+        self._told: set[str] = set()
+        self.trust(trusted)
+
+    def trust(self, trusted: Proxies) -> None:
+        """Believe these proxies from now on."""
+        self._trusted = trusted
         # Behind a proxy all requests have the same few peers.
         self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
 
@@ -55,9 +63,10 @@ class ClientAddress:
         """The client as limits count it: an IPv4 address, the /64 of an IPv6 address, or `unix`."""
         client = scope.get("client")
         peer: str = client[0] if client and client[0] else UNIX_PEER
-        if not self._networks and not self._unix:
-            return client_named(peer)
-        if not self._trusts(peer):
+        if not self._trusted or not self._trusts(peer):
+            self._looked += 1
+            if self._looked % LOOKED_AT == 1:
+                self._notice(peer, scope["headers"])
             return client_named(peer)
         found = peer
         headers: list[Header] = scope["headers"]
@@ -71,11 +80,28 @@ class ClientAddress:
                 break
         return client_named(found)
 
+    def _notice(self, peer: str, headers: list[Header]) -> None:
+        """Say once of each neighbour that it passes on others' requests, and is not believed.
+
+        On the public network everybody may send such a header; a neighbour that does is most likely the proxy.
+        """
+        address = _parse(peer)
+        is_neighbour = address.is_private if address else peer == UNIX_PEER
+        is_known = peer in self._told or len(self._told) == TOLD_AT_MOST
+        if is_neighbour and not is_known and any(key == self._header for key, _ in headers):
+            self._told.add(peer)
+            log.warning(
+                "a proxy is not believed: all its clients share its limits; if it is yours, name it",
+                peer=peer,
+                header=self._header.decode(),
+                setting="RELAY_TRUSTED_PROXIES",
+            )
+
     def _is_trusted(self, name: str) -> bool:
         if name == UNIX_PEER:
-            return self._unix
+            return self._trusted.unix
         address = _parse(name)
-        return address is not None and any(address in network for network in self._networks)
+        return address is not None and address in self._trusted
 
 
 @lru_cache(maxsize=4096)
@@ -84,13 +110,11 @@ def _canonical(hop: str) -> str | None:
     return None if address is None else str(address)
 
 
+@lru_cache(maxsize=4096)
 def client_named(name: str) -> str:
     """The client at an address as limits count it: an IPv6 client has a whole /64."""
-    return name if _IPV4.fullmatch(name) else _parsed_client(name)
-
-
-@lru_cache(maxsize=4096)
-def _parsed_client(name: str) -> str:
+    if _IPV4.fullmatch(name):
+        return name
     address = _parse(name)
     if address is None:
         return UNIX_PEER

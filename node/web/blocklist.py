@@ -1,4 +1,6 @@
-"""Which clients this process refuses because the operator has blocked them. The list itself is in `node.store.blocked`.
+"""Which clients and keys this process refuses because the operator has blocked them.
+
+The list itself is in `node.store.blocked`.
 
 No request waits for Redis: the process keeps a copy of the list, which it reads when it starts, when a change is
 published, and every few seconds. While Redis cannot be reached, the last copy stays in force.
@@ -27,6 +29,8 @@ class BlockedClients:
         self._blocklist = blocklist
         self._prefixes: Mapping[tuple[int, int], frozenset[int]] = {}
         """The blocked prefixes as integers, by IP version and prefix length."""
+        self._keys: frozenset[str] = frozenset()
+        """Thumbprints of the keys whose signed requests are refused."""
         self._remembered: dict[str, bool] = {}
         self._seconds_to_refresh = REFRESH_SECONDS
 
@@ -41,6 +45,10 @@ class BlockedClients:
             is_blocked = self._remembered[client] = self._is_listed(client)
         return is_blocked
 
+    def refuses_key(self, thumbprint: str) -> bool:
+        """Whether a key is blocked."""
+        return thumbprint in self._keys
+
     async def run(self) -> None:
         """Keep the copy up to date until cancelled."""
         with await self._blocklist.listen() as listener:
@@ -53,7 +61,10 @@ class BlockedClients:
         """Read the list. Raises StoreUnavailable."""
         blocked, now = await self._blocklist.read()
         prefixes: dict[tuple[int, int], set[int]] = {}
+        self._keys = frozenset(each for each in blocked if isinstance(each, str))
         for network in blocked:
+            if isinstance(network, str):
+                continue
             kind = network.version, network.prefixlen
             prefixes.setdefault(kind, set()).add(_prefix(network, network.prefixlen))
         self._prefixes = {kind: frozenset(numbers) for kind, numbers in prefixes.items()}

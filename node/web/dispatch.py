@@ -1,7 +1,7 @@
 """The way of a request to whoever answers it: a refusal, a mounted application, a hot route, or the router.
 
-Hot routes (relay, session lines, lists, claims, message:send, MCP) are called directly, all others through Litestar's
-router. Their answers have the same headers and the same errors (DESIGN 6).
+Hot routes (relay, session lines, inboxes, lists, claims, message:send, MCP) are called directly, all others through
+Litestar's router. Their answers have the same headers and the same errors (DESIGN 6).
 """
 
 import os
@@ -32,8 +32,8 @@ _UNCANONICAL = re.compile(rb"//|(?<=.)/\Z|%(?:2[D-Fd-f]|3\d|[46][1-9A-Fa-f]|[57]
 """An empty path segment, or an escape of a slash or of a character that needs none (RFC 3986 §2.3). A proxy's rule for
 the plain path would not match such a spelling."""
 
-SLASHED = frozenset({b"/api/v1/mcp/"})
-"""Served in spite of the trailing slash, because many MCP clients are configured with it."""
+SLASHED = re.compile(rb"/api/v1/(mcp|inboxes/[\w-]+/a2a)/")
+"""Served in spite of the trailing slash, which many clients of MCP and of JSON-RPC put behind a base."""
 
 _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
 """A host, and optionally a port (RFC 9110 §7.2)."""
@@ -42,8 +42,9 @@ _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
 class Node(Protocol):
     """What the composition root has put together.
 
-    `hot` routes have a constant path, or one of the form `/api/v1/<name>/{id}/<name>`. `mounted` applications answer
-    everything below a path by themselves, and `router` answers what is neither. `drain` announces that the process will
+    `hot` routes have a constant path, or one of the forms `/api/v1/<name>/{id}/<name>` and
+    `/api/v1/<name>/{id}/<name>/{id}/<name>`. `mounted` applications answer everything below a path by themselves, and
+    `router` answers what is neither. `drain` announces that the process will
     stop; `release` answers the requests that wait for a change.
     """
 
@@ -70,17 +71,20 @@ class Dispatcher:
 
     def __init__(self, node: Node, addresses: ClientAddress) -> None:
         self._hot_by_path = {(route.method, route.path.encode()): route for route in node.hot if "{" not in route.path}
-        self._hot_by_names: dict[tuple[str, str, str], Route] = {}
-        """Those of `/api/v1/<name>/{id}/<name>`, by method and the two names."""
+        self._hot_by_names: dict[tuple[str, str, str], tuple[str, Route]] = {}
+        """Those of `/api/v1/<name>/{id}/<name>`, by method and the two names, and what they call the parameter."""
+        self._hot_by_three: dict[tuple[str, str, str, str], tuple[str, str, Route]] = {}
+        """Those of `/api/v1/<name>/{id}/<name>/{id}/<name>` likewise."""
         for route in node.hot:
             if "{" in route.path:
                 match route.path.split("/"):
-                    case ["", "api", "v1", things, "{id}", last]:
-                        self._hot_by_names[route.method, things, last] = route
+                    case ["", "api", "v1", things, parameter, last] if parameter.startswith("{"):
+                        self._hot_by_names[route.method, things, last] = parameter.strip("{}"), route
+                    case ["", "api", "v1", things, one, parts, other, last] if one[0] == other[0] == "{":
+                        named = one.strip("{}"), other.strip("{}")
+                        self._hot_by_three[route.method, things, parts, last] = (*named, route)
                     case _:
-                        raise ValueError(
-                            f"{route.path} cannot be hot: it is neither constant nor /api/v1/<name>/{{id}}/<name>"
-                        )
+                        raise ValueError(f"{route.path} cannot be hot: it has none of the forms of hot routes")
         self._mounted = node.mounted
         self._mount_prefixes = tuple(map(str.encode, node.mounted))
         self._router = node.router
@@ -114,7 +118,7 @@ class Dispatcher:
             request.is_head = True
             scope["method"] = request.method = "GET"
             send = without_body(send)
-        if not _is_host(request.header(b"host")) or request.repeats(b"host"):
+        if not _is_host(request.named.get(b"host")) or request.repeats(b"host"):
             await self._refuse(request, Refused("host.invalid"), send)
         elif (route := self._hot_route(request, raw)) is not None:
             response = await counted(route, request)
@@ -125,7 +129,7 @@ class Dispatcher:
         elif request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
             counters.UNROUTED.add(204)
             await self._responder.respond(request, Response(204, b"", PREFLIGHT), send)
-        elif _UNCANONICAL.search(raw) and raw not in SLASHED:
+        elif _UNCANONICAL.search(raw) and not SLASHED.fullmatch(raw):
             await self._refuse_spelling(request, raw, send)
         else:
             await self._route(request, receive, send)
@@ -172,12 +176,18 @@ class Dispatcher:
         if route is None and raw.startswith(b"/api/v1/") and len(raw) == len(request.path):  # no escape in it
             steps = request.path.split("/")
             if len(steps) == 6:  # "", api, v1, sessions, <id>, messages
-                route = self._hot_by_names.get((request.method, steps[3], steps[5]))
-                if route is not None:
-                    request.params = {"id": steps[4]}
+                found = self._hot_by_names.get((request.method, steps[3], steps[5]))
+                if found is not None:
+                    name, route = found
+                    request.params = {name: steps[4]}
+            elif len(steps) == 8:  # "", api, v1, inboxes, <address>, messages, <id>, settle
+                three = self._hot_by_three.get((request.method, steps[3], steps[5], steps[7]))
+                if three is not None:
+                    one, other, route = three
+                    request.params = {one: steps[4], other: steps[6]}
         return route
 
 
 @lru_cache(maxsize=64)
-def _is_host(value: str | None) -> bool:
-    return value is not None and _HOST.fullmatch(value) is not None
+def _is_host(value: bytes | None) -> bool:
+    return value is not None and _HOST.fullmatch(value.decode("latin-1")) is not None

@@ -1,13 +1,13 @@
 """Answers with an ETag, and 304 for a client that has them already (If-None-Match, RFC 9110 §13.1.2).
 
-A Document stays the same while the process lives, and is compressed once. `revalidated` answers with a body that was
+A Document is compressed once. `revalidated` answers with a body that was
 made for one request.
 """
 
 import gzip
 import hashlib
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 
 from node.web.http import Handler, Header, Request, Response
 
@@ -39,10 +39,10 @@ class Document:
 
 
 class DocumentSet:
-    """Documents by path, all made when the first is asked for: most processes never need them."""
+    """Documents by path. Most processes never need them, so `made` should make them when it is first called."""
 
-    def __init__(self, make: Callable[[], Mapping[str, Document]]) -> None:
-        self._made = cache(make)
+    def __init__(self, made: Callable[[], Mapping[str, Document]]) -> None:
+        self._made = made
 
     def at(self, path: str) -> Handler:
         """The handler that answers with the document of that path."""

@@ -21,6 +21,9 @@ ACCEPT_PLAIN: Header = (b"accept-encoding", b"identity")
 HELP: Header = (b"link", b'</llms-full.txt#errors>; rel="help"')
 """Where errors are explained (DESIGN 6)."""
 
+BEARER: Header = (b"www-authenticate", b"Bearer")
+"""Asks for a token (RFC 6750 §3)."""
+
 REPLAYED_SIGNATURE: Header = (b"signature-error", b"error=invalid_signature")
 """The answer to a signature that was used before (draft-hardt-httpbis-signature-key-08)."""
 
@@ -54,7 +57,7 @@ class RefusedWithHeaders(Refused):
 
 
 CATALOGUE: dict[str, Entry] = {
-    "language.not_english": Entry(400, "Queries must be submitted in plain English (en-US)."),
+    "language.not_english": Entry(400, "Queries must be submitted in plain English (en-US); {field} is not."),
     "host.invalid": Entry(400, "Send exactly one Host header, with a host name or address."),
     "body.incomplete": Entry(400, "The body ended early; send it whole."),
     "body.coding": Entry(
@@ -64,11 +67,21 @@ CATALOGUE: dict[str, Entry] = {
     "blob.size": Entry(400, "The bytes are not as many as byte_size of the manifest says."),
     "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest; send what upload_headers says."),
     "blob.digest": Entry(400, "The bytes do not have the digest_sha256 of the manifest; nothing was stored."),
+    "inbox.proof": Entry(
+        401, "Show the token in `Authorization: Bearer`, or sign with the key of the address.", (BEARER,)
+    ),
+    "callbacks.proof": Entry(
+        401, "Show its token in `Authorization: Bearer`, or sign with the key that it was signed with.", (BEARER,)
+    ),
+    "inbox.token": Entry(403, "That token or key is not the one of this inbox, or it was rotated or closed."),
+    "inbox.policy": Entry(403, "This inbox takes messages from whom its policy names; sign with a key that it knows."),
+    "receipt.token": Entry(403, "The receipt_token does not belong to this message."),
     "task.token": Entry(403, "The claim_token is not the one of the present claim."),
     "task.actor": Entry(403, "Only the publisher or the assignee may do this; name yourself in actor_id."),
+    "task.publisher": Entry(403, "Only the publisher may do this: show the publisher_token or the signing key."),
     "task.proof": Entry(403, "Show the publisher_token, the claim_token or the signing key."),
     "session.token": Entry(403, "The destroy_token does not belong to this session."),
-    "thread.signer": Entry(403, "Only the key that signed this thread may close it."),
+    "thread.signer": Entry(403, "Only the key that signed this thread may do this."),
     "client.blocked": Entry(403, "The operator has blocked this address."),
     "origin.refused": Entry(403, "Requests from this Origin are not served; the node's operator says which are."),
     "blob.forged": Entry(403, "This URL was not issued by this node, or it was changed; use the URL exactly as given."),
@@ -76,23 +89,39 @@ CATALOGUE: dict[str, Entry] = {
     "path.unknown": Entry(404, "There is nothing at this path; see /llms.txt for the operations."),
     "path.spelling": Entry(404, "Write the path as documented: no double or trailing slash, no needless %-escape."),
     "thread.unknown": Entry(404, "No thread has this id."),
+    "report.unknown": Entry(404, "Nobody has reported this post."),
     "task.unknown": Entry(404, "No task has this id."),
+    "agent.unknown": Entry(404, "No agent has this id, or its entry was removed or has ended."),
+    "inbox.unknown": Entry(404, "No inbox has this address; it was closed, or has ended."),
+    "receipt.unknown": Entry(404, "No message of this inbox has this id, or its time is over."),
     "session.gone": Entry(404, "The session was destroyed or has expired; create another."),
     "relay.unknown": Entry(404, "No message has this id, or its time is over."),
     "artifact.unknown": Entry(404, "No artifact has this id, or it was removed."),
     "blob.missing": Entry(404, "The artifact's bytes are not here; they were deleted or have expired."),
     "method.unknown": Entry(405, "This path does not take that method; Allow lists those it takes."),
     "blob.method": Entry(405, "This URL does not allow that method; see the Allow header."),
+    "cursor.too_old": Entry(
+        410, "Events after this cursor are gone; go on with the one in Oldest-Cursor, or with cursor=earliest."
+    ),
     "body.stalled": Entry(408, "The body stopped arriving or came too slowly; send it without pauses.", (CLOSE,)),
     "blob.stalled": Entry(408, "The upload made no progress for too long; start it again.", (CLOSE,)),
     "task.claimed": Entry(409, "Another agent has claimed this task; take another one."),
     "task.state": Entry(409, "The task is {status}; that does not allow this step."),
+    "task.paused": Entry(409, "The last attempt failed; this task can be claimed again after Retry-After."),
+    "task.over": Entry(409, "The deadline of this task is over, so it cannot be offered again."),
+    "task.result": Entry(409, "This task asks for a result that is checked; hand it in with POST .../complete."),
     "task.completed": Entry(409, "The task is completed already, with another result."),
     "thread.closed": Entry(409, "The thread is closed; start a new one."),
+    "agents.host_full": Entry(
+        409, "This key or inbox has all the entries that it may; remove one, or renew one by its name."
+    ),
+    "inbox.turn": Entry(409, "Its owner has asked nothing, or that is answered already; wait until it asks."),
+    "inbox.settled": Entry(409, "The message is {status} already, and stays so."),
     "session.full": Entry(409, "The session holds all the lines or bytes it may; create another."),
     "signature.replayed": Entry(
         409, "This signature or its nonce has been used already; sign again with a new nonce.", (REPLAYED_SIGNATURE,)
     ),
+    "artifact.large": Entry(409, "Artifacts of more than {most} bytes are read at content_url."),
     "artifact.state": Entry(409, "The artifact is {status}; that does not allow this step."),
     "artifact.quota": Entry(
         409,
@@ -115,6 +144,13 @@ CATALOGUE: dict[str, Entry] = {
     "blob.range": Entry(416, "The range lies outside the content."),
     "host.foreign": Entry(421, "This node is called by another name; its operator sets that with RELAY_BASE_URL."),
     "artifact.unusable": Entry(422, "This artifact is {status}, so nobody can read it; register its bytes anew."),
+    "task.deadline": Entry(422, "The deadline is over already; name a later one."),
+    "task.schema_dear": Entry(
+        422, "To check results against this schema takes too much work; let fewer of its parts look at the same value."
+    ),
+    "task.result_large": Entry(
+        422, "This result is too large to be checked against result_schema; hand in less, or the id of an artifact."
+    ),
     "idempotency.conflict": Entry(422, "This Idempotency-Key was used for another body; use a new key."),
     "idempotency.short": Entry(
         422,
@@ -128,14 +164,21 @@ CATALOGUE: dict[str, Entry] = {
     "limit.work": Entry(429, "Over {count} {unit} in {seconds} s for this address; ask for less and wait."),
     "limit.waiting": Entry(429, "This address has {most} such requests waiting; wait for their answers first."),
     "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
+    "inbox.full": Entry(
+        429,
+        "The inbox holds all it may, of everybody or of this address; wait until its owner settles or for Retry-After.",
+    ),
+    "quota.inbox": Entry(429, "This address has {most} inboxes; close one, or wait until one ends."),
     "quota.board": Entry(429, "This address has posted {most} threads in 24 hours; wait for Retry-After."),
     "quota.task": Entry(429, "This address has offered {most} tasks in 24 hours; wait for Retry-After."),
+    "quota.stream": Entry(429, "This address has {most} streams of events open; close one, or ask for pages."),
     "quota.bytes": Entry(429, "This address had {most} bytes kept in 24 hours, all it may; wait for Retry-After."),
     "server.bug": Entry(500, "The node failed; tell its operator the X-Request-Id of this answer."),
     "store.unavailable": Entry(503, "The store is out of reach and nothing was written; try again."),
     "store.unknown": Entry(503, "The store did not answer in time; repeat with the same Idempotency-Key."),
     "store.busy": Entry(503, "The node is at capacity; try again."),
     "node.overloaded": Entry(503, "More requests come than the node can answer in time; wait for Retry-After."),
+    "disk.low": Entry(503, "The node is short of disk space and takes no new {what} for now; what exists goes on."),
     "memory.low": Entry(503, "The node is short of memory and takes no new {what} for now; what exists goes on."),
     "node.full": Entry(503, "The node holds all it may and takes no new {what} for now; what exists goes on."),
     "blob.unavailable": Entry(503, "The node cannot reach its blob store at the moment; try again in a few seconds."),

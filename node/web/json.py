@@ -6,6 +6,7 @@ one counts. NaN, Infinity and lone surrogates are not JSON.
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -15,7 +16,8 @@ import orjson
 from msgspec.structs import fields
 
 from node.common.refusal import Invalid, Issue, Refused
-from node.web.http import Request
+from node.web.http import Header, Request
+from node.web.issues import IGNORED, ignored, issue_of, issues_of_body, issues_of_query, members_of, without_nulls
 
 T = TypeVar("T")
 
@@ -33,16 +35,13 @@ _OTHERS = bytes(set(range(256)) - set(b'[{]}"'))
 _SURROGATES = re.compile(  # escaped surrogates: a pair; or a lone one, which is in the group
     r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})"
 )
-_PATH = re.compile(r" - at `(key in )?\$(?P<path>.*)`$")
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _INTEGER = re.compile(r"-?[0-9]+")
-_MISSING = re.compile(r"Object missing required field `(\w+)`")
 
 
 async def read_json(request: Request, kind: type[T]) -> T:
-    """The body as `kind`. Raises Refused `body.media_type`, or Invalid."""
+    """The body as `kind`; names in a header what it does not know. Raises Refused `body.media_type`, or Invalid."""
     require_json(request)
-    return decode(await request.body(), kind)
+    return decode(await request.body(), kind, request.notes)
 
 
 def require_json(request: Request) -> None:
@@ -56,8 +55,8 @@ def media_type(request: Request) -> str:
     return (request.header(b"content-type") or "").partition(";")[0].strip().lower()
 
 
-def decode(body: bytes, kind: type[T]) -> T:
-    """`body` as `kind`. Raises Invalid."""
+def decode(body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
+    """`body` as `kind`; `notes` gets a header if it has members that the type does not have. Raises Invalid."""
     try:
         # First all of it, since msgspec skips unknown fields without checking their encoding.
         text = body.decode("utf-8")
@@ -66,52 +65,84 @@ def decode(body: bytes, kind: type[T]) -> T:
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_shape(body)
     try:
-        value: T = _decoder(kind)(text)
-    except msgspec.ValidationError as error:
-        raise Invalid([issue_of(str(error), "body")]) from None
+        try:
+            value: T = _decoder(kind, notes is not None)(text)
+        except msgspec.ValidationError as error:
+            return _second_look(text, kind, notes, str(error))
     except ValueError as error:  # msgspec's DecodeError; ValueError itself for an integer of thousands of digits
         what = _lone_surrogate(text) or error
         raise Invalid.field("body", msg=f"body is not JSON: {what}", kind="json_invalid") from None
     return value
 
 
+def _second_look(text: str, kind: type[T], notes: list[Header] | None, first: str) -> T:
+    """The body as `kind` without what it need not have: unknown members, and null for a default. Raises Invalid."""
+    members = members_of(text)
+    if members is None or not issubclass(kind, msgspec.Struct):
+        return _lenient(text, kind, first)
+    if notes is not None and (header := ignored("body", members, kind)):
+        notes.append(header)
+    kept = without_nulls(members, kind)
+    if issues := issues_of_body(kept, kind):
+        raise Invalid(issues)
+    return _lenient(msgspec.json.encode(kept).decode(), kind, first)
+
+
+def _lenient(text: str, kind: type[T], first: str) -> T:
+    """The body as `kind`, whatever else it holds. Raises Invalid."""
+    if not issubclass(kind, msgspec.Struct):
+        raise Invalid([issue_of(first, "body")])
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.ValidationError as error:
+        raise Invalid([issue_of(str(error), "body")]) from None
+
+
 def read_query(request: Request, kind: type[T]) -> T:
-    """The query string as the struct `kind`. Raises Invalid."""
-    return convert_query(request.query(), kind)
+    """The query string as the struct `kind`; names in a header what it does not know. Raises Invalid."""
+    query = request.query()
+    if query and (header := ignored("query", query, cast("type[msgspec.Struct]", kind))):
+        request.notes.append(header)
+    return convert_query(query, kind)
+
+
+def name_parameters(request: Request, kind: type[msgspec.Struct] | None = None) -> None:
+    """Name in a header the query parameters that `kind` does not know: all of them for an operation that takes none.
+
+    What was named before is forgotten: another reader of the same query had other parameters.
+    """
+    request.notes[:] = [note for note in request.notes if note[0] != IGNORED]
+    with suppress(Invalid):  # a query string that cannot be read has no names
+        if header := ignored("query", request.query(), kind):
+            request.notes.append(header)
 
 
 def convert_query(query: dict[str, str], kind: type[T]) -> T:
     """Query parameters as the struct `kind`; unknown ones are ignored. Raises Invalid."""
-    for parameter in _integers(cast("type[msgspec.Struct]", kind)):
-        # msgspec would read `1e3` and `20.0` as integers.
-        if parameter in query and not _INTEGER.fullmatch(query[parameter]):
-            raise Invalid.field("query", parameter, msg="Expected int, got str", kind="type_error")
+    struct = cast("type[msgspec.Struct]", kind)
+    # msgspec would read `1e3` and `20.0` as integers.
+    odd = [name for name in _integers(struct) if name in query and not _INTEGER.fullmatch(query[name])]
     try:
-        value = msgspec.convert(query, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise Invalid([issue_of(str(error), "query")]) from None
-    for parameter, name in _nullable(cast("type[msgspec.Struct]", kind)):
-        # msgspec would read the word `null` as None.
-        if parameter in query and getattr(value, name) is None:
-            raise Invalid.field("query", parameter, msg="Expected a value, got null", kind="type_error")
+        value = None if odd else msgspec.convert(query, kind, strict=False)
+    except msgspec.ValidationError:
+        value = None
+    if value is None:
+        issues = issues_of_query({name: text for name, text in query.items() if name not in odd}, struct)
+        raise Invalid([*(Issue(("query", name), "Expected int, got str", "type_error") for name in odd), *issues])
+    # msgspec would read the word `null` as None.
+    nulls = [parameter for parameter, name in _nullable(struct) if parameter in query and getattr(value, name) is None]
+    if nulls:
+        raise Invalid([Issue(("query", name), "Expected a value, got null", "type_error") for name in nulls])
     return value
 
 
-def issue_of(message: str, where: str) -> Issue:
-    """An item of `detail` for msgspec's error message: the path in it becomes `loc`."""
-    loc: list[str | int] = [where]
-    if match := _PATH.search(message):
-        message = message[: match.start()]
-        for name, index in _STEP.findall(match["path"]):
-            loc.append(int(index) if index.isdigit() else name or index)
-    if match := _MISSING.match(message):
-        return Issue((*loc, match[1]), "Field required", "missing")
-    return Issue(tuple(loc), message.replace("`", ""), "value_error" if "Expected" not in message else "type_error")
-
-
 @cache
-def _decoder(kind: Any) -> Callable[[str], Any]:
-    return _parse_any if kind is object else msgspec.json.Decoder(kind).decode
+def _decoder(kind: Any, knows_all: bool) -> Callable[[str], Any]:
+    """`knows_all`: members that the type does not have are an error, so that they are found without a look at each."""
+    if kind is object:
+        return _parse_any
+    known = msgspec.defstruct(kind.__name__, [], bases=(kind,), forbid_unknown_fields=True) if knows_all else kind
+    return msgspec.json.Decoder(known).decode
 
 
 @cache

@@ -21,14 +21,20 @@ IN_OPENAPI = "#/components/schemas/"
 class Schemas:
     """The schemas of some types: a definition for each type that has a name, and what to write where a type is used."""
 
-    def __init__(self, types: Iterable[Any], root: str = IN_DOCUMENT) -> None:
+    def __init__(self, types: Iterable[Any], root: str = IN_DOCUMENT, bodies: Iterable[Any] = ()) -> None:
+        """`bodies` are those of the types that requests have: null stands for the default of any member (`json`)."""
         self._types = list(dict.fromkeys(types))
         uses, definitions = msgspec.json.schema_components(
             self._types, schema_hook=_anything, ref_template=root + "{name}"
         )
+        if clashing := [name for name in definitions if "." in name]:
+            # msgspec tells them apart by their modules, which are no names for those who generate code from a document.
+            raise ValueError(f"types that are published under one name: {', '.join(clashing)}")
         self._uses = dict(zip(self._types, uses, strict=True))
         self.root = root
         self.definitions: dict[str, Schema] = definitions
+        for kind in bodies:
+            _allow_null(self.whole(self._uses[kind]))
 
     def use(self, kind: Any) -> Schema:
         """The schema to write where the type is used: a reference, or the whole schema if the type has no name."""
@@ -44,6 +50,15 @@ def schema_of(kind: Any) -> Schema:
     """The schema of one struct."""
     schemas = Schemas([kind])
     return schemas.whole(schemas.use(kind))
+
+
+def _allow_null(body: Schema) -> None:
+    """Let the members that have a default be null."""
+    members: dict[str, Schema] = body.get("properties", {})
+    for name, member in members.items():
+        if name not in body["required"] and member.get("default") is not None:
+            kind = {word: member.pop(word) for word in list(member) if word not in {"default", "description"}}
+            member["anyOf"] = [kind, {"type": "null"}]
 
 
 def _anything(kind: type) -> Schema:
@@ -104,12 +119,14 @@ def openapi_30(schema: Any) -> Any:
 
 
 def _type_enumeration(enumeration: Schema) -> None:
-    """Add `type` and `nullable`: null needs the latter, which has an effect only beside the former (OpenAPI 3.0.3)."""
+    """Add `type`, unless null is among the values: without a type, OpenAPI 3.0.3 allows null by itself.
+
+    Beside a type it would need `nullable` as well, of which generators of clients make a third and a fourth type.
+    """
+    enumeration.pop("nullable", None)
+    enumeration.pop("type", None)
     values = cast("list[Any]", enumeration["enum"])
-    kept = [value for value in values if value is not None]
-    if len(kept) < len(values):
-        enumeration["nullable"] = True
-    if kept and all(isinstance(value, str) for value in kept):
+    if all(isinstance(value, str) for value in values):
         enumeration["type"] = "string"
-    elif kept and all(isinstance(value, bool) for value in kept):
+    elif all(isinstance(value, bool) for value in values):
         enumeration["type"] = "boolean"

@@ -7,7 +7,7 @@ Redis. `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-he
 
 import math
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
@@ -27,9 +27,17 @@ from node.web.errors import CATALOGUE
 from node.web.http import Header, Request
 from node.web.idempotency import mark_replayed
 from node.web.usage import Usage
+from node.web.work import WorkLimit
 
 MAX_REFUSED_CLIENTS = 10_000
 """Clients that a process remembers as over a limit; when there are more, it forgets all and asks Redis again."""
+
+
+LIVE = ("session", "inbox", "stream")
+"""Things with a life of their own: the places that they have say how many there are on the node."""
+
+
+RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
 
 class Quotas(msgspec.Struct, frozen=True):
@@ -41,11 +49,21 @@ class Quotas(msgspec.Struct, frozen=True):
     """Threads in 24 hours."""
     task: int = 0
     """Contracts in 24 hours."""
+    stream: int = 0
+    """Open streams of events."""
+    inbox: int = 0
+    """Inboxes."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Quotas":
         """Those in the settings."""
-        return cls(settings.client_sessions, settings.client_threads, settings.client_tasks)
+        return cls(
+            session=settings.client_sessions,
+            board=settings.client_threads,
+            task=settings.client_tasks,
+            inbox=settings.client_inboxes,
+            stream=settings.client_streams,
+        )
 
 
 class Limiter:
@@ -57,30 +75,48 @@ class Limiter:
         self._quotas = quotas or Quotas()
         self._capacity = capacity or Capacity()
         self.usage = Usage(store, self._capacity)
-        self._limits: dict[str, Limit] = {name: getattr(limits, name) for name in Limits.__struct_fields__}
-        self._policies = {name: _policy(name, limit) for name, limit in self._limits.items()}
+        self._states = {name: b'"%b";r=%%d;t=%%d' % name.encode() for name in Limits.__struct_fields__}
+        """Values of RateLimit by class, to be filled in."""
         self._store = store
         self._refused_until: dict[tuple[str, str], float] = {}
         """When a client may come again (monotonic seconds), by limit (its class and scope) and client."""
+        self.change(limits)
+
+    def change(self, limits: Limits) -> None:
+        """Apply these limits from now on."""
+        self._limits: dict[str, Limit] = {name: getattr(limits, name) for name in Limits.__struct_fields__}
+        self._policies = {name: _policy(name, limit) for name, limit in self._limits.items()}
+        self._refused_until.clear()
 
     def of(self, kind: str) -> Limit:
         """The limit of a class."""
         return self._limits[kind]
 
-    def permit(self, request: Request, kind: str, scope: str = "", *, refusals: bool = True) -> "Permit":
+    def permit(
+        self, request: Request, kind: str, scope: str = "", *, refusals: bool = True, work: WorkLimit | None = None
+    ) -> "Permit":
         """What a request may do within the limit `kind`. `scope`: the id of an entity that has this limit for itself.
 
-        `refusals`: whether a request that is refused for its content is counted too.
+        `refusals`: whether a request that is refused for its content is counted too. `work`: what it is charged for by
+        its cost, beside the limit.
         """
-        return Permit(self, request, kind, scope, counted=not refusals)
+        return Permit(self, request, kind, scope, counted=not refusals, work=work)
 
-    async def take(self, request: Request, kind: str, scope: str = "") -> None:
-        """Count the request. Raises Refused `limit.exceeded`, StoreUnavailable."""
+    async def take(self, request: Request, kind: str, scope: str = "") -> Taken | None:
+        """Count the request; None where nothing is counted. Raises Refused `limit.exceeded`, StoreUnavailable."""
         limit = self._limits[kind]
         if not limit.count or (scope and not ids.is_id(scope)):  # no entity has that id
-            return
+            return None
         self.precheck(request, kind, scope)
-        self.settle(request, kind, await self._store.take(kind, request.client, limit, scope), scope)
+        taken = await self._store.take(kind, request.client, limit, scope)
+        self.settle(request, kind, taken, scope)
+        return taken
+
+    async def put_back(self, request: Request, kind: str, taken: Taken) -> None:
+        """Stop counting a request. Raises StoreUnavailable: then it counts."""
+        await self._store.put_back(kind, request.client, taken)
+        named = [note for note in request.notes if note[0] not in RATE_HEADERS]
+        request.notes[:] = [*named, *self._headers(kind, taken.remaining + 1, taken.reset)]
 
     def charge(self, request: Request, kind: Kind, size: int) -> Awaitable[None]:
         """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
@@ -90,7 +126,7 @@ class Limiter:
         self._capacity.admit(kind)
         return self.usage.add(request.client, kind, size)
 
-    async def take_quota(self, request: Request, kind: str, milliseconds: int) -> Quota | None:
+    async def take_quota(self, request: Request, kind: str, milliseconds: int, label: str = "") -> Quota | None:
         """Count the request, and for so long the thing that it creates; None if the limit is switched off.
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
@@ -101,7 +137,7 @@ class Limiter:
             return None
         self.precheck(request, kind)
         quota, taken, wait = await self._store.take_quota(
-            kind, request.client, limit, most, milliseconds, counted=kind == "session"
+            kind, request.client, limit, most, milliseconds, counted=kind in LIVE, label=label
         )
         if wait is not None:
             raise Refused(f"quota.{kind}", retry_after=wait, most=most)
@@ -110,8 +146,7 @@ class Limiter:
 
     async def give_back(self, quota: Quota) -> None:
         """Stop counting a thing that has ended early. Raises StoreUnavailable: then it counts until its time ends."""
-        if quota.name:
-            await self._store.give_back(quota)
+        await self._store.give_back(quota)
 
     def precheck(self, request: Request, kind: str, scope: str = "") -> None:
         """Refuse a client that this process knows to be over the limit. Raises Refused `limit.exceeded`."""
@@ -141,8 +176,7 @@ class Limiter:
         raise self._exceeded(kind, taken.reset)
 
     def _headers(self, kind: str, remaining: int, reset: float) -> tuple[Header, Header]:
-        state = b'"%s";r=%d;t=%d' % (kind.encode(), remaining, math.ceil(reset))
-        return (b"ratelimit-policy", self._policies[kind]), (b"ratelimit", state)
+        return self._policies[kind], (b"ratelimit", self._states[kind] % (remaining, math.ceil(reset)))
 
     def _exceeded(self, kind: str, wait: float) -> Refused:
         counters.OVER[kind] += 1
@@ -150,8 +184,12 @@ class Limiter:
         return Refused("limit.exceeded", retry_after=wait, count=limit.count, seconds=limit.seconds)
 
 
-def _policy(kind: str, limit: Limit) -> bytes:
-    return b'"%s";q=%d;w=%d' % (kind.encode(), limit.count, limit.seconds)
+PermitOf = Callable[[Request], "Permit"]
+"""Permits of one kind."""
+
+
+def _policy(kind: str, limit: Limit) -> Header:
+    return (b"ratelimit-policy", b'"%b";q=%d;w=%d' % (kind.encode(), limit.count, limit.seconds))
 
 
 class Permit:
@@ -169,9 +207,11 @@ class Permit:
     entity one because that entity does not exist.
     """
 
-    __slots__ = ("_counted", "_kind", "_limiter", "_quota", "_request", "_scope", "client", "limit")
+    __slots__ = ("_counted", "_kind", "_limiter", "_quota", "_request", "_scope", "_taken", "_work", "client", "limit")
 
-    def __init__(self, limiter: Limiter, request: Request, kind: str, scope: str, *, counted: bool) -> None:
+    def __init__(
+        self, limiter: Limiter, request: Request, kind: str, scope: str, *, counted: bool, work: WorkLimit | None = None
+    ) -> None:
         self.client = request.client
         self.limit: Limit = limiter.of(kind)
         """The limit, for a script that counts the request in it."""
@@ -182,6 +222,8 @@ class Permit:
         self._counted = counted
         """Whether the request has been counted, or must not be."""
         self._quota: Quota | None = None
+        self._taken: Taken | None = None
+        self._work = work
 
     async def __aenter__(self) -> "Permit":
         """Raises Refused `limit.exceeded` if this process knows the client to be over the limit."""
@@ -203,24 +245,33 @@ class Permit:
         return bool(self._scope) and isinstance(error, Refused) and CATALOGUE[error.code].status == HTTPStatus.NOT_FOUND
 
     async def count(self) -> None:
-        """Count the request. Raises Refused `limit.exceeded`, StoreUnavailable."""
+        """Count the request. Raises Refused `limit.work`, `limit.exceeded`, StoreUnavailable."""
         self._counted = True
-        await self._limiter.take(self._request, self._kind, self._scope)
+        if self._work:
+            await self._work.admit(self._request)
+        self._taken = await self._limiter.take(self._request, self._kind, self._scope)
+
+    async def put_back(self) -> None:
+        """Stop counting a request that `count` has counted. If Redis cannot be reached, it counts."""
+        if self._taken:
+            with suppress(StoreUnavailable):
+                await self._limiter.put_back(self._request, self._kind, self._taken)
 
     def settle(self, taken: Taken) -> None:
         """Take over how a script counted the request. Raises Refused `limit.exceeded`."""
         self._counted = True
         self._limiter.settle(self._request, self._kind, taken, self._scope)
 
-    async def hold(self, milliseconds: int = DAY_MS) -> str:
+    async def hold(self, milliseconds: int = DAY_MS, label: str = "") -> str:
         """Count the request, and for so long the thing that it creates in its client's quota.
 
-        Returns the name of the place in the quota, with which it can be given back later; empty if there is no limit.
+        `label`: what the operator is told of it. Returns the name of the place in the quota, with which it can be given
+        back later; empty if there is no limit.
         The permit gives the place back if the block fails. Raises Refused `memory.low`, `node.full`, `limit.exceeded`,
         `quota.<kind>`, StoreUnavailable.
         """
         self._counted = True
-        self._quota = await self._limiter.take_quota(self._request, self._kind, milliseconds)
+        self._quota = await self._limiter.take_quota(self._request, self._kind, milliseconds, label)
         return self._quota.name if self._quota else ""
 
     async def charge(self, kind: Kind, size: int) -> None:
@@ -233,6 +284,11 @@ class Permit:
         except Refused:
             self._counted = True
             raise
+
+    def spend(self, amount: int) -> None:
+        """Charge the client for work that is done. The answer does not wait for Redis."""
+        if self._work:
+            self._work.charge(self.client, amount)
 
     async def replay(self) -> None:
         """Mark the answer as an earlier one, repeated: nothing was created, so the place is given back."""

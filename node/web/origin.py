@@ -19,7 +19,7 @@ VARY: Header = (b"vary", b"Origin")
 EXPOSED: Header = (
     b"access-control-expose-headers",
     b"Retry-After, RateLimit, RateLimit-Policy, Signature-Error, Mcp-Session-Id, Mcp-Protocol-Version, Location, "
-    b"ETag, X-Request-Id, X-Error-Code, Idempotency-Replayed",
+    b"ETag, X-Request-Id, X-Error-Code, X-Ignored-Fields, Idempotency-Replayed",
 )
 CORS_READABLE = (CORS_OPEN, EXPOSED)
 PREFLIGHT: tuple[Header, ...] = (

@@ -20,13 +20,14 @@ class Responder:
 
     async def respond(self, request: Request, response: Response, send: Send) -> None:
         """Send an answer."""
-        if len(response.body) >= FREE_BYTES or request.size >= FREE_BYTES:
-            self._count_bytes(request, len(response.body))
+        size = len(response.body)
+        if size >= FREE_BYTES or request.size >= FREE_BYTES:
+            self._count_bytes(request, size)
         headers = [
             *response.headers,
             *request.notes,
             *self._common(request, response.headers),
-            (b"content-length", b"%d" % len(response.body)),
+            (b"content-length", b"%d" % size),
         ]
         if request.is_unread:
             await _end_body(request, headers)

@@ -65,6 +65,8 @@ class Described(msgspec.Struct, frozen=True):
     media_type: str = "application/json"
     also: tuple[Also, ...] = ()
     """Other answers: in another media type, or in another state."""
+    callbacks: tuple[type[msgspec.Struct], ...] = ()
+    """The bodies of what may later be sent to the request's callback_url."""
     errors: tuple[str, ...] = ()
     """Error codes of the catalogue that are particular to this operation."""
     limit: str = ""

@@ -1,10 +1,11 @@
 """Finds and verifies the signature of a request (RFC 9421)."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import msgspec
 
+from node.common.refusal import Refused
 from node.sign.proof import proof_of
 from node.sign.request import verify
 from node.sign.signature_base import Origin
@@ -17,13 +18,16 @@ from node.web.http import Request
 class Signatures:
     """Verifies the signatures that are meant for this node."""
 
-    def __init__(self, public_url: str) -> None:
+    def __init__(self, public_url: str, refuses_key: Callable[[str], bool] = lambda _: False) -> None:
+        """`refuses_key`: whether the operator has blocked the key of that thumbprint."""
         self._origin = Origin.parse(public_url)
+        self._refuses_key = refuses_key
 
     async def of(self, request: Request, shown: Collection[str]) -> Signed | None:
         """The verified signature; None for an unsigned request. `shown` names the fields that the record will show.
 
-        Raises RefusedWithHeaders `signature.invalid` if the signature is meant for this node and wrong.
+        Raises RefusedWithHeaders `signature.invalid` if the signature is meant for this node and wrong, Refused
+        `client.blocked` if its key is blocked.
         """
         if request.header(b"signature-input") is None:
             return None
@@ -43,5 +47,7 @@ class Signatures:
             raise RefusedWithHeaders("signature.invalid", headers, reason=invalid.message) from invalid
         if verified is None:
             return None
+        if self._refuses_key(verified.key.thumbprint):
+            raise Refused("client.blocked")
         proof = msgspec.json.encode(proof_of(verified, body, shown))
         return Signed(verified.key.thumbprint, proof, verified.replay_id)

@@ -42,6 +42,8 @@ class Usage:
         self._capacity = capacity
         self._unreported: dict[str, int] = {}
         """Bytes by client."""
+        self.told: dict[str, int] = {}
+        """Bytes by client that Redis knows of and the operator does not yet (`node.web.activity`)."""
         self._spent: dict[str, tuple[float, float]] = {}
         """For clients that have used up their total (monotonic seconds): until when the process refuses them by itself,
         and until when their total is used up."""
@@ -64,6 +66,7 @@ class Usage:
             self._unreported[client] = unreported + used
             return
         self._unreported.pop(client, None)
+        self._tell(client, unreported + used)
         [wait] = await self._store.take_bytes([Use(client, used, unreported)], total)
         if wait is not None:
             if spent:
@@ -84,6 +87,8 @@ class Usage:
         """Report all that is not reported. Without Redis it is dropped: nothing is kept then either."""
         uses = [Use(client, 0, unreported) for client, unreported in self._unreported.items()]
         self._unreported.clear()
+        for use in uses:
+            self._tell(use.client, use.owed)
         total = self._capacity.allowance
         if not uses or not total:
             return
@@ -91,6 +96,10 @@ class Usage:
             for use, wait in zip(uses, await self._store.take_bytes(uses, total), strict=True):
                 if wait is not None:
                     self._remember(use.client, wait)
+
+    def _tell(self, client: str, size: int) -> None:
+        if client in self.told or len(self.told) < MAX_SPENT_CLIENTS:
+            self.told[client] = self.told.get(client, 0) + size
 
     def _remember(self, client: str, wait: float) -> None:
         if len(self._spent) >= MAX_SPENT_CLIENTS:

@@ -37,6 +37,11 @@ class WorkLimit:
         """When a client may come again (monotonic seconds)."""
         self._charging: set[asyncio.Task[None]] = set()
 
+    def change(self, limit: Limit) -> None:
+        """Apply this limit from now on."""
+        self._limit = limit
+        self._refused_until.clear()
+
     async def admit(self, request: Request) -> None:
         """Refuse a client that owes too much. Raises Refused `limit.work`, StoreUnavailable."""
         if not self._limit.count:

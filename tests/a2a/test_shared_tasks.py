@@ -29,6 +29,15 @@ async def test_an_a2a_client_never_sees_a_string_status(node: NodeUnderTest) -> 
         "id": contract["id"],
         "contextId": contract["id"],
         "status": {"state": "TASK_STATE_SUBMITTED", "timestamp": contract["created_at"]},
+        "history": [
+            {
+                "messageId": contract["id"],
+                "role": "ROLE_USER",
+                "parts": [{"text": "Translate a memo"}],
+                "contextId": contract["id"],
+                "taskId": contract["id"],
+            }
+        ],
         "metadata": {
             "kind": "workContract",
             "contractStatus": "offered",
@@ -162,3 +171,42 @@ async def test_the_card_is_the_same_at_both_addresses_and_can_be_cached(node: No
     assert first.headers["last-modified"].endswith("GMT")
     again = await node.client.get("/api/v1/a2a/card", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_an_offer_may_ask_for_proof_and_a_lease(node: NodeUnderTest) -> None:
+    message = {
+        "messageId": "m-2",
+        "role": "ROLE_USER",
+        "parts": [{"text": "Translate this memo into plain words."}],
+        "metadata": {"publisherId": "agent-1", "leaseSeconds": 60, "requireProof": True},
+    }
+    offer = (await node.client.post("/api/v1/a2a/tasks", json={"message": message}, headers=A2A)).json()["task"]
+    contract = (await node.client.get(f"/api/v1/tasks/{offer['id']}")).json()
+    assert (contract["lease_seconds"], contract["require_proof"]) == (60, True)
+    wrong = {"message": message | {"metadata": {"leaseSeconds": "soon"}}}
+    assert (await node.client.post("/api/v1/a2a/tasks", json=wrong, headers=A2A)).status_code == 400
+
+
+async def test_the_context_of_a_contract_lists_it(node: NodeUnderTest) -> None:
+    contract = await offered(node)
+    path = f"/api/v1/tasks?contextId={contract['id']}"
+    found = (await node.client.get(path, headers=A2A)).json()
+    assert ([task["id"] for task in found["tasks"]], found["totalSize"]) == ([contract["id"]], 1)
+    working = await node.client.get(f"{path}&status=TASK_STATE_WORKING", headers=A2A)
+    assert working.json()["tasks"] == []
+
+
+async def test_a_contract_shows_a2a_clients_what_it_asks_for_and_why_it_failed(node: NodeUnderTest) -> None:
+    offer = OFFER | {"description": "Two pages, in plain words.", "skills": ["arabic"]}
+    contract = (await node.client.post("/api/v1/tasks", json=offer)).json()
+    path = f"/api/v1/tasks/{contract['id']}"
+    claim = (await node.client.post(f"{path}/claim", json={"assignee_id": "w"})).json()
+    failed = {"claim_token": claim["claim_token"], "code": "input.unreadable"}
+    assert (await node.client.post(f"{path}/fail", json=failed)).status_code == 200
+    task = await as_task(node, contract["id"])
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
+    assert task["history"][0]["parts"] == [{"text": "Two pages, in plain words."}]
+    assert task["metadata"]["skills"] == ["arabic"]
+    [attempt] = task["metadata"]["attempts"]
+    assert attempt["reason"]["code"] == "input.unreadable"
+    assert (attempt["assigneeId"], attempt["outcome"]) == (claim["assignee_id"], "failed")

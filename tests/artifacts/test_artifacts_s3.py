@@ -47,6 +47,16 @@ async def test_bytes_go_to_the_bucket_are_verified_and_come_from_it(
     assert refused(await node.client.put("/blobs/x", content=DATA)) == (404, "path.unknown")
 
 
+async def test_small_bytes_go_to_the_bucket_and_come_from_it_through_the_node(node: NodeUnderTest) -> None:
+    small = {"publisher_id": "desk", "media_type": "text/csv", "text": "name,size\nrelay,1\n"}
+    stored = await node.client.post(f"{ARTIFACTS}/inline", json=small)
+    assert stored.status_code == 201, stored.text
+    async with node.worker():
+        assert (await verified(node, stored.json()))["status"] == "available"
+    found = await node.client.get(f"{ARTIFACTS}/{stored.json()['id']}/inline")
+    assert found.json()["text"] == small["text"]
+
+
 async def test_what_was_rejected_and_uploaded_again_is_removed_once_no_url_is_left(
     node: NodeUnderTest, outside: httpx2.AsyncClient
 ) -> None:

@@ -17,12 +17,12 @@ OFFER = {"publisher_id": "csv-agent", "title": "Parse a table", "description": "
 OTHER_KEY = SigningKey(bytes(range(32)))
 
 
-def signed(path: str, body: object = None, key: SigningKey = KEY) -> Signed:
-    """A POST that is signed now; the request names its key in Signature-Key."""
+def signed(path: str, body: object = None, key: SigningKey = KEY, method: str = "POST") -> Signed:
+    """A request that is signed now; the request names its key in Signature-Key."""
     content = b"" if body is None else msgspec.json.encode(body)
     hwk = f'sig=hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{PublicKey(bytes(key.verify_key)).x}"'
     params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'
-    return sign(params=params, signature_key=hwk, request=Signed(path=path, body=content), key=key)
+    return sign(params=params, signature_key=hwk, request=Signed(method=method, path=path, body=content), key=key)
 
 
 async def send(node: NodeUnderTest, request: Signed, **headers: str) -> httpx2.Response:

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from node.board.model import NewThread, Reply, ThreadQuery
-from node.board.service import Board
 from node.board.store import BoardStore, StoredThread
-from node.callbacks.policy import TargetPolicy
 from node.config import Limit, Limits
 from node.sign.signed import Signed
 from node.store import OutcomeUnknown, StoreUnavailable, keys
+from tests.board.board_on import board_on
 from tests.support.node_under_test import NodeUnderTest, until
 
 BOARD = "/api/v1/board"
@@ -329,12 +328,25 @@ async def test_a_store_that_fails_once_a_thread_is_closed_is_not_said_to_have_wr
     def signed(use: str) -> Signed:
         return Signed("thumbprint", b"{}", use)
 
-    policy = TargetPolicy(node.settings)
     sound, unlisted, unread = (
-        Board(kind(node.store, 60), node.settings, policy) for kind in (BoardStore, Unlisted, Unread)
+        board_on(node.store, node.settings, kind(node.store, 60)) for kind in (BoardStore, Unlisted, Unread)
     )
     first, second = [(await sound.post(NewThread(**QUESTION), signed(use), None))[0] for use in ("post 1", "post 2")]
     assert (await unlisted.close(first.id, signed("close 1"))).status == "closed"
     with pytest.raises(OutcomeUnknown):
         await unread.close(second.id, signed("close 2"))
     assert (await sound.read(second.id, ThreadQuery())).status == "closed"
+
+
+async def test_a_reply_may_be_posted_below_the_post_url_of_a_message(node: NodeUnderTest) -> None:
+    relayed = (await node.client.post("/api/v1/relay", json={"message": "Who can parse a large file?"})).json()
+    answer = await node.client.post(f"{relayed['post_url']}/replies", json={"body": "I can help you."})
+    assert answer.status_code == 201
+    assert (await node.client.get(relayed["post_url"])).json()["replies"][0]["body"] == "I can help you."
+
+
+@pytest.mark.parametrize("field", ["title", "body"])
+async def test_the_refusal_of_another_language_names_the_field(node: NodeUnderTest, field: str) -> None:
+    answer = await node.client.post(BOARD, json=QUESTION | {field: "Das ist leider überhaupt kein englischer Satz."})
+    assert answer.status_code == 400
+    assert answer.json() == {"error": f"Queries must be submitted in plain English (en-US); {field} is not."}

@@ -1,5 +1,6 @@
 """Signed posts over HTTP: what is signed is kept as it was signed, once, and anyone can verify it."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 from node.sign.proof import Proof, ProofInvalid, verify_proof
 from node.store import keys
 from node.text.readable import readable
+from node.web.http import WAITING_BY_CLIENT
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.sign.signing import KEY, PUBLIC
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest, until
 
 
 def proven(record: dict[str, Any], *names: str) -> None:
@@ -51,7 +53,7 @@ async def test_a_signed_offer_can_be_verified_and_is_bound_to_its_key(node: Node
     stored = (await node.client.get(f"{TASKS}/{task['id']}")).json()
     proven(stored, *OFFER)
     cancel = f"{TASKS}/{task['id']}/cancel"
-    assert (await send(node, signed(cancel, {}, OTHER_KEY))).headers["x-error-code"] == "task.proof"
+    assert (await send(node, signed(cancel, {}, OTHER_KEY))).headers["x-error-code"] == "task.publisher"
     assert (await send(node, signed(cancel, {}))).json()["status"] == "canceled"
 
 
@@ -168,3 +170,18 @@ async def test_a_hidden_thread_is_unknown_to_the_key_that_signed_it_and_to_other
     for key in (KEY, OTHER_KEY):
         response = await send(node, signed(f"{BOARD}/{thread['id']}/close", key=key))
         assert (response.status_code, response.headers["x-error-code"]) == (404, "thread.unknown")
+
+
+async def test_a_reader_who_waits_is_told_that_a_thread_was_closed(node: NodeUnderTest) -> None:
+    thread = (await send(node, signed(BOARD, QUESTION))).json()
+    path = f"{BOARD}/threads/{thread['id']}"
+    waiting = asyncio.create_task(node.client.get(path, params={"wait": 30}, timeout=40))
+
+    async def waits() -> bool:
+        return bool(WAITING_BY_CLIENT)
+
+    await until(waits)
+    await send(node, signed(f"{BOARD}/{thread['id']}/close", {}))
+    assert (await asyncio.wait_for(waiting, 20)).json()["status"] == "closed"
+    # No reply will come any more, so nobody is kept waiting for one.
+    assert (await asyncio.wait_for(node.client.get(path, params={"wait": 30}), 20)).json()["status"] == "closed"

@@ -1,16 +1,17 @@
 """Threads against a model: whatever is done in whatever order, they are what the rules say (SPEC 4.4, DESIGN 8)."""
 
+from typing import Literal
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
 
 from node.board.model import NewReply, NewThread, ThreadPageQuery, ThreadQuery, ThreadStatus
-from node.board.service import Board
 from node.board.store import BoardStore
-from node.callbacks.policy import TargetPolicy
 from node.config import Limit, Settings
 from node.sign.signed import Signed
 from node.store.idempotency import IdempotencyKey, bound_key
+from tests.board.board_on import board_on
 from tests.support.machine import StoreMachine
 from tests.support.node_under_test import SECRET
 from tests.support.rates import Limited
@@ -37,7 +38,11 @@ class Model:
         self.began = self.active = now
         self.status: ThreadStatus | None = "open"
         """None once it is purged."""
+        self.was: ThreadStatus = "open"
+        """Its status before it was hidden."""
         self.replies: list[str] = []
+        self.hidden: set[int] = set()
+        """Numbers of hidden replies."""
         self.accepted: dict[str, list[int]] = {}
         self.keys: dict[tuple[str, str], tuple[str, int, int]] = {}
 
@@ -61,7 +66,7 @@ class ThreadMachine(StoreMachine):
         self._all: list[Model] = []
         self._signatures = 0
         given = Settings(secret=SECRET, base_url="http://node.example")
-        self._board = Board(BoardStore(self.store, REMEMBERED), given, TargetPolicy(given))
+        self._board = board_on(self.store, given, BoardStore(self.store, REMEMBERED))
 
     def signed(self, signer: str | None) -> Signed | None:
         """A signature that was never used."""
@@ -136,7 +141,9 @@ class ThreadMachine(StoreMachine):
             return "limit.exceeded", 0
         before = model.keys.get((client, key or ""))
         if before and before[2] + REMEMBERED > self.now:
-            return (None, before[1]) if before[0] == body else ("idempotency.conflict", 0)
+            if before[0] != body:
+                return "idempotency.conflict", 0
+            return ("thread.unknown", 0) if before[1] in model.hidden else (None, before[1])
         return (None if model.status == "open" else "thread.closed"), 0
 
     @rule(model=models, signer=SIGNERS)
@@ -149,15 +156,33 @@ class ThreadMachine(StoreMachine):
         if self.attempt(lambda: self._board.close(model.id, self.signed(signer)), refusal):
             model.status = "closed"
 
-    @rule(model=models, status=st.sampled_from(["closed", "hidden"]))
-    def moderate(self, model: Model, status: ThreadStatus) -> None:
-        """By the operator; a hidden thread stays so."""
-        assert status != "open"
+    @rule(model=models, status=st.sampled_from(["closed", "open"]))
+    def moderate(self, model: Model, status: Literal["closed", "open"]) -> None:
+        """By the operator; a hidden thread stays so, and has that status once it is shown."""
         self.attempt(
             lambda: self._board.moderation.set_status(model.id, status), None if model.status else "thread.unknown"
         )
-        if model.status and model.status != "hidden":
+        if model.status == "hidden":
+            model.was = status
+        elif model.status:
             model.status = status
+
+    @rule(model=models, seq=st.integers(0, 3), hide=st.booleans())
+    def hide(self, model: Model, seq: int, hide: bool) -> None:
+        """Or show again, by the operator: a thread, or a reply whatever the status of its thread."""
+        moderation = self._board.moderation
+        known = model.status and seq <= len(model.replies)
+        self.attempt(
+            lambda: (moderation.hide if hide else moderation.show)(model.id, seq), None if known else "thread.unknown"
+        )
+        if not known:
+            return
+        if seq:
+            (model.hidden.add if hide else model.hidden.discard)(seq)
+        elif hide and model.status and model.status != "hidden":
+            model.was, model.status = model.status, "hidden"
+        elif not hide and model.status == "hidden":
+            model.status = model.was
 
     @rule(model=models)
     def purge(self, model: Model) -> None:
@@ -169,11 +194,16 @@ class ThreadMachine(StoreMachine):
         query = ThreadQuery(since_seq=since, limit=limit)
         thread = self.attempt(lambda: self._board.read(model.id, query), None if model.shown else "thread.unknown")
         if thread:
-            expected = list(enumerate(model.replies, 1))[since : since + limit]
+            page = list(enumerate(model.replies, 1))[since : since + limit]
+            expected = [(seq, body) for seq, body in page if seq not in model.hidden]
             assert isinstance(thread.replies, list)
             assert [(reply.seq, reply.body) for reply in thread.replies] == expected
-            assert thread.next_since_seq == (expected[-1][0] if expected else min(since, len(model.replies)))
-            assert (thread.title, thread.status, thread.reply_count) == (model.title, model.status, len(model.replies))
+            assert thread.next_since_seq == (page[-1][0] if page else min(since, len(model.replies)))
+            assert (thread.title, thread.status, thread.reply_count) == (
+                model.title,
+                model.status,
+                len(model.replies) - len(model.hidden),
+            )
 
     @rule(seconds=st.sampled_from([1, 59, 60, 300]))
     def wait(self, seconds: int) -> None:

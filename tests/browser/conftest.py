@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.browser.chromium import launch
 from tests.support.nodes import NodeProcess
 
-LIMITS = ("BOARD", "REPLY", "TASK", "CLAIM", "SEARCH")
+LIMITS = ("BOARD", "REPLY", "TASK", "CLAIM", "SEARCH", "AGENT", "INBOX")
 
 
 @pytest.fixture(scope="package")

@@ -7,6 +7,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.agents.calls import card_of
 from tests.browser.chromium import DESKTOP, PHONE, SMALLEST, tab
 from tests.browser.conftest import made
 
@@ -28,7 +29,12 @@ def paths(url: str) -> list[str]:
         made(api.post(f"/api/v1/board/{thread}/replies", json=reply))
         task = {"publisher_id": "report-desk" * 9, "title": "Summarise a report", "description": "One page. " * 60}
         offer = made(api.post("/api/v1/tasks", json=task))
-    return [*PAGES, f"/board/{thread}", f"/tasks/{offer}"]
+        owner = {"authorization": f"Bearer {api.post('/api/v1/inboxes').json()['inbox_token']}"}
+        listed = api.post(
+            "/api/v1/agents", json={"card": card_of("Desk " + "with-a-rather-long-name-" * 7)}, headers=owner
+        )
+        agent = listed.json()["id"]
+    return [*PAGES, "/agents", "/agents?q=summarise", f"/agents/{agent}", f"/board/{thread}", f"/tasks/{offer}"]
 
 
 def barriers(page: Page) -> list[str]:

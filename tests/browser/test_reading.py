@@ -85,6 +85,23 @@ def test_replies_appear_in_an_open_page(browser: Browser, url: str, api: httpx2.
         expect(page.locator(".reply")).to_have_count(2)
 
 
+def test_threads_that_are_new_or_answered_come_to_the_top_of_an_open_board(
+    browser: Browser, url: str, api: httpx2.Client
+) -> None:
+    first = post(api, "Weather balloons over the northern sea", "Who has launched one there and got the data back?")
+    with tab(browser, url) as opened:
+        page = opened.open("/board")
+        rows = page.locator("[data-list] > li")
+        expect(rows.first).to_contain_text("Weather balloons")
+        post(api, "Old maps of the river delta are wanted", "I compare the banks of then with the banks of now.")
+        expect(rows.first).to_contain_text("Old maps of the river delta")
+        count = rows.count()
+        reply(api, first, "I have launched two of them last winter.")
+        expect(rows.first).to_contain_text("Weather balloons")
+        expect(rows.first).to_contain_text("1 reply")
+        assert rows.count() == count
+
+
 def test_replies_are_there_after_a_reload_without_scripts(browser: Browser, url: str, api: httpx2.Client) -> None:
     thread = post(api, "Is the mirror in Oslo up again?", "It has not answered since yesterday evening.")
     with tab(browser, url, scripts=False) as opened:

@@ -25,6 +25,8 @@ class Receiver:
     ) -> None:
         self.messages: list[tuple[str, dict[str, Any]]] = []
         """webhook-id and body of what was answered with 2xx."""
+        self.headers: list[dict[str, str]] = []
+        """Those of each of them."""
         self.requests = 0
         self.paths: Counter[str] = Counter()
         """Requests by path."""
@@ -81,6 +83,7 @@ class Receiver:
             self.forged += 1
         elif 200 <= status < 300:
             self.messages.append((headers["webhook-id"], json.loads(body)))
+            self.headers.append(headers)
         writer.write(b"HTTP/1.1 %b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % answer)
         await writer.drain()
         async with self._arrived:

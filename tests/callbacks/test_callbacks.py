@@ -52,6 +52,7 @@ async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
             "thread_id": thread["id"],
             "seq": 1,
             "url": thread["url"],
+            "api_url": f"http://node.example{BOARD}/threads/{thread['id']}?since_seq=0",
             "callback_host": "127.0.0.1",
         }
         assert "I can help" not in str(message)

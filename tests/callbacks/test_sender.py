@@ -39,7 +39,9 @@ from tests.callbacks.network import Answer, Dialler, FakeResolver, never, receiv
 KEY = NodeKey.generate()
 PRIVATE = Policy.of("http://127.0.0.1:1", allow_private=True)
 POLICY = Policy.of("https://node.example")
-ENVELOPE = Envelope.of("evt_1", "board.reply", 1767225605_000, {"thread_id": "t"}, host="127.0.0.1")
+ENVELOPE = Envelope.of(
+    "evt_1", "board.reply", 1767225605_000, {"thread_id": "t", "seq": 1, "url": "u"}, host="127.0.0.1"
+)
 SHORT = AttemptTimeouts(resolve=0.5, connect=0.5, total=1.0)
 LONG = AttemptTimeouts()
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -21,7 +21,7 @@ def room_routes() -> list[Route]:
     return [
         *RelayApi(NOBODY, NOBODY).routes(),
         *BoardApi(NOBODY, NOBODY, NOBODY).routes(),
-        *SharedTasksApi(NOBODY, NOBODY, TasksApi(NOBODY, NOBODY, NOBODY).routes(), NOBODY).routes(),
+        *SharedTasksApi(NOBODY, NOBODY, TasksApi(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY).routes(), NOBODY).routes(),
         *SessionsApi(NOBODY, NOBODY).routes(),
         *ArtifactsApi(NOBODY, NOBODY).routes(),
         *FeedbackApi(NOBODY, NOBODY).routes(),

@@ -82,6 +82,19 @@ def test_an_export_that_is_not_like_its_original_is_not_kept(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_graph_that_cannot_be_quantised_is_one_sentence_and_leaves_nothing(
+    original: OriginalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object, graph: Path) -> None:
+        graph.write_bytes(b"no graph")
+
+    monkeypatch.setattr(exporting, "_trace", broken)
+    monkeypatch.setattr(exporting, "load_original", {"": original}.__getitem__)
+    with pytest.raises(ExportFailed, match=r"^[^\n]+$"):
+        export("", tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match=r"empty.* cannot be loaded: "):
         load(str(tmp_path / "empty"), tmp_path)

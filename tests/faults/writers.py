@@ -17,7 +17,7 @@ from tests.support.node_under_test import NodeUnderTest, settings_for, until
 from tests.support.servers import eventually
 
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
-UNBOUNDED = dict.fromkeys(["client_sessions", "client_threads", "client_tasks", "client_bytes"], 0)
+UNBOUNDED = dict.fromkeys(["client_sessions", "client_inboxes", "client_threads", "client_tasks", "client_bytes"], 0)
 HELLO = "Hello, is anybody there who can read this?"
 TURNS = 50  # of one session: its lines stay readable in one page
 LINES = "/api/v1/sessions/{}/messages?limit=100"

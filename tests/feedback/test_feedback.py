@@ -26,6 +26,13 @@ async def test_a_second_report_within_the_hour_is_refused(node: NodeUnderTest) -
     assert other.status_code == 200
 
 
+async def test_all_that_is_wrong_is_told_at_once(node: NodeUnderTest) -> None:
+    wrong = {"feedback_text": "Hola, necesito ayuda con este documento", "contact_channel": "two\nlines"}
+    response = await node.client.post(FEEDBACK, json=wrong)
+    assert response.status_code == 422
+    assert {issue["loc"][1] for issue in response.json()["detail"]} == set(wrong)
+
+
 @pytest.mark.parametrize(
     ("changed", "field"),
     [

@@ -15,17 +15,22 @@ import msgspec
 import pytest
 
 from node.artifacts.store import ArtifactStore
+from node.board.moderation_store import ModerationStore
 from node.retention.rules import retention_of
 from node.store import RedisReply, ids, keys
 from node.store.scripts import all_scripts, script
 from node.store.steps import Step
 from node.store.wire import Store
+from tests.agents.calls import card_of
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import Cluster
 from tests.tasks.calls import tasks_on
 
 BYTES = b"one slot"
 ELSEWHERE = {
+    "task_import": "imported from another node: tests/admin/test_exchange.py; its keys are of one id",
+    "thread_import": "likewise",
+    "node_identify": "has one key, and is run by processes as they start: tests/store/test_identity.py",
     "search_switch": "changes the index of a query engine, which a cluster does not have",
 }
 """Steps that the operations below do not reach, and why."""
@@ -66,6 +71,8 @@ async def test_every_step_of_every_room_runs_on_a_cluster(tmp_path: Path, steps:
         async with running(settings) as node, node.worker():
             await relay_and_board(node)
             await sessions_and_feedback(node)
+            await inboxes(node)
+            await agents(node)
             await contracts(node)
             await messages(node)
             await artifacts(node)
@@ -115,6 +122,10 @@ async def relay_and_board(node: NodeUnderTest) -> None:
     await call(node, "POST", f"{path}/replies", {"body": "I can do that"}, idempotency_key="once")
     await call(node, "GET", path)
     await call(node, "GET", "/api/v1/board")
+    await call(node, "POST", f"{path}/report", {"reason": "It is spam."})
+    posts = ModerationStore(node.store)
+    assert await posts.settle(thread["id"], 0, "dismiss")
+    assert await posts.change(thread["id"], 1, "hide")
     refused = await node.client.post(f"{path}/close")
     assert refused.status_code == 403
     partition = ids.partition_of_id(thread["id"])
@@ -137,10 +148,51 @@ async def sessions_and_feedback(node: NodeUnderTest) -> None:
     await call(node, "POST", "/api/v1/feedback", report, idempotency_key="once")
 
 
+async def agents(node: NodeUnderTest) -> None:
+    inbox = await call(node, "POST", "/api/v1/inboxes")
+    owner = f"Bearer {inbox['inbox_token']}"
+    listed = [
+        await call(node, "POST", "/api/v1/agents", {"card": card_of(name)}, authorization=owner)
+        for name in ("Report desk", "Night desk")
+    ]
+    await call(node, "POST", "/api/v1/agents", {"url": "http://127.0.0.1:1/"})
+    await node.store.command("HSET", keys.agent(listed[0]["id"]), "ends_at", 1)
+    await node.store.command("ZADD", keys.AGENT_ENDS, 1, listed[0]["id"])
+    await call(node, "DELETE", f"/api/v1/agents/{listed[1]['id']}", authorization=owner)
+
+
+async def inboxes(node: NodeUnderTest) -> None:
+    inbox = await call(node, "POST", "/api/v1/inboxes", {"label": "desk"}, idempotency_key="once")
+    path = f"/api/v1/inboxes/{inbox['address']}"
+    owner = f"Bearer {inbox['inbox_token']}"
+    await call(node, "GET", path)
+    first, *others = [
+        await call(node, "POST", f"{path}/messages", {"body": "x"}, idempotency_key=f"once {n}") for n in range(3)
+    ]
+    await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", 1)
+    assert len((await call(node, "GET", f"{path}/messages", authorization=owner))["messages"]) == 3
+    sender = f"Bearer {first['receipt_token']}"
+    await call(node, "DELETE", f"{path}/messages/{first['id']}", authorization=sender)
+    assert (await call(node, "GET", f"{path}/messages/{first['id']}", authorization=sender))["status"] == "withdrawn"
+    await call(node, "POST", f"{path}/messages/{others[0]['id']}/settle", {"status": "done"}, authorization=owner)
+    assert (await call(node, "POST", f"{path}/settle", {"through_seq": 3}, authorization=owner))["settled"] == 1
+    said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+    asked = {"message": said, "configuration": {"returnImmediately": True}}
+    task = (await call(node, "POST", f"{path}/a2a/message:send", asked, idempotency_key="task"))["task"]
+    question = {"status": "input_required", "reply": "Which?"}
+    await call(node, "POST", f"{path}/messages/{task['id']}/settle", question, authorization=owner)
+    await call(node, "POST", f"{path}/a2a/message:send", {**asked, "message": {**said, "taskId": task["id"]}})
+    await call(node, "GET", f"{path}/a2a/tasks?contextId={task['contextId']}")
+    push = {"url": "http://127.0.0.1:9/push"}
+    await call(node, "POST", f"{path}/a2a/tasks/{task['id']}/pushNotificationConfigs", push)
+    await call(node, "POST", f"{path}/a2a/tasks/{task['id']}:cancel")
+    await call(node, "DELETE", path, authorization=owner)
+
+
 async def contracts(node: NodeUnderTest) -> None:
-    async def claimed() -> tuple[str, dict[str, Any], dict[str, Any]]:
+    async def claimed(**asked: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
         offer = {"publisher_id": "p", "title": "Translate a memo", "lease_seconds": 30}
-        task = await call(node, "POST", "/api/v1/tasks", offer)
+        task = await call(node, "POST", "/api/v1/tasks", offer | asked)
         path = f"/api/v1/tasks/{task['id']}"
         claim = await call(node, "POST", f"{path}/claim", {"assignee_id": "w"}, idempotency_key="once")
         return path, task, claim
@@ -152,6 +204,13 @@ async def contracts(node: NodeUnderTest) -> None:
     await call(node, "POST", f"{path}/complete", token | {"result_payload": 1})
     path, _, claim = await claimed()
     await call(node, "POST", f"{path}/release", {"claim_token": claim["claim_token"]})
+    path, task, claim = await claimed()
+    await call(node, "POST", f"{path}/fail", {"claim_token": claim["claim_token"], "code": "it.broke"})
+    await call(node, "POST", f"{path}/retry", {"publisher_token": task["publisher_token"]})
+    path, task, claim = await claimed(review_seconds=60)
+    await call(node, "POST", f"{path}/complete", {"claim_token": claim["claim_token"]})
+    rejection = {"publisher_token": task["publisher_token"], "reason": "Once more, please."}
+    await call(node, "POST", f"{path}/reject", rejection)
     path, task, _ = await claimed()
     await call(node, "POST", f"{path}/cancel", {"publisher_token": task["publisher_token"]})
     path, task, _ = await claimed()
@@ -159,6 +218,9 @@ async def contracts(node: NodeUnderTest) -> None:
     await node.store.command("ZADD", keys.leases(ids.partition_of_id(task["id"])), 1, task["id"])
     await tasks_on(node.store).sweep()
     assert (await call(node, "GET", path))["status"] == "offered"
+    await call(node, "POST", "/api/v1/tasks/claim-next", {"assignee_id": "w"}, idempotency_key="any")
+    path, _, _ = await claimed()
+    assert (await node.client.post(f"{path}/claim", json={"assignee_id": "other"})).status_code == 409
     assert (await call(node, "GET", "/api/v1/tasks?status=completed"))["total"] == 1
 
 

@@ -50,6 +50,19 @@ async def test_the_catalogue_leads_to_the_card(node: NodeUnderTest) -> None:
     assert (await node.client.get(entry["url"])).headers["content-type"] == entry["type"]
 
 
+async def test_the_resources_lead_to_what_they_say(node: NodeUnderTest) -> None:
+    manifest = (await node.client.get("/.well-known/ard.json")).json()
+    assert {"specVersion", "host", "entries"} == manifest.keys()
+    for entry in manifest["entries"]:
+        assert re.fullmatch(r"urn:air:node\.example:[a-z]+:relay-node", entry["identifier"])
+        assert entry["displayName"]
+        assert 2 <= len(entry["representativeQueries"]) <= 5
+        found = await node.client.get(entry["url"])
+        assert found.status_code == 200
+        assert found.headers["content-type"] in (entry["type"], "application/json")
+    assert '<link rel="ard" type="application/json" href="/.well-known/ard.json">' in (await node.client.get("/")).text
+
+
 @pytest.mark.parametrize("path", CARDS)
 async def test_pages_may_read_the_card_and_keep_it(node: NodeUnderTest, path: str) -> None:
     response = await node.client.get(path, headers={"origin": "https://directory.example"})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from node.mcp.resources import RECIPES
+from node.recipes.markdown import RECIPES
 from tests.mcp.calls import call, error, result
 from tests.support.node_under_test import NodeUnderTest
 
@@ -31,7 +31,9 @@ async def test_resources_are_recipes_and_live_views(node: NodeUnderTest) -> None
         assert each["mimeType"] == ("text/markdown" if uri.endswith(".md") else "application/json")
         assert each["name"]
         assert each["description"]
-    (template,) = (await result(node, "resources/templates/list"))["resourceTemplates"]
+    template, *entities = (await result(node, "resources/templates/list"))["resourceTemplates"]
+    names = ("tasks", "threads", "artifacts")
+    assert [each["uriTemplate"] for each in entities] == [f"node://{name}/{{id}}" for name in names]
     assert template["uriTemplate"] == "node://recipes/{name}.md"
 
 

@@ -11,6 +11,7 @@ from node.config import Limit, Limits
 from node.mcp import sse
 from node.mcp.answer_budget import STREAM_BYTES
 from node.mcp.store import StreamStore
+from node.mcp.tools import TOOLS
 from node.mcp.transport import event
 from node.store import Listener
 from node.store.wakeups import MAX_QUEUED_BYTES
@@ -35,7 +36,7 @@ async def test_replies_come_on_the_stream(node: NodeUnderTest) -> None:
         assert json.loads(await stream.ask("ping", request_id=0)) == {"jsonrpc": "2.0", "id": 0, "result": {}}
         called = json.loads(await stream.ask("tools/call", {"name": "get_node_health"}, "x"))
         assert called["result"]["structuredContent"]["status"] == "ok"
-        assert len(json.loads(await stream.ask("tools/list"))["result"]["tools"]) == 16
+        assert len(json.loads(await stream.ask("tools/list"))["result"]["tools"]) == len(TOOLS)
         refused = json.loads(await stream.ask("server/discover"))
         assert refused["error"]["code"] == -32601, "a client that asks for the newest revision falls back at once"
 

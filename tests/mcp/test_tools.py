@@ -1,4 +1,4 @@
-"""The sixteen tools: their list, and each of them as one HTTP operation under another name (SPEC 4.9)."""
+"""The tools: their list, and each of them as one HTTP operation under another name (SPEC 4.9)."""
 
 import base64
 import hashlib
@@ -47,7 +47,22 @@ RANGES = {
 }
 """Smallest, largest and default value (SPEC 4.9)."""
 
-READERS = {"search_board", "list_offered_tasks", "session_poll", "get_node_health", "get_thread"}
+READERS = {
+    "find_agent",
+    *("search_board", "list_offered_tasks", "session_poll", "get_node_health", "get_thread"),
+    *(
+        "search_tasks",
+        "get_task",
+        "get_artifact",
+        "read_artifact",
+        "session_wait",
+        "read_events",
+        "message_status",
+        "get_inbox",
+    ),
+}
+
+DESTROYERS = {"destroy_session", "cancel_task", "withdraw_message", "close_inbox"}
 
 
 async def listed(node: NodeUnderTest) -> dict[str, dict[str, Any]]:
@@ -61,7 +76,8 @@ async def test_the_tools_have_the_specified_inputs(node: NodeUnderTest) -> None:
         name: (set(tool["inputSchema"]["properties"]), set(tool["inputSchema"].get("required", [])))
         for name, tool in tools.items()
     }
-    assert shown == SPECIFIED
+    assert {name: inputs for name, inputs in shown.items() if name in SPECIFIED} == SPECIFIED
+    assert {*list(tools)[:16]} == SPECIFIED.keys(), "those of SPEC come first"
     assert list(tools) == [tool.name for tool in TOOLS], "the order never changes"
 
 
@@ -98,8 +114,9 @@ async def test_schemas_are_plain_enough_for_every_client(node: NodeUnderTest) ->
         assert schema["type"] == "object"
         assert schema["additionalProperties"] is (name == "relay_message")
         for field, described in schema["properties"].items():
-            allowed = {"type", "description", "minimum", "maximum", "default", "minLength", "maxLength", "enum"}
-            assert set(described) <= allowed
+            allowed = {"type", "items", "description", "minimum", "maximum", "default", "minLength", "maxLength"}
+            assert set(described) <= allowed | {"enum"}
+            assert ("items" in described) is (described.get("type") == "array")
             assert described["description"]
             assert "type" in described or field == "result_payload", "any JSON has no type"
 
@@ -109,7 +126,7 @@ async def test_every_hint_is_explicit(node: NodeUnderTest) -> None:
         hints = tool["annotations"]
         assert set(hints) == {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
         assert hints["readOnlyHint"] is (name in READERS)
-        assert hints["destructiveHint"] is (name == "destroy_session")
+        assert hints["destructiveHint"] is (name in DESTROYERS)
         assert tool["title"] == hints["title"]
         assert len(tool["description"]) > 40
 
@@ -301,7 +318,7 @@ async def test_language_is_judged_as_over_http(node: NodeUnderTest) -> None:
     )
     assert said == {
         "status": 400,
-        "error": "Queries must be submitted in plain English (en-US).",
+        "error": "Queries must be submitted in plain English (en-US); title is not, body is not.",
         "code": "language.not_english",
     }
 
@@ -351,3 +368,15 @@ async def test_text_and_structure_say_the_same(node: NodeUnderTest) -> None:
 async def test_a_result_without_a_body_is_not_a_failure(node: NodeUnderTest) -> None:
     outcome = await call(node, "get_node_health")
     assert [content["type"] for content in outcome["content"]] == ["text"]
+
+
+async def test_a_task_is_offered_on_terms(node: NodeUnderTest) -> None:
+    terms: dict[str, Any] = {"lease_seconds": 60, "require_proof": True, "skills": ["translation"], "deadline": None}
+    task = await done(node, "offer_task", publisher_id="p", title="Summarise a report", **terms)
+    assert (task["lease_seconds"], task["require_proof"], task["skills"]) == (60, True, ["translation"])
+    assert task["publisher_token"]
+    schema = (await listed(node))["offer_task"]["inputSchema"]["properties"]
+    assert schema["skills"] == {"type": "array", "items": {"type": "string"}} | {
+        "description": schema["skills"]["description"],
+        "default": [],
+    }

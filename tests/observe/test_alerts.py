@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.nodes import ROOT
 
@@ -28,6 +30,10 @@ STORIES: dict[str, Story] = {
         'relay_requests_total{status="5xx"}': ("0+1x30", "0+20x30"),
     },
     "RelayOverload": {'relay_refusals_total{code="node.overloaded"}': ("50x30", "0+600x30")},
+    "RelayAgentsUnchecked": {
+        "relay_agent_check_age_seconds": ("0+1x30", "3700+60x30"),
+        "relay_agent_checks_due": ("3x30", "3x30"),
+    },
     "RelayBug": {'relay_refusals_total{code="server.bug"}': ("3x30", "0+1x30")},
     "RelayAcknowledgementsSlow": {
         ACKS % "0.02": ("0+999x30", "0+900x30"),
@@ -48,6 +54,21 @@ STORIES: dict[str, Story] = {
         'relay_redis_memory_bytes{primary="0"}': ("85x30", "97x30"),
         'relay_redis_memory_limit_bytes{primary="0"}': ("100x30", "100x30"),
     },
+    "RelaySearchStoreDown": {"relay_search_store_up": ("1x30", "0x30")},
+    "RelaySearchStoreMemory": {
+        "relay_search_memory_bytes": ("70x30", "85x30"),
+        "relay_search_memory_limit_bytes": ("100x30", "100x30"),
+    },
+    "RelayNearlyFull": {
+        'relay_kept{kind="session"}': ("80x30", "95x30"),
+        'relay_kept_limit{kind="session"}': ("100x30", "100x30"),
+    },
+    "RelayDisk": {
+        'relay_disk_free_bytes{use="redis"}': ("9e9x30", "3e8x30"),
+        'relay_disk_bytes{use="redis"}': ("5e10x30", "5e10x30"),
+    },
+    "RelayDurability": {"relay_durability_kept": ("1x30", "0x30")},
+    "RelayClockSkew": {"relay_clock_skew_seconds": ("0.1x30", "3x30")},
     "RelayEventsLate": {'relay_events_oldest_seconds{group="index"}': ("2x30", "0+60x30")},
     "RelaySearchByTextOnly": {"relay_search_by_meaning": ("1x30", "0x30")},
     "RelaySearchQueueLong": {'relay_search_queue{queue="pending"}': ("10x30", "5000x30")},
@@ -89,6 +110,18 @@ def test_prometheus_takes_the_files(file: str) -> None:
         ["promtool", "check", kind, str(RULES.parent / file)], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def test_alertmanager_takes_its_file_and_knows_the_labels_of_the_alerts() -> None:
+    file = ROOT / "deploy" / "alertmanager" / "alertmanager.yml"
+    assert shutil.which("amtool"), "no amtool: run `make system`, or apt-get install prometheus-alertmanager"
+    ran = subprocess.run(["amtool", "check-config", file], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    read: dict[str, Any] = yaml.safe_load(file.read_text())
+    matchers = [one for rule in read["inhibit_rules"] for one in rule["source_matchers"] + rule["target_matchers"]]
+    named = {name for one in matchers for name in re.findall(r'alertname!?="(\w+)"', one)}
+    assert named
+    assert named <= set(ALERTS)
 
 
 def test_every_alert_has_a_story() -> None:

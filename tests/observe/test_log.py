@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from node import VERSION
 from node.observe.log import MAX_TEXT, formatter
 from node.web.http import Request, Response
 from node.web.route import Route
@@ -33,6 +34,8 @@ def logged(program: str, level: str = "info") -> list[dict[str, Any]]:
 def test_a_line_is_an_object_with_event_level_and_time() -> None:
     [line] = logged("log.info('task claimed', task='0193', attempt=2)")
     assert line.pop("timestamp").endswith("Z")
+    assert line.pop("pid") > 0
+    assert (line.pop("role"), line.pop("version")) == ("command", VERSION)
     assert line == {"event": "task claimed", "level": "info", "task": "0193", "attempt": 2}
 
 

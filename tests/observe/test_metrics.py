@@ -121,7 +121,7 @@ def test_the_node_as_a_whole_is_told_from_redis(page: Scrape) -> None:
     assert page.value("relay_threads", state="open") == 6
     assert page.value("relay_redis_memory_bytes", primary="0") > 100_000
     groups = {dict(labels)["group"] for name, labels in page.values if name == "relay_events_waiting"}
-    assert groups == {"artifacts", "hooks", "index", "lists"}
+    assert groups == {"artifacts", "feed", "hooks", "index", "lists"}
 
 
 def test_every_metric_has_a_value_and_only_the_labels_of_the_table(page: Scrape) -> None:
@@ -149,6 +149,11 @@ def test_a_client_that_knows_openmetrics_gets_it(served: tuple[NodeProcess, Admi
     status, media_type, body = served[1].get("/metrics", Accept="application/openmetrics-text; version=1.0.0")
     assert (status, media_type.partition(";")[0]) == (200, "application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
+
+
+def test_the_dashboard_shows_all_that_a_node_counts() -> None:
+    text = DASHBOARD.read_text()
+    assert [name for name in FAMILIES if name not in text] == []
 
 
 @pytest.mark.parametrize("path", [DASHBOARD, RULES], ids=lambda path: path.name)

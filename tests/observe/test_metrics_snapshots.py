@@ -1,6 +1,7 @@
 """What processes have counted is added up: nothing is lost with a process, nothing is counted twice."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +23,15 @@ from node.observe.metrics.snapshots import (
     write,
 )
 
+KILLED_INSTANCE = """
+import os, signal, sys
+from pathlib import Path
+from node.observe.metrics import snapshots
+
+snapshots.SHARED_MEMORY = Path(sys.argv[1])
+with snapshots.folder_of(""):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 REQUESTS = ("GET", "/health", "2xx")
 
 
@@ -154,6 +164,20 @@ def test_a_folder_made_for_a_run_goes_with_it_and_a_given_one_stays(tmp_path: Pa
         drain(str(folder))
     with folder_of(str(given)):
         assert list(given.iterdir()) == []  # the instance that begins is not about to stop
+
+
+def test_what_a_killed_instance_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "SHARED_MEMORY", tmp_path)
+    run = [sys.executable, "-c", KILLED_INSTANCE, str(tmp_path)]
+    assert subprocess.run(run, check=False, capture_output=True).returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    (left / "web-1.counts").touch()
+    with folder_of("") as young:
+        assert left.exists(), "its processes might still be starting"
+        for each in (left, young):
+            os.utime(each, (0, 0))
+        with folder_of("") as made:
+            assert set(tmp_path.iterdir()) == {young, made}, "what runs keeps its folder however old it is"
 
 
 def test_without_a_folder_there_is_nobody_to_tell(tmp_path: Path) -> None:

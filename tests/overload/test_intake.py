@@ -10,7 +10,14 @@ import pytest
 
 from node.overload import intake
 from node.overload.admission import INTERVAL_SECONDS, MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
-from node.overload.intake import AGE_GROUP_SECONDS, BEGUN_PER_TURN, MAX_STORE_CALLS, Intake, Schedule
+from node.overload.intake import (
+    AGE_GROUP_SECONDS,
+    BEGUN_PER_TURN,
+    BODY_SECONDS,
+    MAX_STORE_CALLS,
+    Intake,
+    Schedule,
+)
 from node.web.deadline import Deadlines
 from node.web.http import FIRST_MESSAGE, JSON_TYPE, Request, Response
 from tests.support.servers import eventually
@@ -21,14 +28,21 @@ RELAY = "/api/v1/relay"
 class Protocol:
     """Granian's side of one request: what was sent, in effect at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, body_is_late: bool) -> None:
         self.sent: list[dict[str, Any]] = []
         self.body: asyncio.Future[dict[str, Any]] | None = None
+        self._body_is_late = body_is_late
 
     def receive(self) -> "asyncio.Future[dict[str, Any]]":
         assert self.body is None, "asked twice"
         self.body = asyncio.get_running_loop().create_future()
+        if not self._body_is_late:
+            self.bring_body()
         return self.body
+
+    def bring_body(self) -> None:
+        assert self.body is not None
+        self.body.set_result({"type": "http.request", "body": b"{}", "more_body": False})
 
     def send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)
@@ -41,9 +55,9 @@ class Protocol:
 class Watcher:
     """A request as Granian hands it over."""
 
-    def __init__(self, path: str = RELAY, method: str = "POST") -> None:
+    def __init__(self, path: str = RELAY, method: str = "POST", *, body_is_late: bool = False) -> None:
         self.scope: dict[str, Any] = {"path": path, "method": method, "headers": [(b"host", b"node.example")]}
-        self.proto = Protocol()
+        self.proto = Protocol(body_is_late=body_is_late)
         self.task: asyncio.Task[None] | None = None
 
     def taskref(self, task: asyncio.Task[None]) -> None:
@@ -75,8 +89,8 @@ class Door:
         self.begun.append(watcher)
         await self.end.wait()
 
-    def come(self, count: int = 1, path: str = RELAY) -> list[Watcher]:
-        watchers = [Watcher(path) for _ in range(count)]
+    def come(self, count: int = 1, path: str = RELAY, *, body_is_late: bool = False) -> list[Watcher]:
+        watchers = [Watcher(path, body_is_late=body_is_late) for _ in range(count)]
         for watcher in watchers:
             self.schedule(watcher)
         return watchers
@@ -170,13 +184,36 @@ async def test_a_protocol_has_errors_of_its_own(door: Door) -> None:
 
 
 async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request(door: Door) -> None:
-    [post] = door.come()
+    [post] = door.come(body_is_late=True)
     assert post.scope[FIRST_MESSAGE] is post.proto.body
+    door.now += BODY_SECONDS
     await eventually(lambda: door.begun == [post])
     assert post.proto.body is not None
     assert not post.proto.body.done()
     door.end.set()
     await eventually(post.proto.body.cancelled)
+
+
+async def test_a_request_is_begun_when_its_body_comes(door: Door) -> None:
+    first, second = door.come(2, body_is_late=True)
+    [get] = [Watcher(method="GET")]
+    door.schedule(get)
+    await eventually(lambda: door.begun == [get])
+    assert door.intake.working == 3
+    second.proto.bring_body()
+    await eventually(lambda: door.begun == [get, second])
+    first.proto.bring_body()
+    await eventually(lambda: door.begun == [get, second, first])
+
+
+async def test_whose_body_is_late_is_begun_once(door: Door) -> None:
+    [slow] = door.come(body_is_late=True)
+    door.now += BODY_SECONDS
+    await eventually(lambda: door.begun == [slow])
+    slow.proto.bring_body()
+    [next_one] = door.come()
+    await eventually(lambda: next_one in door.begun)
+    assert door.begun == [slow, next_one]
 
 
 async def test_of_what_has_no_body_or_asks_first_or_is_refused_none_is_asked_for(door: Door) -> None:
@@ -199,7 +236,6 @@ async def test_while_others_are_turned_away_who_waited_too_long_is_too(door: Doo
     door.now += 2 * MAX_QUEUE_SECONDS
     await eventually(lambda: door.intake.working == 0)
     assert all(watcher.refused for watcher in waiting)
-    assert all(watcher.proto.body is not None and watcher.proto.body.cancelled() for watcher in waiting)
     assert door.begun == []
     assert door.admission.refused_late == 3
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from node.text.payload import payload_is_english
 from tests.support.node_under_test import NodeUnderTest, until
 
 RELAY = "/api/v1/relay"
@@ -121,101 +120,6 @@ async def test_a_board_thread_is_not_a_relay_message(node: NodeUnderTest) -> Non
 
 
 @pytest.mark.parametrize(
-    "payload",
-    [
-        {"message": "Hola, necesito ayuda con este documento por favor"},
-        {"message": "Bonjour le monde, comment allez-vous?"},
-        HELLO | {"language": "fr-FR"},
-        {"hello": "Guten Tag zusammen, wer kann mir bitte helfen?"},
-    ],
-)
-async def test_a_message_that_is_not_english_is_refused(node: NodeUnderTest, payload: dict[str, str]) -> None:
-    response = await node.client.post(RELAY, json=payload)
-    assert response.status_code == 400
-    assert list(response.json()) == ["error"]
-    assert "plain English (en-US)" in response.json()["error"]
-    assert response.headers["x-error-code"] == "language.not_english"
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [
-        {"name": "Necesito ayuda urgente"},
-        {"from": "Привет, мой друг"},
-        {"message": '{"name": "Necesito ayuda urgente"}'},
-    ],
-)
-async def test_names_that_are_not_english_are_no_thread(node: NodeUnderTest, payload: dict[str, str]) -> None:
-    ack = (await node.client.post(RELAY, json=payload)).json()
-    thread = (await node.client.get(ack["post_url"])).json()
-    assert (thread["title"], thread["body"]) == ("Untitled message", "")
-    assert (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"] == payload
-
-
-async def test_a_text_that_is_json_shows_what_was_judged(node: NodeUnderTest) -> None:
-    text = '{"name": "Necesito ayuda urgente", "remark": "All tests passed."}\n'
-    ack = (await node.client.post(RELAY, content=text, headers=TEXT)).json()
-    assert (await node.client.get(ack["post_url"])).json()["body"] == "All tests passed."
-    assert (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"] == text
-
-
-@pytest.mark.parametrize("text", ["\u200b\u2060", "\u3164 \u00ad\n", "\U000e0041\U000e0042", "\x1b[0m"])
-async def test_a_text_that_shows_nothing_is_empty(node: NodeUnderTest, text: str) -> None:
-    for path in (RELAY, "/api/v1/wire/stream"):
-        response = await node.client.post(path, content=text.encode(), headers=TEXT)
-        assert response.status_code == 422
-        assert response.json()["detail"][0]["msg"] == "body is empty"
-
-
-async def test_what_nobody_sees_is_not_shown_on_the_board_and_kept_as_sent(node: NodeUnderTest) -> None:
-    text, author = "Hello\u200b there\U000e0041 👩\u200d🚀\n", "sun\u2060-\nagent"
-    both: list[dict[str, Any]] = [{"content": text, "headers": TEXT}, {"json": {"message": text, "author": author}}]
-    for sent in both:
-        ack = (await node.client.post(RELAY, **sent)).json()
-        thread = (await node.client.get(ack["post_url"])).json()
-        assert thread["title"] == thread["body"] == "Hello there 👩\u200d🚀"
-        kept = (await node.client.get(f"{RELAY}/{ack['reference_id']}")).json()["payload"]
-        assert kept == sent.get("json", text)
-        assert thread["author"] == ("sun- agent" if "json" in sent else None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "N\x01e\x02c\x01e\x02s\x01i\x02t\x01o a\x02y\x01u\x02d\x01a",
-        "Necesito ayuda urgente. " * 800 + "Hello there. " * 60_000,
-    ],
-    ids=["between its letters", "before a long English text"],
-)
-async def test_words_that_only_the_thread_would_show_are_not_shown(node: NodeUnderTest, text: str) -> None:
-    response = await node.client.post(RELAY, json={"message": text})
-    thread = (await node.client.get(response.json()["post_url"])).json()
-    assert (thread["title"], thread["body"]) == ("Untitled message", "")
-
-
-async def test_a_name_that_could_be_taken_for_another_is_not_shown(node: NodeUnderTest) -> None:
-    ack = (await node.client.post(RELAY, json=HELLO | {"author": "\u0410dmin (node operator)"})).json()
-    assert (await node.client.get(ack["post_url"])).json()["author"] is None
-
-
-async def test_of_many_long_fields_nothing_is_shown_that_would_not_pass_by_itself(node: NodeUnderTest) -> None:
-    """Each field beyond the first two is looked at less closely, the more there are: one of these passes so."""
-    english = "The planner hands out small pieces of work and collects the results in a session. "
-    foreign = "El servidor funciona de nuevo y todos los agentes recibieron el mensaje de hoy. "
-    fields = dict.fromkeys(("title", "body", "goal", "notes", "summary", "task", "input", "output"), english * 4)
-    payloads = ({**fields, "content": (english + foreign) * 20 + str(number)} for number in range(1_000))
-    response = await node.client.post(RELAY, json=next(filter(payload_is_english, payloads)))
-    assert response.status_code == 200
-    thread = (await node.client.get(response.json()["post_url"])).json()
-    assert (thread["title"], thread["body"]) == ("Untitled message", "")
-
-
-async def test_a_message_of_names_only_shows_them(node: NodeUnderTest) -> None:
-    ack = (await node.client.post(RELAY, json={"from": "agent-7", "to": "agent-9", "type": "ping"})).json()
-    assert (await node.client.get(ack["post_url"])).json()["body"] == "agent-7\nagent-9\nping"
-
-
-@pytest.mark.parametrize(
     ("payload", "field"),
     [
         ({"message": 5}, "message"),
@@ -241,49 +145,6 @@ async def test_json_that_is_no_object_is_refused(node: NodeUnderTest, body: str)
 async def test_another_content_type_is_refused(node: NodeUnderTest, kind: str) -> None:
     response = await node.client.post(RELAY, content=b"message=hello", headers={"content-type": kind})
     assert response.status_code == 415
-
-
-async def test_the_third_same_payload_within_a_minute_is_silenced(node: NodeUnderTest) -> None:
-    answers = [await node.client.post(RELAY, json=HELLO) for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [200, 200, 200]
-    assert answers[1].json()["status"] == "acknowledged"
-    assert answers[2].content == b""
-    other = await node.client_at("203.0.113.8").post(RELAY, json=HELLO)
-    assert other.json()["status"] == "acknowledged"
-
-
-async def test_order_and_white_space_do_not_make_json_another_payload(node: NodeUnderTest) -> None:
-    same = [
-        b'{"message": "Hello there", "public": false, "of": {"a": 1, "b": [true, null]}}',
-        b'{"public":false,"of":{"b":[true,null],"a":1},"message":"Hello there"}',
-        b'{"of": {"a": 1, "b": [ true, null ] },\n "message": "Hello\\u0020there", "public": false}',
-    ]
-    answers = [await node.client.post(RELAY, content=body, headers=JSON) for body in same]
-    assert [len(answer.content) > 0 for answer in answers] == [True, True, False]
-
-
-async def test_json_and_a_text_of_the_same_bytes_are_two_payloads(node: NodeUnderTest) -> None:
-    body = b'{"message":"Hello there"}'
-    answers = [await node.client.post(RELAY, content=body, headers=kind) for kind in (JSON, JSON, TEXT, TEXT)]
-    assert all(answer.json()["status"] == "acknowledged" for answer in answers)
-
-
-@pytest.mark.parametrize("header", [{"via": "1.1 relay-node"}, {"webhook-id": "msg_1"}])
-async def test_a_message_that_comes_back_is_silenced(node: NodeUnderTest, header: dict[str, str]) -> None:
-    response = await node.client.post(RELAY, json=HELLO, headers=header)
-    assert (response.status_code, response.content) == (200, b"")
-    assert len(await node.names("*")) == 1  # its place in the limit, and nothing else
-
-
-async def test_a_message_that_passed_a_node_of_a_similar_name_is_kept(node: NodeUnderTest) -> None:
-    response = await node.client.post(RELAY, json=HELLO, headers={"via": "1.1 edge.my-relay-node-proxy.example"})
-    assert response.json()["status"] == "acknowledged"
-
-
-async def test_every_line_of_via_counts(node: NodeUnderTest) -> None:
-    lines = [("via", "1.1 edge.example"), ("via", "1.0 fred, 1.1 relay-node:8000")]
-    response = await node.client.post(RELAY, json=HELLO, headers=lines)
-    assert (response.status_code, response.content) == (200, b"")
 
 
 async def test_exactly_ten_of_sixty_posts_at_once_are_acknowledged(node: NodeUnderTest) -> None:

@@ -35,7 +35,7 @@ def test_what_is_said_to_call_imports_what_it_calls(caller: str, called: str) ->
 
 def test_the_life_of_everything_is_told() -> None:
     told = re.findall(r"^## The life of an? (\w+)$", PAGE, re.MULTILINE)
-    assert told == ["write", "event", "search", "callback", "connection"]
+    assert told == ["write", "event", "search", "callback", "feed", "connection"]
     assert len(CALLS) > 12
 
 

@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text()
 FLOORS = [set(line.split()) for line in re.findall(r"^│ ((?:[a-z_]\w* *)+)│$", PAGE, re.MULTILINE)][::-1]
 """Folders and loose modules of node/, as they are drawn. Each imports only what is on a lower floor, and its own."""
 
-ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "feedback", "a2a"}
+ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "inbox", "agents", "feedback", "a2a"}
 
 COMPOSITION = {"run", "retention"}
 """Folders that put others together, and so know what is inside a room: its stores, its rules of retention."""
@@ -24,7 +24,7 @@ COMPOSITION = {"run", "retention"}
 OF_THE_STORE = {"errors", "idempotency", "ids", "long_poll"}
 """What those who know no Redis may have of node.store."""
 
-HANDED_TO_WEB = {"blocked", "limits", "work"}
+HANDED_TO_WEB = {"activity", "blocked", "limits", "work"}
 """Stores that web is given."""
 
 OUTSIDE = {

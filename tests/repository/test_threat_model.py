@@ -17,10 +17,20 @@ CLAIMS = [
     for line in PAGE.splitlines()
     if line.startswith("| ") and len(line.strip("| ").split(" | ")) == 4 and not line.endswith("| Test |")
 ]
-COSTS = [claim for claim in CLAIMS if claim[0].startswith(("`GET ", "`POST "))]
+COSTS = [claim for claim in CLAIMS if claim[0].startswith(("`GET ", "`POST ", "`DELETE "))]
 """What each operation costs: the operations, the cost, what bounds it, and the test."""
 CAPABILITIES = (
-    *("Every request", "Relay and board", "Tasks", "Sessions", "Artifacts", "Callbacks", "Signatures"),
+    *(
+        "Every request",
+        "Relay and board",
+        "Tasks",
+        "Sessions",
+        "Inboxes",
+        "Directory",
+        "Artifacts",
+        "Callbacks",
+        "Signatures",
+    ),
     *("MCP and A2A", "Pages", "Operator's side", "What nothing stops"),
 )
 

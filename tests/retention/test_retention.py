@@ -1,4 +1,4 @@
-"""What is old is compacted or removed, and nothing else is (README, "What is kept")."""
+"""What is old is compacted or removed, and nothing else is (docs/operations.md, "What is kept")."""
 
 import re
 from typing import Any
@@ -11,6 +11,7 @@ from node.retention.rules import retention_of
 from node.retention.sweep import DAY_MS
 from node.store import keys
 from node.store.cursor import TimeCursor
+from node.store.search_keys import BOARD_KEYS
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.tasks.calls import TASKS, act, claimed, offered
 
@@ -95,7 +96,7 @@ async def test_a_removed_thread_leaves_replies_lists_and_search(node: NodeUnderT
 
 async def _all_gone(node: NodeUnderTest, thread_id: str) -> bool:
     left = [await node.store.command("EXISTS", key) for key in (keys.thread(thread_id), keys.replies(thread_id))]
-    left += [await node.store.command("EXISTS", keys.doc(thread_id))]
+    left += [await node.store.command("EXISTS", BOARD_KEYS.doc(thread_id))]
     return not any(left) and await node.store.command("ZSCORE", keys.OPEN_THREADS, thread_id) is None
 
 

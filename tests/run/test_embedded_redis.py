@@ -246,3 +246,21 @@ def _hide_packages(monkeypatch: pytest.MonkeyPatch) -> None:
         return None
 
     monkeypatch.setattr("node.run.embedded_redis._bundled", not_installed)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+def test_root_may_call_the_server_of_the_nodes_user(tmp_path: Path) -> None:
+    with Embedded(tmp_path) as server:
+        server.start()
+        os.chown(server.directory, 65534, 65534)
+        assert running(tmp_path) == server.url
+
+
+def test_another_user_is_told_who_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Embedded(tmp_path) as server:
+        server.start()
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+        with pytest.raises(EmbeddedError, match=r"is another user's: run this as the node's user, `sudo -u \w+ …`"):
+            running(tmp_path)
+        with pytest.raises(EmbeddedError, match="is another user's"):
+            Embedded(tmp_path)

@@ -57,22 +57,23 @@ def test_no_part_starts_with_a_secret_that_could_be_guessed(
     assert capsys.readouterr().err.startswith("relay-node: RELAY_SECRET can be guessed: ")
 
 
-@pytest.mark.parametrize(("given", "kept"), [("a", None), (None, "")])
-def test_check_says_so_too(
-    given: str | None,
-    kept: str | None,
+@pytest.mark.parametrize("command", ["check", "web"])
+@pytest.mark.parametrize(
+    ("file", "text"), [("secret", ""), ("secret", "a"), ("signing-key", ""), ("signing-key", "whsk_x")]
+)
+def test_a_kept_key_that_is_none_stops_every_command(
+    command: str,
+    file: str,
+    text: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
-    if given is not None:
-        monkeypatch.setenv("RELAY_SECRET", given)
-    if kept is not None:
-        (tmp_path / "secret").write_text(kept)
-        (tmp_path / "secret").chmod(0o600)
-    assert main(["check"]) == 1
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if " keys " in line]
-    assert line.startswith("missing")
-    assert "can be guessed" in line
+    (tmp_path / file).write_text(text)
+    assert main([command]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"relay-node: {tmp_path}/{file}")
+    assert said.err.count("\n") == 1

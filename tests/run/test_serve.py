@@ -16,10 +16,11 @@ import pytest
 from node.common.process import NICENESS
 from tests.support.node_under_test import SECRET
 from tests.support.nodes import NodeProcess, gone
-from tests.support.servers import until
+from tests.support.servers import PATIENCE, until
 
 SMALL = (sys.executable, "-m", "tests.support.small_node", "serve")
 STOPPED_WITHIN = 10.0  # s, DESIGN 2
+NEW_CONNECTIONS = 20  # shared out among the web processes, of which there are two
 
 
 @pytest.fixture
@@ -69,6 +70,19 @@ def test_a_web_process_that_dies_is_replaced_while_the_others_answer(small: Node
     assert gone(victim)
 
 
+def test_while_web_processes_are_replaced_new_connections_wait_and_are_answered(small: NodeProcess) -> None:
+    small.start().ready()
+    workers = [_nth(small, 1), _nth(small, 2)]
+    os.kill(workers[0], signal.SIGKILL)
+    until(lambda: gone(workers[0]), "one web process is dead")
+    assert _answers_to_new_connections(small) == [b"HTTP/1.1 200 OK"] * NEW_CONNECTIONS
+
+    workers = [_nth(small, 1, -1), _nth(small, 2, -1)]
+    os.kill(small.child("web"), signal.SIGKILL)
+    until(lambda: all(map(gone, workers)), "all of them are dead")
+    assert _answers_to_new_connections(small) == [b"HTTP/1.1 200 OK"] * NEW_CONNECTIONS
+
+
 @pytest.mark.parametrize("name", ["web", "worker", "redis"])
 def test_a_child_that_dies_is_started_again(small: NodeProcess, name: str) -> None:
     small.start().ready()
@@ -79,7 +93,7 @@ def test_a_child_that_dies_is_started_again(small: NodeProcess, name: str) -> No
     until(_works(lambda: small.get("/worker")), "the node answers")
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_node_that_is_told_to_stop_leaves_nothing_behind(small: NodeProcess, signum: int) -> None:
     small.start().ready()
     children = [small.child(name) for name in ("redis", "web", "worker")]
@@ -188,15 +202,27 @@ def _post(node: NodeProcess, path: str, body: object) -> dict[str, str]:
         return json.loads(answer.read())
 
 
-def _nth(node: NodeProcess, number: int) -> int:
-    """The process id of Granian's first worker of that number."""
+def _answers_to_new_connections(node: NodeProcess) -> list[bytes]:
+    """The first line of the answer on each of some connections, all made before any is served."""
+    made = [socket.create_connection(("127.0.0.1", node.port), PATIENCE) for _ in range(NEW_CONNECTIONS)]
+    for connection in made:
+        connection.sendall(b"GET /worker HTTP/1.1\r\nHost: here\r\n\r\n")
+    answers: list[bytes] = []
+    for connection in made:
+        with connection:
+            answers.append(connection.recv(1024).partition(b"\r\n")[0])
+    return answers
+
+
+def _nth(node: NodeProcess, number: int, start: int = 0) -> int:
+    """The process id of Granian's worker of that number: the first one, or that of another start."""
     spawning = re.compile(rf"Spawning worker-{number} with PID: (\d+)")
 
     def found() -> list[str]:
         return [match[1] for line in node.lines if (match := spawning.fullmatch(line["event"]))]
 
     until(found, f"worker {number} of Granian")
-    return int(found()[0])
+    return int(found()[start])
 
 
 def _works(attempt: Callable[[], object]) -> Callable[[], object]:

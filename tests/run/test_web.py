@@ -2,6 +2,7 @@
 
 import pytest
 
+from node.config import Proxies
 from node.run.web import WebNode
 from node.web.address import ClientAddress
 from node.web.dispatch import Dispatcher
@@ -12,6 +13,7 @@ from tests.support.one_route import Routes
 from tests.support.servers import RedisServer
 
 HOT = (
+    ("POST", "/api/v1/inboxes/x/messages/x/settle"),
     ("POST", "/api/v1/relay"),
     ("POST", "/api/v1/sessions/0193/messages"),
     ("GET", "/api/v1/sessions/0193/messages"),
@@ -52,4 +54,4 @@ def test_a_hot_route_that_could_not_be_found_is_refused_at_start(path: str) -> N
 
     route = Route(method="GET", path=path, handler=handler, summary="Hot", tag="tasks", hot=True)
     with pytest.raises(ValueError, match="cannot be hot"):
-        Dispatcher(Routes([route], []), ClientAddress("", "x-forwarded-for"))
+        Dispatcher(Routes([route], []), ClientAddress(Proxies(), "x-forwarded-for"))

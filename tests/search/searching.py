@@ -3,25 +3,23 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from node.board.model import NewReply, NewThread
-from node.board.service import Board
-from node.board.store import BoardStore
-from node.board.thread_reader import ThreadReader
-from node.callbacks.policy import TargetPolicy
 from node.config import Settings
+from node.run.corpora import corpora_of
 from node.run.embedded_redis import find_search
-from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersions
 from node.search.indexing.queue import Queue
 from node.search.model import Hit, Hits, SearchQuery
-from node.search.service import Search
+from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.search.worker import SearchWorker
 from node.store import Store, StoreUnavailable, connect, ids, keys
 from node.store.decoding import fields_of
 from node.store.outbox import Consumer
+from node.store.search_keys import BOARD_KEYS
+from tests.board.board_on import board_on
 from tests.support.node_under_test import settings_for
 from tests.support.rates import Unlimited
 
@@ -41,11 +39,12 @@ class SearchableBoard:
         self.store = store
         self.documents = documents
         self.settings = settings
-        self.threads = ThreadReader(store)
-        self.search = Search(SearchStore(store, documents), self.threads, settings)
+        self.corpora = corpora_of(store)
+        self.searched = SearchStore(store, documents, self.corpora[0])
+        self.search = Search(self.searched, SearchTurns())
         self.looked: list[int] = []
         """Characters that each search has looked at."""
-        self.board = Board(BoardStore(store, settings.idempotency_ttl), settings, TargetPolicy(settings))
+        self.board = board_on(store, settings)
 
     async def post(self, title: str, body: str, *, noted: bool = True) -> str:
         """The id of a new thread. `noted`: as by a web process, which makes it searchable by text at once."""
@@ -57,14 +56,17 @@ class SearchableBoard:
     async def reply(self, thread_id: str, body: str) -> None:
         await self.board.reply(Unlimited(CLIENT), thread_id, NewReply(body), None, None)
 
-    async def close(self, thread_id: str, status: Literal["closed", "hidden"] = "closed") -> None:
+    async def close(self, thread_id: str) -> None:
         """As an operator does."""
-        store = BoardStore(self.store, self.settings.idempotency_ttl)
-        await store.close(thread_id, status)
-        await self.board.project(thread_id)
+        await self.board.moderation.set_status(thread_id, "closed")
+
+    async def hide(self, thread_id: str) -> None:
+        """As an operator does."""
+        await self.board.moderation.hide(thread_id)
 
     async def find(self, query: str, threshold: float = 0.7, limit: int = 5) -> Hits:
-        return await self.search.search(SearchQuery(query, limit, threshold), CLIENT, self.looked.append)
+        found = await self.search.search(SearchQuery(query, limit, threshold), CLIENT, self.looked.append)
+        return Hits.of(found, f"{self.settings.public_url}/board/")
 
     async def ids(self, query: str, threshold: float = 0.7, limit: int = 5) -> list[str]:
         return [hit.thread_id for hit in (await self.find(query, threshold, limit)).hits]
@@ -100,29 +102,29 @@ class SearchableBoard:
 
         async def done() -> bool:
             lags = await asyncio.gather(*(self._lag(keys.events(number)) for number in range(ids.PARTITIONS)))
-            return not any(lags) and await Queue(self.store).lengths() == (0, 0)
+            return not any(lags) and await Queue(self.store, BOARD_KEYS).lengths() == (0, 0)
 
         await until(done, "the index is complete")
 
     async def search_by_memory(self) -> bool:
         """Whether no query engine is there."""
-        return await EngineChoice(self.documents).query_engine() is None
+        return await self.searched.choice.query_engine() is None
 
     async def vectors(self) -> set[tuple[str, str]]:
         """Thread and name of every passage that has a vector in the index in use."""
-        live = await IndexVersions(self.store).current()
-        pattern = f"{keys.vectors_prefix(live.name)}*" if live else "none"
+        live = await IndexVersions(self.store, BOARD_KEYS).current()
+        pattern = f"{BOARD_KEYS.vectors_prefix(live.name)}*" if live else "none"
         replies = cast("list[list[bytes]]", await self.documents.everywhere("KEYS", pattern))
         parts = [name.decode().split(":") for names in replies for name in names]
         return {(part[-2], part[-1]) for part in parts}
 
     async def is_leased(self) -> bool:
         """Whether some worker has a thread to itself."""
-        return bool(await self.store.command("ZRANGE", keys.SEARCH_PENDING, 1, "+inf", "BYSCORE"))
+        return bool(await self.store.command("ZRANGE", BOARD_KEYS.pending, 1, "+inf", "BYSCORE"))
 
     async def expire_leases(self) -> None:
         """Make due what a dead worker had taken, as a minute without it would."""
-        for queue in (keys.SEARCH_PENDING, keys.SEARCH_BACKLOG):
+        for queue in (BOARD_KEYS.pending, BOARD_KEYS.backlog):
             members = await self.store.command("ZRANGE", queue, 0, -1)
             for member in cast("list[bytes]", members):
                 await self.store.command("ZADD", queue, 0, member)
@@ -148,14 +150,14 @@ class SearchableBoard:
             return True
 
         await until(answers, "Redis is back")
-        await self.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
+        await self.store.command("SPUBLISH", BOARD_KEYS.live, "")
 
     async def gone(self, thread_id: str) -> None:
         """Return once nothing of a thread is left in the index."""
 
         async def nothing() -> bool:
-            live = await IndexVersions(self.store).current()
-            left = [keys.doc(thread_id), *([keys.passages(live.name, thread_id)] if live else [])]
+            live = await IndexVersions(self.store, BOARD_KEYS).current()
+            left = [BOARD_KEYS.doc(thread_id), *([BOARD_KEYS.passages(live.name, thread_id)] if live else [])]
             return not any([await self.documents.command("EXISTS", key) for key in left])
 
         await until(nothing, f"{thread_id} is out of the index")
@@ -176,7 +178,7 @@ class SearchableBoard:
     async def worker(self, **changed: Any) -> AsyncGenerator[SearchWorker]:
         """A worker for as long as the context lasts."""
         worker = SearchWorker(
-            self.store, self.documents, self.threads, settings_for(self.settings.redis_url, **changed)
+            self.store, self.documents, self.corpora, settings_for(self.settings.redis_url, **changed)
         )
         stop = asyncio.Event()
         running = asyncio.gather(worker.run(stop), Consumer(self.store, "index", worker.handle).run(stop))

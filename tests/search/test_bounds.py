@@ -12,12 +12,14 @@ from node.board.model import NewThread
 from node.common.refusal import Refused
 from node.search import retrieval, snippets
 from node.search import service as search
+from node.search.corpus import Corpus
 from node.search.effort import SLICE_CHARACTERS
 from node.search.indexing import documents
 from node.search.model import SearchQuery
-from node.search.ranking import RankedThreads, SearchRequest
+from node.search.ranking import RankedEntities, SearchRequest
 from node.search.snippets import Excerpt
-from node.store import StoreUnavailable, keys
+from node.store import StoreUnavailable
+from node.store.search_keys import BOARD_KEYS
 from node.text.terms import QueryTerms
 from tests.search.searching import ANYTHING, CLIENT, SearchableBoard, searchable, until
 from tests.support.servers import RedisServer
@@ -44,7 +46,7 @@ def noise(characters: int) -> str:
 @pytest_asyncio.fixture
 async def hostile(board: SearchableBoard, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SearchableBoard]:
     """A board of posts as long as they may be, each with the word zebra and no other that has a meaning."""
-    monkeypatch.setattr("node.board.service.is_english", passes)
+    monkeypatch.setattr("node.text.judged.is_english", passes)
     for number in range(THREADS):
         thread, _ = await board.board.post(NewThread(f"Thread {number}", f"zebra {noise(LONGEST - 10)}"), None, None)
         await board.reply(thread.id, f"zebra {noise(LONGEST - 10)}")
@@ -74,7 +76,7 @@ async def test_what_many_threads_contain_is_looked_at_as_far_as_the_bound(
     hostile: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retrieval, "MAX_MARKS", 1)
-    monkeypatch.setattr(retrieval, "THREADS_AT_ONCE", 1)
+    monkeypatch.setattr(retrieval, "ENTITIES_AT_ONCE", 1)
     monkeypatch.setattr(search, "CHARACTERS_A_HIT", 0)
     found = await hostile.find("zebra qqqqq", ANYTHING, 50)
     assert {hit.score for hit in found.hits} == {0.5}, "what the engine found has one of the words at least"
@@ -100,12 +102,12 @@ async def test_a_post_of_noise_takes_no_more_room_than_one_of_words(
     board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each new word costs an index many times what it weighs."""
-    monkeypatch.setattr("node.board.service.is_english", passes)
+    monkeypatch.setattr("node.text.judged.is_english", passes)
     thread, _ = await board.board.post(NewThread("Noise", f"zebra {noise(LONGEST - 20)} giraffe"), None, None)
     await board.reply(thread.id, f"lion {noise(LONGEST - 20)} tiger")
     async with board.worker(embedding_model="none"):
         await board.emptied()
-        for key in (keys.doc(thread.id), keys.reply_doc(thread.id, 1)):
+        for key in (BOARD_KEYS.doc(thread.id), BOARD_KEYS.reply_doc(thread.id, 1)):
             terms = await board.documents.command("HGET", key, "terms")
             assert isinstance(terms, bytes)
             assert len(set(terms.split())) == documents.TERMS
@@ -141,15 +143,17 @@ class Watched:
         self.begun: list[str] = []
         self.go_on = asyncio.Semaphore(0)
         self._board = board
-        monkeypatch.setattr(board.search, "_find", self._find)
+        monkeypatch.setattr(board.searched, "find", self._find)
 
-    async def _find(self, question: SearchRequest, _: object) -> RankedThreads:
+    async def _find(self, question: SearchRequest, _: object) -> RankedEntities:
         self.begun.append(question.text)
         await self.go_on.acquire()
-        return RankedThreads([], "text")
+        return RankedEntities([], "text")
 
     def search(self, query: str, client: str) -> "asyncio.Task[object]":
-        return asyncio.create_task(self._board.search.search(SearchQuery(query), client, self._board.looked.append))
+        return asyncio.create_task(
+            self._board.search.search(SearchQuery(query, threshold=ANYTHING), client, self._board.looked.append)
+        )
 
     async def has_begun(self, *queries: str) -> None:
         async def begun() -> bool:
@@ -195,7 +199,7 @@ async def test_a_search_is_charged_whatever_becomes_of_it(
     async def fails(*_: object) -> None:
         raise StoreUnavailable("the store went away")
 
-    monkeypatch.setattr(search, "read_posts", fails)
+    monkeypatch.setattr(Corpus, "read_reachable", fails)
     with pytest.raises(StoreUnavailable):
         await hostile.find("zebra", ANYTHING)
     assert hostile.looked[-1] > 0 or await hostile.search_by_memory()
@@ -204,7 +208,7 @@ async def test_a_search_is_charged_whatever_becomes_of_it(
 async def test_a_board_that_nobody_indexes_is_looked_through_as_far_as_the_bound(
     empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.board.service.is_english", passes)
+    monkeypatch.setattr("node.text.judged.is_english", passes)
     monkeypatch.setattr(retrieval, "UNINDEXED_CHARACTERS", 3 * retrieval.NOTED_CHARACTERS)
     async with searchable(empty_redis.url) as board:
         threads = [await board.post(f"Thread {n}", f"zebra{n} {noise(LONGEST - 10)}", noted=False) for n in range(10)]

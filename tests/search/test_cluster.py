@@ -6,6 +6,7 @@ import pytest
 
 from node.embedding.model import Model
 from node.search.index_versions import IndexVersions
+from node.store.search_keys import BOARD_KEYS
 from tests.search.relevance import EXACT, QUESTIONS, THREADS
 from tests.search.searching import ENGINE_OPTIONS, MODULE, searchable
 from tests.support.servers import Cluster, RedisServer
@@ -29,7 +30,7 @@ async def test_threads_of_all_primaries_are_found(
                 assert [names[hit.thread_id] for hit in found.hits if hit.mode != "text"] == [query.wanted]
             for query in EXACT:
                 assert query.wanted in [names[thread] for thread in await board.ids(query.text)][:2]
-            live = await IndexVersions(board.store).current()
+            live = await IndexVersions(board.store, BOARD_KEYS).current()
             assert live is not None
             holding = [bool(server.do("KEYS", "search:vector:*")) for server in cluster.servers[:3]]
             assert holding == [True, True, True]

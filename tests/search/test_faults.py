@@ -12,7 +12,8 @@ import pytest_asyncio
 
 from node.embedding.model import Model
 from node.search.index_versions import IndexVersions
-from node.store import StoreUnavailable, keys
+from node.store import StoreUnavailable
+from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
 from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, SearchableBoard, searchable, until
 from tests.support.servers import RedisServer
@@ -73,10 +74,10 @@ async def test_a_worker_killed_between_a_name_and_its_vector_loses_nothing(
 ) -> None:
     async with board.worker():
         await board.settled()
-    live = await IndexVersions(board.store).current()
+    live = await IndexVersions(board.store, BOARD_KEYS).current()
     assert live is not None
     thread = await board.post(*BREAD)
-    await board.documents.command("SADD", keys.passages(live.name, thread), "0.0")
+    await board.documents.command("SADD", BOARD_KEYS.passages(live.name, thread), "0.0")
     async with board.worker():
         await board.settled()
         assert (thread, "0.0") in await board.vectors()
@@ -137,9 +138,9 @@ async def test_a_separate_search_redis_holds_the_index(
             thread = await board.post(*BREAD)
             assert await board.ids("sourdough schedule") == [thread]
             await board.found(LOAF, thread)
-            assert server.do("EXISTS", keys.doc(thread)) == 1
-            assert shared_redis.do("EXISTS", keys.doc(thread)) == 0
-            assert shared_redis.do("EXISTS", keys.SEARCH_CHANGES) == 0
+            assert server.do("EXISTS", BOARD_KEYS.doc(thread)) == 1
+            assert shared_redis.do("EXISTS", BOARD_KEYS.doc(thread)) == 0
+            assert shared_redis.do("EXISTS", BOARD_KEYS.changes) == 0
             server.kill()
             server.start()  # without data: everything is made again
             await board.reachable()
@@ -180,7 +181,7 @@ async def test_a_worker_that_never_answers_costs_the_meaning_and_not_the_search(
 ) -> None:
     thread = await board.post(*BREAD)
     for service in ("vectors", "hits"):
-        await board.store.command("SET", keys.search_alive(service), 1, "EX", 60)
+        await board.store.command("SET", BOARD_KEYS.alive(service), 1, "EX", 60)
     found = await board.find("sourdough schedule")
     assert found.mode == "text"
     assert [hit.thread_id for hit in found.hits] == [thread]

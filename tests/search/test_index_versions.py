@@ -2,9 +2,11 @@
 
 import pytest
 
+from node.embedding.embedder import Embedder
 from node.embedding.model import Model
-from node.search.index_versions import FLAT_BELOW_THREADS, HNSW_FROM_THREADS, IndexVersion, IndexVersions
-from node.store import keys
+from node.search.index_versions import FLAT_BELOW_ENTITIES, HNSW_FROM_ENTITIES, IndexVersion, IndexVersions
+from node.search.indexing.reconcile import Reconciler
+from node.store.search_keys import BOARD_KEYS
 from tests.search.searching import SearchableBoard, until
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
@@ -12,7 +14,7 @@ LOAF = "at what time do I prepare the loaf for the oven"
 
 
 async def live(board: SearchableBoard) -> IndexVersion:
-    found = await IndexVersions(board.store).current()
+    found = await IndexVersions(board.store, BOARD_KEYS).current()
     assert found is not None
     return found
 
@@ -32,11 +34,11 @@ async def test_another_algorithm_is_built_without_embedding_anew(board: Searchab
     async with board.worker(vector_index="flat"):
         await board.settled()
         flat = await live(board)
-    before = await board.documents.command("HGET", keys.vector(flat.name, thread, "0.0"), "vector")
+    before = await board.documents.command("HGET", BOARD_KEYS.vector(flat.name, thread, "0.0"), "vector")
     async with board.worker(vector_index="hnsw"):
         hnsw = await switched(board, flat)
         assert (flat.algorithm, hnsw.algorithm) == ("flat", "hnsw")
-        assert await board.documents.command("HGET", keys.vector(hnsw.name, thread, "0.0"), "vector") == before
+        assert await board.documents.command("HGET", BOARD_KEYS.vector(hnsw.name, thread, "0.0"), "vector") == before
         await board.found(LOAF, thread)
         await board.settled()
 
@@ -44,7 +46,7 @@ async def test_another_algorithm_is_built_without_embedding_anew(board: Searchab
 async def test_another_model_is_built_beside_the_one_in_use(board: SearchableBoard, loaded_model: Model) -> None:
     thread = await board.post(*BREAD)
     older = IndexVersion("0123456789ab", "another-model", 3, "flat", 0)
-    versions = IndexVersions(board.store)
+    versions = IndexVersions(board.store, BOARD_KEYS)
     await versions.use(older)
     async with board.worker():
         newer = await switched(board, older)
@@ -54,18 +56,42 @@ async def test_another_model_is_built_beside_the_one_in_use(board: SearchableBoa
         await board.settled()
 
 
+async def test_vectors_of_the_first_release_are_taken_over_as_smaller_numbers(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def first_release(*_: object) -> str:
+        return "float32"
+
+    async def nothing_anew(_: object, texts: list[str]) -> list[bytes]:
+        assert not texts
+        return []
+
+    thread = await board.post(*BREAD)
+    with monkeypatch.context() as then:
+        then.setattr(Reconciler, "_scalar", first_release)
+        async with board.worker():
+            await board.settled()
+            large = await live(board)
+    monkeypatch.setattr(Embedder, "passages", nothing_anew)
+    async with board.worker():
+        small = await switched(board, large)
+        vectors = [BOARD_KEYS.vector(version.name, thread, "0.0") for version in (large, small)]
+        sizes = [await board.documents.command("HSTRLEN", each, "vector") for each in vectors]
+        assert sizes == [4 * loaded_model.dimension, 2 * loaded_model.dimension]
+        assert (await board.found(LOAF, thread)).mode == "meaning"
+
+
 async def test_an_operator_can_have_everything_indexed_anew(board: SearchableBoard, loaded_model: Model) -> None:
     thread = await board.post(*BREAD)
     async with board.worker():
         await board.settled()
         before = await live(board)
-        assert await IndexVersions(board.store).left() is None
-        await board.documents.command("DEL", keys.doc(thread))
-        await IndexVersions(board.store).reindex()
+        await board.documents.command("DEL", BOARD_KEYS.doc(thread))
+        await IndexVersions(board.store, BOARD_KEYS).reindex()
         after = await switched(board, before)
         assert after.epoch == before.epoch + 1
         await board.settled()
-        assert await IndexVersions(board.store).left() is None
+        assert (await board.search.state()).target is None
         assert (await board.found(LOAF, thread)).mode == "meaning"
         assert await board.ids("sourdough schedule") == [thread]
 
@@ -77,14 +103,14 @@ async def test_the_old_generation_answers_until_the_new_one_is_whole(
     await board.post(*BREAD)
     async with board.worker():
         await board.settled()
-    versions = IndexVersions(board.store)
+    versions = IndexVersions(board.store, BOARD_KEYS)
     target = IndexVersion("0123456789ab", "another-model", 3, "flat", 0)
     await versions.build(target)
     assert not await versions.switch(target), "not filled yet"
     await versions.mark_filled(target)
-    await board.store.command("ZADD", keys.SEARCH_BACKLOG, 0, "a-thread")
+    await board.store.command("ZADD", BOARD_KEYS.backlog, 0, "a-thread")
     assert not await versions.switch(target), "a thread is still to be indexed"
-    await board.store.command("DEL", keys.SEARCH_BACKLOG)
+    await board.store.command("DEL", BOARD_KEYS.backlog)
     assert await versions.switch(target)
     assert await live(board) == target
     assert not await versions.switch(target), "once is enough"
@@ -98,31 +124,31 @@ async def test_an_old_generation_is_forgotten(
     async with board.worker():
         await board.settled()
         before = await live(board)
-        assert await board.documents.command("EXISTS", keys.vector(before.name, thread, "0.0"))
-        await IndexVersions(board.store).reindex()
+        assert await board.documents.command("EXISTS", BOARD_KEYS.vector(before.name, thread, "0.0"))
+        await IndexVersions(board.store, BOARD_KEYS).reindex()
         after = await switched(board, before)
 
         async def forgotten() -> bool:
-            await board.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
-            return await IndexVersions(board.store).names() == [after.name]
+            await board.store.command("SPUBLISH", BOARD_KEYS.live, "")
+            return await IndexVersions(board.store, BOARD_KEYS).names() == [after.name]
 
         await until(forgotten, "the old generation is gone")
-        assert not await board.documents.command("EXISTS", keys.vector(before.name, thread, "0.0"))
-        assert not await board.documents.command("EXISTS", keys.passages(before.name, thread))
+        assert not await board.documents.command("EXISTS", BOARD_KEYS.vector(before.name, thread, "0.0"))
+        assert not await board.documents.command("EXISTS", BOARD_KEYS.passages(before.name, thread))
 
 
 async def test_auto_changes_with_the_size_of_the_board_and_not_to_and_fro(
     board: SearchableBoard, loaded_model: Model
 ) -> None:
-    versions = IndexVersions(board.store)
+    versions = IndexVersions(board.store, BOARD_KEYS)
 
     async def algorithm(threads: int, now: IndexVersion | None) -> str:
-        return (await versions.wanted("auto", loaded_model, now, threads)).algorithm
+        return (await versions.wanted("auto", loaded_model, now, threads, "float16")).algorithm
 
     flat = IndexVersion("f", "m", 3, "flat", 0)
     hnsw = IndexVersion("h", "m", 3, "hnsw", 0)
-    assert await algorithm(HNSW_FROM_THREADS - 1, None) == "flat"
-    assert await algorithm(HNSW_FROM_THREADS - 1, flat) == "flat"
-    assert await algorithm(HNSW_FROM_THREADS - 1, hnsw) == "hnsw"
-    assert await algorithm(HNSW_FROM_THREADS, flat) == "hnsw"
-    assert await algorithm(FLAT_BELOW_THREADS - 1, hnsw) == "flat"
+    assert await algorithm(HNSW_FROM_ENTITIES - 1, None) == "flat"
+    assert await algorithm(HNSW_FROM_ENTITIES - 1, flat) == "flat"
+    assert await algorithm(HNSW_FROM_ENTITIES - 1, hnsw) == "hnsw"
+    assert await algorithm(HNSW_FROM_ENTITIES, flat) == "hnsw"
+    assert await algorithm(FLAT_BELOW_ENTITIES - 1, hnsw) == "flat"

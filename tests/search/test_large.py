@@ -5,12 +5,12 @@ import pytest
 from node.embedding.model import Model
 from node.search.index_versions import IndexVersions
 from node.search.passages import PASSAGE_CHARACTERS
-from node.store import keys
+from node.store.search_keys import BOARD_KEYS
 from tests.search.searching import ANYTHING, searchable, until
 from tests.support.servers import RedisServer
 
-CALLS = 24  # that may be under way; by default it is 4,096
-THREADS = 20
+CALLS = 40  # that may be under way; by default it is 4,096
+THREADS = 48
 BODY = "A sentence that says little. " * (PASSAGE_CHARACTERS // 20)  # two passages
 
 
@@ -41,14 +41,14 @@ async def test_it_is_swept_built_anew_and_its_old_vectors_are_removed(
     monkeypatch.setattr("node.search.indexing.reconcile.GRACE_SECONDS", 0.0)
     await fill(search_redis.url)
     async with searchable(search_redis.url, max_in_flight=CALLS) as board, board.worker():
-        versions = IndexVersions(board.store)
+        versions = IndexVersions(board.store, BOARD_KEYS)
         (old,) = await versions.names()
-        await IndexVersions(board.store).reindex()
+        await IndexVersions(board.store, BOARD_KEYS).reindex()
 
         async def forgotten() -> bool:
-            await board.store.command("SPUBLISH", keys.SEARCH_LIVE, "")
+            await board.store.command("SPUBLISH", BOARD_KEYS.live, "")
             return old not in await versions.names()
 
         await until(forgotten, "nothing of the old vectors is left")
         assert len(await board.vectors()) == 2 * THREADS
-        assert search_redis.do("KEYS", f"{keys.vectors_prefix(old)}*") == []
+        assert search_redis.do("KEYS", f"{BOARD_KEYS.vectors_prefix(old)}*") == []

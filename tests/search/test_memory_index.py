@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node.search.corpus import OWN, Place
 from node.search.engines.bm25 import K1, B, Postings
 from node.search.engines.memory import MemoryIndex, PostDocument, Vectors
 from node.search.index_versions import IndexVersion, IndexVersions
+from node.search.indexing import changes
 from node.search.indexing.memory_replica import MemoryReplica
 from node.search.ranking import SearchRequest
-from node.search.store import SearchStore
-from node.search.threads import OWN, Place
 from node.store import StoreUnavailable
+from node.store.search_keys import BOARD_KEYS
 from node.text.terms import marks_of
 from tests.search.searching import searchable
 from tests.support.servers import RedisServer
@@ -87,25 +88,25 @@ def test_vectors_that_come_and_go_leave_no_trace(changes: list[tuple[str, list[i
     cosine = {n: float(np.frombuffer(directions[n], "f") @ np.frombuffer(query, "f")) for n in range(8)}
     expected = {name: max(cosine[n] for n in numbers) for name, numbers in held.items() if numbers}
     cosines = vectors.cosines(query)
-    found = {near.thread_id: 2 * near.meaning - 1 for near in vectors.nearest(cosines, 100)}
+    found = {near.entity_id: 2 * near.meaning - 1 for near in vectors.nearest(cosines, 100)}
     assert found == pytest.approx(expected, abs=1e-5)
     for near in vectors.nearest(cosines, 100):
-        assert vectors.nearest_of(cosines, [Place(near.thread_id, OWN)]) == near
+        assert vectors.nearest_of(cosines, [Place(near.entity_id, OWN)]) == near
 
 
 def test_an_empty_index_finds_nothing() -> None:
-    assert MemoryIndex().find(SearchRequest("anything", 5, 0), vector(1, 0)) == []
+    assert MemoryIndex().find(SearchRequest("anything", 5, 0), vector(1, 0)).matches == []
 
 
 def test_a_thread_is_found_by_either_and_gone_when_it_is_removed() -> None:
     index = MemoryIndex()
     index.put(PostDocument(Place("a", OWN), "bread butter", marks_of(["bread", "butter"]), {"0.0": vector(1, 0)}))
     index.put(PostDocument(Place("b", OWN), "jam", marks_of(["jam"]), {"0.0": vector(0, 1), "0.1": vector(1, 1)}))
-    assert [match.thread_id for match in index.find(SearchRequest("bread", 5, 0.9), None)] == ["a"]
-    assert [match.thread_id for match in index.find(SearchRequest("zebra", 5, 0.99), vector(0, 1))] == ["b"]
+    assert [match.entity_id for match in index.find(SearchRequest("bread", 5, 0.9), None).matches] == ["a"]
+    assert [match.entity_id for match in index.find(SearchRequest("zebra", 5, 0.99), vector(0, 1)).matches] == ["b"]
     index.remove("a")
     index.remove("a")
-    assert index.find(SearchRequest("bread", 5, 0.9), vector(1, 0)) == []
+    assert index.find(SearchRequest("bread", 5, 0.9), vector(1, 0)).matches == []
     assert len(index) == 1
 
 
@@ -115,17 +116,19 @@ def test_a_reply_comes_and_goes_by_itself() -> None:
     index.put(PostDocument(Place("a", 1), "jam", vectors={"1.0": vector(0, 1)}))
     index.put(PostDocument(Place("a", 2), "jam jam", vectors={"2.0": vector(0, 1)}))
     index.put_reply_marks("a", marks_of(["jam"]))
-    (match,) = index.find(SearchRequest("jam", 5, 0.9), None)
-    assert (match.thread_id, match.score, match.reply) == ("a", 1.0, 2)
-    (match,) = index.find(SearchRequest("zebra", 5, 0.9), vector(0, 1))
+    (match,) = index.find(SearchRequest("jam", 5, 0.9), None).matches
+    assert (match.entity_id, match.score, match.reply) == ("a", 1.0, 2)
+    (match,) = index.find(SearchRequest("zebra", 5, 0.9), vector(0, 1)).matches
     assert match.passage in {"1.0", "2.0"}
     index.put(PostDocument(Place("a", 2), "", vectors={}))
-    (match,) = index.find(SearchRequest("jam", 5, 0.9), None)
+    (match,) = index.find(SearchRequest("jam", 5, 0.9), None).matches
     assert match.reply == 1
     index.put(PostDocument(Place("a", OWN), "butter", marks_of(["butter"]), {"0.0": vector(1, 1)}))
-    assert [match.reply for match in index.find(SearchRequest("jam butter", 5, 0.9), None)] == [1], "the replies stay"
+    assert [match.reply for match in index.find(SearchRequest("jam butter", 5, 0.9), None).matches] == [1], (
+        "the replies stay"
+    )
     index.remove("a")
-    assert index.find(SearchRequest("jam butter", 5, 0.1), vector(1, 1)) == []
+    assert index.find(SearchRequest("jam butter", 5, 0.1), vector(1, 1)).matches == []
 
 
 def test_more_passages_than_there_was_room_for() -> None:
@@ -134,7 +137,7 @@ def test_more_passages_than_there_was_room_for() -> None:
         vectors.put(Place(f"t{number}", OWN), {"0.0": vector(1, number)})
     best = vectors.nearest(vectors.cosines(vector(0, 1)), 10)
     assert len(best) == 10
-    assert {near.thread_id for near in best} <= {f"t{number}" for number in range(1000, 3000)}
+    assert {near.entity_id for near in best} <= {f"t{number}" for number in range(1000, 3000)}
 
 
 async def test_an_index_that_could_not_be_loaded_anew_is_not_taken_for_loaded(
@@ -143,9 +146,9 @@ async def test_an_index_that_could_not_be_loaded_anew_is_not_taken_for_loaded(
     """Vectors of one index version used to be compared with queries of another one after that."""
     async with searchable(empty_redis.url) as board:
         thread = await board.post("Sourdough schedule", "When should I mix the dough?")
-        replica = MemoryReplica(SearchStore(board.store, board.documents), board.threads)
+        replica = MemoryReplica(board.searched)
         await replica.follow()
-        await IndexVersions(board.store).use(IndexVersion("0123456789ab", "a-model", 2, "flat", 0))
+        await IndexVersions(board.store, BOARD_KEYS).use(IndexVersion("0123456789ab", "a-model", 2, "flat", 0))
 
         async def fails(*_: object) -> None:
             raise StoreUnavailable("the store went away")
@@ -155,6 +158,20 @@ async def test_an_index_that_could_not_be_loaded_anew_is_not_taken_for_loaded(
             await replica.follow()
         assert replica.version == ""
         monkeypatch.undo()
-        found = await replica.find(SearchRequest("sourdough", 5, 0.7), None)
-        assert [match.thread_id for match in found] == [thread]
+        found = (await replica.find(SearchRequest("sourdough", 5, 0.7), None)).matches
+        assert [match.entity_id for match in found] == [thread]
         assert replica.version == "0123456789ab"
+
+
+async def test_changes_that_were_trimmed_away_before_the_first_was_seen_are_noticed(
+    empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever had begun with an empty stream used to take what was left of it for all there had been."""
+    async with searchable(empty_redis.url) as board:
+        replica = MemoryReplica(board.searched)
+        await replica.follow()
+        monkeypatch.setattr(changes, "KEPT_CHANGES", 2)
+        threads = {await board.post(f"Sourdough {number}", "When should I mix the dough?") for number in range(3)}
+        await board.store.command("XTRIM", BOARD_KEYS.changes, "MAXLEN", 2)
+        found = (await replica.find(SearchRequest("sourdough", 5, 0.7), None)).matches
+        assert {match.entity_id for match in found} == threads

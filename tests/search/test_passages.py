@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.search import passages
-from node.search.passages import MAX_PASSAGES, Passage, kept, of_reply, of_thread, pieces, place_of
+from node.search.passages import MAX_PASSAGES, Passage, kept, of_own, of_reply, pieces, place_of
 from node.search.snippets import SNIPPET_CHARACTERS, Excerpt
 from node.text.terms import QueryTerms, stem
 from tests.support.words import words_of
@@ -32,8 +32,8 @@ def best(texts: list[str], query: str, most: int = 10**6) -> str:
 
 
 def test_a_short_thread_is_one_passage_that_begins_with_the_title() -> None:
-    assert of_thread("A title", "A body.") == [Passage("0.0", "A title\nA body.")]
-    assert of_thread("A title", "") == [Passage("0.0", "A title\n")]
+    assert of_own("A title", "A body.") == [Passage("0.0", "A title\nA body.")]
+    assert of_own("A title", "") == [Passage("0.0", "A title\n")]
 
 
 def test_a_reply_is_passages_of_its_own() -> None:
@@ -66,7 +66,7 @@ def test_nothing_is_lost_in_cutting(text: str) -> None:
 
 @given(ANY_TEXT)
 def test_a_passage_is_found_again_by_its_name(body: str) -> None:
-    for name, text in [*of_thread("A title", body)[1:], *of_reply(7, body)]:
+    for name, text in [*of_own("A title", body)[1:], *of_reply(7, body)]:
         seq, number = place_of(name)
         assert seq in (0, 7)
         assert pieces(body)[number] == text
@@ -82,7 +82,7 @@ def test_replies_that_come_one_by_one_leave_the_passages_of_the_whole_thread(
 ) -> None:
     """Each is placed by the names of those that are there, and has not read them."""
     numbered = list(enumerate(replies, 1))
-    posts = [of_thread("A title", body), *(of_reply(seq, text) for seq, text in numbered)]
+    posts = [of_own("A title", body), *(of_reply(seq, text) for seq, text in numbered)]
     whole = newest_that_fit(posts)
     assert added(posts) == whole
     random.shuffle(posts)

@@ -6,7 +6,8 @@ import pytest
 import pytest_asyncio
 
 from node.search.indexing.queue import Leased, Queue
-from node.store import Store, connect, keys
+from node.store import Store, connect
+from node.store.search_keys import BOARD_KEYS
 from tests.support.servers import RedisServer
 
 
@@ -29,7 +30,7 @@ async def came(queue: Queue, *names: str, site: str = "somewhere", weight: int =
 
 
 async def test_what_is_taken_is_not_taken_twice_and_gone_when_done(store: Store) -> None:
-    queue = Queue(store)
+    queue = Queue(store, BOARD_KEYS)
     await came(queue, "a", "b", "c")
     first, second = await lease(queue, 2), await lease(queue, 2)
     assert (first.names, second.names, await queue.lease(2)) == (["a", "b"], ["c"], None)
@@ -39,16 +40,16 @@ async def test_what_is_taken_is_not_taken_twice_and_gone_when_done(store: Store)
 
 
 async def test_pending_goes_before_the_backlog(store: Store) -> None:
-    queue = Queue(store)
+    queue = Queue(store, BOARD_KEYS)
     await queue.add_anew(["old"])
     await came(queue, "new")
     assert (await lease(queue, 5)).names == ["new"]
     taken = await lease(queue, 5)
-    assert (taken.queue, taken.names) == (keys.SEARCH_BACKLOG, ["old"])
+    assert (taken.queue, taken.names) == (BOARD_KEYS.backlog, ["old"])
 
 
 async def test_a_thread_that_changes_while_it_is_indexed_is_due_again(store: Store) -> None:
-    queue = Queue(store)
+    queue = Queue(store, BOARD_KEYS)
     await came(queue, "a")
     taken = await lease(queue, 1)
     await came(queue, "a")
@@ -58,7 +59,7 @@ async def test_a_thread_that_changes_while_it_is_indexed_is_due_again(store: Sto
 
 async def test_what_a_dead_worker_had_is_due_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("node.search.indexing.queue.LEASE_MS", -1)
-    queue = Queue(store)
+    queue = Queue(store, BOARD_KEYS)
     await came(queue, "a")
     lost = await lease(queue, 1)
     monkeypatch.undo()
@@ -71,7 +72,7 @@ async def test_what_a_dead_worker_had_is_due_again(store: Store, monkeypatch: py
 
 
 async def test_what_is_given_back_is_due_at_once_unless_it_is_done(store: Store) -> None:
-    queue = Queue(store)
+    queue = Queue(store, BOARD_KEYS)
     await came(queue, "a", "b")
     taken = await lease(queue, 2)
     await queue.done(taken, ["a"])
@@ -80,7 +81,7 @@ async def test_what_is_given_back_is_due_at_once_unless_it_is_done(store: Store)
 
 
 async def test_a_site_that_posts_much_waits_for_itself(store: Store) -> None:
-    queue = Queue(store)
+    queue = Queue(store, BOARD_KEYS)
     await came(queue, *(f"m{number:02}" for number in range(20)), site="much")
     await queue.done(taken := await lease(queue, 2), taken.names)
     await came(queue, "x1", "x2", site="little")
@@ -92,7 +93,7 @@ async def test_a_site_that_posts_much_waits_for_itself(store: Store) -> None:
 
 
 async def test_what_takes_longer_counts_for_more(store: Store) -> None:
-    queue = Queue(store)
+    queue = Queue(store, BOARD_KEYS)
     await came(queue, "h0", "h1", "h2", site="huge", weight=30)
     await came(queue, *(f"s{number:02}" for number in range(30)), site="small")
     names = (await lease(queue, 100)).names
@@ -101,17 +102,17 @@ async def test_what_takes_longer_counts_for_more(store: Store) -> None:
 
 
 async def test_what_waits_keeps_its_place_when_it_changes_again(store: Store) -> None:
-    queue = Queue(store)
+    queue = Queue(store, BOARD_KEYS)
     await came(queue, "a", "b")
     await came(queue, "a")
     assert (await lease(queue, 5)).names == ["a", "b"]
 
 
 async def test_no_turn_is_remembered_once_nothing_waits(store: Store) -> None:
-    queue = Queue(store)
+    queue = Queue(store, BOARD_KEYS)
     await came(queue, "a", weight=1000)
     await queue.done(taken := await lease(queue, 5), taken.names)
     await came(queue, "b", site="elsewhere")
     await came(queue, "c")
     assert (await lease(queue, 1)).names == ["b"] or (await lease(queue, 1)).names == ["c"]
-    assert await store.command("HLEN", keys.SEARCH_TURNS) == 2
+    assert await store.command("HLEN", BOARD_KEYS.turns) == 2

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.search.ranking import ByText, NearThread, RankedThread, SearchRequest, meaning_of, ranked
+from node.search.ranking import ByText, NearEntity, RankedEntity, Ranking, SearchRequest, meaning_of
 
 SCORES = st.floats(0, 1)
 LISTS = st.lists(st.tuples(st.sampled_from("abcdefgh"), SCORES), unique_by=lambda entry: entry[0])
@@ -12,10 +12,10 @@ LISTS = st.lists(st.tuples(st.sampled_from("abcdefgh"), SCORES), unique_by=lambd
 
 def rank(
     by_meaning: list[tuple[str, float]], by_text: list[tuple[str, float]], threshold: float = 0.7, limit: int = 5
-) -> list[RankedThread]:
-    nearest = [NearThread(thread, "0.0", meaning) for thread, meaning in by_meaning]
+) -> list[RankedEntity]:
+    nearest = [NearEntity(thread, "0.0", meaning) for thread, meaning in by_meaning]
     text = ByText([thread for thread, _ in by_text], {}, True)
-    return ranked(SearchRequest("", limit, threshold), nearest, text, [], dict(by_text))
+    return Ranking(nearest, text, dict(by_text)).best(SearchRequest("", limit, threshold))
 
 
 @pytest.mark.parametrize(("cosine", "meaning"), [(1, 1), (0, 0.5), (-1, 0), (0.4, 0.7), (1.0000001, 1)])
@@ -24,12 +24,12 @@ def test_meaning_is_the_cosine_brought_to_0_to_1(cosine: float, meaning: float) 
 
 
 def test_the_score_is_the_better_of_the_two() -> None:
-    scores = {match.thread_id: match.score for match in rank([("a", 0.9), ("b", 0.75)], [("b", 1.0), ("a", 0.5)])}
+    scores = {match.entity_id: match.score for match in rank([("a", 0.9), ("b", 0.75)], [("b", 1.0), ("a", 0.5)])}
     assert scores == {"a": 0.9, "b": 1.0}
 
 
 def test_a_hit_says_which_score_reaches_the_threshold() -> None:
-    modes = {match.thread_id: match.mode for match in rank([("a", 0.9), ("b", 0.8), ("c", 0.6)], [("b", 1), ("c", 1)])}
+    modes = {match.entity_id: match.mode for match in rank([("a", 0.9), ("b", 0.8), ("c", 0.6)], [("b", 1), ("c", 1)])}
     assert modes == {"a": "meaning", "b": "both", "c": "text"}
 
 
@@ -40,22 +40,22 @@ def test_the_threshold_is_reached_by_what_equals_it() -> None:
 
 def test_a_thread_first_in_both_lists_comes_first() -> None:
     found = rank([("b", 0.9), ("a", 0.8)], [("b", 1.0), ("c", 1.0)])
-    assert found[0].thread_id == "b"
+    assert found[0].entity_id == "b"
 
 
 def test_an_identifier_that_only_one_thread_has_beats_a_vague_likeness() -> None:
     found = rank([("like", 0.72), ("alike", 0.71)], [("exact", 1.0)])
-    assert found[0].thread_id == "exact"
+    assert found[0].entity_id == "exact"
 
 
 def test_a_paraphrase_beats_a_thread_that_happens_to_share_a_word() -> None:
     found = rank([("paraphrase", 0.85), ("other", 0.6)], [("other", 0.25)], threshold=0)
-    assert found[0].thread_id == "paraphrase"
+    assert found[0].entity_id == "paraphrase"
 
 
 def test_of_equals_the_newer_comes_first() -> None:
-    assert [match.thread_id for match in rank([("01", 1.0)], [("02", 1.0)])] == ["02", "01"]
-    assert [match.thread_id for match in rank([("02", 1.0)], [("01", 1.0)])] == ["02", "01"]
+    assert [match.entity_id for match in rank([("01", 1.0)], [("02", 1.0)])] == ["02", "01"]
+    assert [match.entity_id for match in rank([("02", 1.0)], [("01", 1.0)])] == ["02", "01"]
 
 
 @given(LISTS, LISTS, SCORES, st.integers(1, 8))
@@ -65,7 +65,23 @@ def test_hits_are_distinct_reach_the_threshold_and_are_as_many_as_asked_for(
     found = rank(by_meaning, by_text, threshold, limit)
     meanings, shares = dict(by_meaning), dict(by_text)
     best = {t: max(meanings.get(t, 0), shares.get(t, 0)) for t in meanings | shares}
-    assert len({match.thread_id for match in found}) == len(found)
+    assert len({match.entity_id for match in found}) == len(found)
     assert len(found) == min(limit, sum(score >= threshold for score in best.values()))
     for match in found:
-        assert match.score == pytest.approx(best[match.thread_id], abs=1e-6)
+        assert match.score == pytest.approx(best[match.entity_id], abs=1e-6)
+
+
+@given(LISTS, LISTS, SCORES, SCORES, st.integers(1, 8))
+def test_how_near_others_are_is_asked_of_those_only_that_may_be_among_the_best(
+    by_meaning: list[tuple[str, float]], by_text: list[tuple[str, float]], others: float, threshold: float, limit: int
+) -> None:
+    nearest = [NearEntity(thread, "0.0", meaning) for thread, meaning in by_meaning]
+    text = ByText([thread for thread, _ in by_text], {}, True)
+    ranking, request = Ranking(nearest, text, dict(by_text)), SearchRequest("", limit, threshold)
+    known = {near.entity_id for near in nearest}
+    unknown = [NearEntity(thread, "1.0", others) for thread, _ in by_text if thread not in known]
+    asked = set(ranking.unknown(request))
+    assert asked.isdisjoint(known)
+    assert ranking.best(request, [near for near in unknown if near.entity_id in asked]) == ranking.best(
+        request, unknown
+    )

@@ -7,7 +7,6 @@ from typing import cast
 import pytest
 
 from node.board.model import NewThread
-from node.board.thread_reader import ThreadReader
 from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search import passages as passage
@@ -15,6 +14,7 @@ from node.search.index_versions import IndexVersions
 from node.search.worker import SearchWorker
 from node.store import ids, keys
 from node.store.outbox import Event
+from node.store.search_keys import BOARD_KEYS
 from node.text.terms import MARK, marks_of, terms_of
 from tests.search.searching import ANYTHING, SearchableBoard, until
 
@@ -32,8 +32,8 @@ async def sent_by_redis(board: SearchableBoard) -> int:
 
 async def documents(board: SearchableBoard, thread: str) -> tuple[set[int], set[str], set[bytes]]:
     """What search holds of a thread: replies with a document, passages with a vector, marks of replies."""
-    numbers = await board.documents.command("SMEMBERS", keys.reply_docs(thread))
-    marks = cast("bytes", await board.documents.command("GETRANGE", keys.reply_marks(thread), 0, -1))
+    numbers = await board.documents.command("SMEMBERS", BOARD_KEYS.reply_docs(thread))
+    marks = cast("bytes", await board.documents.command("GETRANGE", BOARD_KEYS.reply_marks(thread), 0, -1))
     passages = {name for of_thread, name in await board.vectors() if of_thread == thread}
     return (
         {int(number) for number in cast("list[bytes]", numbers)},
@@ -43,7 +43,7 @@ async def documents(board: SearchableBoard, thread: str) -> tuple[set[int], set[
 
 
 async def has_document(board: SearchableBoard, thread: str, seq: int) -> bool:
-    return bool(await board.documents.command("EXISTS", keys.reply_doc(thread, seq)))
+    return bool(await board.documents.command("EXISTS", BOARD_KEYS.reply_doc(thread, seq)))
 
 
 async def test_a_reply_costs_what_it_weighs_and_not_what_its_thread_weighs(
@@ -94,14 +94,14 @@ async def test_the_same_reply_again_changes_nothing(board: SearchableBoard, load
             await board.reply(thread, answer)
         await board.settled()
         before = await documents(board, thread)
-        size = await board.documents.command("STRLEN", keys.reply_marks(thread))
+        size = await board.documents.command("STRLEN", BOARD_KEYS.reply_marks(thread))
         outbox = keys.events(ids.partition_of_id(thread))
         for seq in (2, 1, 3, 2):
             await board.store.command("XADD", outbox, "*", "type", "reply.posted", "id", thread, "seq", seq)
         await board.store.command("SPUBLISH", outbox, "reply.posted")
         await board.emptied()
         assert await documents(board, thread) == before
-        assert await board.documents.command("STRLEN", keys.reply_marks(thread)) == size
+        assert await board.documents.command("STRLEN", BOARD_KEYS.reply_marks(thread)) == size
 
 
 async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
@@ -117,11 +117,11 @@ async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
         before = await documents(board, thread)
         assert before[0] == set(range(1, 9))
         assert before[1] == {"0.0", "8.0", "7.0", "7.1", "6.0"}, "the newest that fit"
-        old = await IndexVersions(board.store).current()
-        await IndexVersions(board.store).reindex()
+        old = await IndexVersions(board.store, BOARD_KEYS).current()
+        await IndexVersions(board.store, BOARD_KEYS).reindex()
 
         async def switched() -> bool:
-            return await IndexVersions(board.store).current() != old
+            return await IndexVersions(board.store, BOARD_KEYS).current() != old
 
         await until(switched, "another generation is in use")
         await board.emptied()
@@ -144,7 +144,7 @@ async def test_of_replies_that_wait_only_those_are_embedded_that_stay(
         await board.reply(thread, f"{number} {LONG}")
     came = [Event("1-1", 0, "thread.posted", thread, {})]
     came += [Event("1-1", 0, "reply.posted", thread, {"seq": str(number)}) for number in range(1, 13)]
-    await SearchWorker(board.store, board.documents, ThreadReader(board.store), board.settings).handle(came)
+    await SearchWorker(board.store, board.documents, board.corpora, board.settings).handle(came)
     async with board.worker():
         await board.settled()
     assert {name.partition(".")[0] for _, name in await board.vectors()} == {"0", "12", "11", "10", "9"}
@@ -172,7 +172,7 @@ async def test_a_word_is_found_though_newer_replies_say_more_than_is_counted(
         for number in range(12):
             await board.reply(thread, f"Its code is ZX{number}Q, that of the others another.")
         await board.emptied()
-        assert await board.documents.command("STRLEN", keys.reply_marks(thread)) <= 2 * 8 * MARK  # type: ignore[operator]
+        assert await board.documents.command("STRLEN", BOARD_KEYS.reply_marks(thread)) <= 2 * 8 * MARK  # type: ignore[operator]
         for number in range(12):
             await board.found(f"zx{number}q", thread)
 
@@ -199,9 +199,9 @@ async def test_a_document_that_holds_a_thread_with_its_replies_is_as_good(board:
     thread, _ = await board.board.post(NewThread(title, body), None, None)
     terms = terms_of(f"{title}\n{body}\n{ANSWERS[0]}")
     await board.search.note(thread.id, title, body)
-    await board.documents.command("DEL", keys.doc(thread.id))
+    await board.documents.command("DEL", BOARD_KEYS.doc(thread.id))
     fields = ("seq", 1, "terms", " ".join(terms), "marks", marks_of(terms))
-    await board.documents.command("HSET", keys.doc(thread.id), *fields)
+    await board.documents.command("HSET", BOARD_KEYS.doc(thread.id), *fields)
     assert await board.ids("sourdough oven", 1.0) == [thread.id]
     await board.reply(thread.id, ANSWERS[0])
     async with board.worker(embedding_model="none"):

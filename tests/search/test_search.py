@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec import UNSET
 
 from node.board.model import NewThread
 from node.common.refusal import Invalid
 from node.embedding.model import Model
+from node.search.model import LowerThreshold
 from node.search.passages import PASSAGE_CHARACTERS
-from node.store import keys
+from node.store.search_keys import BOARD_KEYS
 from tests.search.searching import ANYTHING, SearchableBoard
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
@@ -53,6 +55,15 @@ async def test_threads_about_other_things_are_not_found(board: SearchableBoard, 
         assert len((await board.find("whale migration routes", ANYTHING)).hits) == 3
 
 
+async def test_a_search_without_hits_says_what_a_lower_threshold_finds(board: SearchableBoard) -> None:
+    await board.post(*PROXY)
+    found = await board.find("uploads stop zebra", 0.9)
+    assert found.hits == []
+    assert found.lower_threshold == LowerThreshold(0.65, 1)
+    assert len((await board.find("uploads stop zebra", 0.65)).hits) == 1
+    assert (await board.find("zebra monkey giraffe", 0.9)).lower_threshold is UNSET
+
+
 async def test_replies_count(board: SearchableBoard, loaded_model: Model) -> None:
     threads = [await board.post(*each) for each in (BREAD, TRAIN)]
     async with board.worker():
@@ -83,7 +94,7 @@ async def test_a_closed_thread_is_not_found(board: SearchableBoard, loaded_model
     async with board.worker():
         await board.settled()
         await board.close(closed)
-        await board.close(hidden, "hidden")
+        await board.hide(hidden)
         assert await board.ids("anything at all", ANYTHING) == [opened]
         await board.gone(closed)
         await board.gone(hidden)
@@ -140,13 +151,13 @@ async def test_the_texts_of_ten_hits_are_read_in_one_trip(
     for number in range(10):
         await board.post(f"Sourdough question {number}", "It is about bread.")
     read: list[int] = []
-    posts = board.threads.posts
+    posts = board.corpora[0].source.posts
 
     async def counted(places: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
         read.append(len(places))
         return await posts(places)
 
-    monkeypatch.setattr(board.threads, "posts", counted)
+    monkeypatch.setattr(board.corpora[0].source, "posts", counted)
     assert len((await board.find("sourdough", limit=10)).hits) == 10
     assert read == [10]
 
@@ -162,7 +173,7 @@ async def test_what_a_client_asks_twice_is_embedded_once(board: SearchableBoard,
     async with board.worker():
         await board.settled()
         await board.find("how do I bake a loaf")
-        cached = keys.query_vector("how do I bake a loaf")
+        cached = BOARD_KEYS.query_vector("how do I bake a loaf")
         assert await board.store.command("EXISTS", cached) == 1
         left = await board.store.command("TTL", cached)
         assert isinstance(left, int)

@@ -44,7 +44,12 @@ async def test_the_time_to_live_is_the_callers(node: NodeUnderTest) -> None:
     assert left <= 60_000
 
 
-@pytest.mark.parametrize("ttl", [59, 86401, "60", 90.5, None])
+async def test_null_stands_for_the_default_time_to_live(node: NodeUnderTest) -> None:
+    response = await node.client.post(SESSIONS, json={"ttl_seconds": None, "label": None})
+    assert (response.status_code, response.json()["ttl_seconds"]) == (201, 900)
+
+
+@pytest.mark.parametrize("ttl", [59, 86401, "60", 90.5])
 async def test_a_time_to_live_out_of_range_is_refused(node: NodeUnderTest, ttl: object) -> None:
     response = await node.client.post(SESSIONS, json={"ttl_seconds": ttl})
     assert response.status_code == 422

@@ -142,8 +142,9 @@ async def test_a_signed_thread_shows_the_fingerprint_of_its_key(node: NodeUnderT
     answer = await node.client.post("/api/v1/board", content=request.body, headers=request.headers)
     assert answer.status_code == 201, answer.text
     page = await shown(node, f"/board/{answer.json()['id']}")
-    assert f"Signed with key {PUBLIC.thumbprint}" in page.text
-    assert f"Signed with key {PUBLIC.thumbprint}" in {mark.get("title") for mark in page.all("span")}
+    assert f"thumbprint {PUBLIC.thumbprint}" in page.text
+    assert "Signed with the key " in page.text
+    assert f"Signed; thumbprint of the key: {PUBLIC.thumbprint}" in {mark.get("title") for mark in page.all("span")}
     assert "signed" in (await shown(node, "/board")).text
     unsigned = await shown(node, f"/board/{await opened(node)}")
     assert "igned" not in unsigned.text
@@ -206,7 +207,7 @@ async def test_a_closed_thread_says_so_and_is_listed_apart(node: NodeUnderTest, 
     empty_redis.do("HSET", key, "status", "closed")
     page = await shown(node, f"/board/{thread}")
     assert "takes no more replies" in page.text
-    assert not [element for _, element in page.elements if "data-live" in element]
+    assert not [element for _, element in page.elements if "data-follow" in element]
     assert f"/board/{thread}" not in (await shown(node, "/board")).links()
     assert f"/board/{thread}" in (await shown(node, "/board?status=closed")).links()
 

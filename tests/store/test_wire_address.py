@@ -1,5 +1,6 @@
 """Where a Redis is and how it is entered: URLs, passwords, databases, TLS."""
 
+import re
 import ssl
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -111,3 +112,32 @@ async def test_a_client_certificate_is_shown_where_one_is_asked_for(
         store = await open_store(f"rediss://localhost:{network.port}?{options}")
         assert await store.command("PING") == b"PONG"
         await store.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("ssl_ca_cert=/etc/ca.pem", "ssl_ca_cert is no option of rediss://"),
+        ("ssl_ca_certs=/nowhere/ca.pem", "/nowhere/ca.pem cannot be used: No such file or directory"),
+        (f"ssl_ca_certs={__file__}", "cannot be used"),
+        (f"ssl_certfile={__file__}", "cannot be used"),
+        ("ssl_keyfile=/etc/key.pem", "name that in ssl_certfile"),
+        ("ssl_cert_reqs=maybe", "ssl_cert_reqs=maybe is not one of required, none"),
+        ("ssl_check_hostname=false", "ssl_check_hostname=false is not one of yes, no"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_one_sentence(options: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        locate(f"rediss://redis.example:6379?{options}")
+
+
+def test_options_say_whom_to_believe() -> None:
+    def tls(options: str) -> tuple[bool, ssl.VerifyMode]:
+        context = locate(f"rediss+cluster://redis.example:6379?{options}").access.tls
+        assert context
+        return context.check_hostname, context.verify_mode
+
+    assert tls(f"ssl_ca_certs={TLS}/cert.pem") == (True, ssl.CERT_REQUIRED)
+    assert tls(f"ssl_certfile={TLS}/cert.pem&ssl_keyfile={TLS}/key.pem") == (True, ssl.CERT_REQUIRED)
+    assert tls("ssl_check_hostname=no") == (False, ssl.CERT_REQUIRED)
+    assert tls("ssl_cert_reqs=none") == (False, ssl.CERT_NONE)

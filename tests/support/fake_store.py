@@ -13,7 +13,7 @@ import fakeredis
 from fakeredis._socket import _base as expiry  # pyright: ignore[reportPrivateUsage]
 from fakeredis.commands_mixins import server_mixin as server
 
-from node.store import Arg, RedisReply, Stats, Store, WakeUps
+from node.store import Arg, RedisReply, Stats, Store, StoreUnavailable, WakeUps
 from node.store.address import Access
 from node.store.connection import Call, Connection
 from node.store.steps import Step
@@ -42,6 +42,9 @@ class FakeStore(Store):
 
     async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
         return [await self.command(*args) for args in many]
+
+    async def reachable(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
+        return [*await self.commands(many)]
 
     async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
         return [await self.run(step) for step in steps]

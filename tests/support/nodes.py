@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.support.models import exported_model
+from tests.support.node_under_test import SECRET
 from tests.support.servers import free_port, until
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +43,8 @@ class NodeProcess:
             "RELAY_EMBEDDING_MODEL": exported_model(),
             **settings,
         }
+        if "RELAY_REDIS_URL" in settings:  # whose data that is, all tests agree
+            environment.setdefault("RELAY_SECRET", SECRET)
         self._process = subprocess.Popen(
             self._command, cwd=self._cwd, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
@@ -61,7 +64,7 @@ class NodeProcess:
 
     def child(self, name: str) -> int:
         """The process id of the child of that name that was started last."""
-        return self.line("child started", child=name)["pid"]
+        return self.line("child started", child=name)["child_pid"]
 
     def get(self, path: str) -> bytes:
         """The body of a successful answer. Raises OSError."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx2
 
-from node.config import Settings
+from node.config import Proxies, Settings
 from node.web.address import ClientAddress
 from node.web.front import Front
 from node.web.handling import counted
@@ -50,7 +50,7 @@ async def front_of(*hot: Route, others: Sequence[Route] = ()) -> Front:
     async def compose() -> Routes:
         return Routes(hot, others)
 
-    app = Front(compose, ClientAddress(""))
+    app = Front(compose, ClientAddress(Proxies()))
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     outbox: asyncio.Queue[ASGIMessage] = asyncio.Queue()
     await inbox.put({"type": "lifespan.startup"})

@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from structlog.testing import CapturingLogger
 
-from node.web.address import ClientAddress
+from node.config import Proxies
+from node.web import address
+from node.web.address import LOOKED_AT, ClientAddress
 
 
 def scope(peer: str, **headers: str) -> dict[str, Any]:
@@ -15,7 +18,7 @@ def scope(peer: str, **headers: str) -> dict[str, Any]:
 
 
 def test_the_peer_counts_when_no_proxy_is_trusted() -> None:
-    assert ClientAddress("").of(scope("198.51.100.1", x_forwarded_for="1.2.3.4")) == "198.51.100.1"
+    assert ClientAddress(Proxies()).of(scope("198.51.100.1", x_forwarded_for="1.2.3.4")) == "198.51.100.1"
 
 
 @pytest.mark.parametrize(
@@ -28,7 +31,7 @@ def test_the_peer_counts_when_no_proxy_is_trusted() -> None:
     ],
 )
 def test_an_ipv6_client_has_a_whole_network(peer: str, counted: str) -> None:
-    assert ClientAddress("").of(scope(peer)) == counted
+    assert ClientAddress(Proxies()).of(scope(peer)) == counted
 
 
 @pytest.mark.parametrize(
@@ -47,15 +50,15 @@ def test_an_ipv6_client_has_a_whole_network(peer: str, counted: str) -> None:
     ],
 )
 def test_the_rightmost_hop_that_is_not_trusted_counts(trusted: str, peer: str, forwarded: str, counted: str) -> None:
-    assert ClientAddress(trusted).of(scope(peer, x_forwarded_for=forwarded)) == counted
+    assert ClientAddress(Proxies.parse(trusted)).of(scope(peer, x_forwarded_for=forwarded)) == counted
 
 
 @pytest.mark.parametrize(("header", "counted"), [("forwarded", "2001:db8::/64"), ("x-forwarded-for", "6.6.6.6")])
 def test_only_the_header_is_read_that_the_proxy_writes(header: str, counted: str) -> None:
     hops = scope("10.0.0.1", forwarded='for=203.0.113.5;proto=https, for="[2001:db8::7]:80"', x_forwarded_for="6.6.6.6")
-    assert ClientAddress("10.0.0.0/8", header).of(hops) == counted
+    assert ClientAddress(Proxies.parse("10.0.0.0/8"), header).of(hops) == counted
     del hops["headers"][0 if header == "forwarded" else 1]
-    assert ClientAddress("10.0.0.0/8", header).of(hops) == "10.0.0.1"
+    assert ClientAddress(Proxies.parse("10.0.0.0/8"), header).of(hops) == "10.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +89,7 @@ def test_only_the_header_is_read_that_the_proxy_writes(header: str, counted: str
     ],
 )
 def test_forwarded_is_read_by_its_grammar(forwarded: str, counted: str) -> None:
-    assert ClientAddress("10.0.0.0/8", "forwarded").of(scope("10.0.0.1", forwarded=forwarded)) == counted
+    assert ClientAddress(Proxies.parse("10.0.0.0/8"), "forwarded").of(scope("10.0.0.1", forwarded=forwarded)) == counted
 
 
 CLAIMS = st.lists(
@@ -131,9 +134,22 @@ def test_nothing_that_a_client_sends_changes_what_its_proxy_says(
         *((header.encode(), each.encode("latin-1")) for each in lines),
     ]
     asked = {"client": ("10.0.0.1", 1), "headers": headers}
-    assert ClientAddress("10.0.0.0/8", header).of(asked) == counted
+    assert ClientAddress(Proxies.parse("10.0.0.0/8"), header).of(asked) == counted
 
 
 def test_header_lines_of_several_proxies_are_joined_in_order() -> None:
     lines = [(b"x-forwarded-for", b"6.6.6.6"), (b"x-forwarded-for", b"203.0.113.5")]
-    assert ClientAddress("10.0.0.1").of({"client": ("10.0.0.1", 1), "headers": lines}) == "203.0.113.5"
+    assert ClientAddress(Proxies.parse("10.0.0.1")).of({"client": ("10.0.0.1", 1), "headers": lines}) == "203.0.113.5"
+
+
+def test_a_neighbour_that_passes_requests_on_and_is_not_believed_is_told_of_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(address, "log", log)
+    addresses = ClientAddress(Proxies.parse("10.0.0.1"))
+    for peer in ("10.0.0.1", "8.8.8.8", "10.0.0.2", "", "10.0.0.2"):
+        for _ in range(LOOKED_AT):
+            addresses.of(scope(peer, x_forwarded_for="203.0.113.5"))
+            addresses.of(scope(peer))
+    assert [call.kwargs["peer"] for call in log.calls] == ["10.0.0.2", "unix"]

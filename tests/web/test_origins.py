@@ -8,7 +8,7 @@ import httpx2
 import msgspec
 import pytest
 
-from node.config import AllowedOrigins, ConfigError, load
+from node.config import AllowedOrigins, ConfigError, Proxies, load
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import Cluster, RedisServer
 
@@ -155,11 +155,11 @@ async def test_a_node_that_only_this_machine_reaches_is_closed_to_foreign_pages_
         ("*", "", {}),
         ("", "https://relay.example", {}),
         ("", "", {"host": "0.0.0.0"}),
-        ("", "", {"trusted_proxies": "127.0.0.1"}),
+        ("", "", {"trusted_proxies": Proxies.parse("127.0.0.1")}),
     ],
 )
 async def test_a_node_that_others_reach_is_open_unless_its_operator_closes_it(
-    empty_redis: RedisServer | Cluster, origins: str, base_url: str, given: dict[str, str]
+    empty_redis: RedisServer | Cluster, origins: str, base_url: str, given: dict[str, Any]
 ) -> None:
     async with reached_by(empty_redis, origins, base_url, **given) as node:
         response = await node.client.get("/api/v1/board", headers=FOREIGN)

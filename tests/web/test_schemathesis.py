@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from node.config import Limits
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import ROOT, NodeProcess
 
 FULL = os.environ.get("FAULTS") == "full"
 EXAMPLES = 300 if FULL else 3
@@ -57,7 +57,7 @@ def schemathesis(node: NodeProcess, folder: Path, things: dict[str, str]) -> str
     run = subprocess.run(
         command,
         cwd=folder,  # it leaves files where it runs
-        env=os.environ | things,
+        env=os.environ | things | {"SCHEMATHESIS_HOOKS": "tests.web.schemathesis_hooks", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=PATIENCE,

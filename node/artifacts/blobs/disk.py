@@ -18,7 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from node.artifacts.blobs.capability import Signer
 from node.artifacts.blobs.interface import CHUNK_BYTES, PROBE, BlobMissing, BlobUnavailable, Grant, blob_id
@@ -38,19 +37,6 @@ STARTING_SECONDS = 10.0
 """Seconds without a write after which an upload that is not locked has no writer any more."""
 
 _T = TypeVar("_T")
-
-
-def directory_of(blob_url: str, data_dir: Path) -> Path:
-    """Where blobs go: the path of RELAY_BLOB_URL `file:///…`, else `blobs` in the data directory.
-
-    Raises ValueError for any other URL.
-    """
-    if not blob_url:
-        return data_dir / "blobs"
-    url = urlsplit(blob_url)
-    if url.scheme != "file" or url.netloc not in ("", "localhost") or len(url.path) < 2:
-        raise ValueError(f"{blob_url!r} is not file:///<absolute path>")
-    return Path(unquote(url.path))
 
 
 class DiskStore:
@@ -73,6 +59,19 @@ class DiskStore:
 
     async def content_url(self, grant: Grant, filename: str | None, expires: int) -> str:
         return self._base + self.signer.download(grant, filename, expires)
+
+    async def write(self, grant: Grant, content: bytes) -> None:
+        upload = self.new_upload(grant)
+
+        def store() -> None:
+            try:
+                upload.start()
+                upload.write(content)
+                upload.finish()
+            finally:
+                upload.abort()
+
+        await _in_thread(store)
 
     async def size(self, artifact_id: str) -> int | None:
         path = self.path(artifact_id)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from node.artifacts.blobs.disk import RESERVE_BYTES, DiskStore, directory_of
+from node.artifacts.blobs.disk import RESERVE_BYTES, DiskStore
 from node.artifacts.blobs.interface import BlobStore
 from node.artifacts.blobs.s3 import S3Store
+from node.config.values import directory_of
 
 
 def open_store(

@@ -76,6 +76,10 @@ class BlobStore(Protocol):
         """A URL that answers GET with the bytes as an attachment, for `expires` seconds."""
         ...
 
+    async def write(self, grant: Grant, content: bytes) -> None:
+        """Store bytes that came with a request. Raises Refused `blob.uploaded` if there are some under that id."""
+        ...
+
     async def size(self, artifact_id: str) -> int | None:
         """How many bytes are stored, None if there are none."""
         ...

@@ -165,7 +165,7 @@ class S3Store:
             if response.status == 404:
                 raise BlobUnavailable(f"there is no bucket at {self._bucket.origin}{self._bucket.path}")
         grant = probe_grant()
-        await self._upload(grant, PROBE)
+        await self.write(grant, PROBE)
         try:
             found = b"".join([chunk async for chunk in self.read(grant.id)])
         except BlobMissing:
@@ -186,7 +186,7 @@ class S3Store:
             method, self._bucket.origin, self._bucket.path + self._bucket.prefix + blob_id(artifact_id)
         )
 
-    async def _upload(self, grant: Grant, content: bytes) -> None:
+    async def write(self, grant: Grant, content: bytes) -> None:
         """PUT as a client does: to a presigned URL, with the headers that it signs."""
         url = await self.upload_url(grant, PROBE_SECONDS)
         headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}

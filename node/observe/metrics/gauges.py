@@ -4,62 +4,191 @@ Every instance of a node shows the same figures; whoever adds instances up takes
 """
 
 from asyncio import gather
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import cast
 
+import structlog
+
+from node import VERSION
+from node.agents.model import Liveness
 from node.callbacks.backlog import dead_count, pending_count
+from node.config import Settings
 from node.observe.consumer_lag import lags
+from node.observe.disk import disks
 from node.observe.memory import redis_memory
 from node.observe.metrics.snapshots import Reading
-from node.observe.totals import threads_by_status
-from node.store import Store, ids, keys
+from node.observe.totals import reports_waiting, threads_by_status, totals
+from node.share.cost import Kind
+from node.store import CommandFailed, Store, StoreUnavailable, ids, keys
+from node.store.clock import skew
+from node.store.durability import read, suffices
+from node.store.search_keys import BOARD_KEYS
+from node.tasks.model import STATUSES
+
+log = structlog.get_logger()
+
+Figures = Awaitable[Sequence[Reading]]
 
 
-async def readings_of(
-    store: Store,
-    search_queues: Callable[[], Awaitable[tuple[int, int]]],
-    artifact_bytes: Callable[[], Awaitable[int]],
-) -> list[Reading]:
-    """All of them, each asked for once. Raises StoreUnavailable, CommandFailed.
+class Gauges:
+    """Reads all of them. What Redis refuses, for want of a right, is left out and said once."""
 
-    `search_queues` gives how much is pending and in the backlog, `artifact_bytes` what artifacts hold or reserve.
-    """
-    artifacts_in = [("ZCARD", keys.artifacts(partition)) for partition in range(ids.PARTITIONS)]
-    groups, threads, artifacts, primaries, sizes = await gather(
-        lags(store),
-        threads_by_status(store),
-        store.commands(artifacts_in),
-        redis_memory(store),
-        store.everywhere("DBSIZE"),
-    )
-    (pending, backlog), by_meaning, queued, dead, held_bytes = await gather(
-        search_queues(),
-        store.command("EXISTS", keys.search_alive("vectors")),
-        pending_count(store),
-        dead_count(store),
-        artifact_bytes(),
-    )
-    readings = [
-        Reading("relay_store_up", (), 1),
-        Reading("relay_search_queue", ("pending",), pending),
-        Reading("relay_search_queue", ("backlog",), backlog),
-        Reading("relay_search_by_meaning", (), cast("int", by_meaning)),
-        Reading("relay_callbacks_queued", (), queued),
-        Reading("relay_callbacks_dead", (), dead),
-        Reading("relay_artifacts", (), sum(cast("list[int]", artifacts))),
-        Reading("relay_artifact_bytes", (), held_bytes),
-        *(Reading("relay_threads", (status,), count) for status, count in threads.items()),
-    ]
-    for lag in groups:
-        readings += [
-            Reading("relay_events_waiting", (lag.group,), lag.waiting),
-            Reading("relay_events_unacknowledged", (lag.group,), lag.unacknowledged),
-            Reading("relay_events_oldest_seconds", (lag.group,), lag.oldest_seconds),
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        search_queues: Callable[[], Awaitable[tuple[int, int]]],
+        artifact_bytes: Callable[[], Awaitable[int]],
+        agents: Callable[[], Awaitable[tuple[Mapping[Liveness, int], int, float]]],
+        documents: Store | None = None,
+    ) -> None:
+        """`search_queues` gives how much is pending and in the backlog.
+
+        `artifact_bytes` gives what artifacts hold or reserve; `agents` how many are listed by liveness, how many checks
+        are due, and how many seconds ago one ended. `documents`: the Redis of the search index, if another.
+        """
+        self._settings = settings
+        self._store = store
+        self._search_queues = search_queues
+        self._artifact_bytes = artifact_bytes
+        self._agent_figures = agents
+        self._documents = documents
+        self._refused: set[str] = set()
+
+    async def read(self) -> list[Reading]:
+        """Each asked for once. Raises StoreUnavailable."""
+        groups = (
+            self._lags,
+            self._threads_and_tasks,
+            self._kept,
+            self._agents,
+            self._artifacts,
+            self._memory,
+            self._search,
+            self._callbacks,
+            self._durability,
+            self._clock,
+            self._search_redis,
+            self._disks,
+        )
+        found = await gather(*(self._allowed(group) for group in groups))
+        return [Reading("relay_store_up", (), 1), *(reading for readings in found for reading in readings)]
+
+    async def _allowed(self, group: Callable[[], Figures]) -> Sequence[Reading]:
+        try:
+            return await group()
+        except CommandFailed as failed:
+            if str(failed) not in self._refused:
+                self._refused.add(str(failed))
+                log.warning("figures missing: redis refuses a command", reason=str(failed))
+            return ()
+
+    async def _lags(self) -> list[Reading]:
+        return [
+            reading
+            for lag in await lags(self._store)
+            for reading in (
+                Reading("relay_events_waiting", (lag.group,), lag.waiting),
+                Reading("relay_events_unacknowledged", (lag.group,), lag.unacknowledged),
+                Reading("relay_events_oldest_seconds", (lag.group,), lag.oldest_seconds),
+            )
         ]
-    for number, (memory, size) in enumerate(zip(primaries, sizes, strict=False)):
-        readings += [
-            Reading("relay_redis_keys", (str(number),), cast("int", size)),
-            Reading("relay_redis_memory_bytes", (str(number),), memory.allocated),
-            Reading("relay_redis_memory_limit_bytes", (str(number),), memory.limit),
+
+    async def _threads_and_tasks(self) -> list[Reading]:
+        threads = await threads_by_status(self._store)
+        tasks = await self._store.commands([("ZCARD", keys.tasks_with(status)) for status in STATUSES])
+        return [
+            *(Reading("relay_threads", (status,), count) for status, count in threads.items()),
+            *(
+                Reading("relay_tasks", (status,), count)
+                for status, count in zip(STATUSES, cast("list[int]", tasks), strict=True)
+            ),
         ]
-    return readings
+
+    async def _kept(self) -> list[Reading]:
+        settings = self._settings
+        limits: dict[Kind, int] = {
+            "session": settings.max_sessions,
+            "inbox": settings.max_inboxes,
+            "thread": settings.max_threads,
+            "task": settings.max_tasks,
+        }
+        counts, waiting = await gather(totals(self._store), reports_waiting(self._store))
+        return [
+            Reading("relay_reports_waiting", (), waiting),
+            *(Reading("relay_kept", (kind,), count) for kind, count in counts.items()),
+            *(Reading("relay_kept_limit", (kind,), limit) for kind, limit in limits.items()),
+        ]
+
+    async def _agents(self) -> list[Reading]:
+        counts, due, age = await self._agent_figures()
+        return [
+            *(Reading("relay_agents", (liveness,), count) for liveness, count in counts.items()),
+            Reading("relay_agent_checks_due", (), due),
+            Reading("relay_agent_check_age_seconds", (), age),
+        ]
+
+    async def _artifacts(self) -> list[Reading]:
+        lists = [("ZCARD", keys.artifacts(partition)) for partition in range(ids.PARTITIONS)]
+        counts, held_bytes = await gather(self._store.commands(lists), self._artifact_bytes())
+        return [
+            Reading("relay_artifacts", (), sum(cast("list[int]", counts))),
+            Reading("relay_artifact_bytes", (), held_bytes),
+        ]
+
+    async def _memory(self) -> list[Reading]:
+        primaries, sizes = await gather(redis_memory(self._store), self._store.everywhere("DBSIZE"))
+        return [
+            reading
+            for number, (memory, size) in enumerate(zip(primaries, sizes, strict=False))
+            for reading in (
+                Reading("relay_redis_keys", (str(number),), cast("int", size)),
+                Reading("relay_redis_memory_bytes", (str(number),), memory.allocated),
+                Reading("relay_redis_memory_limit_bytes", (str(number),), memory.limit),
+            )
+        ]
+
+    async def _search(self) -> list[Reading]:
+        (pending, backlog), by_meaning = await gather(
+            self._search_queues(), self._store.command("EXISTS", BOARD_KEYS.alive("vectors"))
+        )
+        return [
+            Reading("relay_search_queue", ("pending",), pending),
+            Reading("relay_search_queue", ("backlog",), backlog),
+            Reading("relay_search_by_meaning", (), cast("int", by_meaning)),
+        ]
+
+    async def _callbacks(self) -> list[Reading]:
+        queued, dead = await gather(pending_count(self._store), dead_count(self._store))
+        return [Reading("relay_callbacks_queued", (), queued), Reading("relay_callbacks_dead", (), dead)]
+
+    async def _durability(self) -> list[Reading]:
+        kept, settings = await read(self._store), self._settings
+        about = Reading("relay_build_info", (VERSION, settings.node_id, kept), 1)
+        if kept == "unknown":  # nobody can say whether it suffices
+            return [about]
+        return [about, Reading("relay_durability_kept", (), suffices(kept, settings.durability))]
+
+    async def _clock(self) -> list[Reading]:
+        return [Reading("relay_clock_skew_seconds", (), abs(await skew(self._store)))]
+
+    async def _disks(self) -> list[Reading]:
+        return [
+            reading
+            for disk in disks(self._settings)
+            for reading in (
+                Reading("relay_disk_free_bytes", (disk.use,), disk.free),
+                Reading("relay_disk_bytes", (disk.use,), disk.size),
+            )
+        ]
+
+    async def _search_redis(self) -> list[Reading]:
+        try:
+            memory = max(await redis_memory(self._documents or self._store), key=lambda each: each.share)
+        except StoreUnavailable:
+            return [Reading("relay_search_store_up", (), 0)]
+        return [
+            Reading("relay_search_store_up", (), 1),
+            Reading("relay_search_memory_bytes", (), memory.allocated),
+            Reading("relay_search_memory_limit_bytes", (), memory.limit),
+        ]

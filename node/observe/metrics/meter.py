@@ -14,7 +14,6 @@ from pathlib import Path
 
 import structlog
 
-from node import VERSION
 from node.common import counters
 from node.common.counters import Calls
 from node.config import Settings
@@ -32,6 +31,12 @@ Source = Callable[[], Iterable[Reading]]
 
 OUTCOMES = ("delivered", "retry", "dropped", "dead")
 """How an attempt at a callback ends; each is there from the start, so that the first one is an increase."""
+
+CHECK_OUTCOMES = (
+    *("listed", "stays", "rejected", "stale"),
+    *("open", "gated", "wrong_protocol", "unreachable", "unknown", "gone", "later"),
+)
+"""How a check of an agent ends: of a URL that was posted, and of what is listed."""
 
 ACKNOWLEDGING = {"POST", "PUT", "DELETE"}
 
@@ -83,12 +88,11 @@ class Meter:
 
     def _common(self) -> Iterator[Reading]:
         """What a process of any role counts."""
-        role, settings = (self._role,), self._settings
+        role = (self._role,)
         used, stats = resource.getrusage(resource.RUSAGE_SELF), self._store.stats
         yield Reading("relay_process_cpu_seconds_total", role, used.ru_utime + used.ru_stime)
         yield Reading("relay_process_memory_bytes", role, _resident_bytes())
         yield Reading("relay_process_starts_total", role, 1)
-        yield Reading("relay_build_info", (VERSION, settings.node_id, settings.durability), 1)
         yield Reading("relay_event_loop_lag_seconds", role, self._lag)
         yield Reading("relay_store_calls_total", role, stats.calls)
         yield Reading("relay_store_batches_total", role, stats.batches)
@@ -99,7 +103,7 @@ class Meter:
         yield from _counts("relay_artifact_states_total", counters.ARTIFACTS)
 
 
-def of_web(routes: Sequence[Route], store: Store) -> Source:
+def of_web(routes: Sequence[Route], store: Store, followers: Callable[[], Mapping[str, int]]) -> Source:
     """What only web processes count, which answer requests."""
 
     def readings() -> Iterator[Reading]:
@@ -115,13 +119,19 @@ def of_web(routes: Sequence[Route], store: Store) -> Source:
             for limit, count in counted.items():
                 yield Reading("relay_limits_total", (limit, outcome), count)
         yield Reading("relay_held_requests", (), long_poll.waiting_count(store.wakeups))
+        yield from _counts("relay_followers", followers())
 
     return readings
 
 
-def of_worker(outcomes: Mapping[str, int]) -> Source:
-    """What only workers count, which deliver callbacks: attempts by how they ended."""
-    return lambda: _counts("relay_callbacks_total", dict.fromkeys(OUTCOMES, 0) | dict(outcomes))
+def of_worker(callbacks: Mapping[str, int], checks: Mapping[str, int]) -> Source:
+    """What only workers count, which deliver callbacks and check agents: both by how they ended."""
+
+    def readings() -> Iterator[Reading]:
+        yield from _counts("relay_callbacks_total", dict.fromkeys(OUTCOMES, 0) | dict(callbacks))
+        yield from _counts("relay_agent_checks_total", dict.fromkeys(CHECK_OUTCOMES, 0) | dict(checks))
+
+    return readings
 
 
 def _answers(method: str, route: str, calls: Calls) -> Iterator[Reading]:

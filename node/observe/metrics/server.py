@@ -1,21 +1,24 @@
 """RELAY_ADMIN_PORT: `/metrics` for Prometheus, `/live` and `/ready` for whoever starts and stops the node.
 
-What is answered, and the port where it is. The process that does so is `node.run.metrics`.
+What is answered, and the port where it is. The pages of the operator, which are there too, are handed in. The process
+that does so is `node.run.metrics`.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 
 from node.observe.metrics.exposition import exposition
 from node.observe.metrics.snapshots import DRAINING, Reading, Snapshot, add, alive, read
-from node.store import CommandFailed, Store, StoreUnavailable
+from node.store import Store, StoreUnavailable, ids, keys
 from node.web.origin import host_of, is_address
 
 log = structlog.get_logger()
@@ -29,7 +32,7 @@ REQUEST_DEADLINE = 5.0
 STORE_FIGURES_SECONDS = 0.5
 """For so long, what Redis said is shown again: several who ask at a time cost it one reading."""
 
-OUT_OF_REACH = (StoreUnavailable, CommandFailed, TimeoutError)
+OUT_OF_REACH = (StoreUnavailable, TimeoutError)
 
 
 class InstanceState(msgspec.Struct, omit_defaults=True):
@@ -43,6 +46,39 @@ class InstanceState(msgspec.Struct, omit_defaults=True):
 
 PortResponse = tuple[HTTPStatus, str, bytes]
 """Status, media type and body."""
+
+
+class AdminRequest(NamedTuple):
+    """A request for one of the operator's pages."""
+
+    method: str
+    target: str
+    """Path and query."""
+    peer: str
+    """The address it came from."""
+    headers: Mapping[str, str]
+    """By lower-case names."""
+    body: bytes
+
+
+class AdminResponse(NamedTuple):
+    """What such a request is answered with."""
+
+    status: HTTPStatus
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+
+AdminPages = Callable[[AdminRequest], Coroutine[Any, Any, AdminResponse]]
+
+PAGES = ("/admin", "/static")
+"""These paths, and those below them, are answered by the pages."""
+
+PAGE_DEADLINE = 60.0
+"""Seconds a page may take: all of a client is removed meanwhile."""
+
+MAX_FORM_BYTES = 16_384
+"""Of a form that is sent: its longest field is a reason."""
 
 TEXT = "text/plain"
 ANOTHER_NAME = b"This port is called by another name; RELAY_ADMIN_NAMES lists more.\n"
@@ -82,7 +118,7 @@ class Instance:
             case "/ready":
                 return _response(await self.ready())
             case _:
-                return HTTPStatus.NOT_FOUND, TEXT, b"/metrics, /live or /ready\n"
+                return HTTPStatus.NOT_FOUND, TEXT, b"/metrics, /live, /ready or /admin\n"
 
     def is_called(self, host: str | None) -> bool:
         """Whether this port is meant by a Host header.
@@ -104,18 +140,34 @@ class Instance:
         return InstanceState(ok=True, processes=counts)
 
     async def ready(self) -> InstanceState:
-        """Whether this instance can do its work now: it runs, Redis answers, and it is not about to stop."""
+        """Whether this instance should get requests: it runs, reaches a primary of Redis, and is not about to stop.
+
+        While one primary of several is gone, no other instance could do better.
+        """
         if (self._folder / DRAINING).exists():
             return InstanceState(ok=False, reason="draining")
         state = self.live()
-        if state.ok:
-            try:
-                async with asyncio.timeout(STORE_DEADLINE):
-                    await self._store.everywhere("PING")
-            except OUT_OF_REACH as error:
-                reason = f"store: {error or 'no answer in time'}"
-                return InstanceState(ok=False, reason=reason, processes=state.processes)
+        if state.ok and not await self._some_primary_answers():
+            reason = "store: no primary of Redis answers"
+            return InstanceState(ok=False, reason=reason, processes=state.processes)
         return state
+
+    async def _some_primary_answers(self) -> bool:
+        """Ask the primary of every partition."""
+        asking = [asyncio.ensure_future(self._ping(partition)) for partition in range(ids.PARTITIONS)]
+        try:
+            for answer in asyncio.as_completed(asking, timeout=STORE_DEADLINE):
+                with suppress(*OUT_OF_REACH):
+                    await answer
+                    return True
+            return False
+        finally:
+            for ask in asking:
+                ask.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+    async def _ping(self, partition: int) -> None:
+        await self._store.command("PING", key=keys.tag(partition))
 
     async def _read_store(self) -> list[Reading]:
         async with self._lock:
@@ -125,7 +177,8 @@ class Instance:
                         self._store_figures = await self._gauges()
                 except OUT_OF_REACH as error:
                     log.warning("no figures from redis", reason=str(error) or "no answer in time")
-                    self._store_figures = [Reading("relay_store_up", (), 0)]
+                    about = [reading for reading in self._store_figures if reading.family == "relay_build_info"]
+                    self._store_figures = [Reading("relay_store_up", (), 0), *about]
                 self._read_at = time.monotonic()
             return self._store_figures
 
@@ -148,9 +201,12 @@ class MetricsServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], instance: Instance, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, address: tuple[str, int], instance: Instance, pages: AdminPages, loop: asyncio.AbstractEventLoop
+    ) -> None:
         super().__init__(address, _Handler)
         self.instance = instance
+        self.pages = pages
         self.loop = loop
 
 
@@ -159,13 +215,56 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = REQUEST_DEADLINE
 
     def do_GET(self) -> None:
-        """Prometheus, a load balancer, a container's health check."""
-        instance = self.server.instance
-        status, media_type, body = HTTPStatus.MISDIRECTED_REQUEST, TEXT, ANOTHER_NAME
-        if instance.is_called(self.headers.get("Host")):
-            responding = instance.respond(self.path.partition("?")[0], self.headers.get("Accept", ""))
-            waiting = asyncio.run_coroutine_threadsafe(responding, self.server.loop)
-            status, media_type, body = waiting.result(REQUEST_DEADLINE)
+        """Prometheus, a load balancer, a container's health check; the operator."""
+        path = self.path.partition("?")[0]
+        if not self._is_called():
+            return
+        if self._is_page(path):
+            self._show_page(b"")
+            return
+        responding = self.server.instance.respond(path, self.headers.get("Accept", ""))
+        waiting = asyncio.run_coroutine_threadsafe(responding, self.server.loop)
+        self._send(*waiting.result(REQUEST_DEADLINE))
+
+    def do_POST(self) -> None:
+        """The operator, who has confirmed something."""
+        length = self.headers.get("Content-Length", "")
+        if not self._is_called():
+            return
+        if not self._is_page(self.path.partition("?")[0]):
+            self._send(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"Only pages below /admin take a POST.\n")
+        elif not length.isdecimal():
+            self._send(HTTPStatus.LENGTH_REQUIRED, TEXT, b"Say how long the form is.\n")
+        elif int(length) > MAX_FORM_BYTES:
+            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TEXT, b"That is no form of this page.\n")
+        else:
+            self._show_page(self.rfile.read(int(length)))
+
+    def _is_called(self) -> bool:
+        if self.server.instance.is_called(self.headers.get("Host")):
+            return True
+        self._send(HTTPStatus.MISDIRECTED_REQUEST, TEXT, ANOTHER_NAME)
+        return False
+
+    def _is_page(self, path: str) -> bool:
+        return any(path == page or path.startswith(f"{page}/") for page in PAGES)
+
+    def _show_page(self, body: bytes) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = AdminRequest(self.command, self.path, self.client_address[0], headers, body)
+        waiting = asyncio.run_coroutine_threadsafe(self.server.pages(request), self.server.loop)
+        try:
+            status, fields, page = waiting.result(PAGE_DEADLINE)
+        except TimeoutError:
+            self._send(HTTPStatus.GATEWAY_TIMEOUT, TEXT, b"It goes on: `admin audit` says when it is done.\n")
+            return
+        self.send_response(status)
+        for name, value in (*fields, ("Content-Length", str(len(page)))):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(page)
+
+    def _send(self, status: HTTPStatus, media_type: str, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", media_type)
         self.send_header("Content-Length", str(len(body)))

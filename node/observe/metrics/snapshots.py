@@ -6,7 +6,9 @@ not done with `prometheus_client`'s multiprocess files: they are mapped into mem
 one on a full disk is killed (SIGBUS), where a write to a file of ours merely fails.
 """
 
+import fcntl
 import os
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -16,12 +18,19 @@ from pathlib import Path
 
 import msgspec
 
+from node.config import ConfigError
 from node.observe.metrics.families import FAMILIES, Kind
 
 ALIVE_SECONDS = 10.0
 """Without a write for so long a process does not count as alive: its event loop may stand still."""
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the parent of a private directory; writing there waits for no disk
+
+PREFIX = "relay-node-metrics-"
+"""Of the names of folders that are removed at the end."""
+
+NEW_SECONDS = 60.0
+"""Younger folders are never taken for leftovers: their processes may be about to lock them."""
 
 DRAINING = "draining"
 """A file of this name says that the instance is about to stop."""
@@ -59,16 +68,41 @@ _decode = msgspec.msgpack.Decoder(Snapshot).decode
 
 @contextmanager
 def folder_of(given: str) -> Generator[Path]:
-    """The folder at `given`, which stays; without one, a new one for as long as the context lasts."""
+    """The folder at `given`, which stays, or else a new one for as long as the context lasts. Raises ConfigError."""
     if given:
         path = Path(given)
-        path.mkdir(parents=True, exist_ok=True)
-        (path / DRAINING).unlink(missing_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / DRAINING).unlink(missing_ok=True)
+        except OSError as error:
+            raise ConfigError(f"RELAY_METRICS_DIR={given!r}: {error.strerror}; choose another directory") from error
         yield path
         return
-    base = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="relay-node-", dir=base, ignore_cleanup_errors=True) as made:
+    base = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+    for left in base.glob(PREFIX + "*"):
+        _remove_left(left)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=base, ignore_cleanup_errors=True) as made, _locked(Path(made)):
         yield Path(made)
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Hold the folder's lock. Processes that are forked meanwhile hold it, too. Raises OSError if somebody holds it."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove the folder of an instance that was killed: an old one of this user that no process has locked."""
+    with suppress(OSError):  # locked, another user's, or gone meanwhile
+        about = folder.stat()
+        if about.st_uid == os.geteuid() and time.time() - about.st_mtime > NEW_SECONDS:
+            with _locked(folder):
+                shutil.rmtree(folder)
 
 
 def drain(given: str) -> None:

@@ -1,7 +1,8 @@
-"""Which engine finds threads: the query engine of the Redis that holds the documents, or the workers' memory."""
+"""Which engine finds entities: the query engine of the Redis that holds the documents, or the workers' memory."""
 
 import structlog
 
+from node.search.corpus import Corpus
 from node.search.engines.redisearch import QueryEngine
 from node.store import CommandFailed, Store
 
@@ -11,9 +12,9 @@ log = structlog.get_logger()
 class EngineChoice:
     """Whether that Redis has a query engine (`FT.*`): asked once, and again after every reconnection."""
 
-    def __init__(self, documents: Store) -> None:
+    def __init__(self, documents: Store, corpus: Corpus) -> None:
         self._documents = documents
-        self._engine = QueryEngine(documents)
+        self._engine = QueryEngine(documents, corpus)
         self._known: tuple[int, bool] | None = None
 
     async def query_engine(self) -> QueryEngine | None:

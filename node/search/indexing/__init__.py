@@ -1,1 +1,1 @@
-"""How threads become documents that engines find: the worker's side of the search."""
+"""How entities become documents that engines find: the worker's side of the search."""

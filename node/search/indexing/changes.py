@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
+from node.search.corpus import EVERY, Place
 from node.search.engines.choice import EngineChoice
-from node.search.threads import EVERY, Place
-from node.store import Store, keys
+from node.store import Store
 from node.store.bulk import bulk
 from node.store.decoding import fields_of
+from node.store.search_keys import SearchKeys
 
 KEPT_CHANGES = 10_000
 """Entries of the stream; an index in memory that is further behind loads everything anew."""
@@ -32,36 +33,41 @@ class Change(NamedTuple):
 class Changes:
     """Writes and reads the stream. Every method raises StoreUnavailable."""
 
-    def __init__(self, store: Store, engine: EngineChoice) -> None:
+    def __init__(self, store: Store, keys: SearchKeys, engine: EngineChoice) -> None:
         self._store = store
+        self._keys = keys
         self._engine = engine
 
     async def publish(self, places: Sequence[Place]) -> None:
         """Tell indexes in memory that the documents of these posts changed."""
         if not places or await self._engine.query_engine():
             return
-        entry = ("XADD", keys.SEARCH_CHANGES, "MAXLEN", "~", KEPT_CHANGES, "*")
-        await bulk(self._store, [(*entry, "id", place.thread_id, "seq", place.seq) for place in places])
-        await self._store.command("SPUBLISH", keys.SEARCH_CHANGES, "")
+        entry = ("XADD", self._keys.changes, "MAXLEN", "~", KEPT_CHANGES, "*")
+        added = [(*entry, "id", place.entity_id, "seq", place.seq) for place in places]
+        await bulk(self._store, [*added, ("SPUBLISH", self._keys.changes, "")])
 
     async def after(self, entry: bytes) -> tuple[bool, list[Change]]:
         """The next changes after an entry, oldest first, and whether they are complete: none has been trimmed away."""
-        oldest, found = await self._store.commands(
+        length, oldest, found = await self._store.commands(
             [
-                ("XRANGE", keys.SEARCH_CHANGES, "-", "+", "COUNT", 1),
-                ("XRANGE", keys.SEARCH_CHANGES, f"({entry.decode()}", "+", "COUNT", CHANGES_AT_ONCE),
+                ("XLEN", self._keys.changes),
+                ("XRANGE", self._keys.changes, "-", "+", "COUNT", 1),
+                ("XRANGE", self._keys.changes, f"({entry.decode()}", "+", "COUNT", CHANGES_AT_ONCE),
             ]
         )
         changes: list[Change] = []
         for name, flat in cast("Entries", found):
             fields = fields_of(flat)
             changes.append(Change(name, Place(fields[b"id"].decode(), int(fields.get(b"seq", EVERY)))))
-        is_complete = entry == BEGINNING or any(_number(name) <= _number(entry) for name, _ in cast("Entries", oldest))
+        if entry == BEGINNING:  # a stream that was trimmed is never shorter than that
+            is_complete = cast("int", length) < KEPT_CHANGES
+        else:
+            is_complete = any(_number(name) <= _number(entry) for name, _ in cast("Entries", oldest))
         return is_complete, changes
 
     async def last(self) -> bytes:
         """The newest entry."""
-        newest = cast("Entries", await self._store.command("XREVRANGE", keys.SEARCH_CHANGES, "+", "-", "COUNT", 1))
+        newest = cast("Entries", await self._store.command("XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1))
         return newest[0][0] if newest else BEGINNING
 
 

@@ -1,7 +1,7 @@
 """The documents of search in Redis: the terms of each post, and the vectors of its passages.
 
-All of it can be made again from the threads. A post is indexed by itself, so that a reply costs what it weighs, however
-long its thread is; of a thread's replies the newest are kept. A query engine finds documents by the prefix of their
+All of it can be made again from the rooms. A post is indexed by itself, so that a reply costs what it weighs, however
+long its entity is; of an entity's replies the newest are kept. A query engine finds documents by the prefix of their
 keys; indexes in memory follow `changes`. Who makes vectors, and when, is in `indexer`.
 """
 
@@ -10,37 +10,38 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import cast
 
+from node.search.corpus import EVERY, INDEXED_REPLIES, OWN, Place, Post
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import Changes
 from node.search.passages import MAX_PASSAGES
-from node.search.threads import EVERY, INDEXED_REPLIES, OWN, Place, Post
-from node.store import Arg, Store, keys
+from node.store import Arg, Store
 from node.store.bulk import bulk, bulk_steps
+from node.store.search_keys import SearchKeys
 from node.store.steps import Key, Step, step
 from node.text.terms import MARK, marks_of, terms_of
 
 NOTED_CHARACTERS = 5_000
-"""Of a new thread's text that the posting request makes terms of, within a millisecond; a worker does the rest."""
+"""Of a new entity's text that the posting request makes terms of, within a millisecond; a worker does the rest."""
 
 TERMS = 1_200
 """Distinct terms that a post is found by, the first ones: English of 20,000 characters has 600 to 1,100. A new one
 takes a query engine some 280 bytes, fifty times what a short word weighs."""
 
 REPLY_MARKS = 4096
-"""Terms of a thread's replies that count for its share of a query: those of the newest, some 50,000 characters."""
+"""Terms of an entity's replies that count for its share of a query: those of the newest, some 50,000 characters."""
 
 VECTORS_AT_ONCE = {"flat": 32, "hnsw": 4}
 """Vectors written together. They cost one flush of Redis' log, and keep Redis from all else for two or three
 milliseconds: an insertion takes 0.03 or 0.7 of one."""
 
 Passages = Sequence[tuple[str, str]]
-"""Passages by thread and name."""
+"""Passages by entity and name."""
 
 
 @step
 def doc_put(*, doc: Key, whole: int, forced: int, terms: str, marks: bytes) -> None:
-    """Have a thread's own text found."""
+    """Have an entity's own text found."""
 
 
 @step
@@ -53,16 +54,17 @@ def reply_put(
 class Documents:
     """Reads and writes the documents in the Redis that is searched. Every method raises StoreUnavailable."""
 
-    def __init__(self, documents: Store, engine: EngineChoice, changes: Changes) -> None:
+    def __init__(self, documents: Store, keys: SearchKeys, engine: EngineChoice, changes: Changes) -> None:
         self._documents = documents
+        self._keys = keys
         self._engine = engine
         self._changes = changes
 
-    async def note(self, thread_id: str, title: str, body: str) -> None:
-        """Have a new thread found by text at once; for the request that posted it."""
-        post = Post(thread_id, OWN, body, title)
+    async def note(self, entity_id: str, title: str, body: str) -> None:
+        """Have a new entity found by text at once; for the request that posted it."""
+        post = Post(entity_id, OWN, body, title)
         await self._engine.query_engine()
-        await self._documents.run(_put_step(post, post.text[:NOTED_CHARACTERS]))
+        await self._documents.run(_put_step(self._keys, post, post.text[:NOTED_CHARACTERS]))
         await self._changes.publish([post.place])
 
     async def put(self, posts: Sequence[Post], *, forced: bool = False) -> None:
@@ -70,133 +72,142 @@ class Documents:
         await self._engine.query_engine()  # so that its index is there before what it indexes
         steps: list[Step] = []
         for post in posts:
-            steps.append(_put_step(post, post.text, forced=forced))
+            steps.append(_put_step(self._keys, post, post.text, forced=forced))
             await asyncio.sleep(0)  # a long post takes some milliseconds, and queries wait meanwhile
         replies = cast("list[list[int]]", await bulk_steps(self._documents, steps))
-        # Of a reply it says how many replies of the thread have a document.
+        # Of a reply it says how many replies of the entity have a document.
         full = {
-            post.thread_id
+            post.entity_id
             for post, (_, *count) in zip(posts, replies, strict=True)
             if count and count[0] > INDEXED_REPLIES
         }
-        dropped = [place for thread_id in full for place in await self._drop_oldest(thread_id)]
+        dropped = [place for entity_id in full for place in await self._drop_oldest(entity_id)]
         await self._changes.publish([*(post.place for post in posts), *dropped])
 
-    async def start_anew(self, thread_id: str) -> None:
-        """Forget the marks of all replies of a thread, before each reply is `put` again."""
-        await self._documents.command("UNLINK", keys.reply_marks(thread_id))
+    async def start_anew(self, entity_id: str) -> None:
+        """Forget the marks of all replies of an entity, before each reply is `put` again."""
+        await self._documents.command("UNLINK", self._keys.reply_marks(entity_id))
 
-    async def remove(self, thread_id: str, versions: Collection[str]) -> None:
-        """Have a thread found no more."""
-        await self._remove_replies(thread_id, await self._reply_numbers(thread_id))
-        await bulk(self._documents, [("UNLINK", keys.doc(thread_id)), ("UNLINK", keys.reply_marks(thread_id))])
+    async def reply_numbers(self, entity_id: str) -> set[int]:
+        """Numbers of the replies that have a document."""
+        numbers = await self._documents.command("SMEMBERS", self._keys.reply_docs(entity_id))
+        return set(map(int, cast("list[bytes]", numbers)))
+
+    async def remove_replies(self, entity_id: str, numbers: Collection[int]) -> None:
+        """Have these replies found no more by their text."""
+        if numbers:
+            await bulk(self._documents, [("UNLINK", self._keys.reply_doc(entity_id, number)) for number in numbers])
+            await self._documents.command("SREM", self._keys.reply_docs(entity_id), *numbers)
+
+    async def remove(self, entity_id: str, versions: Collection[str]) -> None:
+        """Have an entity found no more."""
+        await self.remove_replies(entity_id, await self.reply_numbers(entity_id))
+        await bulk(
+            self._documents, [("UNLINK", self._keys.doc(entity_id)), ("UNLINK", self._keys.reply_marks(entity_id))]
+        )
         for version in versions:
-            await self.remove_all_vectors(version, [thread_id])
-        await self._changes.publish([Place(thread_id, EVERY)])
+            await self.remove_all_vectors(version, [entity_id])
+        await self._changes.publish([Place(entity_id, EVERY)])
 
-    async def passages(self, version: str, thread_ids: Sequence[str]) -> list[set[str]]:
-        """The passages of each of the threads that have a vector."""
-        found = await bulk(self._documents, [("SMEMBERS", keys.passages(version, each)) for each in thread_ids])
+    async def passages(self, version: str, entity_ids: Sequence[str]) -> list[set[str]]:
+        """The passages of each of the entities that have a vector."""
+        found = await bulk(self._documents, [("SMEMBERS", self._keys.passages(version, each)) for each in entity_ids])
         return [{name.decode() for name in names} for names in cast("list[list[bytes]]", found)]
 
-    async def newer(self, thread_id: str, seq: int) -> set[str]:
+    async def newer(self, entity_id: str, seq: int) -> set[str]:
         """Names of the passages that replies after that one have, whether or not they have a vector yet; of so many
         replies as can have one."""
-        numbers = sorted(number for number in await self._reply_numbers(thread_id) if number > seq)[-MAX_PASSAGES:]
-        docs = [keys.reply_doc(thread_id, number) for number in numbers]
+        numbers = sorted(number for number in await self.reply_numbers(entity_id) if number > seq)[-MAX_PASSAGES:]
+        docs = [self._keys.reply_doc(entity_id, number) for number in numbers]
         counts = cast("list[bytes | None]", await bulk(self._documents, [("HGET", doc, "passages") for doc in docs]))
         return {f"{number}.{n}" for number, count in zip(numbers, counts, strict=True) for n in range(int(count or 0))}
 
     async def with_vector(self, version: str, passages: Passages) -> set[tuple[str, str]]:
         """Which of these passages really have a vector: a worker may have died between a name and its vector."""
-        found = await bulk(self._documents, [("EXISTS", keys.vector(version, *each)) for each in passages])
+        found = await bulk(self._documents, [("EXISTS", self._keys.vector(version, *each)) for each in passages])
         return {each for each, exists in zip(passages, found, strict=True) if exists}
 
     async def vectors(self, version: str, passages: Passages) -> dict[tuple[str, str], bytes]:
         """The vectors of these passages, of those that have one."""
-        found = await bulk(self._documents, [("HGET", keys.vector(version, *each), "vector") for each in passages])
+        found = await bulk(
+            self._documents, [("HGET", self._keys.vector(version, *each), "vector") for each in passages]
+        )
         return {each: vector for each, vector in zip(passages, cast("list[bytes]", found), strict=True) if vector}
 
     async def put_vectors(self, version: IndexVersion, vectors: Mapping[tuple[str, str], bytes]) -> None:
         """Add vectors of passages."""
         # The names first: what is written is always named, so it can be removed whatever happens.
         named: dict[str, list[str]] = {}
-        for thread_id, name in vectors:
-            named.setdefault(thread_id, []).append(name)
+        for entity_id, name in vectors:
+            named.setdefault(entity_id, []).append(name)
         await bulk(
-            self._documents, [("SADD", keys.passages(version.name, each), *names) for each, names in named.items()]
+            self._documents,
+            [("SADD", self._keys.passages(version.name, each), *names) for each, names in named.items()],
         )
         commands = [
-            ("HSET", keys.vector(version.name, thread_id, name), "thread", thread_id, "vector", vector)
-            for (thread_id, name), vector in vectors.items()
+            ("HSET", self._keys.vector(version.name, entity_id, name), "thread", entity_id, "vector", vector)
+            for (entity_id, name), vector in vectors.items()
         ]
         at_once = VECTORS_AT_ONCE[version.algorithm]
         for start in range(0, len(commands), at_once):
             await bulk(self._documents, commands[start : start + at_once])
 
     async def remove_vectors(self, version: str, named: Mapping[str, Collection[str]]) -> None:
-        """Remove the vectors of passages, by thread and name."""
-        passages = [keys.vector(version, thread_id, name) for thread_id, names in named.items() for name in names]
+        """Remove the vectors of passages, by entity and name."""
+        passages = [self._keys.vector(version, entity_id, name) for entity_id, names in named.items() for name in names]
         await bulk(self._documents, [("UNLINK", key) for key in passages])
         await bulk(
-            self._documents, [("SREM", keys.passages(version, each), *names) for each, names in named.items() if names]
+            self._documents,
+            [("SREM", self._keys.passages(version, each), *names) for each, names in named.items() if names],
         )
 
-    async def remove_all_vectors(self, version: str, thread_ids: Sequence[str]) -> None:
-        """Remove the vectors of threads."""
-        await self.remove_vectors(version, dict(zip(thread_ids, await self.passages(version, thread_ids), strict=True)))
+    async def remove_all_vectors(self, version: str, entity_ids: Sequence[str]) -> None:
+        """Remove the vectors of entities."""
+        await self.remove_vectors(version, dict(zip(entity_ids, await self.passages(version, entity_ids), strict=True)))
 
-    async def incomplete(self, thread_ids: Sequence[str], version: str | None) -> list[str]:
-        """The threads that have no document, or no vectors in that version."""
-        docs = await bulk(self._documents, [("EXISTS", keys.doc(each)) for each in thread_ids])
+    async def incomplete(self, entity_ids: Sequence[str], version: str | None) -> list[str]:
+        """The entities that have no document, or no vectors in that version."""
+        docs = await bulk(self._documents, [("EXISTS", self._keys.doc(each)) for each in entity_ids])
         vectors = docs
         if version:
-            vectors = await bulk(self._documents, [("EXISTS", keys.passages(version, each)) for each in thread_ids])
-        return [each for each, *exist in zip(thread_ids, docs, vectors, strict=True) if not all(exist)]
+            vectors = await bulk(
+                self._documents, [("EXISTS", self._keys.passages(version, each)) for each in entity_ids]
+            )
+        return [each for each, *exist in zip(entity_ids, docs, vectors, strict=True) if not all(exist)]
 
-    async def _drop_oldest(self, thread_id: str) -> list[Place]:
+    async def _drop_oldest(self, entity_id: str) -> list[Place]:
         """Remove the replies that are no longer among the newest. Returns where they were."""
-        dropped = sorted(await self._reply_numbers(thread_id))[:-INDEXED_REPLIES]
-        await self._remove_replies(thread_id, dropped)
-        return [Place(thread_id, seq) for seq in dropped]
-
-    async def _remove_replies(self, thread_id: str, numbers: Sequence[int]) -> None:
-        if numbers:
-            await bulk(self._documents, [("UNLINK", keys.reply_doc(thread_id, number)) for number in numbers])
-            await self._documents.command("SREM", keys.reply_docs(thread_id), *numbers)
-
-    async def _reply_numbers(self, thread_id: str) -> list[int]:
-        """Numbers of the replies that have a document."""
-        numbers = await self._documents.command("SMEMBERS", keys.reply_docs(thread_id))
-        return [int(number) for number in cast("list[bytes]", numbers)]
+        dropped = sorted(await self.reply_numbers(entity_id))[:-INDEXED_REPLIES]
+        await self.remove_replies(entity_id, dropped)
+        return [Place(entity_id, seq) for seq in dropped]
 
 
-def marks_of_own(thread_id: str) -> tuple[Arg, ...]:
-    """The command that reads the marks of a thread's own text; None without a document."""
-    return "HGET", keys.doc(thread_id), "marks"
+def marks_of_own(keys: SearchKeys, entity_id: str) -> tuple[Arg, ...]:
+    """The command that reads the marks of an entity's own text; None without a document."""
+    return "HGET", keys.doc(entity_id), "marks"
 
 
-def marks_of_replies(thread_id: str) -> tuple[Arg, ...]:
-    """The command that reads the marks of a thread's replies, in any order; empty without any."""
-    return "GETRANGE", keys.reply_marks(thread_id), -REPLY_MARKS * MARK, -1
+def marks_of_replies(keys: SearchKeys, entity_id: str) -> tuple[Arg, ...]:
+    """The command that reads the marks of an entity's replies, in any order; empty without any."""
+    return "GETRANGE", keys.reply_marks(entity_id), -REPLY_MARKS * MARK, -1
 
 
-def doc_of(place: Place) -> Key:
+def doc_of(keys: SearchKeys, place: Place) -> Key:
     """The key of a post's document."""
-    return keys.doc(place.thread_id) if place.seq == OWN else keys.reply_doc(place.thread_id, place.seq)
+    return keys.doc(place.entity_id) if place.seq == OWN else keys.reply_doc(place.entity_id, place.seq)
 
 
-def _put_step(post: Post, text: str, *, forced: bool = False) -> Step:
+def _put_step(keys: SearchKeys, post: Post, text: str, *, forced: bool = False) -> Step:
     """The step that has a post found by a text: its own, or the beginning of that."""
     terms = _limited(terms_of(text))
     joined, marks = " ".join(terms), marks_of(terms)
     if post.seq == OWN:
         whole = int(len(text) == len(post.text))
-        return doc_put(doc=doc_of(post.place), whole=whole, forced=int(forced), terms=joined, marks=marks)
+        return doc_put(doc=doc_of(keys, post.place), whole=whole, forced=int(forced), terms=joined, marks=marks)
     return reply_put(
-        doc=doc_of(post.place),
-        docs=keys.reply_docs(post.thread_id),
-        marks=keys.reply_marks(post.thread_id),
+        doc=doc_of(keys, post.place),
+        docs=keys.reply_docs(post.entity_id),
+        marks=keys.reply_marks(post.entity_id),
         seq=post.seq,
         forced=int(forced),
         most=REPLY_MARKS * MARK,

@@ -1,8 +1,8 @@
 """Makes the documents of search: terms as soon as a post is there, vectors as the model gets to it.
 
 An event puts a post's terms in place and the post into the queue; a loop takes posts from the queue and adds the
-vectors that are missing. Both read the post and nothing else of its thread. Doing it again, or in another order, gives
-the same documents. A thread that is indexed anew is in the queue as a whole, and all is made from the thread as it is.
+vectors that are missing. Both read the post and nothing else of its entity. Doing it again, or in another order, gives
+the same documents. An entity that is indexed anew is in the queue as a whole, and all is made from the entity as it is.
 """
 
 import asyncio
@@ -12,40 +12,41 @@ from contextlib import suppress
 import structlog
 
 from node.embedding.embedder import Embedder
+from node.search.corpus import EVERY, OWN, Place, Post
 from node.search.index_versions import IndexVersion, is_made_by
 from node.search.indexing.queue import Leased
 from node.search.passages import PASSAGE_CHARACTERS, Passage, kept, place_of
 from node.search.store import SearchStore
-from node.search.threads import EVERY, OWN, Place, Post, Threads, read_posts, read_thread
+from node.search.vectors import converted
 from node.search.worker_loop import unless, until_woken
-from node.store import StoreUnavailable, keys
+from node.store import StoreUnavailable
 from node.store.outbox import Event
 
 log = structlog.get_logger()
 
 LEASED_AT_ONCE = 32
-"""Posts or threads taken from the queue together."""
+"""Posts or entities taken from the queue together."""
 
 PASSAGES_A_ROUND = 64
-"""Passages embedded in one round, about five seconds of work; at least those of one post or thread."""
+"""Passages embedded in one round, about five seconds of work; at least those of one post or entity."""
 
 POLL_SECONDS = 5.0
 """Between looks at the queue without a wake-up."""
 
 
-class ThreadWork:
-    """What is to be done for one thread in one round."""
+class EntityWork:
+    """What is to be done for one entity in one round."""
 
     def __init__(self) -> None:
         self.passages: dict[str, Passage] = {}
         """Those that the vectors are wanted of, by name."""
         self.whole = False
-        """Whether the thread is to have no other vectors."""
+        """Whether the entity is to have no other vectors."""
         self.changed: set[int] = set()
         """Numbers of the posts whose vectors came or went."""
 
     def add(self, seq: int, passages: Sequence[Passage]) -> None:
-        """Those of a post, or of EVERY post of the thread, which include all else."""
+        """Those of a post, or of EVERY post of the entity, which include all else."""
         if self.whole and seq != EVERY:
             return
         if seq == EVERY:
@@ -57,10 +58,10 @@ class ThreadWork:
 class Indexer:
     """One worker's part in it."""
 
-    def __init__(self, store: SearchStore, threads: Threads, embedder: Embedder) -> None:
+    def __init__(self, store: SearchStore, embedder: Embedder) -> None:
         self._store = store
         self._documents = store.documents
-        self._threads = threads
+        self._corpus = store.corpus
         self._embedder = embedder
         self._leased: Leased | None = None
         self.text_only = False
@@ -71,24 +72,28 @@ class Indexer:
 
         Raises StoreUnavailable: the events then come again, which changes nothing that is done already.
         """
-        sites = {
-            Place(event.entity, int(event.fields.get("seq", OWN))): event.fields.get("site", "")
-            for event in events
-            if event.kind.startswith(("thread.", "reply."))
-        }
-        posts, closed = await read_posts(self._threads, list(sites))
-        if posts:
-            # A passage is no longer than PASSAGE_CHARACTERS, so this is about how many there are.
-            weighed = [
-                (sites[place], place.name, 1 + len(post.text) // PASSAGE_CHARACTERS) for place, post in posts.items()
-            ]
+        sites = self._corpus.places(events)
+        posts, closed = await self._corpus.read_posts([place for place in sites if place.seq != EVERY])
+        # A passage is no longer than PASSAGE_CHARACTERS, so this is about how many there are.
+        weighed = [
+            (sites[place], place.name, 1 + len(post.text) // PASSAGE_CHARACTERS) for place, post in posts.items()
+        ]
+        for place in sites.keys() - posts.keys():
+            if place.seq == EVERY:
+                every = await self._put_anew(place.entity_id)
+                if every:
+                    weight = sum(1 + len(post.text) // PASSAGE_CHARACTERS for post in every)
+                    weighed.append((sites[place], place.name, weight))
+                else:
+                    closed.add(place.entity_id)
+        if weighed:
             # Both at once, so that Redis flushes its log once for it.
             await asyncio.gather(self._documents.put(list(posts.values())), self._store.queue.add(weighed))
         await self._remove(closed)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Make vectors until `stop` is set. What is not finished then is left to another worker."""
-        with await self._store.wakeups.listen(keys.SEARCH_PENDING) as listener:
+        with await self._store.wakeups.listen(self._store.keys.pending) as listener:
             while not stop.is_set():
                 worked = None
                 try:
@@ -124,32 +129,38 @@ class Indexer:
         self._leased = None
         return True
 
-    async def _begin(self, places: Sequence[Place]) -> tuple[int, dict[str, ThreadWork]]:
-        """As many of the places, from the first, as one round has time for, and what is to be done by thread."""
-        posts, _ = await read_posts(self._threads, [place for place in places if place.seq != EVERY])
-        works: dict[str, ThreadWork] = {}
+    async def _begin(self, places: Sequence[Place]) -> tuple[int, dict[str, EntityWork]]:
+        """As many of the places, from the first, as one round has time for, and what is to be done by entity."""
+        posts, _ = await self._corpus.read_posts([place for place in places if place.seq != EVERY])
+        works: dict[str, EntityWork] = {}
         total = 0
         for number, place in enumerate(places):
             passages = await self._passages(place, posts.get(place))
             total += len(passages)
             if number and total > PASSAGES_A_ROUND:
                 return number, works
-            works.setdefault(place.thread_id, ThreadWork()).add(place.seq, passages)
+            works.setdefault(place.entity_id, EntityWork()).add(place.seq, passages)
         return len(places), works
 
     async def _passages(self, place: Place, post: Post | None) -> list[Passage]:
-        """The passages of a post; of a whole thread after the terms of all its posts are put anew."""
+        """The passages of a post; of a whole entity after the terms of all its posts are put anew."""
         if place.seq != EVERY:
             return post.passages() if post else []
-        # Before the thread is read: of a reply that comes meanwhile, nothing must be forgotten.
-        await self._documents.start_anew(place.thread_id)
-        posts = await read_thread(self._threads, place.thread_id)
-        await self._documents.put(posts, forced=True)
-        passages = [passage for each in posts for passage in each.passages()]
+        passages = [passage for each in await self._put_anew(place.entity_id) for passage in each.passages()]
         names = kept(passage.name for passage in passages)
         return [passage for passage in passages if passage.name in names]
 
-    async def _embed(self, version: IndexVersion, current: IndexVersion, works: dict[str, ThreadWork]) -> None:
+    async def _put_anew(self, entity_id: str) -> list[Post]:
+        """Put the terms of all posts of an entity anew, and return the posts."""
+        # Before the entity is read: of a reply that comes meanwhile, nothing must be forgotten.
+        await self._documents.start_anew(entity_id)
+        replies = await self._documents.reply_numbers(entity_id)
+        posts = await self._corpus.read_entity(entity_id)
+        await self._documents.put(posts, forced=True)
+        await self._documents.remove_replies(entity_id, replies - {post.seq for post in posts})
+        return posts
+
+    async def _embed(self, version: IndexVersion, current: IndexVersion, works: dict[str, EntityWork]) -> None:
         """Add the vectors that an index version lacks, and remove those that it should not have."""
         had = dict(zip(works, await self._documents.passages(version.name, list(works)), strict=True))
         there = await self._documents.with_vector(
@@ -157,40 +168,42 @@ class Indexer:
         )
         lacking: dict[tuple[str, str], str] = {}
         gone: dict[str, set[str]] = {}
-        for thread_id, work in works.items():
-            others = set[str]() if work.whole else had[thread_id] | await self._newer(thread_id, work)
+        for entity_id, work in works.items():
+            others = set[str]() if work.whole else had[entity_id] | await self._newer(entity_id, work)
             wanted = kept(others | work.passages.keys())
             for name, passage in work.passages.items():
-                if name in wanted and (thread_id, name) not in there:
-                    lacking[thread_id, name] = passage.text
-            gone[thread_id] = had[thread_id] - wanted
-            work.changed |= {place_of(name)[0] for name in gone[thread_id]}
+                if name in wanted and (entity_id, name) not in there:
+                    lacking[entity_id, name] = passage.text
+            gone[entity_id] = had[entity_id] - wanted
+            work.changed |= {place_of(name)[0] for name in gone[entity_id]}
         await self._documents.remove_vectors(version.name, gone)
         vectors: dict[tuple[str, str], bytes] = {}
         if version.name != current.name and version.epoch == current.epoch:
-            vectors = await self._documents.vectors(current.name, list(lacking))
+            found = await self._documents.vectors(current.name, list(lacking))
+            vectors = {each: converted(raw, current.scalar, version.scalar) for each, raw in found.items()}
         unknown = [passage for passage in lacking if passage not in vectors]
         made = await self._embedder.passages([lacking[passage] for passage in unknown])
-        await self._documents.put_vectors(version, vectors | dict(zip(unknown, made, strict=True)))
+        packed = (converted(vector, "float32", version.scalar) for vector in made)
+        await self._documents.put_vectors(version, vectors | dict(zip(unknown, packed, strict=True)))
 
-    async def _newer(self, thread_id: str, work: ThreadWork) -> set[str]:
+    async def _newer(self, entity_id: str, work: EntityWork) -> set[str]:
         """Names of the passages of replies that came later. What does not fit beside them is not embedded, so that of
         many replies that wait only those are that stay."""
         replies = work.changed - {OWN}
-        return await self._documents.newer(thread_id, min(replies)) if replies else set()
+        return await self._documents.newer(entity_id, min(replies)) if replies else set()
 
-    async def _finish(self, works: dict[str, ThreadWork]) -> None:
-        """Remove what was made for threads that are no longer open, and publish the rest."""
-        statuses = dict(zip(works, await self._threads.statuses(list(works)), strict=True))
-        await self._remove([thread_id for thread_id, status in statuses.items() if status != "open"])
+    async def _finish(self, works: dict[str, EntityWork]) -> None:
+        """Remove what was made for entities that are no longer open, and publish the rest."""
+        statuses = dict(zip(works, await self._corpus.source.statuses(list(works)), strict=True))
+        await self._remove([entity_id for entity_id, status in statuses.items() if status != "open"])
         await self._store.changes.publish(
             [Place(each, seq) for each, work in works.items() if statuses[each] == "open" for seq in work.changed]
         )
 
-    async def _remove(self, threads: Collection[str]) -> None:
-        if threads:
+    async def _remove(self, entities: Collection[str]) -> None:
+        if entities:
             versions = await self._store.versions.names()
-            await asyncio.gather(*(self._documents.remove(thread_id, versions) for thread_id in threads))
+            await asyncio.gather(*(self._documents.remove(entity_id, versions) for entity_id in entities))
 
     async def _return_unfinished(self) -> None:
         if self._leased:

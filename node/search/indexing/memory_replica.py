@@ -10,14 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
+from node.search.corpus import EVERY
 from node.search.engines.memory import MemoryIndex
+from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import BEGINNING
-from node.search.indexing.memory_reading import ThreadDocuments, read_documents
-from node.search.ranking import RankedThread, SearchRequest
+from node.search.indexing.memory_reading import EntityDocuments, read_documents
+from node.search.ranking import RankedEntities, SearchRequest
 from node.search.store import SearchStore
-from node.search.threads import EVERY, Threads
 from node.search.worker_loop import unless, until_woken
-from node.store import StoreUnavailable, keys
+from node.store import StoreUnavailable
 
 log = structlog.get_logger()
 
@@ -25,15 +26,14 @@ POLL_SECONDS = 5.0
 """Between looks at the stream without a wake-up."""
 
 LOADED_AT_ONCE = 50
-"""Threads loaded together: each may be a megabyte."""
+"""Entities loaded together: each may be a megabyte."""
 
 
 class MemoryReplica:
     """One worker's index."""
 
-    def __init__(self, store: SearchStore, threads: Threads) -> None:
+    def __init__(self, store: SearchStore) -> None:
         self._store = store
-        self._threads = threads
         self._executor = ThreadPoolExecutor(1, "search")
         self._turn = asyncio.Lock()
         self._index: MemoryIndex | None = None
@@ -53,7 +53,7 @@ class MemoryReplica:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Have an index as long as there is no query engine, until `stop` is set."""
-        with await self._store.wakeups.listen(keys.SEARCH_CHANGES) as listener:
+        with await self._store.wakeups.listen(self._store.keys.changes) as listener:
             while not stop.is_set():
                 try:
                     if await self._store.choice.query_engine():
@@ -65,12 +65,12 @@ class MemoryReplica:
                 await until_woken(listener, POLL_SECONDS, stop)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
-    async def find(self, request: SearchRequest, vector: bytes | None) -> list[RankedThread]:
+    async def find(self, request: SearchRequest, vector: bytes | None) -> RankedEntities:
         """The matches, with every change that Redis had when the request came. Raises StoreUnavailable."""
         await self.follow()
         index = self._index
         if index is None:
-            return []
+            return RankedEntities([], "text")
         return await asyncio.get_running_loop().run_in_executor(self._executor, index.find, request, vector)
 
     async def follow(self) -> None:
@@ -81,35 +81,38 @@ class MemoryReplica:
             while True:
                 is_complete, changes = await self._store.changes.after(self._seen)
                 if self._index is None or version != self._version or not is_complete:
-                    await self._load(version)
+                    await self._load(current)
                 elif changes:
                     changed: dict[str, set[int]] = {}
                     for change in changes:
-                        changed.setdefault(change.place.thread_id, set()).add(change.place.seq)
-                    await self._read_into(self._index, version, changed)
+                        changed.setdefault(change.place.entity_id, set()).add(change.place.seq)
+                    await self._read_into(self._index, current, changed)
                     self._seen = changes[-1].entry
                 else:
                     return
 
-    async def _load(self, version: str) -> None:
+    async def _load(self, current: IndexVersion | None) -> None:
         last = await self._store.changes.last()
         index = MemoryIndex()
-        threads = await self._threads.newest_open()
-        for start in range(0, len(threads), LOADED_AT_ONCE):
-            await self._read_into(index, version, {each: {EVERY} for each in threads[start : start + LOADED_AT_ONCE]})
+        entities = await self._store.corpus.source.newest_open()
+        for start in range(0, len(entities), LOADED_AT_ONCE):
+            await self._read_into(index, current, {each: {EVERY} for each in entities[start : start + LOADED_AT_ONCE]})
+        version = current.name if current else ""
         self._index, self._version, self._seen = index, version, last
-        log.info("search index loaded into memory", threads=len(index), generation=version)
+        log.info("search index loaded into memory", entities=len(index), generation=version)
 
-    async def _read_into(self, index: MemoryIndex, version: str, changed: Mapping[str, Collection[int]]) -> None:
-        """Take in these posts of these threads, as they are now."""
+    async def _read_into(
+        self, index: MemoryIndex, version: IndexVersion | None, changed: Mapping[str, Collection[int]]
+    ) -> None:
+        """Take in these posts of these entities, as they are now."""
         read = await read_documents(self._store, changed, version)
         await asyncio.get_running_loop().run_in_executor(self._executor, _put_all, index, read)
 
 
-def _put_all(index: MemoryIndex, read: Sequence[ThreadDocuments]) -> None:
-    for thread in read:
-        if thread.whole:
-            index.remove(thread.thread_id)
-        for document in thread.documents:
+def _put_all(index: MemoryIndex, read: Sequence[EntityDocuments]) -> None:
+    for entity in read:
+        if entity.whole:
+            index.remove(entity.entity_id)
+        for document in entity.documents:
             index.put(document)
-        index.put_reply_marks(thread.thread_id, thread.reply_marks)
+        index.put_reply_marks(entity.entity_id, entity.reply_marks)

@@ -1,6 +1,6 @@
 """The queues of what is to be embedded: in Redis, so that a worker that dies loses nothing.
 
-A post or a whole thread, known by its name (`Place.name`), is leased to a worker and taken out when it is done; if it
+A post or a whole entity, known by its name (`Place.name`), is leased to a worker and taken out when it is done; if it
 changes meanwhile, or its worker is gone, it is due again. `pending` holds what has just come, in turns of the sites
 that it came from; `backlog` holds what is indexed anew.
 """
@@ -11,7 +11,8 @@ from typing import cast
 
 import msgspec
 
-from node.store import Store, keys
+from node.store import Store
+from node.store.search_keys import SearchKeys
 from node.store.steps import Key, Rest, step
 
 LEASE_MS = 60_000
@@ -47,8 +48,9 @@ class Leased(msgspec.Struct, frozen=True):
 class Queue:
     """Both queues. Every method raises StoreUnavailable."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, keys: SearchKeys) -> None:
         self._store = store
+        self._keys = keys
 
     async def add(self, posts: Iterable[tuple[str, str, int]]) -> None:
         """Queue posts that have come: of each the site it came from, its name and how much there is to embed.
@@ -57,20 +59,20 @@ class Queue:
         """
         flat = [part for site, name, weight in posts for part in (site, weight, name)]
         await asyncio.gather(
-            self._store.run(search_enqueue(queue=keys.SEARCH_PENDING, turns=keys.SEARCH_TURNS, posts=flat)),
-            self._store.command("SPUBLISH", keys.SEARCH_PENDING, ""),
+            self._store.run(search_enqueue(queue=self._keys.pending, turns=self._keys.turns, posts=flat)),
+            self._store.command("SPUBLISH", self._keys.pending, ""),
         )
 
-    async def add_anew(self, threads: Collection[str]) -> None:
-        """Queue threads to be indexed anew, after all that has come."""
-        if threads:
-            scored = [part for thread in threads for part in (0, thread)]
-            await self._store.command("ZADD", keys.SEARCH_BACKLOG, *scored)
-            await self._store.command("SPUBLISH", keys.SEARCH_PENDING, "")
+    async def add_anew(self, entities: Collection[str]) -> None:
+        """Queue entities to be indexed anew, after all that has come."""
+        if entities:
+            scored = [part for entity in entities for part in (0, entity)]
+            await self._store.command("ZADD", self._keys.backlog, *scored)
+            await self._store.command("SPUBLISH", self._keys.pending, "")
 
     async def lease(self, most: int) -> Leased | None:
         """What is due, pending before backlog; None if nothing is."""
-        for queue in (keys.SEARCH_PENDING, keys.SEARCH_BACKLOG):
+        for queue in (self._keys.pending, self._keys.backlog):
             reply = await self._store.run(search_lease(queue=queue, most=most, lease_ms=LEASE_MS))
             _, ends, *names = cast("list[bytes]", reply)
             if names:
@@ -81,8 +83,8 @@ class Queue:
         """Take out what is indexed. Whoever waits for the backlog to be empty is woken."""
         if names:
             await self._store.run(search_done(queue=leased.queue, ends=leased.ends, names=list(names)))
-        if leased.queue == keys.SEARCH_BACKLOG and not await self._store.command("EXISTS", leased.queue):
-            await self._store.command("SPUBLISH", keys.SEARCH_LIVE, "")
+        if leased.queue == self._keys.backlog and not await self._store.command("EXISTS", leased.queue):
+            await self._store.command("SPUBLISH", self._keys.live, "")
 
     async def give_back(self, leased: Leased, names: Collection[str]) -> None:
         """Make due at once what was not begun."""
@@ -90,6 +92,6 @@ class Queue:
             await self._store.command("ZADD", leased.queue, "XX", *(part for name in names for part in (FRONT, name)))
 
     async def lengths(self) -> tuple[int, int]:
-        """How many posts are pending, and how many threads in the backlog."""
-        pending, backlog = await self._store.commands([("ZCARD", keys.SEARCH_PENDING), ("ZCARD", keys.SEARCH_BACKLOG)])
+        """How many posts are pending, and how many entities in the backlog."""
+        pending, backlog = await self._store.commands([("ZCARD", self._keys.pending), ("ZCARD", self._keys.backlog)])
         return cast("int", pending), cast("int", backlog)

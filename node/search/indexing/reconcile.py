@@ -14,11 +14,10 @@ import structlog
 
 from node.embedding.embedder import Embedder
 from node.search.engines.redisearch import QueryEngine
-from node.search.index_versions import IndexVersion, is_made_by
+from node.search.index_versions import IndexVersion, Scalar, is_made_by
 from node.search.store import SearchStore
-from node.search.threads import Threads
 from node.search.worker_loop import unless, until_woken
-from node.store import CommandFailed, StoreUnavailable, keys
+from node.store import CommandFailed, StoreUnavailable
 
 log = structlog.get_logger()
 
@@ -26,7 +25,7 @@ POLL_SECONDS = 10.0
 """Between looks."""
 
 SWEEP_SECONDS = 60.0
-"""Between two comparisons of all threads with all documents, at least."""
+"""Between two comparisons of all entities with all documents, at least."""
 
 GRACE_SECONDS = 30.0
 """For which vectors outlive their use: queries may be under way, and workers may not have noticed."""
@@ -35,12 +34,10 @@ GRACE_SECONDS = 30.0
 class Reconciler:
     """One worker's part in it; however many workers take part, the outcome is the same."""
 
-    def __init__(
-        self, store: SearchStore, threads: Threads, embedder: Embedder, algorithm: Literal["auto", "flat", "hnsw"]
-    ) -> None:
+    def __init__(self, store: SearchStore, embedder: Embedder, algorithm: Literal["auto", "flat", "hnsw"]) -> None:
         self._store = store
         self._versions = store.versions
-        self._threads = threads
+        self._source = store.corpus.source
         self._embedder = embedder
         self._algorithm: Literal["auto", "flat", "hnsw"] = algorithm
         self._is_first_look = True
@@ -51,7 +48,7 @@ class Reconciler:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look after the index until `stop` is set."""
-        with await self._store.wakeups.listen(keys.SEARCH_LIVE) as listener:
+        with await self._store.wakeups.listen(self._store.keys.live) as listener:
             while not stop.is_set():
                 try:
                     await unless(stop, self.look())
@@ -70,7 +67,7 @@ class Reconciler:
     async def look(self) -> None:
         """See that everything is as it should be, or on its way there. Raises StoreUnavailable, CommandFailed."""
         engine = await self._store.choice.query_engine()
-        current, built = await self._settled()
+        current, built = await self._settled(engine)
         if engine:
             await engine.ensure_terms()
             for version in filter(None, (current, built)):
@@ -82,17 +79,20 @@ class Reconciler:
             await self._sweep(usable)
         await self._remove_old(engine)
 
-    async def _settled(self) -> tuple[IndexVersion | None, IndexVersion | None]:
+    async def _settled(self, engine: QueryEngine | None) -> tuple[IndexVersion | None, IndexVersion | None]:
         """The version in use and the one being built, after this worker has said what it wants."""
         current, built = await self._versions.both()
         model = self._embedder.model
         if model is None:
             return current, built
-        wanted = await self._versions.wanted(self._algorithm, model, current, await self._threads.count_open())
+        scalar = await self._scalar(engine)
+        open_entities = await self._source.count_open()
+        wanted = await self._versions.wanted(self._algorithm, model, current, open_entities, scalar)
         if current is None:
             await self._versions.use(wanted)
             current = wanted
-        # Another model is wanted only by a worker that starts with it: else two kinds of workers would take turns.
+        # Another kind of vectors is wanted only by a worker that starts with it: else two kinds of workers would take
+        # turns.
         elif wanted not in (current, built) and (self._is_first_look or current.model == wanted.model):
             log.info("search index is built anew", generation=wanted.name, algorithm=wanted.algorithm)
             await self._versions.build(wanted)
@@ -100,13 +100,17 @@ class Reconciler:
         self._is_first_look = False
         return current, built
 
+    async def _scalar(self, engine: QueryEngine | None) -> Scalar:
+        """The smallest numbers that vectors can be kept as."""
+        return "float16" if engine is None or await engine.keeps_float16() else "float32"
+
     async def _build(self, built: IndexVersion) -> None:
         """Have a version's vectors made, and use it once they are."""
         if not is_made_by(self._embedder.model, built):
             return
         if not await self._versions.is_filled():
-            async for threads in self._threads.scan("open"):
-                await self._store.queue.add_anew(threads)
+            async for entities in self._source.scan("open"):
+                await self._store.queue.add_anew(entities)
             await self._versions.mark_filled(built)
         if await self._versions.switch(built):
             log.info("search index switched", generation=built.name)
@@ -120,17 +124,17 @@ class Reconciler:
         is_early = time.monotonic() - self._swept_at < SWEEP_SECONDS
         if engine is None or is_early or any(await self._store.queue.lengths()):
             return False
-        threads = await self._threads.count_open()
-        has_too_few = await engine.count_terms() < threads
-        return has_too_few or (current is not None and await engine.count_vectors(current.name) < threads)
+        entities = await self._source.count_open()
+        has_too_few = await engine.count_terms() < entities
+        return has_too_few or (current is not None and await engine.count_vectors(current.name) < entities)
 
     async def _sweep(self, current: IndexVersion | None) -> None:
-        """Put every open thread without a document, or without vectors, into the backlog."""
+        """Put every open entity without a document, or without vectors, into the backlog."""
         self._swept_at = time.monotonic()
         self._swept_for = current
         name = current.name if current else None
-        async for threads in self._threads.scan("open"):
-            await self._store.queue.add_anew(await self._store.documents.incomplete(threads, name))
+        async for entities in self._source.scan("open"):
+            await self._store.queue.add_anew(await self._store.documents.incomplete(entities, name))
 
     async def _remove_old(self, engine: QueryEngine | None) -> None:
         """Remove what is left of versions that are no longer used."""
@@ -142,7 +146,7 @@ class Reconciler:
             if engine:
                 await engine.drop_vectors(name)
             for status in ("open", "closed"):
-                async for threads in self._threads.scan(status):
-                    await self._store.documents.remove_all_vectors(name, threads)
+                async for entities in self._source.scan(status):
+                    await self._store.documents.remove_all_vectors(name, entities)
             await self._versions.forget(name)
             del self._unused_since[name]

@@ -12,8 +12,9 @@ from typing import Literal, cast
 
 import msgspec
 
-from node.search.ranking import RankedThreads, SearchRequest
-from node.store import Store, keys
+from node.search.ranking import RankedEntities, SearchRequest
+from node.store import Store
+from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
 ANSWER_SECONDS = 0.3
@@ -59,7 +60,7 @@ class WorkerReply(msgspec.Struct, frozen=True, array_like=True):
     """One of the two. It is sent behind the id of the request."""
 
     vector: QueryVector | None = None
-    found: RankedThreads | None = None
+    found: RankedEntities | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode
@@ -70,9 +71,10 @@ decode_reply = msgspec.msgpack.Decoder(WorkerReply).decode
 class WorkerClient:
     """The workers, as one web process sees them."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, keys: SearchKeys) -> None:
         self._store = store
-        self._channel = keys.search_answers(os.urandom(8).hex())
+        self._keys = keys
+        self._channel = keys.answers(os.urandom(8).hex())
         self._vectors: OrderedDict[str, QueryVector] = OrderedDict()
 
     async def vector_of(self, query: str) -> QueryVector | None:
@@ -94,7 +96,7 @@ class WorkerClient:
         """Drop the vectors that are remembered: they are for an index version that is no more."""
         self._vectors.clear()
 
-    async def find(self, search: SearchRequest) -> RankedThreads | None:
+    async def find(self, search: SearchRequest) -> RankedEntities | None:
         """Matches out of a worker's memory, or None if there are none in time. Raises StoreUnavailable."""
         reply = await self._ask("hits", embedded_part(search.text), search)
         return reply.found if reply else None
@@ -105,10 +107,10 @@ class WorkerClient:
         with await self._store.wakeups.listen(self._channel) as listener:
             reply = await self._store.run(
                 search_request(
-                    requests=keys.search_asks(service),
-                    alive=keys.search_alive(service),
-                    cached=keys.query_vector(text),
-                    current=keys.SEARCH_LIVE,
+                    requests=self._keys.asks(service),
+                    alive=self._keys.alive(service),
+                    cached=self._keys.query_vector(text),
+                    current=self._keys.live,
                     use_cache=int(search is None),
                     wait=int(ANSWER_SECONDS * 1000),
                     most=MAX_WAITING_REQUESTS,

@@ -29,7 +29,7 @@ for (const block of document.querySelectorAll("[data-copy]")) {
   block.append(button);
 }
 
-// Board: search while typing. The address follows, so that the page can be shared and gone back to.
+// Board and agents: search while typing. The address follows, so that the page can be shared and gone back to.
 const find = document.querySelector("[data-search]");
 if (find) {
   let running = new AbortController();
@@ -41,7 +41,8 @@ if (find) {
     await pause(0.4);
     if (mine !== asked || wanted.length === 1 || wanted.length === 2) return;
     running = new AbortController();
-    const url = wanted ? `/board?${new URLSearchParams({ q: wanted })}` : "/board";
+    const all = find.getAttribute("action");
+    const url = wanted ? `${all}?${new URLSearchParams({ q: wanted })}` : all;
     try {
       const page = await load(url, running.signal);
       document.getElementById("results").replaceChildren(...page.getElementById("results").childNodes);
@@ -70,30 +71,89 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-// Thread: replies appear as they come, as long as somebody looks.
-async function follow(list) {
-  let trouble = 0;
-  for (;;) {
-    if (document.hidden) {
-      await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
-      continue;
+// What happens in a topic, as it happens and for as long as somebody looks: a hidden page follows nothing.
+function follow(topic, cursor, update) {
+  let source;
+  const types = ["thread.posted", "reply.added", "thread.closed", "agent.listed", "agent.removed"];
+
+  function close() {
+    source?.close();
+    source = null;
+  }
+
+  function open() {
+    close();
+    source = new EventSource(`/api/v1/events?${new URLSearchParams({ topic, cursor })}`);
+    for (const type of [...types, "heartbeat", "reset"]) {
+      source.addEventListener(type, (event) => {
+        cursor = event.lastEventId;
+        if (type === "agent.removed") drop(JSON.parse(event.data).data.id);
+        else if (type !== "heartbeat") update();
+      });
     }
-    try {
-      const page = await load(`${list.dataset.live}?since_seq=${list.dataset.seq}&wait=25`);
-      trouble = 0;
-      for (const item of page ? page.querySelectorAll("li") : []) {
-        item.classList.add("new");
-        list.append(item);
-        list.dataset.seq = item.dataset.seq;
-        document.getElementById("replies").textContent = item.dataset.seq === "1" ? "1 reply" : `${item.dataset.seq} replies`;
+    source.addEventListener("error", () => {
+      if (source?.readyState === EventSource.CLOSED) close(); // refused; what is shown stays
+    });
+  }
+
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  if (!document.hidden) open();
+}
+
+// An agent that is gone, or hidden.
+function drop(id) {
+  document.querySelector(`[data-follow] a[href="/agents/${CSS.escape(id)}"]`)?.closest("li").remove();
+}
+
+// Runs `work` now, or once more after the run that is under way: many events in one moment are one request.
+function oneAtATime(work) {
+  let running = false;
+  let again = false;
+  return async () => {
+    again = true;
+    if (running) return;
+    running = true;
+    while (again) {
+      again = false;
+      try {
+        await work();
+      } catch {
+        // What is shown stays; the next event tries again.
       }
-    } catch (failure) {
-      if (failure.status === 404) return;
-      trouble = Math.min(trouble + 1, 6);
+      await pause(1);
     }
-    await pause(2 ** trouble);
+    running = false;
+  };
+}
+
+// Thread: replies appear as they come.
+async function addReplies(list) {
+  const page = await load(`${list.dataset.replies}?since_seq=${list.dataset.seq}`);
+  for (const item of page ? page.querySelectorAll("li") : []) {
+    item.classList.add("new");
+    list.append(item);
+    list.dataset.seq = item.dataset.seq;
+    document.getElementById("replies").textContent = item.dataset.seq === "1" ? "1 reply" : `${item.dataset.seq} replies`;
   }
 }
 
-const live = document.querySelector("[data-live]");
-if (live) follow(live);
+// Board and agents: what is new or answered moves to the top.
+async function addEntries(followed) {
+  const page = await load(followed.dataset.page);
+  const list = document.querySelector("[data-follow] [data-list]");
+  if (!list) return; // a search has taken its place
+  const linked = (item) => item.querySelector("a").getAttribute("href");
+  const shown = new Map([...list.children].map((item) => [linked(item), item]));
+  for (const item of [...page.querySelectorAll("[data-list] > li")].reverse()) {
+    const before = shown.get(linked(item));
+    if (before?.textContent !== item.textContent) item.classList.add("new");
+    before?.remove();
+    list.prepend(item);
+  }
+}
+
+const followed = document.querySelector("[data-follow]");
+if (followed) {
+  const add = followed.dataset.replies ? addReplies : addEntries;
+  follow(followed.dataset.follow, followed.dataset.cursor, oneAtATime(() => add(followed)));
+}

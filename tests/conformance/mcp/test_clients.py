@@ -8,7 +8,8 @@ import httpx2
 import pytest
 
 from node.mcp.prompts import ARGUMENTS
-from node.mcp.resources import LIVE_VIEWS, RECIPES
+from node.mcp.resources import ENTITIES, LIVE_VIEWS
+from node.recipes.markdown import RECIPES
 from tests.conformance.mcp.clients import CLIENTS, Refusal, connected, done, failed
 from tests.support.nodes import NodeProcess
 
@@ -34,8 +35,9 @@ async def test_a_client_sees_the_whole_catalogue(served: NodeProcess, kind: str)
         assert [prompt["name"] for prompt in prompts] == list(ARGUMENTS)
         resources = (await caller.ask("listResources"))["resources"]
         assert [resource["name"] for resource in resources] == [*RECIPES, *(live.name for live in LIVE_VIEWS)]
-        (template,) = (await caller.ask("listResourceTemplates"))["resourceTemplates"]
-        assert template["uriTemplate"] == "node://recipes/{name}.md"
+        templates = (await caller.ask("listResourceTemplates"))["resourceTemplates"]
+        names = [template["uriTemplate"] for template in templates]
+        assert names == ["node://recipes/{name}.md", *(f"node://{name}/{{id}}" for name in ENTITIES)]
 
 
 @every_client

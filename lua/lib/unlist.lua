@@ -1,0 +1,9 @@
+-- unlist(agent, listed, due, events, id) -> nothing
+-- Takes the entry of an agent out of the directory: what it said is forgotten, and its place is free.
+-- include announce
+local function unlist(agent, listed, due, events, id)
+  redis.call('UNLINK', agent)
+  redis.call('ZREM', listed, id)
+  redis.call('ZREM', due, id)
+  announce(events, 'agent.removed', id)
+end

@@ -1,0 +1,165 @@
+"""What the operator does to posts, and what clients report about them, in Redis."""
+
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import msgspec
+
+from node.store import Store, ids, keys
+from node.store.bulk import bulk
+from node.store.decoding import code_of, fields_of
+from node.store.steps import Key, step
+
+MAX_REPORTS = 200
+"""Of one post that are kept. Nobody reads more, and the operator sees the first at once."""
+
+REPORT_MS = 90 * 86_400_000
+"""Milliseconds for which reports about a post are kept after the last one."""
+
+_REPORTER = b"by:"
+"""How the fields of a record begin that hold one report each."""
+
+
+@step
+def post_moderate(*, thread: Key, replies: Key, events: Key, thread_id: str, seq: int, action: str) -> None:
+    """A post that is hidden, shown or removed."""
+
+
+@step
+def report_add(
+    *,
+    thread: Key,
+    replies: Key,
+    report: Key,
+    reports: Key,
+    events: Key,
+    thread_id: str,
+    seq: int,
+    reporter: str,
+    reason: str,
+    threshold: int,
+    most: int,
+    ttl: int,
+) -> None:
+    """One report of a client."""
+
+
+@step
+def report_settle(
+    *, thread: Key, report: Key, reports: Key, events: Key, thread_id: str, seq: int, action: str
+) -> None:
+    """A reported post that the operator has looked at."""
+
+
+class StoredReports(msgspec.Struct, frozen=True):
+    """What was reported about one post; times in milliseconds since 1970."""
+
+    thread_id: str
+    seq: int
+    """Number of the reply; 0 for the thread itself."""
+    last_at: int
+    waiting: int
+    """Reports since the operator last looked."""
+    has_hidden: bool
+    """Whether they have hidden the post."""
+    reasons: Sequence[tuple[int, str]]
+    """When and why, the oldest first."""
+
+
+class ModerationStore:
+    """Hides, shows and removes posts, and keeps reports. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def change(self, thread_id: str, seq: int, action: Literal["hide", "show", "purge"]) -> bool:
+        """Hide or show a post, or remove a reply; False if there is none."""
+        moderating = post_moderate(
+            thread=keys.thread(thread_id),
+            replies=keys.replies(thread_id),
+            events=_events(thread_id),
+            thread_id=thread_id,
+            seq=seq,
+            action=action,
+        )
+        return code_of(await self._store.run(moderating)) == "done"
+
+    async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> bool:
+        """Keep a client's report about a post, once; False if there is no such post to be seen."""
+        reporting = report_add(
+            thread=keys.thread(thread_id),
+            replies=keys.replies(thread_id),
+            report=keys.report(thread_id, seq),
+            reports=_queue(thread_id),
+            events=_events(thread_id),
+            thread_id=thread_id,
+            seq=seq,
+            reporter=ids.digest(client),
+            reason=reason,
+            threshold=threshold,
+            most=MAX_REPORTS,
+            ttl=REPORT_MS,
+        )
+        return code_of(await self._store.run(reporting)) == "received"
+
+    async def settle(self, thread_id: str, seq: int, action: Literal["hide", "dismiss"]) -> bool:
+        """Take a post off the queue, hidden or not; False if nobody has reported it."""
+        settling = report_settle(
+            thread=keys.thread(thread_id),
+            report=keys.report(thread_id, seq),
+            reports=_queue(thread_id),
+            events=_events(thread_id),
+            thread_id=thread_id,
+            seq=seq,
+            action=action,
+        )
+        return code_of(await self._store.run(settling)) == "settled"
+
+    async def waiting(self, limit: int) -> list[StoredReports]:
+        """Posts that the operator has not looked at since they were reported, those reported last first."""
+        ends = ("+inf", "-inf", "WITHSCORES", "LIMIT", 0, limit)
+        pages = await bulk(
+            self._store, [("ZREVRANGEBYSCORE", keys.reports(each), *ends) for each in range(ids.PARTITIONS)]
+        )
+        flat = [part for page in cast("list[list[bytes]]", pages) for part in page]
+        newest = sorted(zip(flat[1::2], flat[::2], strict=True), key=lambda pair: -float(pair[0]))[:limit]
+        posts = [ids.post_named(name.decode()) for _, name in newest]
+        records = await bulk(self._store, [("HGETALL", keys.report(*post)) for post in posts])
+        return [
+            _reports(post, int(float(at)), record) for post, (at, _), record in zip(posts, newest, records, strict=True)
+        ]
+
+    async def reported(self, thread_id: str, seq: int) -> StoredReports | None:
+        """What was reported about one post, looked at or not; None if nothing was."""
+        record = await self._store.command("HGETALL", keys.report(thread_id, seq))
+        return _reports((thread_id, seq), 0, record) if record else None
+
+
+def hidden_in(value: bytes | None) -> frozenset[int]:
+    """The numbers in a thread's field `hidden_replies`, which is `,3,17,`."""
+    return frozenset(map(int, filter(None, value.split(b",")))) if value else frozenset()
+
+
+def _reports(post: tuple[str, int], last_at: int, record: object) -> StoredReports:
+    fields = fields_of(record)
+    reasons = sorted(
+        (int(at), reason.decode())
+        for name, value in fields.items()
+        if name.startswith(_REPORTER)
+        for at, _, reason in [value.partition(b" ")]
+    )
+    return StoredReports(
+        *post,
+        last_at=last_at or (reasons[-1][0] if reasons else 0),
+        waiting=int(fields.get(b"open", 0)),
+        has_hidden=b"hid" in fields,
+        reasons=reasons,
+    )
+
+
+def _queue(thread_id: str) -> Key:
+    return keys.reports(ids.partition_of_id(thread_id))
+
+
+def _events(thread_id: str) -> Key:
+    return keys.events(ids.partition_of_id(thread_id))

@@ -1,0 +1,111 @@
+"""Which client posted or offered what: known to the operator for RELAY_PROVENANCE_DAYS, and to nobody else.
+
+A worker notes it after the acknowledgement, from the events of new posts. The record of a post is found by the time of
+the post itself, and all records that are too old are trimmed by that time, whatever becomes of the post.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import cast
+
+from node.board.model import Posted
+from node.store import Store, ids, keys
+from node.store.bulk import bulk
+from node.store.decoding import fields_of
+from node.store.outbox import Event
+
+OFFERED = "task.offered"
+POSTED = {"thread.posted", "reply.posted", OFFERED}
+"""Events of new posts, and of contracts: they name the client only when they tell of something new."""
+
+CONTRACT = "contract"
+"""The source of a contract, which is no post of the board."""
+
+PAGE_SIZE = 1000
+"""Records that are read together."""
+
+
+class Provenance:
+    """Notes and finds who posted what. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store, days: float) -> None:
+        """`days`: for so long; 0 notes nothing."""
+        self._store = store
+        self._days = days
+
+    async def handle(self, events: Sequence[Event]) -> None:
+        """Note who posted what these events tell of; doing so twice changes nothing more."""
+        posted = [event for event in events if event.kind in POSTED and event.fields.get("client")]
+        if not self._days or not posted:
+            return
+        records = await bulk(self._store, map(_reading, posted))
+        changes: list[Sequence[str | int]] = []
+        for event, record in zip(posted, records, strict=True):
+            if found := _record_of(event, record):
+                at, member = found
+                changes.append(("ZADD", keys.posters(event.partition), at, member))
+        await bulk(self._store, changes)
+
+    async def of_posts(self, thread_id: str, posts: Sequence[tuple[int, int]]) -> list[Posted | None]:
+        """Who posted each of these posts of a thread, named by number and time (ms); None where nobody knows."""
+        posters = keys.posters(ids.partition_of_id(thread_id))
+        found = await bulk(self._store, [("ZRANGEBYSCORE", posters, at, at) for _, at in posts])
+        return [
+            next(
+                (
+                    known
+                    for known in (_posted(member, at) for member in cast("list[bytes]", members))
+                    if (known.thread_id, known.seq) == (thread_id, seq)
+                ),
+                None,
+            )
+            for (seq, at), members in zip(posts, found, strict=True)
+        ]
+
+    async def of_contract(self, task_id: str, created_at: int) -> Posted | None:
+        """Who offered a contract at that time (ms); None where nobody knows."""
+        (known,) = await self.of_posts(task_id, [(0, created_at)])
+        return known
+
+    async def find(self, is_wanted: Callable[[Posted], bool]) -> list[Posted]:
+        """All that is known of the posts that are wanted, not of contracts; newest first. It looks at all records."""
+        found = [known async for known in self._all() if known.source != CONTRACT and is_wanted(known)]
+        return sorted(found, key=lambda known: known.at, reverse=True)
+
+    async def _all(self) -> AsyncIterator[Posted]:
+        for partition in range(ids.PARTITIONS):
+            cursor = b"0"
+            while True:
+                reply = await self._store.command("ZSCAN", keys.posters(partition), cursor, "COUNT", PAGE_SIZE)
+                cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
+                for member, at in zip(flat[::2], flat[1::2], strict=True):
+                    yield _posted(member, int(float(at)))
+                if cursor == b"0":
+                    break
+
+
+def _reading(event: Event) -> tuple[str, ...]:
+    """The command that reads when the post of an event was kept, and who signed it."""
+    if seq := event.fields.get("seq"):
+        return "XRANGE", keys.replies(event.entity), f"0-{seq}", f"0-{seq}"
+    if event.kind == OFFERED:
+        return "HMGET", keys.task(event.entity), "created_at", "signer", "kind"
+    return "HMGET", keys.thread(event.entity), "created_at", "signer", "source"
+
+
+def _record_of(event: Event, reply: object) -> tuple[int, str] | None:
+    """Time and content of the record of a post; None if the post is gone."""
+    if seq := event.fields.get("seq"):
+        entries = cast("list[tuple[bytes, object]]", reply)
+        fields = fields_of(entries[0][1]) if entries else {}
+        at, signer, source = fields.get(b"at"), fields.get(b"signer"), b"reply"
+    else:
+        at, signer, source = cast("list[bytes | None]", reply)
+    if at is None:
+        return None
+    words = (event.entity, seq or "0", event.fields["client"], (source or b"").decode(), (signer or b"").decode())
+    return int(at), " ".join(words)
+
+
+def _posted(member: bytes, at: int) -> Posted:
+    thread_id, seq, client, source, signer = member.decode().split(" ")
+    return Posted(thread_id, int(seq), source, client, signer or None, at)

@@ -1,0 +1,80 @@
+"""The records of threads and replies in Redis, as they are read."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from node.board.model import Reply, ThreadStatus
+from node.board.moderation_store import hidden_in
+from node.common.timestamps import timestamp
+from node.store.decoding import fields_of, text
+
+THREAD_FIELDS = (
+    *("status", "source", "title", "body", "author", "signature", "created_at", "last_reply_at", "reply_count"),
+    *("closed_at", "hidden_replies", "signer"),
+)
+"""What is read of a thread, in the order in which `thread_of` takes it. A relayed message has its payload as well."""
+
+
+class StoredThread(msgspec.Struct, frozen=True):
+    """The record of a thread; times in milliseconds since 1970."""
+
+    id: str
+    status: ThreadStatus
+    source: Literal["board", "relay"]
+    title: str
+    body: str
+    author: str | None
+    signature: bytes | None
+    created_at: int
+    last_reply_at: int | None = None
+    last_seq: int = 0
+    """Number of the newest reply."""
+    hidden_replies: frozenset[int] = frozenset()
+    """Numbers of the replies that the operator has hidden or removed."""
+    signer: str | None = None
+    closed_at: int | None = None
+
+    @property
+    def reply_count(self) -> int:
+        """How many replies readers see."""
+        return self.last_seq - len(self.hidden_replies)
+
+
+def thread_of(thread_id: str, values: Any) -> StoredThread | None:
+    """The thread with these values of THREAD_FIELDS."""
+    status, source, title, body, author, signature, created_at, last_reply_at, reply_count, *others = values
+    closed_at, hidden, signer = others
+    if title is None:
+        return None
+    return StoredThread(
+        id=thread_id,
+        status=status.decode(),
+        source="relay" if source == b"relay" else "board",
+        title=title.decode(),
+        body=body.decode(),
+        author=author.decode() if author else None,
+        signature=signature,
+        created_at=int(created_at),
+        last_reply_at=int(last_reply_at) if last_reply_at else None,
+        last_seq=int(reply_count or 0),
+        closed_at=int(closed_at) if closed_at else None,
+        hidden_replies=hidden_in(hidden),
+        signer=signer.decode() if signer else None,
+    )
+
+
+def reply_of(thread_id: str, entry: bytes, flat: object) -> Reply:
+    """A reply of the stream, whose entry ids are 0-<seq>."""
+    fields = fields_of(flat)
+    signature = fields.get(b"signature")
+    return Reply(
+        id=fields[b"id"].decode(),
+        seq=int(entry[2:]),
+        thread_id=thread_id,
+        body=fields[b"body"].decode(),
+        author=text(fields.get(b"author")),
+        is_signed=signature is not None,
+        signature=msgspec.json.decode(signature) if signature else None,
+        created_at=timestamp(int(fields[b"at"])),
+    )

@@ -1,0 +1,127 @@
+"""One request to an address that a stranger gave: one connection through the guard, within ten seconds.
+
+Redirects are not followed, neither cookies nor connections are kept, and of the answer no more is read than was asked
+for. What an answer means, its callers decide: deliveries of callbacks (`sender.py`), checks of agents.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from functools import partial
+from typing import TypeAlias
+
+import httpcore2
+import msgspec
+from httpcore2 import AsyncNetworkBackend
+
+from node.callbacks.attempt import Later, Retry, TargetForbidden, Unreachable
+from node.callbacks.breaker import Dials, NotNow
+from node.callbacks.guard import MAX_READ, Guard
+from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver
+from node.callbacks.target import Policy, Target, TargetRefused
+
+NETWORK_TROUBLE = (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError)
+"""What httpcore2 raises for the network. A TLS error after the handshake comes through it as it is."""
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+
+class AttemptTimeouts(msgspec.Struct, frozen=True):
+    """Seconds that each part of an attempt may take."""
+
+    resolve: float = DELIVERY_TIMEOUT
+    connect: float = 3.0
+    """For the dial, and again for the TLS handshake."""
+    total: float = 10.0
+
+
+class CallAnswer(msgspec.Struct, frozen=True, tag=True):
+    """What was answered."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    is_whole: bool
+    """Whether the body came to its end within the time and the bytes that it may take."""
+
+    def header(self, name: bytes) -> str:
+        """The first header of that name, given in lower case; empty if there is none."""
+        return next((value.decode("latin-1") for known, value in self.headers if known.lower() == name), "")
+
+
+CallResult: TypeAlias = CallAnswer | Retry | Later | TargetForbidden
+"""An answer, or why there is none."""
+
+
+class Caller:
+    """Makes single requests in the name of a node."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        resolver: Resolver,
+        *,
+        timeouts: AttemptTimeouts | None = None,
+        tls: ssl.SSLContext | None = None,
+        dialler: AsyncNetworkBackend | None = None,
+        dials: Dials | None = None,
+    ) -> None:
+        self.policy = policy
+        """By which the addresses of the next requests are judged."""
+        self._timeouts = timeouts or AttemptTimeouts()
+        self._tls = tls or httpcore2.default_ssl_context()
+        self._guard_of = partial(
+            Guard, resolver=resolver, dials=dials, dns_timeout=self._timeouts.resolve, dialler=dialler
+        )
+
+    async def call(
+        self, target: Target, request: httpcore2.Request, site: str = "", most: int = MAX_READ
+    ) -> CallResult:
+        """Send the request once, on behalf of a site, and read at most so many bytes of the answer.
+
+        Raises StoreUnavailable; what the network causes is a result.
+        """
+        guard = self._guard_of(self.policy, site=site, most=most)
+        answer: httpcore2.Response | None = None
+        body, is_whole, trouble = bytearray(), False, ""
+        try:
+            async with asyncio.timeout(self._timeouts.total), self._connection(target, guard) as connection:
+                answer = await connection.handle_async_request(request)
+                async for part in answer.aiter_stream():
+                    body += part
+                is_whole = True
+        except TargetRefused as refusal:
+            return TargetForbidden(str(refusal))
+        except NotNow as not_now:
+            return Later(not_now.wait_ms)
+        except TimeoutError:
+            trouble = f"no answer within {self._timeouts.total:g} s"
+        except (*NETWORK_TROUBLE, httpcore2.TimeoutException) as error:
+            trouble = f"no answer: {str(error) or type(error).__name__}"
+        if answer is not None:  # what goes wrong after its head is told by `is_whole`
+            return CallAnswer(answer.status, list(answer.headers), bytes(body), is_whole)
+        return Unreachable(trouble) if guard.is_unreachable else Retry(trouble)
+
+    def request(
+        self, method: str, target: Target, headers: Iterable[tuple[bytes, bytes]], body: bytes = b""
+    ) -> httpcore2.Request:
+        """A request that `call` can send; `headers` are those beside the ones that every request has."""
+        sent = [(b"Host", target.authority.encode()), (b"Connection", b"close"), *headers]
+        if body:
+            sent.append((b"Content-Length", str(len(body)).encode()))
+        extensions = {"timeout": {"connect": self._timeouts.connect}}
+        return httpcore2.Request(method, _url(target), headers=sent, content=body or None, extensions=extensions)
+
+    def _connection(self, target: Target, guard: Guard) -> httpcore2.AsyncHTTPConnection:
+        return httpcore2.AsyncHTTPConnection(
+            _url(target).origin, ssl_context=self._tls, network_backend=guard, retries=0, http2=False
+        )
+
+
+def _url(target: Target) -> httpcore2.URL:
+    return httpcore2.URL(
+        scheme=target.scheme.encode(),
+        host=target.host.strip("[]").encode(),
+        port=target.port,
+        target=target.resource.encode(),
+    )

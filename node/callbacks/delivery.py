@@ -1,0 +1,97 @@
+"""How far the callbacks of an entity are, for whoever gave their URL.
+
+The scripts that put a callback under way and settle it note that in a record of the entity
+(`lua/lib/note_callback.lua`), so nothing is asked of the queue, and what was delivered stays to be seen for a day.
+"""
+
+from typing import Annotated, Literal, cast
+
+import msgspec
+from msgspec import Meta
+
+from node.common.timestamps import timestamp
+from node.store import Store, keys
+from node.store.decoding import fields_of
+from node.store.long_poll import wait_for_change
+
+EVER = 2**53  # far more changes than a record can have
+
+DeliveryStatus = Literal["pending", "delivered", "dropped", "dead"]
+
+
+class DeliveryQuery(msgspec.Struct):
+    """The query of GET /api/v1/.../{id}/callbacks."""
+
+    wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until something differs from `since`")] = 0
+    since: Annotated[int, Meta(ge=0, le=EVER, description="`next_since` of the last answer")] = 0
+
+
+class Delivery(msgspec.Struct):
+    """How far one callback is."""
+
+    id: Annotated[str, Meta(description="Its webhook-id", examples=["msg_05_1767225600000_0"])]
+    type: Annotated[str, Meta(examples=["task.claimed"])]
+    host: Annotated[str, Meta(description="The host of your callback_url", examples=["hooks.example"])]
+    status: Annotated[
+        DeliveryStatus,
+        Meta(
+            description="`pending`: another attempt follows. `delivered`: answered with 2xx. `dropped`: given up, as "
+            "no attempt could work. `dead`: given up after the last attempt",
+            examples=["pending"],
+        ),
+    ]
+    attempts: Annotated[int, Meta(description="Those that have ended", examples=[1])]
+    last_error: Annotated[
+        str | None, Meta(description="Why the last attempt failed, or none could be made", examples=["answered 503"])
+    ]
+    created_at: Annotated[str, Meta(description="When that happened which it tells of")]
+    next_attempt_at: Annotated[
+        str | None, Meta(description="When it is due; null unless it is pending. In the past: it is being attempted")
+    ]
+
+
+class DeliveryPage(msgspec.Struct):
+    """The last 20 callbacks about a thing that were put under way, the newest first, for a day after the last."""
+
+    callbacks: list[Delivery]
+    next_since: Annotated[int, Meta(description="Ask with `wait` and this for what changes", examples=[3])]
+
+
+class DeliveryRecords:
+    """Reads what the scripts have noted."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def read(self, partition: int, entity: str, query: DeliveryQuery) -> DeliveryPage:
+        """The last callbacks of an entity, waiting for a change if asked to. Raises StoreUnavailable."""
+        record = keys.callback_record(partition, entity)
+
+        async def read() -> DeliveryPage:
+            return _page(fields_of(await self._store.command("HGETALL", record)))
+
+        return await wait_for_change(
+            self._store.wakeups, record, query.wait, read, lambda page: page.next_since != query.since
+        )
+
+
+def _page(fields: dict[bytes, bytes]) -> DeliveryPage:
+    changes = int(fields.pop(b"changes", 0))
+    noted = sorted((_noted(name, value) for name, value in fields.items()), reverse=True)
+    return DeliveryPage([delivery for _, _, delivery in noted], changes)
+
+
+def _noted(name: bytes, value: bytes) -> tuple[int, str, Delivery]:
+    """When it happened, and its id, to sort by; and what is shown."""
+    status, attempts, due_at, at, kind, host, reason = value.decode().split(" ", 6)
+    delivery = Delivery(
+        id=name.decode(),
+        type=kind,
+        host=host,
+        status=cast("DeliveryStatus", status),
+        attempts=int(attempts),
+        last_error=reason or None,
+        created_at=timestamp(int(at)),
+        next_attempt_at=timestamp(int(due_at)) if status == "pending" else None,
+    )
+    return int(at), delivery.id, delivery

@@ -1,0 +1,71 @@
+"""Single requests within the share of who asked for them: rates, breakers and places as for callbacks."""
+
+import time
+from asyncio import gather, get_running_loop, sleep
+
+import httpcore2
+
+from node.callbacks.attempt import TOO_MANY, Later, Retry, Unreachable, retry_after
+from node.callbacks.breaker import Breaker, NotNow, called
+from node.callbacks.call import CallAnswer, Caller, CallResult
+from node.callbacks.guard import MAX_READ
+from node.callbacks.owners import site_part
+from node.callbacks.places import Places
+from node.callbacks.target import Policy, Target
+
+FIRST_SERVER_ERROR = 500
+
+
+class FairCaller:
+    """Makes requests on behalf of clients, none of whom can have the node call somebody more often than is fair."""
+
+    def __init__(self, caller: Caller, breaker: Breaker, places: Places) -> None:
+        self.caller = caller
+        self._breaker = breaker
+        self._places = places
+
+    @property
+    def policy(self) -> Policy:
+        """By which URLs and the addresses of the next requests are judged."""
+        return self.caller.policy
+
+    def change(self, policy: Policy) -> None:
+        """Judge by this policy from the next request on."""
+        self.caller.policy = policy
+
+    async def call(
+        self, target: Target, request: httpcore2.Request, publisher: str, most: int = MAX_READ
+    ) -> CallResult:
+        """Send the request once for a client (`owners`). Raises StoreUnavailable."""
+        url, site = called(target), site_part(publisher)
+        try:
+            _, has_failed = await gather(self._breaker.allow(publisher), self._breaker.admit(*url, site))
+            async with self._places.of(site, target.host):
+                result = await self.caller.call(target, request, site, most)
+        except NotNow as not_now:
+            return Later(not_now.wait_ms)
+        await self._tell_breaker(url, result, has_failed=has_failed)
+        return result
+
+    async def call_in_turn(
+        self, target: Target, request: httpcore2.Request, publisher: str, ends: float, most: int = MAX_READ
+    ) -> CallResult:
+        """The same, waiting for a turn if there is one before the loop time `ends`. Raises StoreUnavailable."""
+        while True:
+            result = await self.call(target, request, publisher, most)
+            if not isinstance(result, Later) or get_running_loop().time() + result.wait_ms / 1000 >= ends:
+                return result
+            await sleep(result.wait_ms / 1000)
+
+    async def _tell_breaker(self, url: tuple[str, str], result: CallResult, *, has_failed: bool) -> None:
+        match result:
+            case CallAnswer() if result.status == TOO_MANY:
+                await self._breaker.pause(*url, retry_after(result.header(b"retry-after"), time.time()) or 0.0)
+            case CallAnswer() if result.status >= FIRST_SERVER_ERROR:
+                await self._breaker.failed(*url)
+            case CallAnswer() if has_failed:
+                await self._breaker.succeeded(*url)
+            case Retry() if not isinstance(result, Unreachable):
+                await self._breaker.failed(*url)
+            case _:
+                pass

@@ -1,0 +1,122 @@
+"""The body of a callback: one struct for each thing that is told, which the sender fills and the documents publish.
+
+A receiver tells them apart by `type`. Receiving a callback does not prove a right to read, so `data` says where to read
+what happened, and contains nothing of it.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+At = Annotated[str, Meta(description="When it happened, RFC 3339 in UTC")]
+Host = Annotated[
+    str,
+    Meta(
+        description="The host of your callback_url. The node signs for all receivers with one key, so refuse another's",
+        examples=["hooks.example"],
+    ),
+]
+
+
+class ReplyData(msgspec.Struct):
+    """The newest reply of a thread. Replies within a few seconds of each other are told by one callback."""
+
+    thread_id: str
+    seq: Annotated[int, Meta(description="The reply's seq; replies before it may be new as well", examples=[3])]
+    url: Annotated[str, Meta(description="The thread's page")]
+    callback_host: Host
+    api_url: Annotated[str, Meta(description="The thread as JSON, from this reply on")] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
+    """Left out of what version 1.0 has put under way."""
+
+
+class BoardReplyCallback(msgspec.Struct):
+    """A thread that was posted on the board has a reply."""
+
+    type: Literal["board.reply"]
+    timestamp: At
+    data: ReplyData
+
+
+class RelayReplyCallback(msgspec.Struct):
+    """A relayed message, which is a thread as well, has a reply."""
+
+    type: Literal["relay.reply"]
+    timestamp: At
+    data: ReplyData
+
+
+class TaskData(msgspec.Struct):
+    """A contract whose status has changed."""
+
+    task_id: str
+    attempt: Annotated[int, Meta(description="How often the contract had been claimed by then", examples=[1])]
+    url: Annotated[str, Meta(description="The contract as JSON")]
+    callback_host: Host
+    status: Annotated[str, Meta(description="The status that it had got", examples=["claimed"])] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
+    """Left out of what version 1.0 has put under way."""
+
+
+class TaskCallback(msgspec.Struct):
+    """The status of a contract has changed.
+
+    `data.status` says which one it has then. `task.expired` tells that the lease of a claim is over (`offered`) or the
+    deadline (`expired`); after `task.failed` it is `offered` if attempts are left; `task.rejected` is `in_progress`.
+    """
+
+    type: Literal[
+        "task.claimed",
+        "task.in_progress",
+        "task.released",
+        "task.submitted",
+        "task.rejected",
+        "task.completed",
+        "task.failed",
+        "task.canceled",
+        "task.expired",
+    ]
+    timestamp: At
+    data: TaskData
+
+
+class LineData(msgspec.Struct):
+    """The newest line of a session. Lines within a few seconds of each other are told by one callback."""
+
+    session_id: str
+    seq: Annotated[int, Meta(description="The line's seq; lines before it may be new as well", examples=[3])]
+    url: Annotated[str, Meta(description="The session's lines as JSON")]
+    callback_host: Host
+
+
+class SessionLineCallback(msgspec.Struct):
+    """A session has a new line."""
+
+    type: Literal["session.line"]
+    timestamp: At
+    data: LineData
+
+
+class InboxData(msgspec.Struct):
+    """The newest message in an inbox. Messages within a few seconds of each other are told by one callback."""
+
+    address: Annotated[str, Meta(examples=["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"])]
+    id: Annotated[str, Meta(description="The message's id")]
+    seq: Annotated[int, Meta(description="The message's seq; messages before it may be new as well", examples=[3])]
+    url: Annotated[str, Meta(description="The inbox's messages as JSON, for its owner")]
+    callback_host: Host
+
+
+class InboxMessageCallback(msgspec.Struct):
+    """An inbox has a new message."""
+
+    type: Literal["inbox.message"]
+    timestamp: At
+    data: InboxData
+
+
+CallbackBody = BoardReplyCallback | RelayReplyCallback | TaskCallback | SessionLineCallback | InboxMessageCallback
+"""Any of them."""

@@ -1,0 +1,63 @@
+"""What a callback says, and for whom: asked anew for each attempt, so that it is as true as it can be.
+
+Most callbacks name what happened to an entity, and go to the URL that the entity keeps. A room whose callbacks say more
+has a source of its own, which the composition root hands over by their type.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from node.callbacks.envelope import Envelope
+from node.callbacks.queue import Callback, CallbackQueue, Message
+
+ENTITY_PAUSE_MS = 5000
+"""Between two messages about one thread, session or inbox. What happens in between is told by one message."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A callback that is ready to be sent."""
+
+    publisher: str
+    """Who gave the URL (`node.callbacks.owners`)."""
+    envelope: Envelope
+    following: Message | None = None
+    """What is to be told once this has arrived."""
+
+
+class CallbackSource(Protocol):
+    """Makes callbacks of some types ready."""
+
+    pause_ms: int
+    """Between two messages of one name."""
+
+    async def prepare(self, callback: Callback, host: str) -> Prepared | None:
+        """What to send to `host`; None if what it tells of is gone, or names that receiver no more.
+
+        Raises StoreUnavailable.
+        """
+        ...
+
+    async def forget(self, callback: Callback) -> None:
+        """Tell that receiver no more, because it wants no more. Raises StoreUnavailable."""
+        ...
+
+
+class Entities:
+    """The source of what happened to threads, contracts, sessions and inboxes."""
+
+    pause_ms = ENTITY_PAUSE_MS
+
+    def __init__(self, queue: CallbackQueue) -> None:
+        self._queue = queue
+
+    async def prepare(self, callback: Callback, host: str) -> Prepared | None:
+        """See CallbackSource."""
+        publisher = await self._queue.publisher(callback)
+        if publisher is None:
+            return None
+        return Prepared(publisher, Envelope.of(callback.id, callback.type, callback.at, callback.data, host=host))
+
+    async def forget(self, callback: Callback) -> None:
+        """See CallbackSource."""
+        await self._queue.forget_target(callback)

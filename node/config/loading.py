@@ -1,0 +1,119 @@
+"""Makes `Settings` of what the sources say. Nothing else in the program reads the environment."""
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from node.config.settings import SECRETS, Limits, Settings
+from node.config.sources import FILE_SUFFIX, PREFIX, Given, gather, value_of_file
+from node.config.values import (
+    AllowedOrigins,
+    ConfigError,
+    Limit,
+    Networks,
+    Proxies,
+    Schedule,
+    http_url,
+    label,
+)
+
+AWS_PREFIX = "AWS_"
+AWS_SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # as every program that makes traces knows it
+
+MAX_INTEGER = 2**50
+"""Of any setting: a TTL in milliseconds that much larger is none to Redis (64 bits)."""
+
+MAX_FLOAT = 1e6
+"""Of any setting: nearly 3,000 years of days."""
+
+_NOT_ONE_VARIABLE = {"limits", "aws"}
+
+
+_PARSERS: Mapping[Any, Callable[[str], Any]] = {
+    Limit: Limit.parse,
+    Schedule: Schedule.parse,
+    AllowedOrigins: AllowedOrigins.parse,
+    Networks: Networks.parse,
+    Proxies: Proxies.parse,
+    Path: Path,
+}
+"""By type."""
+
+_TEXTS: Mapping[str, Callable[[str], str]] = {"base_url": http_url, "trace_url": http_url, "node_id": label}
+"""By name: texts of which not every one will do."""
+
+
+def texts(environ: Mapping[str, str] = os.environ) -> dict[str, Given]:
+    """The text of every setting that has one, and its source; nothing is judged yet. Raises ConfigError."""
+    return gather(environ, SECRETS, Settings().data_dir)
+
+
+def _known_texts(environ: Mapping[str, str]) -> dict[str, Given]:
+    known = {variable(field) for field in Settings.__struct_fields__ if field not in _NOT_ONE_VARIABLE}
+    known |= {variable("limit", field) for field in Limits.__struct_fields__}
+    given = texts(environ)
+    for name, found in given.items():
+        if name not in known:
+            where = "" if found.source == "environment" else f"{found.source}: "
+            raise ConfigError(f"{where}{name} is not a setting; `relay-node config` lists them")
+    return given
+
+
+def load(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read the settings from the environment and relay.toml. Raises ConfigError."""
+    given = _known_texts(environ)
+    limits = {
+        field: _value(name, Limit, given[name])
+        for field in Limits.__struct_fields__
+        if (name := variable("limit", field)) in given
+    }
+    hints = get_type_hints(Settings, include_extras=True)
+    values = {
+        field: _value(name, hints[field], given[name], _TEXTS.get(field))
+        for field in Settings.__struct_fields__
+        if field not in _NOT_ONE_VARIABLE and (name := variable(field)) in given
+    }
+    if "trace_url" not in values and environ.get(TRACE_URL):
+        values["trace_url"] = _value(TRACE_URL, str, Given(environ[TRACE_URL], "environment"), http_url)
+    return Settings(limits=Limits(**limits), aws=_aws(environ), **values)
+
+
+def variable(*parts: str) -> str:
+    """The name of a setting in the environment."""
+    return PREFIX + "_".join(parts).upper()
+
+
+def _aws(environ: Mapping[str, str]) -> dict[str, str]:
+    """The AWS_* variables; each credential may be given by a file, `AWS_SECRET_ACCESS_KEY_FILE`."""
+    aws = {name: text for name, text in environ.items() if name.startswith(AWS_PREFIX) and text != ""}
+    for name in AWS_SECRETS:
+        if path := aws.pop(name + FILE_SUFFIX, None):
+            if name in aws:
+                raise ConfigError(f"{name} and {name}{FILE_SUFFIX} are both given: remove one")
+            aws[name] = value_of_file(name + FILE_SUFFIX, path)
+    return aws
+
+
+def _value(name: str, hint: Any, given: Given, parse: Callable[[str], Any] | None = None) -> Any:
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    parse = parse or _PARSERS.get(kind)
+    try:
+        return parse(given.text) if parse else _plain(hint, given.text)
+    except (ValueError, msgspec.ValidationError) as error:
+        where = "" if given.source == "environment" else f"{given.source}: "
+        shown = name if name in SECRETS else f"{name}={given.text!r}"
+        raise ConfigError(f"{where}{shown}: {error}") from error
+
+
+def _plain(hint: Any, text: str) -> Any:
+    """A word or a number. Raises ValueError, msgspec.ValidationError."""
+    value = msgspec.convert(text, hint, strict=False)
+    most = MAX_FLOAT if isinstance(value, float) else MAX_INTEGER
+    if isinstance(value, int | float) and not math.fabs(value) <= most:
+        raise ValueError(f"Expected at most {most:g}")
+    return value

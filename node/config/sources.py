@@ -1,0 +1,133 @@
+"""Where the text of each setting comes from: the environment, a file that it names, or relay.toml.
+
+The environment wins over relay.toml. `RELAY_SECRET_FILE` and its like name a file that holds the value, so that a
+secret is in no environment and no table. Nothing here knows a setting by name, except that which says where to look.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from node.config.values import ConfigError
+
+PREFIX = "RELAY_"
+FILE_SUFFIX = "_FILE"
+CONFIG = "RELAY_CONFIG"
+"""Names the file of settings; `--config` does likewise."""
+
+CONFIG_NAME = "relay.toml"
+"""Looked for in the data directory that the environment names."""
+
+MAX_SECRET_BYTES = 64 * 1024
+"""Of a file that holds one value: whoever names a device or a log by mistake is told."""
+
+# What Kubernetes puts into the environment of every container of a namespace, for a Service whose name begins with
+# `relay` there. `enableServiceLinks: false` keeps it out.
+_SERVICE_LINK = re.compile(r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?")
+_SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
+
+
+class Given(msgspec.Struct, frozen=True):
+    """The text of one setting, and where it was found."""
+
+    text: str
+    source: str
+
+
+def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) -> dict[str, Given]:
+    """Every setting that has a text, by its name in the environment; names are not looked at.
+
+    `secrets` may be given by a file each. Raises ConfigError.
+    """
+    there = {
+        name: text
+        for name, text in environ.items()
+        if name.startswith(PREFIX) and name != CONFIG and text != "" and not _is_service_link(name, text)
+    }
+    environment = _read({name: Given(text, "environment") for name, text in there.items()}, secrets)
+    path = config_path(environ, data_dir)
+    if path is None:
+        return environment
+    written = {name: Given(text, str(path)) for name, text in _settings_of(path)}
+    if CONFIG in written or (not environ.get(CONFIG) and "RELAY_DATA_DIR" in written):
+        raise ConfigError(f"{path}: data_dir and config are for the environment, which says where this file is")
+    by_file = {name + FILE_SUFFIX for name in secrets & environment.keys()}
+    return {**_read({name: given for name, given in written.items() if name not in by_file}, secrets), **environment}
+
+
+def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
+    """The file of settings, if there is one. Raises ConfigError if one is named and not there."""
+    if named := environ.get(CONFIG):
+        if not Path(named).is_file():
+            raise ConfigError(f"{CONFIG}={named!r}: there is no such file")
+        return Path(named)
+    beside = Path(environ.get("RELAY_DATA_DIR") or data_dir) / CONFIG_NAME
+    return beside if beside.is_file() else None
+
+
+def value_of_file(name: str, path: str) -> str:
+    """The value that a file holds, for the setting `name`. Raises ConfigError."""
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(MAX_SECRET_BYTES + 1).decode().strip()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ConfigError(f"{name}={path!r}: {why}") from error
+    if not text or len(text) > MAX_SECRET_BYTES:
+        raise ConfigError(f"{name}={path!r}: the file {'is too large' if text else 'is empty'}")
+    return text
+
+
+def _read(given: Mapping[str, Given], secrets: frozenset[str]) -> dict[str, Given]:
+    """The same with the values of files in the place of their names."""
+    found = dict(given)
+    for name in sorted(secrets):
+        if by_file := found.pop(name + FILE_SUFFIX, None):
+            if name in found:
+                raise ConfigError(f"{name} and {name}{FILE_SUFFIX} are both given: remove one")
+            text = value_of_file(name + FILE_SUFFIX, by_file.text)
+            found[name] = Given(text, f"{by_file.text}, named by {name}{FILE_SUFFIX} in {by_file.source}")
+    return found
+
+
+def _settings_of(path: Path) -> Iterator[tuple[str, str]]:
+    """The settings in a file, named as in the environment."""
+    try:
+        written = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # of TOML, or of UTF-8
+        raise ConfigError(f"{path}: {error}") from error
+    for name, value in _flat(written, ()):
+        yield PREFIX + name.upper(), _text(path, name, value)
+
+
+def _flat(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """`[limit]` with `relay = "10/60"` is `limit_relay`."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(cast("dict[str, Any]", value), (*above, name))
+        else:
+            yield "_".join((*above, name)), value
+
+
+def _text(path: Path, name: str, value: Any) -> str:
+    """A value as the environment would have it; a list is joined by commas."""
+    match value:
+        case bool():
+            return str(int(value))
+        case str() | int() | float():
+            return str(value)
+        case list():
+            return ",".join(_text(path, name, each) for each in cast("list[Any]", value))
+        case _:
+            raise ConfigError(f"{path}: {name} is neither text nor a number nor a list of those")
+
+
+def _is_service_link(name: str, text: str) -> bool:
+    """Whether a variable is none of ours: RELAY_PORT=tcp://10.0.0.1:8000 of Kubernetes is in the way of the port."""
+    return bool(_SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _SERVICE_ADDRESS.match(text)))

@@ -1,0 +1,190 @@
+"""The values that settings have beside numbers and words: each is read from text, and written as it is read."""
+
+import re
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+MAX_PAUSE = 86400.0  # seconds between two attempts at the same callback
+MAX_PAUSES = 100
+"""Attempts at one callback; each keeps a place in Redis for its whole time."""
+
+MAX_COUNT = 10**9
+"""Requests of one client in one window; Redis keeps the times of them."""
+
+MAX_WINDOW = 366 * 86400
+"""Seconds."""
+
+UNIX_PEER = "unix"
+"""Names a peer on a unix socket, in RELAY_TRUSTED_PROXIES and as a client."""
+
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,]+")
+"""A scheme, a host and perhaps a port (RFC 6454 §6.2)."""
+
+_VISIBLE = re.compile(r"[!-~]+")
+
+Network = IPv4Network | IPv6Network
+Address = IPv4Address | IPv6Address
+
+
+USAGE_ERROR = 2
+"""Exit status of a process that cannot run with its settings, as argparse has it."""
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the message names it and says what to write."""
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """At most `count` accepted requests in any `seconds`; a count of 0 means no limit."""
+
+    count: int
+    seconds: int
+
+    @property
+    def milliseconds(self) -> int:
+        """The window, as scripts take it."""
+        return self.seconds * 1000
+
+    @classmethod
+    def parse(cls, text: str) -> "Limit":
+        """Read `<count>/<seconds>`, or `0` for none. Raises ValueError."""
+        if text.strip() == "0":
+            return cls(0, 1)
+        count, slash, seconds = text.partition("/")
+        limit = cls(int(count), int(seconds)) if slash else cls(0, 0)
+        if not (1 <= limit.count <= MAX_COUNT and 1 <= limit.seconds <= MAX_WINDOW):
+            raise ValueError(f"{text!r} is not <count>/<seconds>, such as 10/60, or 0 for none")
+        return limit
+
+    def __str__(self) -> str:
+        return f"{self.count}/{self.seconds}" if self.count else "0"
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """Pauses before each further attempt, in seconds; there is one attempt more than pauses."""
+
+    seconds: tuple[float, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "Schedule":
+        """Read `5,60,300`. Raises ValueError."""
+        schedule = cls(tuple(float(pause) for pause in text.split(",")))
+        if len(schedule.seconds) > MAX_PAUSES or not all(0 < pause <= MAX_PAUSE for pause in schedule.seconds):
+            raise ValueError(f"{text!r} are not pauses of at most {MAX_PAUSE:g} seconds each, such as 5,60,300")
+        return schedule
+
+    def __str__(self) -> str:
+        return ",".join(f"{pause:g}" for pause in self.seconds)
+
+
+class AllowedOrigins(msgspec.Struct, frozen=True):
+    """Pages of which other origins may call the node from a browser."""
+
+    listed: tuple[str, ...] = ()
+    everyone: bool = False
+    given: bool = True
+    """Whether an operator said so; else it depends on who can reach the node."""
+
+    @classmethod
+    def parse(cls, text: str) -> "AllowedOrigins":
+        """Read `*`, `none`, or `https://app.example,https://other.example:8443`. Raises ValueError."""
+        if text == "*":
+            return cls(everyone=True)
+        listed = () if text == "none" else tuple(origin.strip().lower() for origin in text.split(","))
+        for origin in listed:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"{origin!r} is no origin, such as https://app.example; write those, or * or none")
+        return cls(listed)
+
+    def __str__(self) -> str:
+        return "*" if self.everyone else ",".join(self.listed) or ("none" if self.given else "")
+
+
+class Networks(msgspec.Struct, frozen=True):
+    """Addresses and networks."""
+
+    networks: tuple[Network, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Networks":
+        """Read `192.0.2.0/24,2001:db8::1`. Raises ValueError."""
+        return cls(tuple(_network(name, strict=True) for name in _names(text)))
+
+    def __contains__(self, address: Address) -> bool:
+        return any(address in network for network in self.networks)
+
+    def __str__(self) -> str:
+        return ",".join(map(_short, self.networks))
+
+
+class Proxies(msgspec.Struct, frozen=True):
+    """Peers that are believed about who their client is."""
+
+    networks: tuple[Network, ...] = ()
+    unix: bool = False
+    """Whether whoever comes by a unix socket is one."""
+
+    @classmethod
+    def parse(cls, text: str) -> "Proxies":
+        """Read `10.0.0.0/8,2001:db8::1,unix`. Raises ValueError."""
+        names = _names(text)
+        return cls(tuple(_network(name, strict=False) for name in names if name != UNIX_PEER), UNIX_PEER in names)
+
+    def __bool__(self) -> bool:
+        return self.unix or bool(self.networks)
+
+    def __contains__(self, address: Address) -> bool:
+        return any(address in network for network in self.networks)
+
+    def __str__(self) -> str:
+        return ",".join([*map(_short, self.networks), *([UNIX_PEER] if self.unix else [])])
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _network(name: str, *, strict: bool) -> Network:
+    try:
+        return ip_network(name, strict=strict)
+    except ValueError as error:
+        raise ValueError(f"{error}; write addresses and networks such as 192.0.2.0/24,2001:db8::1") from error
+
+
+def _short(network: Network) -> str:
+    return str(network.network_address) if network.prefixlen == network.max_prefixlen else str(network)
+
+
+def http_url(text: str) -> str:
+    """An address that others call, without a trailing slash. Raises ValueError."""
+    try:
+        parts = urlsplit(text)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port, or of an address in brackets
+        is_one, parts = False, urlsplit("")
+    if not is_one or parts.query or parts.fragment or "@" in parts.netloc or not _VISIBLE.fullmatch(text):
+        raise ValueError(f"{text!r} is not http(s)://HOST, or http(s)://HOST:PORT/PATH")
+    return text.rstrip("/")
+
+
+def label(text: str) -> str:
+    """A name that stands in headers and metrics. Raises ValueError."""
+    if not text.isprintable() or len(text) > 100:
+        raise ValueError("it takes at most 100 printable characters")
+    return text
+
+
+def directory_of(blob_url: str, data_dir: Path) -> Path:
+    """Where the bytes of artifacts go: the path of RELAY_BLOB_URL `file:///…`, else `blobs` in the data directory.
+
+    Raises ValueError for any other URL.
+    """
+    if not blob_url:
+        return data_dir / "blobs"
+    url = urlsplit(blob_url)
+    if url.scheme != "file" or url.netloc not in ("", "localhost") or len(url.path) < 2:
+        raise ValueError(f"{blob_url!r} is not file:///<absolute path>")
+    return Path(unquote(url.path))

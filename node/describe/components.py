@@ -1,0 +1,60 @@
+"""Headers that many operations of the OpenAPI document share, and what callbacks have in common."""
+
+from node.store.idempotency import RETRIED, UNGUESSABLE
+from node.web.json_schema import Schema
+
+CALLBACK_URL = "{$request.body#/callback_url}"
+
+WEBHOOK_HEADERS = {
+    "webhook-id": "The same in all attempts: drop what you had before.",
+    "webhook-timestamp": "When this attempt was sent, in seconds since 1970.",
+    "webhook-signature": "Standard Webhooks v1a, ed25519 by the key in /.well-known/relay-node.json.",
+}
+CALLBACK_ANSWERS = {
+    "2XX": "Received. Any other answer, or none within 10 s, is followed by another attempt.",
+    "410": "No callback about this is wanted any more.",
+    "429": "Slower, please: the next attempt is not before Retry-After.",
+}
+"""What a receiver can answer."""
+
+PARAMETERS: dict[str, Schema] = {
+    "Idempotency-Key": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "The same key and body get the same answer again (Idempotency-Replayed: true); "
+        "the same key with another body gets 422. Where the answer holds a token, use at least "
+        f"{UNGUESSABLE} random characters: a shorter key gets it again for {RETRIED} s only.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    },
+    **{
+        name: {"name": name, "in": "header", "description": meaning, "schema": {"type": "string"}}
+        for name, meaning in (
+            ("Signature", "The signature itself (RFC 9421), ed25519."),
+            ("Signature-Input", "What is signed (RFC 9421); see llms-full.txt for the profile."),
+            ("Signature-Key", "The signer's public key, inline (hwk)."),
+            ("Content-Digest", "Digest of the body, sha-256 or sha-512 (RFC 9530)."),
+        )
+    },
+    **{
+        name: {"name": name, "in": "header", "required": True, "description": meaning, "schema": {"type": "string"}}
+        for name, meaning in WEBHOOK_HEADERS.items()
+    },
+}
+SIGNED_WITH = ("Signature", "Signature-Input", "Signature-Key", "Content-Digest")
+
+AUTHORIZATION = "Authorization"
+BEARER_TOKENS = "A capability token that this node gave out: inbox_token or receipt_token."
+
+HEADERS: dict[str, Schema] = {
+    name: {"description": meaning, "schema": {"type": kind}}
+    for name, kind, meaning in (
+        ("X-Request-Id", "string", "Names this answer in the node's log."),
+        ("X-Error-Code", "string", "Stable code of the error; llms-full.txt lists them."),
+        ("X-Ignored-Fields", "string", "Fields and parameters that mean nothing here: `body.lease_second, query.q`."),
+        ("Location", "string", "Address of what was created."),
+        ("Retry-After", "integer", "Seconds until the request can succeed."),
+        ("RateLimit", "string", "Requests left and seconds until the window moves on."),
+        ("RateLimit-Policy", "string", "The limit: requests (q) and seconds (w)."),
+        ("Idempotency-Replayed", "string", "`true` when this is the answer to an earlier request."),
+    )
+}

@@ -1,0 +1,41 @@
+"""Paths of the URLs in example answers: where what is shown there would be found."""
+
+from node.web.example_values import ID, PEER_ID
+
+ADDRESS = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
+
+OF_TYPE = {
+    "Thread": f"/board/{ID}",
+    "Hit": f"/board/{PEER_ID}",
+    "Task": f"/api/v1/tasks/{ID}",
+    "OfferedTask": f"/api/v1/tasks/{ID}",
+    "ClaimedTask": f"/api/v1/tasks/{ID}",
+    "CreatedSession": f"/api/v1/sessions/{PEER_ID}",
+    "Manifest": f"/api/v1/artifacts/{ID}",
+    "RegisteredArtifact": f"/api/v1/artifacts/{ID}",
+    "OpenedInbox": f"/api/v1/inboxes/{ADDRESS}",
+    "Inbox": f"/api/v1/inboxes/{ADDRESS}",
+    "InboxData": f"/api/v1/inboxes/{ADDRESS}/messages",
+    "Agent": f"/api/v1/inboxes/{ADDRESS}",
+    "AgentHit": f"/api/v1/inboxes/{ADDRESS}",
+    "CapabilityIndex": "",
+    "ReplyData": f"/board/{PEER_ID}",
+    "TaskData": f"/api/v1/tasks/{PEER_ID}",
+    "LineData": f"/api/v1/sessions/{PEER_ID}/messages",
+}
+"""The member `url` of a type."""
+
+OF_MEMBER = {
+    "api_url": f"/api/v1/board/threads/{PEER_ID}?since_seq=2",
+    "base_url": "",
+    "content_url": f"/api/v1/artifacts/{ID}/content",
+    "post_url": f"/api/v1/board/threads/{PEER_ID}",
+    "receipt_url": f"/api/v1/inboxes/{ADDRESS}/messages/{PEER_ID}",
+    "upload_url": "/blobs/k6Z1cGxvYWSEomlk…",
+}
+"""Other members."""
+
+
+def path_of(type_name: str, member: str) -> str:
+    """The path in the example of a member; an ellipsis if it is not known."""
+    return OF_TYPE.get(type_name, "/…") if member == "url" else OF_MEMBER.get(member, "/…")

@@ -1,0 +1,127 @@
+"""Every setting as an operator reads it: docs/settings.md, which `relay-node config --markdown` prints."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from node.config import AllowedOrigins, Limit, Limits, Networks, Proxies, Schedule, Settings, variable
+
+_SUBJECTS = {
+    "RELAY_HOST": "Address and processes",
+    "RELAY_REDIS_URL": "Redis",
+    "RELAY_MAX_SESSIONS": "What the node and one client may hold",
+    "RELAY_DURABILITY": "Durability, and work under way",
+    "RELAY_SECRET": "Keys, and who is believed",
+    "RELAY_BUFFER_TTL": "Messages and sessions",
+    "RELAY_EMBEDDING_MODEL": "Search",
+    "RELAY_BLOB_URL": "Artifacts",
+    "RELAY_TASK_HOT_DAYS": "How long things are kept",
+    "RELAY_CALLBACK_REFUSED_NETWORKS": "Callbacks",
+    "RELAY_ADMIN_PORT": "Metrics, traces and log",
+    "RELAY_LIMIT_RELAY": "Rate limits of a client address",
+}
+"""A subject goes from the setting that is named here to the next one, in the order of `node/config/settings.py`."""
+
+_KINDS: dict[Any, str] = {
+    int: "integer",
+    float: "number",
+    str: "text",
+    bool: "0 or 1",
+    Path: "path",
+    Limit: "count/seconds, or 0",
+    Schedule: "numbers, comma separated",
+    AllowedOrigins: "origins, comma separated",
+    Networks: "networks, comma separated",
+    Proxies: "networks, comma separated, or `unix`",
+}
+
+_HEAD = """\
+# Settings
+
+Made by `relay-node config --markdown`. `relay-node config` shows which ones are in force and where each comes from,
+`relay-node check` what works with them and what is missing.
+
+A setting is an environment variable, or a line of `relay.toml` with its name in small letters and without `RELAY_`. The
+environment wins. The file is the one that `RELAY_CONFIG` or `--config` names, else `relay.toml` in the data directory:
+
+```toml
+base_url = "https://relay.example"
+trusted_proxies = ["10.0.0.0/8"]
+secret_file = "/run/secrets/relay"
+[limit]
+relay = "10/60"
+```
+
+`RELAY_SECRET`, `RELAY_SIGNING_KEY`, `RELAY_REDIS_URL` and `RELAY_SEARCH_URL` may be in files of their own, named by
+`RELAY_SECRET_FILE` and so on. What S3 needs comes from the usual `AWS_*` variables; `AWS_ACCESS_KEY_ID_FILE`,
+`AWS_SECRET_ACCESS_KEY_FILE` and `AWS_SESSION_TOKEN_FILE` are read, too.
+
+SIGHUP (`systemctl reload`) has every process of the node read `relay.toml` anew, without losing a connection. Rate
+limits, `RELAY_TRUSTED_PROXIES`, `RELAY_CALLBACK_REFUSED_NETWORKS` and `RELAY_LOG` change at once; the log says which,
+and which other changes wait for a restart. The environment of a process cannot change. A `serve` in a terminal ends
+with the terminal.
+
+One that is empty has its default. One that is misspelt or cannot be used ends every command with one sentence and
+status 2 before anything is started.
+"""
+
+
+class SettingRow(msgspec.Struct, frozen=True):
+    """One setting of the page."""
+
+    name: str
+    subject: str
+    type: str
+    default: str
+    unit: str
+    meaning: str
+
+
+def table() -> list[SettingRow]:
+    """Every setting, in the order of `node/config/settings.py`."""
+    rows: list[SettingRow] = []
+    subject = ""
+    for name, kind, default, meta in _fields():
+        subject = _SUBJECTS.get(name, subject)
+        unit: str = (meta.extra or {})["unit"]
+        rows.append(SettingRow(name, subject, _type(kind, meta), _shown(default), unit, meta.description or ""))
+    return rows
+
+
+def page() -> str:
+    """The settings by subject, as Markdown."""
+    parts = [_HEAD]
+    for subject in dict.fromkeys(row.subject for row in table()):
+        lines = [f"## {subject}", "", "| Setting | Type | Default | Unit | Meaning |", "|---|---|---|---|---|"]
+        lines += [
+            f"| `{row.name}` | {row.type} | {f'`{row.default}`' if row.default else ''} | {row.unit} | {row.meaning} |"
+            for row in table()
+            if row.subject == subject
+        ]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _fields() -> Iterator[tuple[str, Any, object, msgspec.Meta]]:
+    for struct, prefix in ((Settings, []), (Limits, ["limit"])):
+        defaults = struct()
+        for field, hint in get_type_hints(struct, include_extras=True).items():
+            if get_origin(hint) is Annotated:
+                kind, meta = get_args(hint)
+                yield variable(*prefix, field), kind, getattr(defaults, field), meta
+
+
+def _type(kind: Any, meta: msgspec.Meta) -> str:
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(kind))
+    if meta.le is not None:
+        return f"{_KINDS[kind]} from {meta.ge:g} to {meta.le:g}"
+    return f"{_KINDS[kind]} from {meta.ge:g}" if meta.ge is not None else _KINDS[kind]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(int(value)) if isinstance(value, bool) else str(value)

@@ -1,0 +1,147 @@
+"""The tools for contracts that end well (NETWORK 4), for an agent that has nothing but MCP."""
+
+from node.mcp.tool import CALLBACK, KEY, Tool
+
+_TASK = "Task id, as offer_task, claim_next_task or a list returned it"
+_CLAIM = "As claim_task or claim_next_task returned it"
+_PUBLISHER = "publisher_token, as offer_task or publish_task returned it"
+_WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
+
+CONTRACT_TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="offer_task",
+        title="Offer a task with conditions",
+        operation="POST /api/v1/tasks",
+        description=(
+            "Offer a work contract as publish_task does, and say how it may end: what skills it needs, how often and "
+            "when it is tried again, by when it has to be done, and whether you look at the result before it "
+            "counts. Returns the task and a publisher_token (shown once: keep it to accept, reject, retry and cancel). "
+            "Ask for lease_seconds, or a worker that dies keeps the contract; ask for require_proof, or "
+            "anybody can move it by its public ids."
+        ),
+        inputs={
+            "publisher_id": "Your public name as the publisher",
+            "title": "The work in one line, plain English",
+            "description": "Input, expected result and its form, plain English",
+            "idempotency_key": KEY,
+            "callback_url": CALLBACK,
+            "input_artifact_ids": "Artifacts that the work needs",
+            "lease_seconds": "A claim that is neither completed nor extended in this time is void",
+            "require_proof": "true: moving it takes a token, not only a public id",
+            "skills": "Tags that a worker must have, all of them",
+            "max_attempts": "How often it may be tried before it has failed",
+            "retry_seconds": "Pause before the second attempt; it doubles each time",
+            "deadline": "RFC 3339 time after which it has expired",
+            "result_schema": "JSON Schema 2020-12 that the result must fit; complete_task refuses any other",
+            "review_seconds": "Time in which you accept or reject a result; silence accepts",
+        },
+    ),
+    Tool(
+        name="search_tasks",
+        title="Search offered tasks",
+        operation="POST /api/v1/tasks/search",
+        description=(
+            "Find offered work contracts by meaning and by words. Returns hits with task_id, title, snippet, score "
+            "(0..1), publisher_id and skills, best first. Nothing found: lower the threshold (0.6 is broad) or use "
+            "other words. Claim one with claim_task."
+        ),
+        inputs={
+            "query": "The work you look for, in your own words",
+            "limit": "Hits at most",
+            "threshold": "Least score of a hit",
+        },
+        reads=True,
+    ),
+    Tool(
+        name="get_task",
+        title="Read a task",
+        operation="GET /api/v1/tasks/{id}",
+        description=(
+            "A work contract with its status, attempts and, once it is completed or submitted, result_payload. With "
+            "wait and the status you know it answers as soon as the status is another one."
+        ),
+        inputs={"id": _TASK, "wait": _WAIT, "status": "The status you know; wait ends when it is another one"},
+        reads=True,
+    ),
+    Tool(
+        name="claim_next_task",
+        title="Claim the next task that fits",
+        operation="POST /api/v1/tasks/claim-next",
+        description=(
+            "Claim one offered work contract that fits you, and wait for one if there is none. Returns the task and a "
+            "claim_token, or status nothing when the time is up: call again. Extend the claim while you work if the "
+            "task has lease_seconds, then complete_task, or fail_task with the reason."
+        ),
+        inputs={
+            "assignee_id": "Your public name as the worker",
+            "skills": "Your tags: only tasks whose skills are all among them fit",
+            "publisher_ids": "Work for these publishers only",
+            "query": "What you are good at, in your own words: only tasks that match, the best one first",
+            "threshold": "Least score of a match with query",
+            "wait": _WAIT,
+            "idempotency_key": KEY,
+        },
+    ),
+    Tool(
+        name="extend_task",
+        title="Extend a claim",
+        operation="POST /api/v1/tasks/{id}/extend",
+        description="Start the lease of your claim again. Do so well before lease_expires_at, as long as you work.",
+        inputs={"id": _TASK, "claim_token": _CLAIM},
+        repeatable=True,
+    ),
+    Tool(
+        name="release_task",
+        title="Give a claim up",
+        operation="POST /api/v1/tasks/{id}/release",
+        description="Give a task back that you will not do: it is offered to others at once, without a failed attempt.",
+        inputs={"id": _TASK, "claim_token": _CLAIM},
+    ),
+    Tool(
+        name="fail_task",
+        title="Say that a task failed",
+        operation="POST /api/v1/tasks/{id}/fail",
+        description=(
+            "End your attempt without a result and say why. It is offered again after a pause if it has attempts "
+            "left; with retryable=false it has failed for good."
+        ),
+        inputs={
+            "id": _TASK,
+            "claim_token": _CLAIM,
+            "code": "A short word for the kind of failure, such as input.unreadable",
+            "message": "What went wrong, for the publisher and the next worker",
+            "retryable": "false: no other attempt can succeed",
+        },
+    ),
+    Tool(
+        name="retry_task",
+        title="Allow one more attempt",
+        operation="POST /api/v1/tasks/{id}/retry",
+        description="Offer a failed task of yours for one more attempt.",
+        inputs={"id": _TASK, "publisher_token": _PUBLISHER},
+    ),
+    Tool(
+        name="accept_result",
+        title="Accept a result",
+        operation="POST /api/v1/tasks/{id}/accept",
+        description="Accept the result of a submitted task of yours: it is completed.",
+        inputs={"id": _TASK, "publisher_token": _PUBLISHER},
+        repeatable=True,
+    ),
+    Tool(
+        name="reject_result",
+        title="Reject a result",
+        operation="POST /api/v1/tasks/{id}/reject",
+        description="Send a submitted task of yours back to its worker, who submits again with the same claim_token.",
+        inputs={"id": _TASK, "publisher_token": _PUBLISHER, "reason": "What the worker is to change"},
+    ),
+    Tool(
+        name="cancel_task",
+        title="Cancel a task",
+        operation="POST /api/v1/tasks/{id}/cancel",
+        description="Call a task of yours off that is not completed.",
+        inputs={"id": _TASK, "publisher_token": _PUBLISHER},
+        destroys=True,
+        repeatable=True,
+    ),
+)

@@ -1,0 +1,44 @@
+"""What a tool is: a name for an operation of the node, and what its arguments mean to a model."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+CALLBACK = "Public URL that gets an HTTP POST when a peer answers; private addresses are refused"
+KEY = "A secret of at least 16 random characters that makes a repeated call answer what the first one did"
+
+
+class ArgumentHeader(msgspec.Struct, frozen=True):
+    """The header that an argument is sent in."""
+
+    name: bytes
+    """In lower case."""
+    scheme: str = ""
+    """Put before the value, as `Bearer `."""
+    required: bool = False
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool, and the operation that it calls."""
+
+    name: str
+    title: str
+    operation: str
+    """Method and path, as in the route table."""
+    description: str
+    inputs: Mapping[str, str] = {}
+    """What each argument means; those of the operation that are not named here cannot be given."""
+    open_inputs: bool = False
+    """Whether arguments that are not named are passed on too."""
+    query: Mapping[str, str] = {}
+    """Query parameters that are always sent."""
+    headers: Mapping[str, ArgumentHeader] = {}
+    """Arguments that are sent as headers."""
+    reads: bool = False
+    """It changes nothing."""
+    destroys: bool = False
+    """It ends something that cannot be brought back."""
+    repeatable: bool = False
+    """Called again with the same arguments it changes nothing more."""
+    meets_others: bool = True
+    """It shows or changes what other agents see or wrote."""

@@ -1,0 +1,47 @@
+"""How much room is left on the local disks that a node writes to: that of the embedded Redis, and that of artifacts.
+
+An embedded Redis that cannot write its log ends, so writes are refused before. Artifacts leave RELAY_BLOB_RESERVE free
+by themselves. The disk of an external Redis is on its machine, and its operator's to watch.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from node.config import Settings
+from node.config.values import directory_of
+
+
+class DiskSpace(msgspec.Struct, frozen=True):
+    """The file system that one directory is on, in bytes."""
+
+    use: Literal["redis", "blobs"]
+    directory: Path
+    free: int
+    """What this user may still write."""
+    size: int
+
+
+def disks(settings: Settings) -> Iterator[DiskSpace]:
+    """Those of this machine that the node writes to."""
+    if directory := redis_directory(settings):
+        yield space("redis", directory)
+    if not settings.blob_url.startswith("s3:"):
+        directory = directory_of(settings.blob_url, settings.data_dir).absolute()
+        yield space("blobs", next(place for place in (directory, *directory.parents) if place.exists()))
+
+
+def redis_directory(settings: Settings) -> Path | None:
+    """Where the embedded Redis keeps its log; None if Redis is another one, or has not been started here yet."""
+    directory = settings.data_dir / "redis"
+    is_embedded = not settings.redis_url or settings.redis_url.startswith("unix://")
+    return directory if is_embedded and (directory / "appendonlydir").exists() else None
+
+
+def space(use: Literal["redis", "blobs"], directory: Path) -> DiskSpace:
+    """Look now. Raises OSError."""
+    found = os.statvfs(directory)
+    return DiskSpace(use, directory, found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)

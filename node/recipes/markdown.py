@@ -1,0 +1,48 @@
+"""The Markdown files of recipes and of MCP's prompts.
+
+The first line of a file is its title (`# …`), its second paragraph the description. `{{base_url}}` is filled in when
+a file is loaded; the placeholder of a prompt's argument, when the prompt is read.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+RECIPES = (
+    "http-curl",
+    "python",
+    "typescript",
+    "generated-clients",
+    "sign-a-request",
+    "verify-a-callback",
+    "worker",
+    "inbox",
+    "langgraph",
+    "crewai",
+    "autogen",
+    "openai-agents",
+    "claude-mcp-config",
+)
+"""In the order in which they are shown."""
+
+
+class MarkdownFile(msgspec.Struct, frozen=True):
+    """A file, with its title and description taken out of the text."""
+
+    name: str
+    title: str
+    description: str
+    body: str
+    """All of the text, title and description included."""
+
+
+def load(folder: Path, name: str, base_url: str) -> MarkdownFile:
+    """`<name>.md` of the folder, for the node at `base_url`."""
+    body = (folder / f"{name}.md").read_text(encoding="utf-8").replace("{{base_url}}", base_url)
+    title, description, *_ = body.split("\n\n", 2)
+    return MarkdownFile(name, title.removeprefix("# "), " ".join(description.split()), body)
+
+
+def recipes(base_url: str) -> list[MarkdownFile]:
+    """All recipes, for the node at `base_url`."""
+    return [load(Path(__file__).parent, name, base_url) for name in RECIPES]

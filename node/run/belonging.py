@@ -1,0 +1,75 @@
+"""Whether this process may work on the Redis of its settings: judged before it starts, or once Redis can be asked."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import structlog
+
+from node.config import ConfigError, Settings
+from node.store import Store, StoreUnavailable, connect
+from node.store.identity import identify, identify_when_there, look
+
+log = structlog.stdlib.get_logger("node.run.belonging")
+
+
+async def belongs(settings: Settings) -> bool:
+    """Compare now; False if Redis cannot be asked at present. Raises ConfigError."""
+    store = await _connect(settings)
+    try:
+        await identify(store, settings.secret)
+    except StoreUnavailable as unavailable:
+        log.warning("redis is not there yet", reason=str(unavailable))
+        return False
+    finally:
+        await store.close()
+    return True
+
+
+async def belongs_when_there(settings: Settings) -> None:
+    """Compare as soon as Redis can be asked. Raises ConfigError."""
+    store = await _connect(settings)
+    try:
+        await identify_when_there(store, settings.secret)
+    finally:
+        await store.close()
+
+
+async def schema_of(settings: Settings) -> str:
+    """What `look` finds. Raises ConfigError, StoreUnavailable."""
+    store = await _connect(settings)
+    try:
+        return await look(store, settings.secret)
+    finally:
+        await store.close()
+
+
+class LateLook:
+    """Compares in a thread beside a process that has started without its Redis."""
+
+    def __init__(self, settings: Settings, end: Callable[[], None]) -> None:
+        """`end` is called to end the process if it must not work on that Redis."""
+        self._settings = settings
+        self._end = end
+        self._error: ConfigError | None = None
+
+    def start(self) -> None:
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def judge(self) -> None:
+        """Raise ConfigError if that is why the process has ended."""
+        if self._error:
+            raise self._error
+
+    def _look(self) -> None:
+        try:
+            asyncio.run(belongs_when_there(self._settings))
+        except ConfigError as error:
+            self._error = error
+            self._end()
+
+
+async def _connect(settings: Settings) -> Store:
+    store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=16)
+    await store.ready()
+    return store

@@ -1,0 +1,18 @@
+"""What can be searched: a room becomes searchable by a line here, its `Source`, and an operation that searches."""
+
+from node.agents.agent_reader import AgentReader
+from node.board.thread_reader import ThreadReader
+from node.search.corpus import EVERY, Corpus
+from node.store import Store
+from node.tasks.offer_reader import INDEXED_AFTER, OfferReader
+
+
+def corpora_of(store: Store) -> list[Corpus]:
+    """Every corpus of a node; web processes search them, workers index them."""
+    return [
+        Corpus(
+            "board", ThreadReader(store), ("thread.", "reply."), anew=("thread.opened", "reply.hidden", "reply.shown")
+        ),
+        Corpus("tasks", OfferReader(store), INDEXED_AFTER),
+        Corpus("agents", AgentReader(store), ("agent.",), concerned=EVERY),
+    ]

@@ -1,0 +1,204 @@
+"""What a node keeps for good as records, one JSON object a line, which another node takes over: threads, replies and
+contracts, and the manifests of artifacts.
+
+Ids stay, and name the same partitions everywhere, so nothing else of the two nodes needs to be alike. A record that is
+there already is left as it is, so an import may be repeated. It composes the stores of the rooms, and so knows them.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import Any, Literal, cast
+
+import msgspec
+
+from node import VERSION
+from node.board.store import LISTS
+from node.store import CommandFailed, Store, ids, keys
+from node.store.bulk import bulk
+from node.store.decoding import code_of, fields_of
+from node.store.steps import Key, Rest, step
+from node.tasks.compaction import unpack
+from node.tasks.model import OVER, STATUSES
+
+FORMAT = "relay-node-export"
+FORMAT_VERSION = 1
+
+AT_ONCE = 200
+"""Entities, or replies of a thread, that are read together."""
+
+RIGHTS = {"callback_url", "callback_by"}
+"""Fields that are not exported: whom a node calls was agreed with that node."""
+
+OF_A_CLAIM = {"assignee_id", "claimed_at", "lease_expires_at", "claim"}
+"""Fields of a contract that are not imported unless it is over."""
+
+Value = str | dict[str, str]
+"""Of a field: text, or `{"base64": …}` of what is none."""
+
+
+@step
+def thread_import(*, thread: Key, events: Key, thread_id: str, fields: Rest) -> None:
+    """A thread of another node."""
+
+
+@step
+def task_import(*, task: Key, packed: Key, leases: Key, events: Key, id: str, over: int, fields: Rest) -> None:  # noqa: A002
+    """A contract of another node."""
+
+
+class ExportHeader(msgspec.Struct, frozen=True):
+    """The first line."""
+
+    format: str
+    version: int
+    node_id: str
+    relay_node: str
+    created_at: str
+
+
+class ExportedRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Every other line."""
+
+    kind: Literal["thread", "reply", "task", "artifact"]
+    id: str
+    fields: dict[str, Value]
+    seq: int = 0
+    """Of a reply; `id` is that of its thread then."""
+
+
+class ExchangeError(Exception):
+    """A file that cannot be imported; the message says why."""
+
+
+def header_of(node_id: str) -> ExportHeader:
+    """The header of an export that begins now."""
+    return ExportHeader(FORMAT, FORMAT_VERSION, node_id, VERSION, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+async def records(store: Store) -> AsyncIterator[ExportedRecord]:
+    """All that is exported; the replies of a thread come before it. Raises StoreUnavailable."""
+    for listed in LISTS.values():
+        async for thread_id, fields in _hashes(store, listed, keys.thread):
+            async for reply in _replies(store, thread_id):
+                yield reply
+            yield ExportedRecord("thread", thread_id, _shown(fields))
+    for status in STATUSES:
+        async for task_id, fields in _hashes(store, keys.tasks_with(status), keys.task, keys.packed):
+            if fields.get(b"kind") == b"contract":
+                yield ExportedRecord("task", task_id, _shown(fields))
+    for partition in range(ids.PARTITIONS):
+        async for artifact_id, fields in _hashes(store, keys.artifacts(partition), keys.artifact):
+            yield ExportedRecord("artifact", artifact_id, _shown(fields))
+
+
+def read_header(line: bytes) -> ExportHeader:
+    """The first line of an export. Raises ExchangeError."""
+    try:
+        header = msgspec.json.decode(line, type=ExportHeader)
+    except msgspec.DecodeError as error:
+        raise ExchangeError("this is no export of a relay node: its first line is no header") from error
+    if header.format != FORMAT or header.version != FORMAT_VERSION:
+        raise ExchangeError(f"this is {header.format} {header.version}; this version reads {FORMAT} {FORMAT_VERSION}")
+    return header
+
+
+async def take_in(store: Store, line: bytes, number: int) -> tuple[str, str]:
+    """Import one line: its kind, and `imported`, `known` or `skipped`. Raises ExchangeError, StoreUnavailable."""
+    try:
+        record = msgspec.json.decode(line, type=ExportedRecord)
+        fields = {name: _bytes(value) for name, value in record.fields.items()}
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ExchangeError(f"line {number} is no record: {error}") from error
+    if not ids.is_id(record.id):
+        raise ExchangeError(f"line {number} has no id")
+    match record.kind:
+        case "reply":
+            return "reply", await _take_reply(store, record, fields)
+        case "thread":
+            importing = thread_import(
+                thread=keys.thread(record.id),
+                events=keys.events(ids.partition_of_id(record.id)),
+                thread_id=record.id,
+                fields=_flat(fields),
+            )
+        case "task":
+            is_over = fields.get("status", b"").decode() in (*OVER, "failed")
+            kept = fields if is_over else {name: each for name, each in fields.items() if name not in OF_A_CLAIM}
+            partition = ids.partition_of_id(record.id)
+            importing = task_import(
+                task=keys.task(record.id),
+                packed=keys.packed(record.id),
+                leases=keys.leases(partition),
+                events=keys.events(partition),
+                id=record.id,
+                over=int(is_over),
+                fields=_flat(kept),
+            )
+        case _:
+            return record.kind, "skipped"
+    return record.kind, code_of(await store.run(importing))
+
+
+async def _take_reply(store: Store, record: ExportedRecord, fields: dict[str, bytes]) -> str:
+    """A reply of a thread that is still to come. One of a thread that is there may have been given its number since."""
+    if await store.command("EXISTS", keys.thread(record.id)):
+        return "known"
+    try:
+        await store.command("XADD", keys.replies(record.id), f"0-{record.seq}", *_flat(fields))
+    except CommandFailed as failed:
+        if "equal or smaller" not in str(failed):
+            raise
+        return "known"  # from an import that was interrupted
+    return "imported"
+
+
+async def _hashes(
+    store: Store, listed: Key, key_of: Callable[[str], Key], packed_of: Callable[[str], Key] | None = None
+) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
+    """Ids and fields of all entities of a list; of a contract that is compacted, those that it was made of."""
+    cursor = b"0"
+    while True:
+        reply = await store.command("ZSCAN", listed, cursor, "COUNT", AT_ONCE)
+        cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
+        names = [name.decode() for name in flat[::2]]
+        rows = await bulk(store, [("HGETALL", key_of(each)) for each in names])
+        packed = await bulk(store, [("GET", packed_of(each)) for each in names if packed_of])
+        for name, row, compact in zip_longest(names, rows, packed):
+            if fields := fields_of(row) or (unpack(cast("bytes", compact)) if compact else {}):
+                yield name, fields
+        if cursor == b"0":
+            return
+
+
+async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord]:
+    after = "-"
+    while True:
+        found = await store.command("XRANGE", keys.replies(thread_id), after, "+", "COUNT", AT_ONCE)
+        entries = cast("list[tuple[bytes, object]]", found)
+        for entry, flat in entries:
+            yield ExportedRecord("reply", thread_id, _shown(fields_of(flat)), int(entry[2:]))
+        if len(entries) < AT_ONCE:
+            return
+        after = f"({entries[-1][0].decode()}"
+
+
+def _shown(fields: dict[bytes, bytes]) -> dict[str, Value]:
+    named = {name.decode(): value for name, value in fields.items()}
+    return {name: _text(value) for name, value in named.items() if name not in RIGHTS}
+
+
+def _text(value: bytes) -> Value:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(value).decode()}
+
+
+def _bytes(value: Value) -> bytes:
+    return value.encode() if isinstance(value, str) else b64decode(value["base64"])
+
+
+def _flat(fields: dict[str, bytes]) -> list[Any]:
+    return [part for pair in fields.items() for part in pair]

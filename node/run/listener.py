@@ -1,0 +1,101 @@
+"""The listening sockets of a node, which outlive the processes that accept from them.
+
+Each web process accepts from a socket of its own, and the kernel shares new connections out among them (SO_REUSEPORT).
+Granian would open them in the web processes: the connections in the queue of one that dies are reset then, and without
+any process all are refused. Here the supervisor opens them and hands them down. While a web process is replaced, or all
+of them are, new connections wait in the queues.
+"""
+
+import multiprocessing
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
+
+from granian._granian import SocketHolder
+from granian.server.mp import MPServer, WorkerProcess
+
+from node.config import ConfigError
+
+BACKLOG = 4096
+"""Connections that may wait to be accepted in each queue; the kernel's own limit is net.core.somaxconn, 4096."""
+
+HANDED_DOWN = "NODE_LISTENERS"
+"""The variable in which a child of the supervisor finds the file descriptors of the sockets, separated by commas."""
+
+
+def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, shared: bool = False) -> socket.socket:
+    """A socket that has the address for itself, or is one of those that share it.
+
+    Raises ConfigError if the port is taken, or if this machine has no such address; `names` are the settings to change.
+    """
+    try:
+        [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        made = socket.socket(family, kind)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections are no obstacle
+            if shared:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            made.bind(address)
+        except OSError:
+            made.close()
+            raise
+    except (OSError, UnicodeError) as error:  # UnicodeError: what no host is called
+        why = f"cannot listen on {host} port {port}: {error.strerror if isinstance(error, OSError) else 'no such host'}"
+        raise ConfigError(f"{why}; choose others with {names}") from error
+    return made
+
+
+def listen(host: str, port: int, processes: int) -> list[socket.socket]:
+    """A socket for each web process, on which connections can be made from now on. Raises ConfigError as `bound`."""
+    bound(host, port).close()  # sockets that share a port would also share it with another node
+    sockets = [bound(host, port, shared=True) for _ in range(processes)]
+    for each in sockets:
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit it
+        each.listen(BACKLOG)
+    return sockets
+
+
+def handed_down() -> list[socket.socket]:
+    """The sockets that the supervisor opened; none in a process that has no supervisor."""
+    descriptors = os.environ.pop(HANDED_DOWN, "")
+    return [socket.socket(fileno=int(each)) for each in descriptors.split(",") if each]
+
+
+class Server(MPServer):
+    """Granian with a worker for each of the sockets that it is given.
+
+    It hands them to the workers as Granian does where only the parent can open sockets (Granian 2.8).
+    """
+
+    def __init__(self, app: str, listeners: Sequence[socket.socket], **options: Any) -> None:
+        host, port = listeners[0].getsockname()[:2]
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]
+            app, address=host, port=port, workers=len(listeners), backlog=BACKLOG, **options
+        )
+        self._listeners = listeners
+
+    def _init_shared_socket(self) -> None:
+        self._ssp = None
+
+    def _spawn_worker(self, idx: int, target: Any, callback_loader: Callable[[], Any]) -> WorkerProcess:
+        own = self._listeners[idx]
+        backlog = (BACKLOG,) if sys.platform == "linux" else ()
+        self._shd, self._sso = cast("Any", SocketHolder)(own.fileno(), False, *backlog), own
+        is_forked = multiprocessing.get_start_method() == "fork"  # otherwise it inherits nothing but its own
+        others = [each for each in self._listeners if each is not own] if is_forked else []
+        load = partial(_load_without, others, callback_loader)
+        return super()._spawn_worker(idx, target, load)  # pyright: ignore[reportUnknownMemberType]
+
+    def _drop_shared_socket(self) -> None:
+        for each in self._listeners:
+            each.close()
+
+
+def _load_without(others: Sequence[socket.socket], load: Callable[[], Any]) -> Any:
+    """Close the sockets of other workers, so that the queue of one that stops is not kept open here."""
+    for each in others:
+        each.close()
+    return load()

@@ -1,0 +1,88 @@
+"""SIGHUP: a running process reads its settings anew and takes over those that it can, without losing a connection.
+
+The environment of a process does not change, so what is read anew is relay.toml. Every role does it by itself: `serve`
+passes the signal to the processes that it started, and the main process of `web` to those that answer requests.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+import structlog
+
+from node.config import ConfigError, Limits, Settings, variable
+from node.observe import log
+from node.run.validation import loaded
+
+RELOADED = ("trusted_proxies", "callback_refused_networks", "log")
+"""Settings that a process can take over, beside limits."""
+
+logger = structlog.stdlib.get_logger("node.run.reload")
+
+
+def hold_back() -> None:
+    """Have SIGHUP wait, in this process and those that it starts, until one of them heeds it (`on_hangup`)."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
+
+
+def on_hangup(settings: Settings, take: Callable[[Settings], None], *, tells: bool = True) -> None:
+    """Have this process call `take` with the settings to be in force from then on, at each SIGHUP from now on.
+
+    `tells` as in `Reloading.read`. Needs a running event loop. Does nothing outside of the main thread, where signals
+    cannot be heeded.
+    """
+    state = Reloading(settings)
+
+    def reload() -> None:
+        if changed := state.read(tells=tells):
+            take(changed)
+
+    with suppress(NotImplementedError, ValueError, RuntimeError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGHUP,))
+
+
+class Reloading:
+    """The settings of one process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def read(self, *, tells: bool = True) -> Settings | None:
+        """Read the settings anew; None if they cannot be used: then those in force stay. Sets the log level.
+
+        `tells`: whether to log what has changed, and what would after a restart.
+        """
+        try:
+            found = loaded()
+        except ConfigError as error:
+            logger.error("settings not reloaded", reason=str(error))  # noqa: TRY400 - the sentence says all
+            return None
+        before = self.settings
+        taken = {name: getattr(found, name) for name in ("limits", *RELOADED)}
+        self.settings = msgspec.structs.replace(before, **taken)
+        log.configure(self.settings.log)
+        if tells:
+            changed, waiting = variables(before, self.settings), variables(self.settings, found)
+            logger.info("settings reloaded", changed=changed, after_a_restart=waiting)
+        return self.settings
+
+
+def variables(before: Settings, after: Settings) -> list[str]:
+    """The names of the settings that differ."""
+    fields = [name for name in Settings.__struct_fields__ if name not in ("limits", "aws")]
+    names = [variable(name) for name in fields if getattr(before, name) != getattr(after, name)]
+    limits = [name for name in Limits.__struct_fields__ if getattr(before.limits, name) != getattr(after.limits, name)]
+    return [*names, *(variable("limit", name) for name in limits)]
+
+
+def controlling_terminal() -> bool:
+    """Whether this process has a terminal that can hang up; the signal for that is SIGHUP, too."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,162 @@
+"""What can be searched: the entities of one room, such as threads or contracts, post by post.
+
+Where texts come from is known to whoever implements `Source`; the rest of this folder is the same for every corpus.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from node.search.passages import Passage, of_own, of_reply
+from node.store import StoreUnavailable, ids
+from node.store.outbox import Event
+from node.store.search_keys import SearchKeys
+
+INDEXED_REPLIES = 100
+"""Replies of one entity that are indexed: the newest."""
+
+OWN = 0
+"""The number of an entity's own title and body among its posts; replies count from 1."""
+
+UNREACHABLE = "unreachable"
+"""In place of the status of an entity that cannot be read."""
+
+EVERY = -1
+"""In place of a number: all posts of the entity."""
+
+
+class Place(NamedTuple):
+    """Where a post is."""
+
+    entity_id: str
+    seq: int
+
+    @property
+    def name(self) -> str:
+        """Its name in the queue of what is to be indexed."""
+        return self.entity_id if self.seq == EVERY else f"{self.entity_id}:{self.seq}"
+
+    @classmethod
+    def named(cls, name: str) -> "Place":
+        """The place of that name."""
+        entity_id, _, seq = name.partition(":")
+        return cls(entity_id, int(seq) if seq else EVERY)
+
+
+class Post(msgspec.Struct, frozen=True):
+    """An entity's own text or one of its replies."""
+
+    entity_id: str
+    seq: int
+    body: str
+    title: str = ""
+    """Of the entity, at its own text."""
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return Place(self.entity_id, self.seq)
+
+    @property
+    def text(self) -> str:
+        """What can be found by text."""
+        return self.body if self.seq else f"{self.title}\n{self.body}"
+
+    def passages(self) -> list[Passage]:
+        """What is embedded."""
+        return of_reply(self.seq, self.body) if self.seq else of_own(self.title, self.body)
+
+
+class Source(Protocol):
+    """Reads the texts of one room. An entity is `open` while it can be found. Every method raises StoreUnavailable."""
+
+    async def statuses(self, entity_ids: Sequence[str], /) -> list[str]:
+        """`open`, or another word for an entity that is not to be found; empty where there is none."""
+        ...
+
+    async def posts(self, places: Sequence[tuple[str, int]], /) -> list[tuple[str, str, str]]:
+        """Of each post its entity's status, its title and its body; empty where there is none.
+
+        A place is an entity's id and the number of a reply, or 0 for the entity's own text. A reply has no title. The
+        status is `unreachable` where the server that holds the entity cannot be read, and others can.
+        """
+        ...
+
+    async def newest_replies(self, entity_id: str, most: int, /) -> list[tuple[int, str]]:
+        """Numbers, from 1, and bodies of an entity's newest replies, oldest first; none where there are no replies."""
+        ...
+
+    async def newest_open(self, most: int | None = None) -> list[str]:
+        """Ids of open entities, the newest first, of all unless `most` is given."""
+        ...
+
+    async def count_open(self) -> int:
+        """How many entities are open."""
+        ...
+
+    def scan(self, status: Literal["open", "closed"], /) -> AsyncIterator[list[str]]:
+        """Ids of all entities of a status, some at a time. One that changes meanwhile may come twice.
+
+        The closed ones are those of which a vector may be left when another index takes the place of the one in use.
+        """
+        ...
+
+
+class Corpus(NamedTuple):
+    """The entities of one room, which are searched together."""
+
+    name: str
+    """In keys and in the names of indexes: lower-case letters."""
+    source: Source
+    events: tuple[str, ...]
+    """How the kinds of events begin after which an entity is indexed, or removed from the index: `thread.`."""
+    concerned: int = OWN
+    """What an event without a number (`seq`) is about: the entity's own text, or EVERY post of it."""
+    anew: tuple[str, ...] = ()
+    """Kinds of events after which EVERY post is indexed anew, whatever number they have."""
+
+    @property
+    def keys(self) -> SearchKeys:
+        """Its keys in Redis."""
+        return SearchKeys(self.name)
+
+    def places(self, events: Iterable[Event]) -> dict[Place, str]:
+        """What is to be indexed after these events, and the site that each came from."""
+        return {
+            Place(event.entity, EVERY if event.kind in self.anew else int(event.fields.get("seq", self.concerned))): (
+                event.fields.get("site") or ids.site_name(event.fields.get("client", ""))
+            )
+            for event in events
+            if event.kind.startswith(self.events)
+        }
+
+    async def read_posts(self, places: Sequence[Place]) -> tuple[dict[Place, Post], set[str]]:
+        """The posts of open entities among these, and which of the entities are not open.
+
+        Raises StoreUnavailable, also where only some of them cannot be read.
+        """
+        posts, closed, unreachable = await self.read_reachable(places)
+        if unreachable:
+            raise StoreUnavailable("a part of what is searched cannot be read")
+        return posts, closed
+
+    async def read_reachable(self, places: Sequence[Place]) -> tuple[dict[Place, Post], set[str], set[str]]:
+        """`read_posts`, and which of the entities cannot be read. Raises StoreUnavailable if none can."""
+        posts: dict[Place, Post] = {}
+        closed: set[str] = set()
+        unreachable: set[str] = set()
+        for place, (status, title, body) in zip(places, await self.source.posts(places), strict=True):
+            if status == UNREACHABLE:
+                unreachable.add(place.entity_id)
+            elif status != "open":
+                closed.add(place.entity_id)
+            elif title or body:
+                posts[place] = Post(*place, body, title)
+        return posts, closed, unreachable
+
+    async def read_entity(self, entity_id: str) -> list[Post]:
+        """All posts of an entity that are indexed, oldest first; none if it is not open. Raises StoreUnavailable."""
+        own, _ = await self.read_posts([Place(entity_id, OWN)])
+        replies = await self.source.newest_replies(entity_id, INDEXED_REPLIES) if own else []
+        return [*own.values(), *(Post(entity_id, seq, body) for seq, body in replies)]

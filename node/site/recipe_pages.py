@@ -1,0 +1,94 @@
+"""/recipes: how to use the node, as pages, and as the Markdown they are made from for who asks for it."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from markupsafe import Markup, escape
+
+from node.common.refusal import Refused
+from node.config import Settings
+from node.recipes.markdown import MarkdownFile, recipes
+from node.site.page import HTML, PAGE_HEADERS, Pages
+from node.web.document import HOUR, Document
+from node.web.http import Request, Response
+from node.web.route import Route
+
+MARKDOWN = "text/markdown; charset=utf-8"
+BY_ACCEPT = (b"vary", b"Accept")
+
+
+class RecipePages:
+    """The pages of the recipes, each made when it is first asked for."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._pages = Pages(settings)
+        self._all = {each.name: each for each in recipes(settings.public_url)}
+        self._page = cache(self._make_page)
+        self._text = cache(self._make_text)
+
+    async def overview(self, request: Request) -> Response:
+        """All recipes."""
+        return self._page("").answer(request)
+
+    async def recipe(self, request: Request) -> Response:
+        """One recipe; as Markdown if the client prefers that, or asks for it by the name of the file."""
+        asked = request.params["name"]
+        name = asked.removesuffix(".md")
+        if name not in self._all:
+            raise Refused("path.unknown")
+        is_text = asked != name or "text/markdown" in (request.header(b"accept") or "")
+        return (self._text(name) if is_text else self._page(name)).answer(request)
+
+    def routes(self) -> tuple[Route, ...]:
+        """The two pages."""
+        return tuple(
+            Route(
+                method="GET",
+                path=path,
+                handler=handler,
+                summary=summary,
+                tag="pages",
+                media_type="text/html",
+                fault=self._pages.failure,
+            )
+            for path, handler, summary in (
+                ("/recipes", self.overview, "Recipes: code that works as it stands"),
+                ("/recipes/{name}", self.recipe, "A recipe; as Markdown for Accept: text/markdown"),
+            )
+        )
+
+    def _make_page(self, name: str) -> Document:
+        if not name:
+            shown = self._pages.render("recipes.html", "/recipes", recipes=list(self._all.values()))
+            return Document(shown, HTML, HOUR, PAGE_HEADERS)
+        recipe, path = self._all[name], f"/recipes/{name}"
+        alternates = (("text/markdown", f"{path}.md"),)
+        shown = self._pages.render("recipe.html", path, alternates, recipe=recipe, text=_html(recipe))
+        return Document(shown, HTML, HOUR, (*PAGE_HEADERS, BY_ACCEPT))
+
+    def _make_text(self, name: str) -> Document:
+        return Document(self._all[name].body.encode(), MARKDOWN, HOUR, (BY_ACCEPT,))
+
+
+def _html(recipe: MarkdownFile) -> Markup:
+    """What follows title and description, which the page sets by itself."""
+    return Markup(_reader().render(recipe.body.split("\n\n", 2)[2]))  # noqa: S704 - our own files, rendered with escapes
+
+
+@cache
+def _reader() -> MarkdownIt:
+    reader = MarkdownIt("commonmark", {"html": False})
+    reader.add_render_rule("fence", _code)
+    return reader
+
+
+def _code(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: EnvType) -> str:
+    """Code as every page shows it, with a button that copies it."""
+    block = tokens[index]
+    label, text = escape(f"Code, {block.info}"), escape(block.content.rstrip("\n"))
+    code = f'<pre tabindex="0" role="region" aria-label="{label}"><code>{text}</code></pre>'
+    return f'<div class="code" data-copy>{code}</div>'

@@ -1,0 +1,53 @@
+"""How much each client asked of the node, day by day, for the operator: bytes kept, and requests that were refused.
+
+A sorted set for each day and partition of clients. It names at most MAX_CLIENTS, so that many addresses cannot fill it;
+those who asked least make room.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal, cast
+
+from node.store import ids, keys
+from node.store.bulk import bulk
+from node.store.wire import Store
+
+Asked = Literal["bytes", "refused"]
+
+MAX_CLIENTS = 1000
+"""Named in the set of a day and partition."""
+
+DAY_SECONDS = 86_400
+
+
+class ActivityStore:
+    """Adds up and ranks. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store, days: float) -> None:
+        self._store = store
+        self._days = days
+
+    async def add(self, what: Asked, counts: Mapping[str, int]) -> None:
+        """Add to the sums of some clients."""
+        day = int(time.time()) // DAY_SECONDS
+        life = round((self._days + 1) * DAY_SECONDS)
+        commands: list[tuple[str | int, ...]] = []
+        for client, count in counts.items():
+            commands.append(("ZINCRBY", keys.activity(ids.home_of(client), what, day), count, client))
+        for key in {command[1] for command in commands}:
+            commands += [("ZREMRANGEBYRANK", key, 0, -MAX_CLIENTS - 1), ("EXPIRE", key, life)]
+        await bulk(self._store, commands)
+
+    async def top(self, what: Asked, days: int) -> Counter[str]:
+        """The sums of clients over the last days, today among them."""
+        today = int(time.time()) // DAY_SECONDS
+        asked = [
+            keys.activity(partition, what, today - back) for partition in range(ids.PARTITIONS) for back in range(days)
+        ]
+        replies = await bulk(self._store, [("ZRANGE", key, 0, -1, "WITHSCORES") for key in asked])
+        sums: Counter[str] = Counter()
+        for flat in cast("list[list[bytes]]", replies):
+            for client, count in zip(flat[::2], flat[1::2], strict=True):
+                sums[client.decode()] += int(float(count))
+        return sums

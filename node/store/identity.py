@@ -1,0 +1,83 @@
+"""Whose data a Redis holds: which node's, known by its secret, and in which schema.
+
+It is written at the first start and compared at every other one. Tokens that another secret made, and records that
+another schema wrote, would be answered wrongly for as long as nobody noticed. docs/operations.md has what this means
+for upgrades ("Versions on one Redis").
+"""
+
+import asyncio
+import hmac
+from contextlib import suppress
+from typing import cast
+
+from node import VERSION
+from node.config import ConfigError
+from node.store import keys
+from node.store.errors import CommandFailed, StoreUnavailable
+from node.store.steps import Key, step
+from node.store.wire import Store
+
+SCHEMA = 1
+"""Number of the present schema. It rises when an older version could no longer work on what this one writes; fields and
+keys that older versions pass over do not count."""
+
+OLDEST = 1
+"""Number of the oldest schema whose data this version can go on with. Version 1.0.0 wrote no number: 1."""
+
+LOOK_SECONDS = 0.25
+"""Between two tries to reach a Redis that is not there yet."""
+
+
+@step
+def node_identify(*, identity: Key, schema: int, oldest: int, secret: str, version: str) -> None:
+    """Says whose data this Redis holds, and that it is this node's if nobody's yet."""
+
+
+def fingerprint(secret: str) -> str:
+    """What tells a secret from others and does not help to guess it; empty for none."""
+    return hmac.digest(secret.encode(), b"relay-node fingerprint", "sha256").hex()[:32] if secret else ""
+
+
+async def identify(store: Store, secret: str) -> None:
+    """Compare, and write what is not known yet. `secret` is empty in a process that has none.
+
+    Raises ConfigError if this process must not work on that Redis, StoreUnavailable.
+    """
+    mine = fingerprint(secret)
+    asking = node_identify(identity=keys.IDENTITY, schema=SCHEMA, oldest=OLDEST, secret=mine, version=VERSION)
+    schema, whose = cast("list[bytes]", await store.run(asking))
+    judge(schema.decode(), whose.decode(), mine)
+
+
+def judge(schema: str, whose: str, mine: str) -> None:
+    """Raise ConfigError if a process with the fingerprint `mine` must not work on data of that schema and secret."""
+    if whose and mine and whose != mine:
+        raise ConfigError(
+            "this Redis holds the data of a node with another RELAY_SECRET: give this process the same one, or a Redis "
+            "of its own"
+        )
+    if schema and not OLDEST <= int(schema) <= SCHEMA:
+        age, advice = ("newer", "run that version") if int(schema) > SCHEMA else ("older", "upgrade step by step")
+        raise ConfigError(
+            f"this Redis holds data of schema {schema}, written by {age} versions; this one knows schema {OLDEST} to "
+            f"{SCHEMA}: {advice}, or restore a backup that fits"
+        )
+
+
+async def identify_when_there(store: Store, secret: str) -> None:
+    """As `identify`, as soon as Redis can be asked. Raises ConfigError."""
+    while True:
+        with suppress(StoreUnavailable, CommandFailed):
+            return await identify(store, secret)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def look(store: Store, secret: str) -> str:
+    """Compare without writing anything; the number of the schema, empty if the Redis holds no node's data yet.
+
+    Raises ConfigError, StoreUnavailable.
+    """
+    known = cast("list[bytes | None]", await store.command("HMGET", keys.IDENTITY, "schema", "secret"))
+    schema, whose = ((text or b"").decode() for text in known)
+    judge(schema, whose, fingerprint(secret))
+    return schema

@@ -1,0 +1,91 @@
+"""The keys of the search in Redis. Each corpus (`node.search.corpus`) has keys of its own.
+
+Documents lie in the partition of their entity. What web processes and workers send each other, and which index is in
+use, is in one slot.
+"""
+
+from node.store.ids import digest, partition_of_id
+from node.store.keys import Key, tag
+
+
+class SearchKeys:
+    """The keys of one corpus."""
+
+    def __init__(self, corpus: str) -> None:
+        # The board's were there first: theirs have no name of a corpus.
+        own = "search:" if corpus == "board" else f"search:{corpus}:"
+        self._own = own
+        self.docs = "doc:" if corpus == "board" else f"{own}doc:"
+        """How the keys of all `doc` begin."""
+        self.reply_doc_prefix = f"{own}reply:"
+        """How the keys of all `reply_doc` begin."""
+        self.pending = Key(f"{own}pending:{{search}}")
+        """Posts whose vectors are to be made, by their turn (below 0), or by the time (ms) until which a worker has
+        them."""
+        self.turns = Key(f"{own}turns:{{search}}")
+        """Where in that queue the last post of each site ends, a hash. TTL: a day; gone sooner when nothing waits."""
+        self.backlog = Key(f"{own}backlog:{{search}}")
+        """Like `pending`, for entities that are indexed anew. Their turn comes after all that are pending."""
+        self.live = Key(f"{own}live:{{search}}")
+        """The version of the vector index that queries use."""
+        self.target = Key(f"{own}target:{{search}}")
+        """The version that is being built to take its place; absent most of the time."""
+        self.generations = Key(f"{own}generations:{{search}}")
+        """Names of all generations of which vectors may be left."""
+        self.epoch = Key(f"{own}epoch:{{search}}")
+        """How often an operator asked for everything to be indexed anew."""
+        self.changes = Key(f"{own}changes:{{search}}")
+        """Posts whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
+
+    def doc(self, entity_id: str) -> Key:
+        """The terms of an entity's own text, for search by text. A projection, deleted when it is found no more."""
+        return Key(f"{self.docs}{_tag(entity_id)}:{entity_id}")
+
+    def reply_doc(self, entity_id: str, seq: int) -> Key:
+        """The terms of one reply. A projection, like `doc`."""
+        return Key(f"{self.reply_doc_prefix}{_tag(entity_id)}:{entity_id}:{seq}")
+
+    def reply_docs(self, entity_id: str) -> Key:
+        """Numbers of the replies that have a `reply_doc`, a set. Kept with them."""
+        return Key(f"{self._own}replies:{_tag(entity_id)}:{entity_id}")
+
+    def reply_marks(self, entity_id: str) -> Key:
+        """Marks of the terms in the newest replies of an entity, in the order of the replies. Kept with the
+        `reply_doc`s."""
+        return Key(f"{self._own}marks:{_tag(entity_id)}:{entity_id}")
+
+    def vector(self, version: str, entity_id: str, passage: str) -> Key:
+        """The vector of one passage of an entity, in one version of the index. A projection, like `doc`."""
+        return Key(f"{self.vectors_prefix(version)}{_tag(entity_id)}:{entity_id}:{passage}")
+
+    def vectors_prefix(self, version: str) -> str:
+        """How the keys of all vectors of an index version begin."""
+        return f"{self._own}vector:{version}:"
+
+    def passages(self, version: str, entity_id: str) -> Key:
+        """Names of the passages of an entity that have a vector in an index version, a set. Kept with the vectors."""
+        return Key(f"{self._own}passages:{version}:{_tag(entity_id)}:{entity_id}")
+
+    def asks(self, service: str) -> Key:
+        """Questions to the workers that offer `service`, a list. TTL: a little longer than anybody waits for the
+        answer."""
+        return Key(f"{self._own}asks:{service}:{{search}}")
+
+    def alive(self, service: str) -> Key:
+        """There while a worker offers `service`: `vectors` or `hits`. TTL: 3 s."""
+        return Key(f"{self._own}alive:{service}:{{search}}")
+
+    def answers(self, process: str) -> str:
+        """The channel on which one process hears answers. Never a key."""
+        return f"{self._own}answers:{process}:{{search}}"
+
+    def query_vector(self, query: str) -> Key:
+        """The vector of a query. TTL: 600 s."""
+        return Key(f"{self._own}query:{digest(query)}:{{search}}")
+
+
+BOARD_KEYS = SearchKeys("board")
+
+
+def _tag(entity_id: str) -> str:
+    return tag(partition_of_id(entity_id))

@@ -1,0 +1,58 @@
+"""What is wrong with the texts of a request, all of it at once: whoever sends it should not learn it one by one."""
+
+from collections.abc import Callable
+
+from node.common.refusal import Invalid, Issue, Refused
+from node.text.english import is_english
+from node.text.lines import require_name, require_text, require_title
+from node.text.readable import readable
+
+JUDGED = "judged"
+"""In the `extra` of a field's msgspec.Meta, one of the words of JUDGEMENTS: how a service will judge its text."""
+
+JUDGEMENTS: dict[str, tuple[Callable[[str, str], None], ...]] = {
+    "name": (require_text, require_name),
+    "author": (require_name,),
+    "title": (require_text, require_title),
+    "text": (require_text,),
+    "prose": (),
+}
+"""By word, what is required of a text. Titles, texts and prose have to be English, too."""
+
+ENGLISH = ("title", "text", "prose")
+
+
+def require_all(*checks: Callable[[], None], **texts: str) -> None:
+    """Run all checks, and have all texts be English.
+
+    Raises Invalid with everything that is wrong, or Refused `language.not_english` if it is only that.
+    """
+    issues: list[Issue] = []
+    for check in checks:
+        try:
+            check()
+        except Invalid as invalid:
+            issues += invalid.issues
+    wrong = {issue.loc[1] for issue in issues}
+    foreign = [field for field, text in texts.items() if field not in wrong and not is_english(text)]
+    if issues:
+        raise Invalid([*issues, *map(_foreign, foreign)])
+    if foreign:
+        raise Refused("language.not_english", field=" is not, ".join(foreign))
+
+
+def faults_of(judged: str, field: str, text: str) -> list[Issue]:
+    """What is wrong with one text that a service has yet to judge."""
+    issues: list[Issue] = []
+    for check in JUDGEMENTS[judged]:
+        try:
+            check(field, text)
+        except Invalid as invalid:
+            issues += invalid.issues
+    if judged in ENGLISH and not issues and not is_english(readable(text)):
+        issues.append(_foreign(field))
+    return issues
+
+
+def _foreign(field: str) -> Issue:
+    return Issue(("body", field), "must be plain English (en-US)", "language.not_english")

@@ -1,0 +1,144 @@
+"""What is wrong with a body or a query, field by field, and which of its fields mean nothing here.
+
+msgspec stops at the first wrong field, which is enough to refuse and costs nothing where all is well. Only what it has
+refused is looked at again here, so that its sender learns everything at once.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, TypeVar, cast
+from urllib.parse import quote
+
+import msgspec
+import msgspec.inspect
+from msgspec.structs import FieldInfo, fields
+
+from node.common.refusal import Issue
+from node.text.judged import JUDGED, faults_of
+from node.web.http import Header
+
+LONGEST_LOOKED_AT = 256 * 1024
+"""Characters of the longest body that is looked at again: 20,000 of text, all of them escaped, take 120,000."""
+
+IGNORED = b"x-ignored-fields"
+
+NAMED_FIELDS = 10
+NAMED_CHARACTERS = 40
+"""So many ignored fields are named, each by so many characters: a header has no room for what a body can hold."""
+
+PROTOCOL_PARAMETERS = frozenset({"A2A-Version"})
+"""Parameters that every operation of a protocol takes (A2A 1.0 §3.6)."""
+
+T = TypeVar("T")
+Members = Mapping[str, msgspec.Raw]
+
+_PATH = re.compile(r" - at `(key in )?\$(?P<path>.*)`$")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def members_of(text: str) -> Members | None:
+    """The members of a JSON object; None if it is none, or too long to be looked at."""
+    if len(text) > LONGEST_LOOKED_AT:
+        return None
+    try:
+        return _members.decode(text)
+    except msgspec.ValidationError:
+        return None
+
+
+def without_nulls(members: Members, kind: type[msgspec.Struct]) -> Members:
+    """The members that the type has, but for those where null stands for a default."""
+    return {
+        name: raw
+        for name, raw in members.items()
+        if (field := _fields(kind).get(name)) is not None
+        and (bytes(raw) != b"null" or field.required or field.default in (None, msgspec.UNSET))
+    }
+
+
+def issues_of_body(members: Members, kind: type[msgspec.Struct]) -> list[Issue]:
+    """What is wrong with the members of a body, and if anything is, with the texts that a service would judge later."""
+    issues = _issues(members, kind, "body", _read_member)
+    if not issues:
+        return []
+    wrong = {issue.loc[1] for issue in issues}
+    for name, judged in _judged(kind).items():
+        if name not in wrong and name in members and isinstance(text := _read_member(members[name], str | None), str):
+            issues += faults_of(judged, name, text)
+    return issues
+
+
+def issues_of_query(query: Mapping[str, str], kind: type[msgspec.Struct]) -> list[Issue]:
+    """What is wrong with the parameters of a query."""
+    return _issues(query, kind, "query", _read_parameter)
+
+
+def issue_of(message: str, *where: str | int) -> Issue:
+    """An item of `detail` for msgspec's error message: the path in it becomes `loc`, after `where`."""
+    loc = list(where)
+    if match := _PATH.search(message):
+        message = message[: match.start()]
+        for name, index in _STEP.findall(match["path"]):
+            loc.append(int(index) if index.isdigit() else name or index)
+    if match := _MISSING.match(message):
+        return Issue((*loc, match[1]), "Field required", "missing")
+    return Issue(tuple(loc), message.replace("`", ""), "value_error" if "Expected" not in message else "type_error")
+
+
+def ignored(where: str, names: Iterable[str], kind: type[msgspec.Struct] | None) -> Header | None:
+    """The header that names the fields that the type does not have: `body.lease_second, query.q`. None has no field."""
+    known = _fields(kind) if kind else {}
+    unknown = [name for name in names if name not in known and name not in PROTOCOL_PARAMETERS]
+    if not unknown:
+        return None
+    named = [f"{where}.{quote(name[:NAMED_CHARACTERS], safe='')}" for name in unknown[:NAMED_FIELDS]]
+    more = ["..."] if len(unknown) > NAMED_FIELDS else []
+    return (IGNORED, ", ".join([*named, *more]).encode("ascii"))
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> dict[str, FieldInfo]:
+    return {field.encode_name: field for field in fields(kind)}
+
+
+@cache
+def _judged(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """The fields whose texts a service judges, and how (`node.text.judged`)."""
+    described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
+    return {field.encode_name: judged for field in described.fields if (judged := _judgement(field.type))}
+
+
+def _judgement(kind: msgspec.inspect.Type) -> str | None:
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return next(filter(None, map(_judgement, kind.types)), None)
+    if not isinstance(kind, msgspec.inspect.Metadata):
+        return None
+    return cast("dict[str, str]", kind.extra or {}).get(JUDGED)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _read_member(raw: msgspec.Raw, kind: Any) -> object:
+    return msgspec.json.decode(raw, type=kind)
+
+
+def _read_parameter(text: str, kind: Any) -> object:
+    return msgspec.convert(text, kind, strict=False)
+
+
+def _issues(
+    values: Mapping[str, T], kind: type[msgspec.Struct], where: str, read: Callable[[T, Any], object]
+) -> list[Issue]:
+    found: list[Issue] = []
+    for name, field in _fields(kind).items():
+        if name not in values:
+            if field.required:
+                found.append(Issue((where, name), "Field required", "missing"))
+            continue
+        try:
+            read(values[name], field.type)
+        except msgspec.ValidationError as error:
+            found.append(issue_of(str(error), where, name))
+    return found

@@ -1,0 +1,84 @@
+"""Small artifacts whose bytes go through the node, in JSON (NETWORK 4)."""
+
+from base64 import b64encode
+from collections.abc import AsyncGenerator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from node.artifacts.model import INLINE_BYTES
+from tests.artifacts.blobs import DATA
+from tests.artifacts.calls import ARTIFACTS, available, node_on, register, verified
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
+
+CSV = {"publisher_id": "desk", "media_type": "text/csv", "text": "name,size\nrelay,1\n"}
+KEY = {"Idempotency-Key": "an-idempotency-key-of-32-characters"}
+
+
+@pytest.fixture
+async def node(empty_redis: RedisServer, tmp_path: Path) -> AsyncGenerator[NodeUnderTest]:
+    async with node_on(empty_redis, data_dir=tmp_path) as node:
+        yield node
+
+
+async def store(node: NodeUnderTest, body: dict[str, Any], **headers: str) -> httpx2.Response:
+    return await node.client.post(f"{ARTIFACTS}/inline", json=body, headers=headers)
+
+
+async def test_small_bytes_are_stored_verified_and_read_in_json(node: NodeUnderTest) -> None:
+    response = await store(node, CSV)
+    assert (response.status_code, response.json()["status"]) == (201, "verifying")
+    manifest = response.json()
+    assert response.headers["location"] == manifest["url"]
+    assert manifest["digest_sha256"] == sha256(CSV["text"].encode()).hexdigest()
+    read = f"{ARTIFACTS}/{manifest['id']}/inline"
+    assert (await node.client.get(read)).status_code == 409
+    async with node.worker():
+        assert (await verified(node, manifest))["status"] == "available"
+    found = await node.client.get(read)
+    assert found.headers["cache-control"] == "no-store"
+    assert (found.json()["text"], found.json()["base64"]) == (CSV["text"], None)
+
+
+async def test_a_repeated_request_stores_once(node: NodeUnderTest) -> None:
+    first, second = await store(node, CSV, **KEY), await store(node, CSV, **KEY)
+    assert first.json() == second.json()
+    assert second.headers["idempotency-replayed"] == "true"
+    assert (await store(node, CSV | {"text": "other"}, **KEY)).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("change", "loc"),
+    [
+        ({"text": None}, ["body"]),
+        ({"base64": "AAAA"}, ["body"]),
+        ({"text": None, "base64": "?"}, ["body", "base64"]),
+        ({"text": ""}, ["body", "text"]),
+        ({"text": "\u20ac" * (INLINE_BYTES // 2)}, ["body", "text"]),
+        ({"text": None, "base64": b64encode(bytes(INLINE_BYTES + 1)).decode()}, ["body", "base64"]),
+        ({"media_type": "csv"}, ["body", "media_type"]),
+        ({"filename": "../x"}, ["body", "filename"]),
+    ],
+)
+async def test_what_is_no_small_artifact_is_named(node: NodeUnderTest, change: dict[str, Any], loc: list[str]) -> None:
+    refused = await store(node, CSV | change)
+    assert (refused.status_code, refused.json()["detail"][0]["loc"]) == (422, loc)
+
+
+async def test_inline_artifacts_count_as_all_others(node: NodeUnderTest) -> None:
+    for _ in range(5):
+        assert (await store(node, CSV)).status_code == 201
+        assert (await register(node)).status_code == 201
+    limited = await store(node, CSV)
+    assert (limited.status_code, limited.headers["x-error-code"]) == (429, "limit.exceeded")
+
+
+async def test_what_is_larger_is_read_at_its_content_url(node: NodeUnderTest) -> None:
+    large = DATA * (INLINE_BYTES // len(DATA) + 1)
+    artifact = await available(node, large)
+    refused = await node.client.get(f"{ARTIFACTS}/{artifact['id']}/inline")
+    assert (refused.status_code, refused.headers["x-error-code"]) == (409, "artifact.large")

@@ -1,0 +1,17 @@
+"""The service of the board on a store, as the node puts it together."""
+
+from node.board.moderation import Moderation
+from node.board.moderation_store import ModerationStore
+from node.board.provenance import Provenance
+from node.board.service import Board
+from node.board.store import BoardStore
+from node.callbacks.policy import TargetPolicy
+from node.config import Settings
+from node.store import Store
+
+
+def board_on(store: Store, settings: Settings, threads: BoardStore | None = None) -> Board:
+    """`threads`: in place of the usual store of threads."""
+    threads = threads or BoardStore(store, settings.idempotency_ttl)
+    moderation = Moderation(threads, ModerationStore(store), Provenance(store, settings.provenance_days))
+    return Board(threads, moderation, settings, TargetPolicy(settings))

@@ -1,0 +1,88 @@
+"""Clients report posts; the operator looks at them, and so many reports hide a post until then."""
+
+from typing import Any
+
+import pytest
+
+from tests.admin.conftest import Admin, admin
+from tests.support.node_under_test import NodeUnderTest
+
+__all__ = ["admin"]
+
+BOARD = "/api/v1/board"
+QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
+UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"report_threshold": 2}
+
+
+async def posted(node: NodeUnderTest) -> str:
+    thread = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
+    await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "I can help you"})
+    return thread
+
+
+async def report(node: NodeUnderTest, thread: str, address: str, **fields: Any) -> tuple[int, Any]:
+    async with node.client_at(address) as client:
+        response = await client.post(f"{BOARD}/{thread}/report", json={"reason": "It is spam."} | fields)
+    return response.status_code, response.headers.get("x-error-code") or response.json()
+
+
+async def test_two_addresses_hide_a_thread_and_one_does_not_however_often_it_asks(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    for address in ("2001:db8::1", "2001:db8::2", "2001:db8::1"):  # one /64
+        assert await report(node, thread, address) == (202, {"status": "received"})
+    assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 200
+    assert (await report(node, thread, "203.0.113.1"))[0] == 202
+    assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 404
+    assert (await node.client.get(BOARD)).json()["threads"] == []
+    assert await report(node, thread, "203.0.113.2") == (404, "thread.unknown")
+
+
+async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_again(
+    node: NodeUnderTest, admin: Admin
+) -> None:
+    thread = await posted(node)
+    for address in ("203.0.113.1", "203.0.113.2"):
+        await report(node, thread, address, reply_seq=1)
+    assert (await node.client.get(f"{BOARD}/{thread}")).json()["replies"] == []
+    (waiting,) = (await admin("reports", "list", "--json")).data
+    assert (waiting["thread_id"], waiting["seq"], waiting["waiting"]) == (thread, 1, 2)
+    assert (waiting["hidden_by_reports"], waiting["excerpt"]) == (True, "I can help you")
+    assert "It is spam." in (await admin("reports", "show", f"{thread}:1")).out
+    assert (await admin("reports", "dismiss", f"{thread}:1")).status == 0
+    assert len((await node.client.get(f"{BOARD}/{thread}")).json()["replies"]) == 1
+    assert (await admin("reports", "list", "--json")).data == []
+    for address in ("203.0.113.1", "203.0.113.2", "203.0.113.3"):
+        assert (await report(node, thread, address, reply_seq=1))[0] == 202
+    assert len((await node.client.get(f"{BOARD}/{thread}")).json()["replies"]) == 1
+    assert (await report(node, thread, "203.0.113.4", reply_seq=1))[0] == 202
+    assert (await node.client.get(f"{BOARD}/{thread}")).json()["replies"] == []
+
+
+async def test_the_operator_hides_what_was_reported(node: NodeUnderTest, admin: Admin) -> None:
+    thread = await posted(node)
+    await report(node, thread, "203.0.113.1")
+    ran = await admin("reports", "hide", thread, UNKNOWN, "--json")
+    assert [(each["id"], each["outcome"]) for each in ran.data] == [(thread, "hidden"), (UNKNOWN, "report.unknown")]
+    assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 404
+    assert (await admin("reports", "list", "--json")).data == []
+    await admin("threads", "unhide", thread)
+    assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 200
+
+
+async def test_what_is_not_there_cannot_be_reported(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    assert await report(node, UNKNOWN, "203.0.113.1") == (404, "thread.unknown")
+    assert await report(node, "nonsense", "203.0.113.1") == (404, "thread.unknown")
+    assert await report(node, thread, "203.0.113.1", reply_seq=2) == (404, "thread.unknown")
+    assert (await report(node, thread, "203.0.113.1", reason=""))[0] == 422
+
+
+async def test_reports_have_a_limit_of_their_own(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    statuses = [(await report(node, thread, "203.0.113.1"))[0] for _ in range(11)]
+    assert statuses == [202] * 10 + [429]

@@ -1,0 +1,179 @@
+"""How far callbacks are, as whoever gave their URL sees it: through a real worker and a real receiver (NETWORK 4)."""
+
+import asyncio
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+from nacl.signing import SigningKey
+
+from node.callbacks.delivery import DeliveryQuery, DeliveryRecords
+from node.callbacks.queue import CallbackQueue, Message
+from node.sign.node_key import NodeKey
+from node.store import ids, keys
+from node.tasks.compaction import unpack
+from tests.board.signed_posts import BOARD, OTHER_KEY, QUESTION, send, signed
+from tests.callbacks.receiver import Receiver
+from tests.callbacks.test_callbacks import hurry
+from tests.sign.signing import KEY
+from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
+
+PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
+TASKS = "/api/v1/tasks"
+UNKNOWN = ids.new_id()
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"callback_allow_private": True, "embedding_model": "none"}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+async def claimed(node: NodeUnderTest, callback_url: str) -> tuple[str, dict[str, str]]:
+    """A contract with one callback under way: where its deliveries are read, and with what."""
+    offer = {"publisher_id": "p", "title": "Translate a memo", "callback_url": callback_url}
+    task = (await node.client.post(TASKS, json=offer)).json()
+    await node.client.post(f"{TASKS}/{task['id']}/claim", json={"assignee_id": "w"})
+    return f"{TASKS}/{task['id']}/callbacks", bearer(task["publisher_token"])
+
+
+async def deliveries(node: NodeUnderTest, path: str, headers: dict[str, str], **query: Any) -> dict[str, Any]:
+    answer = await node.client.get(path, headers=headers, params=query)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    return answer.json()
+
+
+async def after_an_attempt(node: NodeUnderTest, path: str, headers: dict[str, str]) -> dict[str, Any]:
+    """The one callback, once an attempt has ended."""
+    found: list[dict[str, Any]] = []
+
+    async def attempted() -> bool:
+        found[:] = (await deliveries(node, path, headers))["callbacks"]
+        return bool(found) and (found[0]["attempts"] > 0 or found[0]["status"] != "pending")
+
+    await until(attempted)
+    return found[0]
+
+
+async def test_a_receiver_that_fails_and_recovers_is_seen_to(node: NodeUnderTest) -> None:
+    async with Receiver(PUBLIC, lambda n: 503 if n == 0 else 204) as receiver, node.worker():
+        path, token = await claimed(node, receiver.url)
+        first = await after_an_attempt(node, path, token)
+        assert (first["status"], first["attempts"], first["last_error"]) == ("pending", 1, "answered 503")
+        assert (first["type"], first["host"]) == ("task.claimed", "127.0.0.1")
+        assert first["next_attempt_at"] > first["created_at"]
+        known = await deliveries(node, path, token)
+        waiting = asyncio.create_task(deliveries(node, path, token, wait=20, since=known["next_since"]))
+        await hurry(node)
+        (last,) = (await waiting)["callbacks"]
+        assert (last["status"], last["attempts"], last["last_error"]) == ("delivered", 2, None)
+        assert last["next_attempt_at"] is None
+        assert [last["id"]] == [webhook_id for webhook_id, _ in receiver.messages]
+
+
+async def test_a_host_that_does_not_resolve_is_named(node: NodeUnderTest) -> None:
+    async with node.worker():
+        seen = await after_an_attempt(node, *await claimed(node, "http://nobody.invalid/hook"))
+        assert (seen["status"], seen["host"]) == ("pending", "nobody.invalid")
+        assert "nobody.invalid" in seen["last_error"]
+
+
+async def test_a_receiver_that_wants_no_more_ends_it(node: NodeUnderTest) -> None:
+    async with Receiver(PUBLIC, lambda _: 410) as receiver, node.worker():
+        seen = await after_an_attempt(node, *await claimed(node, receiver.url))
+        assert (seen["status"], seen["last_error"]) == ("dropped", "the receiver answered 410")
+
+
+async def test_a_refused_address_is_told(node: NodeUnderTest) -> None:
+    """Allowed when it was given, no more when it is called."""
+    path, token = await claimed(node, "http://127.0.0.1:9/hook")
+    settings = msgspec.structs.replace(node.settings, callback_allow_private=False)
+    async with NodeUnderTest(node.app, settings, node.store).worker():
+        seen = await after_an_attempt(node, path, token)
+    assert (seen["status"], seen["last_error"]) == ("dropped", "the host is not a public address")
+
+
+async def test_sessions_and_inboxes_have_theirs(node: NodeUnderTest) -> None:
+    async with Receiver(PUBLIC) as receiver, node.worker():
+        session = (await node.client.post("/api/v1/sessions", json={"callback_url": receiver.url})).json()
+        at = f"/api/v1/sessions/{session['session_id']}"
+        await node.client.post(f"{at}/messages", json={"body": "A line"})
+        seen = await after_an_attempt(node, f"{at}/callbacks", bearer(session["destroy_token"]))
+        assert (seen["type"], seen["status"]) == ("session.line", "delivered")
+
+        inbox = (await node.client.post("/api/v1/inboxes", json={"callback_url": receiver.url})).json()
+        at = f"/api/v1/inboxes/{inbox['address']}"
+        await node.client.post(f"{at}/messages", json={"body": "A message"})
+        seen = await after_an_attempt(node, f"{at}/callbacks", bearer(inbox["inbox_token"]))
+        assert (seen["type"], seen["status"]) == ("inbox.message", "delivered")
+
+
+async def test_those_of_a_signed_thread_are_read_with_its_key(node: NodeUnderTest) -> None:
+    async with Receiver(PUBLIC) as receiver, node.worker():
+        thread = (await send(node, signed(BOARD, QUESTION | {"callback_url": receiver.url}))).json()
+        await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})
+        await receiver.until(1)
+        path = f"{BOARD}/{thread['id']}/callbacks"
+
+        async def shown(key: SigningKey) -> httpx2.Response:
+            return await node.client.get(path, headers=signed(path, key=key, method="GET").headers)
+
+        async def delivered() -> bool:
+            (seen,) = (await shown(KEY)).json()["callbacks"]
+            return (seen["type"], seen["status"]) == ("board.reply", "delivered")
+
+        await until(delivered)
+        refused = await shown(OTHER_KEY)
+        assert (refused.status_code, refused.headers["x-error-code"]) == (403, "thread.signer")
+
+
+async def test_nobody_else_reads_them(node: NodeUnderTest) -> None:
+    session = (await node.client.post("/api/v1/sessions")).json()["session_id"]
+    task = (await node.client.post(TASKS, json={"publisher_id": "p", "title": "Translate a memo"})).json()["id"]
+    thread = (await node.client.post("/api/v1/board", json={"title": "A question", "body": "Who is there?"})).json()
+    inbox = (await node.client.post("/api/v1/inboxes")).json()["address"]
+    others = {
+        f"{TASKS}/{task}/callbacks": "task.publisher",
+        f"/api/v1/sessions/{session}/callbacks": "session.token",
+        f"/api/v1/inboxes/{inbox}/callbacks": "inbox.token",
+    }
+    for path, code in others.items():
+        nothing, wrong = await node.client.get(path), await node.client.get(path, headers=bearer("x" * 43))
+        assert (nothing.status_code, nothing.headers["www-authenticate"]) == (401, "Bearer")
+        assert (wrong.status_code, wrong.headers["x-error-code"]) == (403, code)
+    path = f"/api/v1/board/{thread['id']}/callbacks"
+    assert (await node.client.get(path)).headers["x-error-code"] == "callbacks.proof"
+    for path in (f"{TASKS}/{UNKNOWN}", f"/api/v1/sessions/{UNKNOWN}", f"/api/v1/board/{UNKNOWN}"):
+        assert (await node.client.get(f"{path}/callbacks", headers=bearer("x"))).status_code == 404
+
+
+async def test_the_record_of_an_entity_is_bounded(node: NodeUnderTest) -> None:
+    queue, records = CallbackQueue(node.store, unpack), DeliveryRecords(node.store)
+    for n in range(30):
+        message = Message(f"m{n}", f"msg_{n}", "http://a.example/", "task.claimed", 1000 + n, {"task_id": "t"})
+        await queue.enqueue(5, [message])
+    page = await records.read(5, "t", DeliveryQuery())
+    assert [each.id for each in page.callbacks] == [f"msg_{n}" for n in range(29, 9, -1)]
+    life = await node.store.command("PTTL", keys.callback_record(5, "t"))
+    assert isinstance(life, int)
+    assert 0 < life <= 2 * 86_400_000
+
+
+async def test_of_two_messages_that_became_one_the_newer_is_shown(node: NodeUnderTest) -> None:
+    queue, records = CallbackQueue(node.store, unpack), DeliveryRecords(node.store)
+
+    async def happens(n: int) -> None:
+        data = {"thread_id": "t", "seq": n}
+        await queue.enqueue(5, [Message("t", f"msg_{n}", "http://a.example/", "board.reply", n, data)], 5000)
+
+    await happens(1)
+    (sent,) = await queue.take([5])
+    await happens(2)
+    await queue.settle(sent, "delivered", 5000)
+    page = await records.read(5, "t", DeliveryQuery())
+    assert [(each.id, each.status) for each in page.callbacks] == [("msg_2", "pending"), ("msg_1", "delivered")]

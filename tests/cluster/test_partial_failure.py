@@ -1,0 +1,136 @@
+"""One primary of three gone for good, and its replica with it: what the others keep goes on."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from node.agents.agent_reader import AgentReader
+from node.run.embedded_redis import find_search
+from node.store import keys
+from node.store.ids import home_of, partition_of_id
+from node.store.keys import tag
+from node.store.slots import slot_of
+from tests.agents.calls import card_of
+from tests.faults.writers import unlimited
+from tests.support.node_under_test import NodeUnderTest, running, until
+from tests.support.servers import Cluster, RedisServer
+
+THREADS = 24
+PAGE = "/api/v1/board?limit=100"
+TASKS = "/api/v1/tasks"
+SEARCH = "/api/v1/board/search"
+BODY = "Is anybody here who can parse some large files?"
+QUERY = {"query": "parse large files", "limit": 50, "threshold": 0.5}
+CLIENT = "127.0.0.1"
+NEW: tuple[tuple[str, dict[str, str]], ...] = (
+    ("/api/v1/board", {"title": "Another question", "body": BODY}),
+    ("/api/v1/tasks", {"publisher_id": "p", "title": "Translate a memo"}),
+    ("/api/v1/sessions", {}),
+    ("/api/v1/inboxes", {}),
+)
+
+
+@pytest.fixture
+def lenient_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster that serves on what it has when a part of it is gone."""
+    with Cluster(tmp_path / "cluster", 3, "--cluster-require-full-coverage", "no", node_timeout=1.0) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def search_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis of its own for the search, with the query engine."""
+    module = find_search()
+    assert module
+    with RedisServer(tmp_path / "search", "--loadmodule", str(module)) as server:
+        yield server
+
+
+async def listed(node: NodeUnderTest) -> str:
+    """The id of an agent in the directory, which an inbox of its own proves."""
+    inbox = (await node.client.post("/api/v1/inboxes", json={})).json()
+    owner = {"authorization": f"Bearer {inbox['inbox_token']}"}
+    answer = await node.client.post("/api/v1/agents", json={"card": card_of("Report desk")}, headers=owner)
+    return answer.json()["id"]
+
+
+async def test_what_the_other_primaries_keep_is_served(lenient_cluster: Cluster, search_redis: RedisServer) -> None:
+    settings = unlimited(lenient_cluster.url, search_url=search_redis.url, store_timeout=5.0)
+    async with running(settings) as node:
+        ids: set[str] = set()
+        for number in range(THREADS):
+            posted = await node.client.post("/api/v1/board", json={"title": f"Topic {number}", "body": BODY})
+            ids.add(posted.json()["id"])
+            await node.store.command("ZADD", keys.OPEN_THREADS, number, posted.json()["id"])
+        whole = (await node.client.get(PAGE)).json()
+        assert (len(whole["threads"]), "incomplete" in whole) == (THREADS, False)
+        found = (await node.client.post(SEARCH, json=QUERY)).json()
+        assert ({hit["thread_id"] for hit in found["hits"]}, "incomplete" in found) == (ids, False)
+
+        agents = [await listed(node) for _ in range(THREADS)]
+
+        def is_lost(entity: str) -> bool:
+            return lenient_cluster.primary_of(slot_of(tag(partition_of_id(entity)))) is victim
+
+        kept = {lenient_cluster.primary_of(slot_of(each)) for each in (keys.OPEN_THREADS, tag(home_of(CLIENT)))}
+        victim = next(server for server in lenient_cluster.servers[:3] if server not in kept)
+        lost = {each for each in ids if is_lost(each)}
+        gone = [each for each in agents if is_lost(each)]
+        assert lost, "some threads were there"
+        assert gone, "some agents were there"
+        replica = await asyncio.to_thread(lenient_cluster.replica_of, victim)
+        await asyncio.to_thread(replica.kill)
+        await asyncio.to_thread(victim.kill)
+        pages: list[httpx2.Response] = []
+
+        async def is_served() -> bool:
+            pages.append(await node.client.get(PAGE))
+            return pages[-1].status_code == 200 and "incomplete" in pages[-1].json()
+
+        await until(is_served)
+        page = pages[-1].json()
+        assert {thread["id"] for thread in page["threads"]} == ids - lost
+        assert (page["incomplete"], page["total"]) == (True, THREADS)
+        assert await node.store.command("ZCARD", keys.OPEN_THREADS) == THREADS, "no thread is taken off the list"
+
+        statuses = [status for status, *_ in await AgentReader(node.store).posts([(each, 0) for each in agents])]
+        assert statuses == ["unreachable" if each in gone else "open" for each in agents]
+        found = (await node.client.post(SEARCH, json=QUERY)).json()
+        assert {hit["thread_id"] for hit in found["hits"]} == ids - lost
+        assert found["incomplete"] is True
+        for path, body in NEW:
+            made = [(await node.client.post(path, json=body)).status_code for _ in range(12)]
+            assert made == [201] * 12, f"{path}: what is new goes where it can be kept"
+
+
+async def test_contracts_that_can_be_read_are_listed_found_and_claimed(lenient_cluster: Cluster) -> None:
+    async with running(unlimited(lenient_cluster.url, store_timeout=5.0)) as node:
+        ids: set[str] = set()
+        for number in range(THREADS):
+            offer = {"publisher_id": "desk", "title": f"Count the panels on photograph {number}", "skills": ["count"]}
+            ids.add((await node.client.post(TASKS, json=offer)).json()["id"])
+        listing = {lenient_cluster.primary_of(slot_of(key)) for key in (keys.tasks_with("offered"), keys.OFFERS)}
+        victim = next(server for server in lenient_cluster.servers[:3] if server not in listing)
+        lost = {each for each in ids if lenient_cluster.primary_of(slot_of(tag(partition_of_id(each)))) is victim}
+        assert lost, "some contracts were there"
+        replica = await asyncio.to_thread(lenient_cluster.replica_of, victim)
+        await asyncio.to_thread(replica.kill)
+        await asyncio.to_thread(victim.kill)
+        pages: list[httpx2.Response] = []
+
+        async def is_served(query: str) -> bool:
+            pages.append(await node.client.get(f"{TASKS}?status=offered&limit=50{query}"))
+            return pages[-1].status_code == 200 and "incomplete" in pages[-1].json()
+
+        for query in ("", "&skill=count"):
+            await until(lambda query=query: is_served(query))
+            assert {task["id"] for task in pages[-1].json()["tasks"]} == ids - lost
+        claimed: set[str] = set()
+        while len(claimed) < len(ids - lost):
+            claim = await node.client.post(f"{TASKS}/claim-next", json={"assignee_id": "worker", "skills": ["count"]})
+            assert claim.status_code == 200, claim.text
+            claimed.add(claim.json()["id"])
+        assert claimed == ids - lost

@@ -1,0 +1,15 @@
+"""A node, and clients that are generated from what it says of itself."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.mcp.processes import two_processes
+from tests.support.nodes import NodeProcess
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A node without limits."""
+    with two_processes(tmp_path_factory.mktemp("node")) as node:
+        yield node

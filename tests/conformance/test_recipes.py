@@ -1,0 +1,158 @@
+"""The recipes for signing, callbacks and work do what they say, as they stand, against a real node.
+
+Those for curl, Python, TypeScript and generated clients are run beside the clients that they need.
+"""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from node.recipes.markdown import RECIPES
+from tests.support.nodes import NodeProcess
+from tests.support.servers import free_port
+
+PATIENCE = 60.0  # s
+MARKDOWN = {"accept": "text/markdown"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A node that calls receivers on this machine."""
+    node = NodeProcess(tmp_path_factory.mktemp("node"))
+    settings = {"RELAY_CALLBACK_ALLOW_PRIVATE": "true", "RELAY_EMBEDDING_MODEL": "none", "RELAY_WORKERS": "1"}
+    with node.start(**settings).ready():
+        yield node
+
+
+def code_of(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
+    """Languages and texts of a recipe's code, as a program gets them."""
+    answer = httpx2.get(f"{node.url}/recipes/{recipe}", headers=MARKDOWN)
+    assert answer.headers["content-type"].startswith("text/markdown")
+    return re.findall(r"```(\w+)\n(.*?)```", answer.text, re.DOTALL)
+
+
+@asynccontextmanager
+async def running(
+    node: NodeProcess, recipe: str, folder: Path, **settings: str
+) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """The Python code of a recipe, running; ended if it has not."""
+    ((_, code),) = [each for each in code_of(node, recipe) if each[0] == "python"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-u", "-c", code),
+        cwd=folder,
+        env=os.environ | settings,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_a_request_is_signed_as_the_recipe_says(served: NodeProcess, tmp_path: Path) -> None:
+    for _ in range(2):  # the second time with the key of the first
+        async with running(served, "sign-a-request", tmp_path) as process, asyncio.timeout(PATIENCE):
+            said = (await process.stdout.read()).decode() if process.stdout else ""
+        assert re.fullmatch(r"signed: True with [\w-]{43}\nclosed: True\n", said), said
+    assert (tmp_path / "agent.key").stat().st_mode & 0o077 == 0
+
+
+async def test_a_worker_does_the_contracts_that_are_offered(served: NodeProcess, tmp_path: Path) -> None:
+    async with httpx2.AsyncClient(base_url=served.url) as client:
+        offers = [
+            (
+                await client.post("/api/v1/tasks", json={"publisher_id": "desk", "title": title, "lease_seconds": 60})
+            ).json()
+            for title in ("Summarise the first report", "Summarise the second report")
+        ]
+        async with running(served, "worker", tmp_path, CONTRACTS="2") as process, asyncio.timeout(PATIENCE):
+            said = (await process.stdout.read()).decode() if process.stdout else ""
+        assert said.count("completed Summarise the") == 2, said
+        for offer in offers:
+            done = (await client.get(f"/api/v1/tasks/{offer['id']}")).json()
+            assert (done["status"], done["assignee_id"]) == ("completed", "summary-agent")
+            assert "summary" in done["result_payload"]
+
+
+async def test_an_owner_answers_and_goes_on_with_the_same_address(served: NodeProcess, tmp_path: Path) -> None:
+    addresses: set[str] = set()
+    async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
+        for _ in range(2):  # the second time with the inbox of the first
+            async with running(served, "inbox", tmp_path, ANSWERS="1") as process:
+                assert process.stdout
+                address = (await process.stdout.readline()).decode().removeprefix("write to ").strip()
+                addresses.add(address)
+                asking = client.post(f"/api/v1/inboxes/{address}/messages?wait=30", json={"body": "Are you there?"})
+                assert (await asking).json()["reply"] == "Read: Are you there?"
+                assert (await process.stdout.read()).decode().startswith("answered")
+    assert len(addresses) == 1
+    assert (tmp_path / "inbox.json").stat().st_mode & 0o077 == 0
+
+
+async def test_a_receiver_takes_a_callback_of_the_node_and_nothing_else(served: NodeProcess, tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/hook"
+    settings = {"CALLBACK_HOST": "127.0.0.1", "CALLBACK_PORT": str(port)}
+    async with (
+        running(served, "verify-a-callback", tmp_path, **settings) as receiver,
+        httpx2.AsyncClient(base_url=served.url) as client,
+        asyncio.timeout(PATIENCE),
+    ):
+        while not await is_listening(port):  # noqa: ASYNC110 - the condition is another process's
+            await asyncio.sleep(0.05)
+        forged = {"webhook-id": "m", "webhook-timestamp": "1", "webhook-signature": "v1a,AAAA"}
+        assert (await client.post(url, content=b"{}", headers=forged)).status_code == 401
+        session = (await client.post("/api/v1/sessions", json={"callback_url": url})).json()
+        await client.post(f"/api/v1/sessions/{session['session_id']}/messages", json={"body": "a line"})
+        said = (await receiver.stdout.readline()).decode() if receiver.stdout else ""
+        while not said.startswith("session.line"):  # before it there may be the server's own log of the forged request
+            said = (await receiver.stdout.readline()).decode() if receiver.stdout else ""
+        assert session["session_id"] in said
+
+
+async def is_listening(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    await writer.wait_closed()
+    return True
+
+
+def test_configurations_of_mcp_clients_name_an_endpoint_that_answers(served: NodeProcess) -> None:
+    configured = [json.loads(text) for language, text in code_of(served, "claude-mcp-config") if language == "json"]
+    entries = [next(iter((each.get("mcpServers") or each["servers"]).values())) for each in configured]
+    urls = {entry.get("url") or entry["args"][-1] for entry in entries}
+    assert urls == {f"{served.url}/api/v1/mcp"}
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    headers = {"accept": "application/json, text/event-stream"}
+    assert httpx2.post(urls.pop(), json=ping, headers=headers).json()["result"] == {}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_a_page_and_a_text(served: NodeProcess, name: str) -> None:
+    page = httpx2.get(f"{served.url}/recipes/{name}", headers={"accept": "text/html"})
+    assert page.headers["content-type"].startswith("text/html")
+    assert "Accept" in page.headers["vary"]
+    text = httpx2.get(f"{served.url}/recipes/{name}.md").text
+    assert page.text.count('<div class="code" data-copy>') == text.count("```") // 2
+    assert text.partition("\n")[0].removeprefix("# ") in page.text
+    assert "{{" not in text
+
+
+def test_recipes_are_linked_and_unknown_ones_are_missing(served: NodeProcess) -> None:
+    for path in ("/", "/llms.txt", "/sitemap.xml", "/recipes"):
+        assert "/recipes" in httpx2.get(f"{served.url}{path}").text
+    assert httpx2.get(f"{served.url}/recipes/nothing").status_code == 404

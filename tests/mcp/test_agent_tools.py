@@ -1,0 +1,26 @@
+"""The directory by MCP alone (NETWORK 2)."""
+
+from tests.agents.calls import SUMMARISE
+from tests.mcp.calls import done, failed
+from tests.support.node_under_test import NodeUnderTest, until
+
+
+async def test_an_agent_lists_itself_and_is_found(node: NodeUnderTest) -> None:
+    inbox = await done(node, "open_inbox")
+    card = {"name": "Report desk", "description": "Helps with long documents of every kind.", "skills": [SUMMARISE]}
+    listed = await done(node, "register_agent", card=card, inbox_token=inbox["inbox_token"])
+    assert listed["status"] == "listed"
+    async with node.worker():
+
+        async def is_found() -> bool:
+            found = await done(node, "find_agent", query="summarise reports", threshold=0.5, live=True)
+            return [hit["agent_id"] for hit in found["hits"]] == [listed["id"]]
+
+        await until(is_found)
+
+
+async def test_a_url_is_checked_and_what_is_neither_is_refused(node: NodeUnderTest) -> None:
+    posted = await done(node, "register_agent", url="https://agent.example/")
+    assert (posted["status"], posted["expires_at"]) == ("checking", None)
+    assert (await failed(node, "register_agent", url="http://10.0.0.1/"))["code"] == "request.invalid"
+    assert "either url or card" in str(await failed(node, "register_agent"))

@@ -1,0 +1,62 @@
+"""Inboxes by MCP alone (NETWORK 1)."""
+
+import asyncio
+
+from node.store import keys
+from tests.inbox.calls import ADDRESS
+from tests.mcp.calls import done, failed
+from tests.support.node_under_test import NodeUnderTest
+
+SECRET_KEY = "an-idempotency-key-of-32-characters"
+
+
+async def test_two_agents_that_have_nothing_but_mcp_write_to_each_other(node: NodeUnderTest) -> None:
+    inbox = await done(node, "open_inbox", label="Desk", idempotency_key=SECRET_KEY)
+    assert await done(node, "open_inbox", label="Desk", idempotency_key=SECRET_KEY) == inbox
+    mine = {"address": inbox["address"], "inbox_token": inbox["inbox_token"]}
+    renewed = await done(node, "open_inbox", label="Other", inbox_token=inbox["inbox_token"])
+    assert renewed["epoch"] == inbox["epoch"]
+
+    async def owner() -> None:
+        page = await done(node, "read_inbox", **mine, wait=20)
+        (message,) = page["messages"]
+        await done(node, "settle_message", **mine, id=message["id"], status="done", reply=message["body"].upper())
+
+    answering = asyncio.create_task(owner())
+    await node.listened_to(keys.inbox(inbox["address"]))
+    answer = await done(node, "send_to_inbox", address=inbox["address"], body="hello", wait=20)
+    await answering
+    assert (answer["status"], answer["reply"]) == ("done", "HELLO")
+
+
+async def test_a_sender_follows_and_takes_back_its_messages_and_an_owner_closes_by_mcp_alone(
+    node: NodeUnderTest,
+) -> None:
+    inbox = await done(node, "open_inbox", policy="open", contacts=[ADDRESS])
+    mine = {"address": inbox["address"], "inbox_token": inbox["inbox_token"]}
+    artifacts = ["01980000-0000-7000-8000-000000000000"]
+    sent = [await done(node, "send_to_inbox", address=inbox["address"], body="x", artifact_ids=artifacts)] + [
+        await done(node, "send_to_inbox", address=inbox["address"], body="x") for _ in range(3)
+    ]
+    receipts = [{"address": inbox["address"]} | {name: each[name] for name in ("id", "receipt_token")} for each in sent]
+    assert (await done(node, "withdraw_message", **receipts[3]))["status"] == "withdrawn"
+    page = await done(node, "read_inbox", **mine)
+    assert [each["artifact_ids"] for each in page["messages"]] == [artifacts, [], []]
+    assert (await done(node, "message_status", **receipts[0], status="queued", wait=20))["status"] == "read"
+    await done(node, "settle_message", **mine, id=sent[0]["id"], status="done", artifact_ids=artifacts)
+    assert (await done(node, "message_status", **receipts[0]))["artifact_ids"] == artifacts
+    assert (await done(node, "settle_through", **mine, through_seq=2))["settled"] == 1
+    assert (await done(node, "get_inbox", address=inbox["address"]))["accepting"]
+    await done(node, "close_inbox", **mine)
+    assert (await done(node, "message_status", **receipts[2]))["status"] == "expired"
+    assert (await failed(node, "get_inbox", address=inbox["address"]))["code"] == "inbox.unknown"
+
+
+async def test_a_tool_says_what_is_wrong_with_a_token(node: NodeUnderTest) -> None:
+    inbox = await done(node, "open_inbox")
+    refused = await failed(node, "read_inbox", address=inbox["address"], inbox_token="nonsense")
+    assert refused["code"] == "inbox.token"
+    assert "ASCII" in str(await failed(node, "read_inbox", address=inbox["address"], inbox_token="\u00e4"))
+    assert "inbox_token" in str(await failed(node, "open_inbox", inbox_token=7))
+    missing = await failed(node, "read_inbox", address=inbox["address"])
+    assert missing["code"] == "inbox.proof"

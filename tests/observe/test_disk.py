@@ -1,0 +1,80 @@
+"""A disk that is nearly full is no sudden end: what begins something is refused first, what finishes it never."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from node.config import Settings
+from node.observe.disk import disks, space
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.servers import RedisServer
+
+Nodes = AsyncIterator[NodeUnderTest]
+
+QUESTION = {"title": "Where is the room?", "body": "Is there anybody who knows how much room is left on this disk?"}
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Path:
+    """A data directory as an embedded Redis leaves it."""
+    (tmp_path / "data" / "redis" / "appendonlydir").mkdir(parents=True)
+    return tmp_path / "data"
+
+
+@pytest_asyncio.fixture
+async def short(empty_redis: RedisServer, embedded: Path, request: pytest.FixtureRequest) -> Nodes:
+    """A node whose disk has that share of its reserve left."""
+    free = space("redis", embedded).free
+    settings = settings_for(empty_redis.url, data_dir=embedded, disk_reserve=int(free / request.param))
+    async with running(settings) as node:
+        yield node
+
+
+async def health(node: NodeUnderTest) -> Any:
+    return (await node.client.get("/health")).json()
+
+
+async def code(node: NodeUnderTest, path: str, body: dict[str, Any]) -> str:
+    answer = await node.client.post(path, json=body)
+    return answer.headers.get("X-Error-Code", "")
+
+
+def test_the_disk_of_artifacts_is_where_their_setting_says(tmp_path: Path) -> None:
+    def watched(**given: Any) -> list[Path]:
+        return [disk.directory for disk in disks(settings_for("redis://localhost", data_dir=tmp_path, **given))]
+
+    (tmp_path / "elsewhere").mkdir()
+    assert watched() == [tmp_path]
+    assert watched(blob_url=f"file://{tmp_path}/elsewhere") == [tmp_path / "elsewhere"]
+    assert watched(blob_url=f"file://{tmp_path}/elsewhere/new/one") == [tmp_path / "elsewhere"]
+    assert watched(blob_url="s3://bucket") == []
+
+
+@pytest.mark.parametrize(("short", "refused"), [(0.8, 1), (0.4, 2), (0.1, 3)], indirect=["short"])
+async def test_writes_are_refused_by_turns_as_the_disk_fills(short: NodeUnderTest, refused: int) -> None:
+    async def is_low() -> bool:
+        return (await health(short))["disk"] == "low"
+
+    await until(is_low)
+    assert (await health(short))["memory"] == "ok"
+    task = {"title": "Count the lines", "publisher_id": "p"}
+    feedback = {"feedback_text": "There is little room left on your disk, I think."}
+    codes = [
+        await code(short, "/api/v1/board", QUESTION),
+        await code(short, "/api/v1/tasks", task),
+        await code(short, "/api/v1/feedback", feedback),
+    ]
+    assert codes == ["disk.low"] * refused + [""] * (3 - refused)
+
+
+async def test_a_disk_with_room_refuses_nothing(node: NodeUnderTest) -> None:
+    assert (await health(node))["disk"] == "ok"
+
+
+def test_only_disks_of_this_machine_are_looked_at(embedded: Path) -> None:
+    assert [disk.use for disk in disks(Settings(data_dir=embedded))] == ["redis", "blobs"]
+    elsewhere = Settings(data_dir=embedded, redis_url="redis://127.0.0.1", blob_url="s3://bucket")
+    assert list(disks(elsewhere)) == []

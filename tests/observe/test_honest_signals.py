@@ -1,0 +1,102 @@
+"""What metrics, commands and logs say is so: no false alarm for want of a right, none after a clean stop."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+import pytest_asyncio
+
+from node.agents.model import Liveness
+from node.cli import main
+from node.config import Settings
+from node.observe.metrics.gauges import Gauges
+from node.observe.metrics.snapshots import Reading
+from node.store import Store, connect, keys
+from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.nodes import NodeProcess
+from tests.support.servers import RedisServer
+
+
+async def none() -> tuple[int, int]:
+    return 0, 0
+
+
+async def no_bytes() -> int:
+    return 0
+
+
+async def no_agents() -> tuple[dict[Liveness, int], int, float]:
+    return {}, 0, 0.0
+
+
+@pytest_asyncio.fixture
+async def redis(tmp_path: Path) -> AsyncIterator[RedisServer]:
+    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "everysec") as server:
+        yield server
+
+
+async def figures(store: Store, **settings: object) -> dict[tuple[str, tuple[str, ...]], float]:
+    gauges = Gauges(Settings(**settings), store, none, no_bytes, no_agents)  # type: ignore[arg-type]
+    readings: list[Reading] = await gauges.read()
+    return {(reading.family, reading.labels): reading.value for reading in readings}
+
+
+async def test_durability_is_that_of_the_redis_in_use(redis: RedisServer) -> None:
+    store = await connect(redis.url, timeout=2, max_in_flight=4096)
+    found = await figures(store, durability="always")
+    assert [labels[2] for family, labels in found if family == "relay_build_info"] == ["everysec"]
+    assert found["relay_durability_kept", ()] == 0
+    assert (await figures(store, durability="everysec"))["relay_durability_kept", ()] == 1
+    await store.close()
+
+
+async def test_a_user_without_rights_to_info_is_no_redis_that_is_gone(redis: RedisServer) -> None:
+    redis.do("ACL", "SETUSER", "node", "on", ">word", "~*", "&*", "+@all", "-@dangerous", "-@admin")
+    store = await connect(redis.url.replace("unix://", "unix://node:word@"), timeout=2, max_in_flight=4096)
+    found = await figures(store)
+    assert found["relay_store_up", ()] == 1
+    assert found["relay_tasks", ("offered",)] == 0
+    assert not [family for family, _ in found if family.startswith("relay_redis_")]
+    assert "relay_durability_kept" not in {family for family, _ in found}
+    await store.close()
+
+
+async def test_what_the_node_holds_is_told_beside_what_it_may(node: NodeUnderTest) -> None:
+    assert (await node.client.post("/api/v1/sessions", json={"ttl_seconds": 600})).status_code == 201
+    store = await connect(node.settings.redis_url, timeout=2, max_in_flight=4096)
+    found = await figures(store, max_sessions=7)
+    await store.close()
+    assert (found["relay_kept", ("session",)], found["relay_kept_limit", ("session",)]) == (1, 7)
+    assert found["relay_clock_skew_seconds", ()] < 1
+
+
+async def test_a_worker_that_stops_by_itself_is_not_missed(node: NodeUnderTest) -> None:
+    async def workers() -> int:
+        return cast("int", await node.store.command("ZCARD", keys.WORKERS))
+
+    async with node.worker():
+        await until(workers)
+    assert await workers() == 0
+
+
+def test_an_operators_command_without_a_right_says_so(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    redis.do("ACL", "SETUSER", "node", "on", ">word", "~*", "&*", "+@all", "-@dangerous", "-@admin")
+    monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("RELAY_REDIS_URL", redis.url.replace("unix://", "unix://node:word@"))
+    assert main(["admin", "status"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith("relay-node: Redis refuses a command")
+
+
+def test_a_node_begins_with_what_matters_and_each_line_says_who_wrote_it(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path) as node:
+        node.start(RELAY_SECRET="8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU=").ready()
+        started = node.line("starting", role="serve")
+        assert (started["redis"], started["durability"], started["data_dir"]) == ("embedded", "always", str(tmp_path))
+        node.line("starting", role="worker")
+        node.line("starting", role="web")
+    assert all({"pid", "role", "version"} <= line.keys() for line in node.lines)
+    assert "8Jw2nQ0f3vX6hT1yLr5uKc9s" not in json.dumps(node.lines)

@@ -1,0 +1,53 @@
+"""Messages that go round: silenced, and acknowledged as any other."""
+
+import pytest
+
+from tests.support.node_under_test import NodeUnderTest
+
+RELAY = "/api/v1/relay"
+JSON = {"content-type": "application/json"}
+TEXT = {"content-type": "text/plain"}
+HELLO = {"message": "Hello, who can summarise a long report about solar panels?"}
+
+
+async def test_the_third_same_payload_within_a_minute_is_silenced(node: NodeUnderTest) -> None:
+    answers = [await node.client.post(RELAY, json=HELLO) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert answers[1].json()["status"] == "acknowledged"
+    assert answers[2].content == b""
+    other = await node.client_at("203.0.113.8").post(RELAY, json=HELLO)
+    assert other.json()["status"] == "acknowledged"
+
+
+async def test_order_and_white_space_do_not_make_json_another_payload(node: NodeUnderTest) -> None:
+    same = [
+        b'{"message": "Hello there", "public": false, "of": {"a": 1, "b": [true, null]}}',
+        b'{"public":false,"of":{"b":[true,null],"a":1},"message":"Hello there"}',
+        b'{"of": {"a": 1, "b": [ true, null ] },\n "message": "Hello\\u0020there", "public": false}',
+    ]
+    answers = [await node.client.post(RELAY, content=body, headers=JSON) for body in same]
+    assert [len(answer.content) > 0 for answer in answers] == [True, True, False]
+
+
+async def test_json_and_a_text_of_the_same_bytes_are_two_payloads(node: NodeUnderTest) -> None:
+    body = b'{"message":"Hello there"}'
+    answers = [await node.client.post(RELAY, content=body, headers=kind) for kind in (JSON, JSON, TEXT, TEXT)]
+    assert all(answer.json()["status"] == "acknowledged" for answer in answers)
+
+
+@pytest.mark.parametrize("header", [{"via": "1.1 relay-node"}, {"webhook-id": "msg_1"}])
+async def test_a_message_that_comes_back_is_silenced(node: NodeUnderTest, header: dict[str, str]) -> None:
+    response = await node.client.post(RELAY, json=HELLO, headers=header)
+    assert (response.status_code, response.content) == (200, b"")
+    assert len(await node.names("*")) == 1  # its place in the limit, and nothing else
+
+
+async def test_a_message_that_passed_a_node_of_a_similar_name_is_kept(node: NodeUnderTest) -> None:
+    response = await node.client.post(RELAY, json=HELLO, headers={"via": "1.1 edge.my-relay-node-proxy.example"})
+    assert response.json()["status"] == "acknowledged"
+
+
+async def test_every_line_of_via_counts(node: NodeUnderTest) -> None:
+    lines = [("via", "1.1 edge.example"), ("via", "1.0 fred, 1.1 relay-node:8000")]
+    response = await node.client.post(RELAY, json=HELLO, headers=lines)
+    assert (response.status_code, response.content) == (200, b"")

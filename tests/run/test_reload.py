@@ -1,0 +1,154 @@
+"""SIGHUP: every process of a node takes over what it can of relay.toml, and no connection is lost."""
+
+import http.client
+import json
+import logging
+import os
+import pty
+import signal
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+import structlog
+
+from node.config import Networks, Proxies, Settings, load
+from node.observe.log import configure
+from node.run.reload import Reloading
+from tests.support.nodes import NodeProcess
+from tests.support.servers import free_port, until
+
+
+def works(ask: Callable[[], object]) -> Callable[[], bool]:
+    def asked() -> bool:
+        try:
+            ask()
+        except OSError:
+            return False
+        return True
+
+    return asked
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data" / "relay.toml"
+
+
+@contextmanager
+def connected(node: NodeProcess) -> Generator[http.client.HTTPConnection]:
+    connection = http.client.HTTPConnection("127.0.0.1", node.port)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def node(written: Path) -> Iterator[NodeProcess]:
+    with NodeProcess(written.parent) as node:
+        yield node
+
+
+def relay_limit(connection: http.client.HTTPConnection) -> int:
+    connection.request("GET", "/.well-known/agent.json")
+    return json.loads(connection.getresponse().read())["limits"]["relay"]["count"]
+
+
+def places_left(connection: http.client.HTTPConnection, forwarded_for: str) -> str:
+    body = json.dumps({"message": f"Is there somebody who reads what {forwarded_for} has to say today?"})
+    headers = {"Content-Type": "application/json", "X-Forwarded-For": forwarded_for}
+    connection.request("POST", "/api/v1/relay", body, headers)
+    answer = connection.getresponse()
+    answer.read()
+    return answer.headers["RateLimit"] or ""
+
+
+def test_limits_and_proxies_change_on_open_connections(node: NodeProcess, written: Path) -> None:
+    written.write_text('[limit]\nrelay = "100/3600"\n')
+    node.start(RELAY_WORKERS="1").ready()
+    with connected(node) as connection:
+        assert relay_limit(connection) == 100
+        socket = connection.sock
+        assert "r=99" in places_left(connection, "198.51.100.1")
+        assert "r=98" in places_left(connection, "198.51.100.2")
+        written.write_text('buffer_ttl = 60\ntrusted_proxies = "127.0.0.1"\n[limit]\nrelay = "50/3600"\n')
+        node.signal(signal.SIGHUP)
+        told = node.line("settings reloaded", after_a_restart=["RELAY_BUFFER_TTL"])
+        assert told["changed"] == ["RELAY_TRUSTED_PROXIES", "RELAY_LIMIT_RELAY"]
+        until(lambda: relay_limit(connection) == 50, "the new limit")
+        assert "r=49" in places_left(connection, "198.51.100.1")
+        assert "r=49" in places_left(connection, "198.51.100.2")
+        assert connection.sock is socket
+        assert not [line for line in node.lines if line["event"] == "child ended"]
+
+
+def test_settings_that_cannot_be_used_change_nothing(node: NodeProcess, written: Path) -> None:
+    written.write_text('[limit]\nrelay = "100/3600"\n')
+    node.start(RELAY_WORKERS="1").ready()
+    written.write_text("prot = 1")
+    node.signal(signal.SIGHUP)
+    assert "RELAY_PROT is not a setting" in node.line("settings not reloaded")["reason"]
+    with connected(node) as connection:
+        assert relay_limit(connection) == 100
+
+
+def test_a_web_process_by_itself_reloads_too(written: Path) -> None:
+    written.write_text('[limit]\nrelay = "100/3600"\n')
+    with NodeProcess(written.parent, (sys.executable, "-m", "node", "web")) as web:
+        web.start(RELAY_REDIS_URL="redis://127.0.0.1:1", RELAY_WORKERS="1")
+        until(works(lambda: web.get("/.well-known/agent.json")), "an answer")
+        with connected(web) as connection:
+            assert relay_limit(connection) == 100
+            written.write_text('[limit]\nrelay = "50/3600"\n')
+            web.signal(signal.SIGHUP)
+            until(lambda: relay_limit(connection) == 50, "the new limit")
+
+
+def test_a_node_whose_terminal_is_gone_ends(tmp_path: Path) -> None:
+    """The same signal says so, and nobody would see that the node went on."""
+    port = free_port()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(RELAY_DATA_DIR=str(tmp_path), RELAY_PORT=str(port), RELAY_REDIS_URL="redis://127.0.0.1:1")
+        os.execv(sys.executable, (sys.executable, "-m", "tests.support.small_node", "serve"))
+    try:
+        shown = b""
+        while b'"ready"' not in shown and b"child started" not in shown:
+            shown += os.read(terminal, 4096)
+    finally:
+        os.close(terminal)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_what_is_taken_over_and_what_waits(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_CONFIG", str(written))
+    written.write_text("")
+    current = Reloading(load())
+    written.write_text('log = "error"\nworkers = 3\ncallback_refused_networks = "192.0.2.0/24"\n')
+    changed = current.read()
+    assert changed is not None
+    assert (changed.log, changed.workers) == ("error", Settings().workers)
+    assert changed.callback_refused_networks == Networks.parse("192.0.2.0/24")
+    written.write_text("log = 'loud'")
+    assert current.read() is None
+    assert current.settings == changed
+    written.write_text("trusted_proxies = 'unix'")
+    changed = current.read()
+    assert changed is not None
+    assert (changed.trusted_proxies, changed.log) == (Proxies(unix=True), "info")
+
+
+def test_the_log_level_changes_for_loggers_that_were_used_before(caplog: pytest.LogCaptureFixture) -> None:
+    logger = structlog.stdlib.get_logger("node.tests")
+    for level, said in (("error", []), ("info", ["heard"]), ("warning", [])):
+        configure(level)
+        logging.getLogger().addHandler(caplog.handler)
+        caplog.clear()
+        logger.info("heard")
+        assert [cast("dict[str, str]", record.msg)["event"] for record in caplog.records] == said

@@ -1,0 +1,37 @@
+"""A difference of clocks is told, and its end."""
+
+import asyncio
+import time
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from node.store import clock
+from tests.store.conftest import Opener
+from tests.support.servers import RedisServer, eventually
+
+
+async def test_clocks_that_differ_are_told_of_and_that_they_agree_again(
+    redis_server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, ahead = CapturingLogger(), 0.0
+
+    def shown() -> float:
+        return time.monotonic() - began_at + began - ahead
+
+    began, began_at = time.time(), time.monotonic()
+    monkeypatch.setattr(clock, "log", log)
+    monkeypatch.setattr(clock, "READ_SECONDS", 0.01)
+    monkeypatch.setattr("node.store.clock.time.time", shown)
+    store = await open_store(redis_server.url)
+    stop = asyncio.Event()
+    assert abs(await clock.skew(store)) < clock.SUSPECT_SECONDS
+    watching = asyncio.create_task(clock.watch(store, stop))
+    ahead = 30.0
+    await eventually(lambda: bool(log.calls))
+    ahead = 0.0
+    await eventually(lambda: log.calls[-1].method_name == "info")
+    stop.set()
+    await watching
+    warned = log.calls[0]
+    assert (warned.method_name, 25 < warned.kwargs["redis_ahead_s"] < 35) == ("warning", True)

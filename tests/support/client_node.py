@@ -1,0 +1,16 @@
+"""How the node of the client's tests is started."""
+
+from tests.mcp.processes import NO_LIMITS
+from tests.support.nodes import NodeProcess
+
+SETTINGS = {
+    **NO_LIMITS,
+    "RELAY_LIMIT_FEEDBACK": "10/1",  # the one limit that a test wants to reach
+    "RELAY_WORKERS": "1",
+    "RELAY_CALLBACK_ALLOW_PRIVATE": "true",
+}
+
+
+def begin(node: NodeProcess) -> NodeProcess:
+    """Start it without waiting. It has no limits: all clients of a test have one address."""
+    return node.start(**SETTINGS)

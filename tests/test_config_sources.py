@@ -1,0 +1,113 @@
+"""Settings come from the environment, from relay.toml, and secrets from files of their own; the environment wins."""
+
+from pathlib import Path
+
+import pytest
+
+from node.config import ConfigError, Limit, Networks, Proxies, Schedule, Settings, load
+
+SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    return tmp_path / "relay.toml"
+
+
+def test_a_file_that_is_named_is_read(written: Path) -> None:
+    written.write_text("""
+        port = 9000
+        store_timeout = 0.5
+        callback_allow_private = true
+        trusted_proxies = ["10.0.0.0/8", "unix"]
+        callback_refused_networks = "192.0.2.0/24"
+        callback_schedule = [5, 60]
+        data_dir = "/var/lib/relay"
+        [limit]
+        relay = "5/60"
+    """)
+    settings = load({"RELAY_CONFIG": str(written)})
+    assert (settings.port, settings.store_timeout, settings.callback_allow_private) == (9000, 0.5, True)
+    assert settings.trusted_proxies == Proxies.parse("10.0.0.0/8,unix")
+    assert settings.callback_refused_networks == Networks.parse("192.0.2.0/24")
+    assert settings.callback_schedule == Schedule((5, 60))
+    assert settings.data_dir == Path("/var/lib/relay")
+    assert settings.limits.relay == Limit(5, 60)
+
+
+def test_one_in_the_data_directory_is_found(written: Path) -> None:
+    written.write_text("port = 9000")
+    assert load({"RELAY_DATA_DIR": str(written.parent)}).port == 9000
+    assert load({"RELAY_DATA_DIR": str(written.parent / "other")}).port == Settings().port
+
+
+def test_it_cannot_say_where_it_is_itself(written: Path) -> None:
+    written.write_text('data_dir = "/elsewhere"')
+    with pytest.raises(ConfigError, match="for the environment"):
+        load({"RELAY_DATA_DIR": str(written.parent)})
+
+
+def test_the_environment_wins(written: Path) -> None:
+    written.write_text('port = 9000\nhost = "0.0.0.0"\nsecret = "in the file, and not even long enough"')
+    settings = load({"RELAY_CONFIG": str(written), "RELAY_PORT": "9001", "RELAY_SECRET": SECRET})
+    assert (settings.port, settings.host, settings.secret) == (9001, "0.0.0.0", SECRET)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("prot = 9000", "RELAY_PROT is not a setting"),
+        ("port = ", "Invalid value"),
+        ("port = 'eighty'", "RELAY_PORT='eighty': Expected `int`"),
+        ("port = 2026-01-01", "port is neither"),
+        ("workers = [[]]\n[limit.relay]\nx = 1", "RELAY_LIMIT_RELAY_X is not a setting"),
+    ],
+)
+def test_what_cannot_be_used_is_said_with_the_file(text: str, said: str, written: Path) -> None:
+    written.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        load({"RELAY_CONFIG": str(written)})
+    assert str(refused.value).startswith(f"{written}: ")
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["SECRET", "SIGNING_KEY", "REDIS_URL", "SEARCH_URL"])
+def test_a_secret_is_read_from_the_file_that_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / "value").write_text(f"{SECRET}\n")
+    assert getattr(load({f"RELAY_{name}_FILE": str(tmp_path / "value")}), name.lower()) == SECRET
+
+
+def test_credentials_of_the_bucket_are_read_from_files_too(tmp_path: Path) -> None:
+    (tmp_path / "value").write_text("key\n")
+    given = {"AWS_SECRET_ACCESS_KEY_FILE": str(tmp_path / "value"), "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"}
+    assert load(given).aws == {"AWS_SECRET_ACCESS_KEY": "key", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"}
+
+
+def test_a_secret_in_the_environment_wins_over_one_that_relay_toml_names(written: Path) -> None:
+    written.write_text("secret_file = '/nowhere/now'")
+    with pytest.raises(ConfigError, match="No such file"):
+        load({"RELAY_CONFIG": str(written)})
+    assert load({"RELAY_CONFIG": str(written), "RELAY_SECRET": SECRET}).secret == SECRET
+    (written.parent / "secret").write_text("of the file")
+    written.write_text(f"secret_file = '{written.parent}/secret'")
+    assert load({"RELAY_CONFIG": str(written)}).secret == "of the file"
+    assert load({"RELAY_CONFIG": str(written), "RELAY_SECRET": SECRET}).secret == SECRET
+
+
+def test_two_forms_of_one_secret_contradict_each_other(tmp_path: Path) -> None:
+    (tmp_path / "value").write_text(SECRET)
+    with pytest.raises(ConfigError, match="RELAY_SECRET and RELAY_SECRET_FILE are both given"):
+        load({"RELAY_SECRET": SECRET, "RELAY_SECRET_FILE": str(tmp_path / "value")})
+
+
+def test_only_secrets_are_read_from_files_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "value").write_text("8000")
+    with pytest.raises(ConfigError, match="RELAY_PORT_FILE is not a setting"):
+        load({"RELAY_PORT_FILE": str(tmp_path / "value")})
+
+
+def test_no_message_shows_a_secret() -> None:
+    with pytest.raises(ConfigError) as refused:
+        load({"RELAY_SECRET_FILE": "/dev/full/secret"})
+    assert "RELAY_SECRET_FILE" in str(refused.value)

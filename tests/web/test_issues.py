@@ -1,0 +1,166 @@
+"""A refusal names every wrong field, and an answer names the fields that meant nothing."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.common.refusal import Invalid
+from node.tasks.model import NewTask
+from node.web.http import Header
+from node.web.issues import NAMED_CHARACTERS, NAMED_FIELDS
+from node.web.json import decode
+from tests.support.node_under_test import NodeUnderTest
+
+TASKS = "/api/v1/tasks"
+THREAD = {"title": "A question about files", "body": "Who parses them?"}
+OFFER = {"publisher_id": "desk", "title": "Summarise a report"}
+PAGE = {"origin": "https://elsewhere.example"}
+IGNORED = "x-ignored-fields"
+
+
+def places(detail: list[dict[str, Any]]) -> set[tuple[str | int, ...]]:
+    return {tuple(issue["loc"]) for issue in detail}
+
+
+async def test_every_wrong_field_of_a_body_is_listed(node: NodeUnderTest) -> None:
+    wrong = {"publisher_id": 1, "lease_seconds": 3, "input_artifact_ids": ["a", 5], "require_proof": "yes"}
+    answer = await node.client.post(TASKS, json=wrong)
+    assert answer.status_code == 422
+    assert places(answer.json()["detail"]) == {
+        ("body", "publisher_id"),
+        ("body", "title"),
+        ("body", "lease_seconds"),
+        ("body", "input_artifact_ids", 1),
+        ("body", "require_proof"),
+    }
+
+
+MIXED = "\u0410dmin"  # its first letter is Cyrillic
+GERMAN = "Bitte übersetzen Sie mir diesen ganzen Text bis morgen früh ins Deutsche, vielen Dank."
+
+
+async def test_texts_are_judged_together_with_all_else(node: NodeUnderTest) -> None:
+    wrong = {"publisher_id": " ", "title": MIXED, "description": GERMAN, "retry_seconds": 5}
+    answer = await node.client.post(TASKS, json=wrong | {"result_schema": {"type": "sting"}})
+    assert places(answer.json()["detail"]) == {
+        ("body", "publisher_id"),
+        ("body", "title"),
+        ("body", "description"),
+        ("body", "retry_seconds"),
+        ("body", "result_schema", "type"),
+    }
+    ill_typed = await node.client.post(TASKS, json=wrong | {"lease_seconds": 1, "deadline": "soon"})
+    assert places(ill_typed.json()["detail"]) == {
+        ("body", "publisher_id"),
+        ("body", "title"),
+        ("body", "description"),
+        ("body", "lease_seconds"),
+        ("body", "deadline"),
+    }
+    thread = await node.client.post("/api/v1/board", json={"title": " ", "body": GERMAN, "author": MIXED})
+    assert places(thread.json()["detail"]) == {("body", "title"), ("body", "body"), ("body", "author")}
+
+
+async def test_of_texts_in_another_language_all_are_named(node: NodeUnderTest) -> None:
+    answer = await node.client.post("/api/v1/board", json={"title": GERMAN, "body": GERMAN})
+    assert (answer.status_code, answer.headers["x-error-code"]) == (400, "language.not_english")
+    assert answer.json()["error"].endswith("; title is not, body is not.")
+
+
+async def test_every_wrong_parameter_of_a_query_is_listed(node: NodeUnderTest) -> None:
+    answer = await node.client.get(TASKS, params={"status": "offered", "limit": "x", "offset": "-1"})
+    assert answer.status_code == 422
+    assert places(answer.json()["detail"]) == {("query", "limit"), ("query", "offset")}
+
+
+async def test_unknown_fields_are_named_whether_it_succeeds_or_not(node: NodeUnderTest) -> None:
+    taken = await node.client.post(TASKS, json=OFFER | {"lease_second": 60, "callbackUrl": "x"})
+    assert (taken.status_code, taken.headers[IGNORED]) == (201, "body.lease_second, body.callbackUrl")
+    refused = await node.client.post(TASKS, json={"lease_second": 60})
+    assert (refused.status_code, refused.headers[IGNORED]) == (422, "body.lease_second")
+    listed = await node.client.get("/api/v1/board", params={"q": "files", "limit": 5}, headers=PAGE)
+    assert (listed.status_code, listed.headers[IGNORED]) == (200, "query.q")
+    assert IGNORED in listed.headers["access-control-expose-headers"].lower()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/v1/relay"),
+        ("POST", "/api/v1/sessions"),
+        ("GET", "/api/v1/board/schema"),
+        ("GET", "/health"),
+        ("GET", "/api/v1/a2a/card"),
+        ("GET", "/api/v1/tasks?pageSize=5"),
+        ("GET", "/api/v1/tasks?status=offered"),
+        ("GET", "/api/v1/extendedAgentCard"),
+        ("POST", "/api/v1/message:send"),
+        ("POST", "/api/v1/tasks/x:cancel?A2A-Version=1.0"),
+    ],
+)
+async def test_unknown_parameters_are_named_whatever_the_operation_takes(
+    node: NodeUnderTest, method: str, path: str
+) -> None:
+    path += "&" if "?" in path else "?"
+    answer = await node.client.request(method, f"{path}colour=red", json={} if method == "POST" else None)
+    assert answer.headers[IGNORED] == "query.colour"
+
+
+async def test_parameters_of_the_protocol_that_answers_are_known(node: NodeUnderTest) -> None:
+    said = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
+    task = (await node.client.post("/api/v1/message:send?A2A-Version=1.0", json=said)).json()["task"]
+    for query, named in (("historyLength=1", None), ("historyLength=1&wait=0", "query.wait")):
+        assert (await node.client.get(f"{TASKS}/{task['id']}?{query}")).headers.get(IGNORED) == named
+    assert (await node.client.get("/api/v1/board/schema?x=%ff")).status_code == 200
+
+
+async def test_nothing_is_named_where_all_is_known(node: NodeUnderTest) -> None:
+    assert IGNORED not in (await node.client.post("/api/v1/board", json=THREAD)).headers
+    assert IGNORED not in (await node.client.post("/api/v1/relay", json={"message": "Hello", "mood": "good"})).headers
+
+
+async def test_a_header_holds_no_more_than_some_names_and_none_as_it_came(node: NodeUnderTest) -> None:
+    many = {f"field{number}": 1 for number in range(NAMED_FIELDS + 1)}
+    named = (await node.client.post("/api/v1/board", json=THREAD | many)).headers[IGNORED]
+    assert named.endswith(f"body.field{NAMED_FIELDS - 1}, ...")
+    odd = (await node.client.post("/api/v1/board", json=THREAD | {"ü\r\nX: y, z": 1, "n" * 500: 1})).headers[IGNORED]
+    assert odd == f"body.%C3%BC%0D%0AX%3A%20y%2C%20z, body.{'n' * NAMED_CHARACTERS}"
+
+
+async def test_null_stands_for_a_default_as_it_does_in_a_tool_call(node: NodeUnderTest) -> None:
+    offer = {"require_proof": None, "input_artifact_ids": None, "description": None, "lease_seconds": None}
+    task = (await node.client.post(TASKS, json=OFFER | offer)).json()
+    assert (task["require_proof"], task["input_artifact_ids"]) == (False, [])
+    refused = await node.client.post(TASKS, json=OFFER | {"title": None, "require_proof": None})
+    assert places(refused.json()["detail"]) == {("body", "title")}
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b"5", b'"text"'])
+def test_what_is_no_object_is_one_issue(body: bytes) -> None:
+    with pytest.raises(Invalid) as refused:
+        decode(body, NewTask, [])
+    assert [issue.loc for issue in refused.value.issues] == [("body",)]
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.lists(st.text(max_size=2), max_size=2)
+BODIES = st.dictionaries(st.sampled_from([*NewTask.__struct_fields__, "other", "ö"]), VALUES)
+
+
+@given(BODIES)
+def test_a_second_look_finds_what_the_first_does(body: dict[str, Any]) -> None:
+    """What msgspec takes is taken with the same values; what it refuses is refused, but for null and a default."""
+    text = msgspec.json.encode(body)
+    kept = {name: value for name, value in body.items() if value is not None or name in {"publisher_id", "title"}}
+    notes: list[Header] = []
+    try:
+        expected = msgspec.convert(kept, NewTask)
+    except msgspec.ValidationError:
+        with pytest.raises(Invalid) as refused:
+            decode(text, NewTask, notes)
+        assert len({issue.loc for issue in refused.value.issues}) == len(refused.value.issues) > 0
+    else:
+        assert msgspec.structs.asdict(decode(text, NewTask, notes)) == msgspec.structs.asdict(expected)
+    assert bool(notes) == bool({"other", "ö"} & body.keys())
