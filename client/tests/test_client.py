@@ -22,7 +22,7 @@ def relay(served: NodeProcess) -> Generator[Relay]:
 
 def test_a_contract_from_offer_to_result(relay: Relay) -> None:
     offered = relay.tasks.offer("desk", "Count the apples in this picture", skills=["count"], lease_seconds=60)
-    claimed = relay.tasks.claim_next("worker", skills=["count"])
+    claimed = relay.tasks.claim_next("worker", skills=["count"], publisher_ids=["desk"])
     assert claimed is not None
     assert claimed["id"] == offered["id"]
     assert relay.tasks.extend(claimed["id"], claimed["claim_token"])["status"] == "claimed"
@@ -31,7 +31,7 @@ def test_a_contract_from_offer_to_result(relay: Relay) -> None:
     with pytest.raises(Conflict) as refused:
         relay.tasks.cancel(offered["id"], offered["publisher_token"])
     assert refused.value.code == "task.state"
-    assert relay.tasks.claim_next("worker", skills=["count"]) is None
+    assert relay.tasks.claim_next("worker", skills=["count"], publisher_ids=["desk"]) is None
 
 
 def test_the_board_the_relay_and_sessions(relay: Relay) -> None:

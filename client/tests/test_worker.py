@@ -16,7 +16,7 @@ from relay_client.worker import TaskFailed, worker
 async def test_a_worker_completes_and_fails(served: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay_client.worker.CLAIM_WAIT", 0.5)
 
-    @worker(name="counter", skills=["count"])
+    @worker(name="counter", skills=["count"], publisher_ids=["desk"])
     def count(task: ClaimedTask) -> dict[str, int]:
         if task["title"].startswith("Fail"):
             raise TaskFailed("input.unreadable", "The second page is blank.", retryable=False)
