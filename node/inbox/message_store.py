@@ -266,12 +266,18 @@ class InboxMessageStore:
 
         Raises as `read` does.
         """
+        since = since_seq
+
+        async def look() -> HeldPage:
+            nonlocal since
+            page = await self.read(address, proof, since, limit)
+            since = min(
+                since, page.last_seq
+            )  # who is ahead waits for the next message, and is not woken by all of them
+            return page
+
         page = await wait_for_change(
-            self._store.wakeups,
-            keys.inbox(address),
-            seconds,
-            lambda: self.read(address, proof, since_seq, limit),
-            is_new=lambda found: bool(found.messages),
+            self._store.wakeups, keys.inbox(address), seconds, look, is_new=lambda found: bool(found.messages)
         )
         marks = [_marking(address, message.fields[b"id"].decode()) for message in page.messages if message.is_new]
         # Without Redis they are new once more when they are read again.
