@@ -37,7 +37,6 @@ RECEIPT_MS = 7 * DAY_MS
 SEEN_STEP_MS = 60_000
 """The time at which an owner was last there is noted no more often than that, so that most polls only read."""
 
-
 MAX_CONTEXT_TASKS = 100
 """Tasks that a context lists."""
 
@@ -343,10 +342,8 @@ class InboxMessageStore:
 
     async def receipt(self, address: str, message_id: str) -> StoredReceipt | None:
         """What became of a message; None if there is none of that id, or its time is over. Raises StoreUnavailable."""
-        reply = await self._store.run(
-            steps.inbox_receipt(inbox=keys.inbox(address), receipt=keys.inbox_receipt(address, message_id))
-        )
-        return StoredReceipt.of(reply)
+        reading = steps.inbox_receipt(inbox=keys.inbox(address), receipt=keys.inbox_receipt(address, message_id))
+        return StoredReceipt.of(await self._store.run(reading))
 
     async def wait(
         self, address: str, message_id: str, seconds: float, is_new: Callable[[StoredReceipt | None], bool]
