@@ -85,7 +85,7 @@ class ThreadPage(msgspec.Struct):
     """Only while a part of the store is out of reach: threads that it keeps are counted in `total` and left out."""
 
 
-class ThreadPageQuery(msgspec.Struct):
+class ThreadPageQuery(msgspec.Struct, frozen=True):
     """The query of GET /api/v1/board."""
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 20

@@ -38,7 +38,6 @@ RECEIPT_MS = 7 * DAY_MS
 SEEN_STEP_MS = 60_000
 """The time at which an owner was last there is noted no more often than that, so that most polls only read."""
 
-
 MAX_CONTEXT_TASKS = 100
 """Tasks that a context lists."""
 
@@ -267,12 +266,18 @@ class InboxMessageStore:
 
         Raises as `read` does.
         """
+        since = since_seq
+
+        async def look() -> HeldPage:
+            nonlocal since
+            page = await self.read(address, proof, since, limit)
+            since = min(
+                since, page.last_seq
+            )  # who is ahead waits for the next message, and is not woken by all of them
+            return page
+
         page = await wait_for_change(
-            self._store.wakeups,
-            keys.inbox(address),
-            seconds,
-            lambda: self.read(address, proof, since_seq, limit),
-            is_new=lambda found: bool(found.messages),
+            self._store.wakeups, keys.inbox(address), seconds, look, is_new=lambda found: bool(found.messages)
         )
         marks = [_marking(address, message.fields[b"id"].decode()) for message in page.messages if message.is_new]
         # Without Redis they are new once more when they are read again.
@@ -338,10 +343,8 @@ class InboxMessageStore:
 
     async def receipt(self, address: str, message_id: str) -> StoredReceipt | None:
         """What became of a message; None if there is none of that id, or its time is over. Raises StoreUnavailable."""
-        reply = await self._store.run(
-            steps.inbox_receipt(inbox=keys.inbox(address), receipt=keys.inbox_receipt(address, message_id))
-        )
-        return StoredReceipt.of(reply)
+        reading = steps.inbox_receipt(inbox=keys.inbox(address), receipt=keys.inbox_receipt(address, message_id))
+        return StoredReceipt.of(await self._store.run(reading))
 
     async def wait(
         self, address: str, message_id: str, seconds: float, is_new: Callable[[StoredReceipt | None], bool]

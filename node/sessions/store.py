@@ -170,11 +170,19 @@ class SessionStore:
 
     async def wait(self, session_id: str, seconds: float, since_seq: int, limit: int) -> LinePage | None:
         """`poll`, once there are lines or the session is gone, after `seconds` at most. Raises StoreUnavailable."""
+        since = since_seq
+
+        async def look() -> LinePage | None:
+            nonlocal since
+            page = await self.poll(session_id, since, limit)
+            since = min(since, page.last_seq) if page else since  # who is ahead waits for the next line
+            return page
+
         return await wait_for_change(
             self._store.wakeups,
             keys.session(session_id),
             seconds,
-            lambda: self.poll(session_id, since_seq, limit),
+            look,
             is_new=lambda page: page is None or bool(page.lines),
             lasts=lambda page: (page.milliseconds_left + 1) / 1000 if page else 0,
         )
