@@ -15,6 +15,7 @@ import msgspec
 from node.common.refusal import Refused
 from node.inbox import steps
 from node.inbox.model import InboxMessageStatus, Turn
+from node.inbox.origins import sender_name
 from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, refused
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_steps
@@ -175,7 +176,7 @@ class InboxMessageStore:
                 replay_ttl=REPLAY_MS if replay_id else 0,
                 address=address,
                 id=sending.id,
-                sender=ids.digest(address, rate.client)[:16],
+                sender=sender_name(address, rate.client),
                 signer=sending.signer,
                 lasts=sending.lasts_ms,
                 usual=USUAL_LIFE_MS,

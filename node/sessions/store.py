@@ -8,7 +8,9 @@ import msgspec
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.sessions.model import Line
+from node.share.origin import Attributed, ClientOrigin
 from node.store import Store, ids, keys
+from node.store.bulk import bulk
 from node.store.decoding import fields_of, text
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Quota, Rate, Taken
@@ -193,6 +195,17 @@ class SessionStore:
                 return Quota("session", client.decode(), place.decode())
             case _:
                 return None
+
+    async def opened_by(self, origin: ClientOrigin) -> list[Attributed]:
+        """Live sessions of clients, for the operator; it looks at all keys. Raises StoreUnavailable."""
+        found: dict[str, Attributed] = {}
+        async for names in self._store.names(keys.session_pattern()):
+            sessions = [name.rpartition(":")[2] for name in names]
+            clients = await bulk(self._store, [("HGET", keys.session(each), "client") for each in sessions])
+            for session_id, client in zip(sessions, cast("list[bytes | None]", clients), strict=True):
+                if client and origin.covers(client.decode(), None):
+                    found[session_id] = Attributed("session", session_id, None, client.decode(), None)
+        return list(found.values())
 
     async def exists(self, session_id: str) -> bool:
         """Whether the session lives. Raises StoreUnavailable."""
