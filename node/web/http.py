@@ -332,14 +332,28 @@ class BodySender:
         return None if type(sending).__name__ == SENT else asyncio.ensure_future(sending)
 
 
+async def _nothing() -> None:
+    """The end of what holds nothing."""
+
+
 class Streaming(Response):
-    """An answer whose body is made while it is sent: `run` makes and sends its pieces."""
+    """An answer whose body is made while it is sent: `run` makes and sends its pieces.
 
-    __slots__ = ("run",)
+    `end` gives back what was taken for it, and is called once in any case: HEAD asks for no body, and a client may be
+    gone before the first piece.
+    """
 
-    def __init__(self, run: Callable[[BodySender], Awaitable[None]], headers: Sequence[Header]) -> None:
+    __slots__ = ("end", "run")
+
+    def __init__(
+        self,
+        run: Callable[[BodySender], Awaitable[None]],
+        headers: Sequence[Header],
+        end: Callable[[], Awaitable[None]] = _nothing,
+    ) -> None:
         super().__init__(200, b"", headers)
         self.run = run
+        self.end = end
 
     async def send_body(self, send: Send, *, wanted: bool) -> None:
         """Send the body, or only its end if it is not wanted (HEAD)."""
