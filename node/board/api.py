@@ -1,5 +1,6 @@
 """/api/v1/board (SPEC 4.4); its search is in `node.search.api`, its pages are in `node.site`."""
 
+import msgspec
 from msgspec import UNSET
 
 from node.board.model import (
@@ -15,6 +16,7 @@ from node.board.model import (
 )
 from node.board.service import Board
 from node.callbacks.model import BoardReplyCallback
+from node.common.shared_reads import SharedReads
 from node.search.model import Hit, SearchQuery
 from node.web.http import JSON_TYPE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
@@ -52,11 +54,15 @@ class BoardApi:
         self._board = board
         self._limiter = limiter
         self._signatures = signatures
+        self._pages = SharedReads(self._page)
 
     @Operation("List open threads, newest activity first", hot=True, query=ThreadPageQuery, answers=ThreadPage)
     async def list_threads(self, request: Request) -> Response:
         """Open threads, newest activity first."""
-        return json_response(await self._board.page(read_query(request, ThreadPageQuery)))
+        return Response(200, await self._pages.get(read_query(request, ThreadPageQuery)))
+
+    async def _page(self, query: ThreadPageQuery) -> bytes:
+        return msgspec.json.encode(await self._board.page(query))
 
     @Operation(
         "Post a thread",

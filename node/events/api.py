@@ -87,10 +87,12 @@ class EventsApi:
                 await _until_gone(request, stream, send)
             finally:
                 self._streams -= 1
-                with suppress(StoreUnavailable):  # the place counts until its time is over
-                    await self._limiter.give_back(place)
 
-        return Streaming(run, ((b"content-type", media_type), *STREAM_HEADERS))
+        async def end() -> None:
+            with suppress(StoreUnavailable):  # the place counts until its time is over
+                await self._limiter.give_back(place)
+
+        return Streaming(run, ((b"content-type", media_type), *STREAM_HEADERS), end)
 
     async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[Batch, bool]:
         """The first events of a stream, and whether they are not those that the client asked for."""

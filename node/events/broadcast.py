@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -237,21 +238,24 @@ class Broadcast:
 
 
 class Broadcasts:
-    """The broadcasts of a process, one for each topic that somebody follows."""
+    """The broadcasts of a process, one for each topic that somebody follows, or is about to. Nobody else keeps one."""
 
     def __init__(self, wakeups: WakeUps, most: int) -> None:
         """`most`: requests that may wait for an event in this process at a time."""
         self._wakeups = wakeups
         self._most = most
-        self._by_topic: dict[str, Broadcast] = {}
+        self._by_topic: WeakValueDictionary[str, Broadcast] = WeakValueDictionary()
         self.has_ended = False
         """Whether the process is about to stop."""
 
     def of(self, topic: str, source: EventSource) -> Broadcast:
-        """The broadcast of a topic."""
-        for name in [name for name, each in self._by_topic.items() if not each]:
-            del self._by_topic[name]
-        return self._by_topic.setdefault(topic, Broadcast(source, self._wakeups))
+        """The broadcast of a topic; `topic` names also what was shown for it, so that nobody follows by what another
+        has shown.
+        """
+        broadcast = self._by_topic.get(topic)
+        if broadcast is None:
+            broadcast = self._by_topic[topic] = Broadcast(source, self._wakeups)
+        return broadcast
 
     @property
     def may_wait(self) -> bool:
@@ -261,12 +265,12 @@ class Broadcasts:
     def counts(self) -> Counter[str]:
         """Followers by the first word of their topic."""
         counts: Counter[str] = Counter()
-        for topic, broadcast in self._by_topic.items():
+        for topic, broadcast in list(self._by_topic.items()):
             counts[topic.partition(":")[0]] += len(broadcast)
         return counts
 
     def end(self) -> None:
         """End all followers: the process is about to stop."""
         self.has_ended = True
-        for broadcast in self._by_topic.values():
+        for broadcast in list(self._by_topic.values()):
             broadcast.end()

@@ -69,7 +69,9 @@ class EventSource(Protocol):
 
     @property
     def channel(self) -> str:
-        """Where a wake-up says that there may be new events."""
+        """Where a wake-up says that there may be new events. Only to be asked once something was read: until then
+        nobody knows whether there is such a thing.
+        """
         ...
 
     async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:

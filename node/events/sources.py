@@ -97,7 +97,10 @@ class ThreadSource:
         self._board = board
         self._id = thread_id
         self.name = f"thread:{thread_id}"
-        self.channel = keys.thread(thread_id)
+
+    @property
+    def channel(self) -> str:
+        return keys.thread(self._id)
 
     def after(self, seq: int) -> Position:
         """The position after a reply."""
@@ -145,7 +148,10 @@ class TaskSource:
         self._tasks = tasks
         self._id = task_id
         self.name = f"task:{task_id}"
-        self.channel = keys.task(task_id)
+
+    @property
+    def channel(self) -> str:
+        return keys.task(self._id)
 
     async def newest(self) -> Position:
         _, log = await self._tasks.changes(self._id)
@@ -178,7 +184,10 @@ class SessionSource:
         self._sessions = sessions
         self._id = session_id
         self.name = f"session:{session_id}"
-        self.channel = keys.session(session_id)
+
+    @property
+    def channel(self) -> str:
+        return keys.session(self._id)
 
     async def newest(self) -> Position:
         lines = await self._sessions.poll(self._id, PollQuery(since_seq=FAR_AHEAD, limit=1))
@@ -209,7 +218,10 @@ class InboxSource:
         self._address = address
         self._proof = proof
         self.name = f"inbox:{address}"
-        self.channel = keys.inbox(address)
+
+    @property
+    def channel(self) -> str:
+        return keys.inbox(self._address)
 
     async def newest(self) -> Position:
         page = await self._inboxes.read(self._address, InboxPageQuery(since_seq=FAR_AHEAD, limit=1), self._proof)

@@ -84,7 +84,11 @@ class SseApi:
         async def run(send: Piece) -> None:
             await self._run(stream_id, request, send)
 
-        return Streaming(run, (*HEADERS, *cors))
+        async def end() -> None:
+            with suppress(StoreUnavailable):
+                await self._streams.close(stream_id)
+
+        return Streaming(run, (*HEADERS, *cors), end)
 
     @Operation(
         "A JSON-RPC message of the MCP client whose stream is session_id; the reply goes to the stream",
@@ -121,8 +125,6 @@ class SseApi:
 
     async def _run(self, stream_id: str, request: Request, send: Piece) -> None:
         if self._is_full(request.client):  # by streams that were opened since the request was accepted
-            with suppress(StoreUnavailable):
-                await self._streams.close(stream_id)
             return
         self._streams_of[request.client] += 1
         try:
@@ -141,8 +143,6 @@ class SseApi:
             self._streams_of[request.client] -= 1
             if not self._streams_of[request.client]:
                 del self._streams_of[request.client]
-            with suppress(StoreUnavailable):
-                await self._streams.close(stream_id)
 
     def _is_full(self, client: str) -> bool:
         """Whether no more streams are opened for that client now."""

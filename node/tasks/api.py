@@ -3,8 +3,11 @@
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, contextmanager
 
+import msgspec
+
 from node.callbacks.model import TaskCallback
 from node.common.refusal import Refused
+from node.common.shared_reads import SharedReads
 from node.sign.signed import Signed
 from node.store.idempotency import RETRIED, UNGUESSABLE
 from node.tasks import examples
@@ -85,6 +88,7 @@ class TasksApi:
         self._limiter = limiter
         self._search = search
         self._signatures = signatures
+        self._pages = SharedReads(self._page)
 
     @Operation(
         "Offer a work contract",
@@ -132,7 +136,12 @@ class TasksApi:
     async def list_tasks(self, request: Request) -> Response:
         """Contracts of one status, newest first."""
         query = read_query(request, TaskPageQuery)
-        return json_response(await request.while_waiting(query.wait, self._tasks.page(query)))
+        if query.wait:
+            return Response(200, await request.while_waiting(query.wait, self._page(query)))
+        return Response(200, await self._pages.get(query))
+
+    async def _page(self, query: TaskPageQuery) -> bytes:
+        return msgspec.json.encode(await self._tasks.page(query))
 
     @Operation(
         "Read a contract; wait for its next status",

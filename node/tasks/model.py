@@ -317,7 +317,7 @@ class TaskPage(msgspec.Struct):
     """Some are left out, because the part of the node that keeps them cannot be read just now."""
 
 
-class TaskPageQuery(msgspec.Struct):
+class TaskPageQuery(msgspec.Struct, frozen=True):
     """The query of GET /api/v1/tasks, for readers of contracts."""
 
     status: TaskStatus = "offered"

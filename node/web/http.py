@@ -311,14 +311,28 @@ Piece = Callable[[bytes], Awaitable[None]]
 """Sends one piece of a body, and returns when the connection has room for more."""
 
 
+async def _nothing() -> None:
+    """The end of what holds nothing."""
+
+
 class Streaming(Response):
-    """An answer whose body is made while it is sent: `run` makes and sends its pieces."""
+    """An answer whose body is made while it is sent: `run` makes and sends its pieces.
 
-    __slots__ = ("run",)
+    `end` gives back what was taken for it, and is called once in any case: HEAD asks for no body, and a client may be
+    gone before the first piece.
+    """
 
-    def __init__(self, run: Callable[[Piece], Awaitable[None]], headers: Sequence[Header]) -> None:
+    __slots__ = ("end", "run")
+
+    def __init__(
+        self,
+        run: Callable[[Piece], Awaitable[None]],
+        headers: Sequence[Header],
+        end: Callable[[], Awaitable[None]] = _nothing,
+    ) -> None:
         super().__init__(200, b"", headers)
         self.run = run
+        self.end = end
 
     async def send_body(self, send: Send, *, wanted: bool) -> None:
         """Send the body, or only its end if it is not wanted (HEAD)."""

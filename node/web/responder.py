@@ -37,10 +37,13 @@ class Responder:
     async def stream(self, request: Request, response: Streaming, send: Send) -> None:
         """Send an answer whose body is made while it is sent; only its headers in reply to HEAD."""
         headers = [*response.headers, *request.notes, *self._common(request, response.headers)]
-        if request.is_unread:
-            await _end_body(request, headers)
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        await response.send_body(send, wanted=not request.is_head)
+        try:
+            if request.is_unread:
+                await _end_body(request, headers)
+            await send({"type": "http.response.start", "status": response.status, "headers": headers})
+            await response.send_body(send, wanted=not request.is_head)
+        finally:
+            await response.end()
 
     def for_router(self, request: Request, send: Send) -> Send:
         """`send` for the router, to whose answers the common headers are added."""

@@ -58,6 +58,13 @@ class LitestarStream(ASGIResponse):
         self._streaming = response
         self._wanted = wanted
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Called by Litestar."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._streaming.end()
+
     async def send_body(self, send: Any, receive: Any) -> None:
         """Called by Litestar."""
         await self._streaming.send_body(send, wanted=self._wanted)

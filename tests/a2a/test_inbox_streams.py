@@ -13,7 +13,7 @@ import pytest
 from node.a2a.inboxes import stream
 from node.run.services import Services, Stores
 from tests.a2a.test_inbox_agents import begun, message
-from tests.inbox.calls import Json, bearer, opened
+from tests.inbox.calls import Json, bearer, opened, path_of
 from tests.mcp.processes import two_processes
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.nodes import NodeProcess
@@ -67,6 +67,13 @@ async def test_who_comes_back_to_another_process_is_told_how_the_task_stands_and
                         await client.post(settling, json=done, headers=bearer(inbox["inbox_token"]))
                     rest = [event async for event in events]
     assert [kind for event in rest for kind in event] == ["artifactUpdate", "statusUpdate"]
+
+
+async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    subscribe = f"{path_of(inbox, '/a2a/tasks/')}{(await begun(node, inbox))['id']}:subscribe"
+    for _ in range(11):
+        assert (await node.client.head(subscribe)).status_code == 200
 
 
 async def test_streams_end_when_their_process_stops(served: NodeProcess) -> None:

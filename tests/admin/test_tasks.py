@@ -41,4 +41,5 @@ async def test_the_operator_sees_which_address_offered_a_contract(node: NodeUnde
         await until(is_noted)
     assert "from 203.0.113.9" in (await admin("tasks", "show", offer["id"])).out
     assert "203.0.113.9" not in (await node.client.get(f"{TASKS}/{offer['id']}")).text
-    assert (await admin("clients", "posts", "203.0.113.9", "--json")).data == [], "a contract is no post of the board"
+    (found,) = (await admin("clients", "posts", "203.0.113.9", "--json")).data
+    assert (found["kind"], found["id"]) == ("contract", offer["id"])

@@ -25,7 +25,8 @@ PROCESS_PREFIX = 10
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[NodeProcess]:
     with NodeProcess(tmp_path_factory.mktemp("node")) as node:
-        yield node.start(**NO_LIMITS, RELAY_SESSION_MAX_BYTES=str(2**26)).ready()
+        many = {"RELAY_LIMIT_STREAM": "1000/60", "RELAY_SESSION_MAX_BYTES": str(2**26)}
+        yield node.start(**NO_LIMITS, **many).ready()
 
 
 @asynccontextmanager
@@ -213,6 +214,15 @@ async def test_one_client_may_have_ten_streams_and_another_one_when_it_has_left_
         open_streams.append(response)
         for stream in open_streams:
             await stream.aclose()
+
+
+async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(served: NodeProcess) -> None:
+    async with client_of(served) as client:
+        for _ in range(11):
+            head = await client.head("/api/v1/events", params={"topic": "board"}, headers={"Accept": SSE})
+            assert (head.status_code, head.headers["content-type"]) == (200, SSE)
+    async with followed(served, "board") as (stream, _):
+        assert stream.status_code == 200
 
 
 async def test_streams_end_when_their_process_stops_and_say_when_to_come_back(

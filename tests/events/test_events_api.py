@@ -3,12 +3,18 @@
 import asyncio
 from collections.abc import Awaitable
 from typing import Any
+from uuid import uuid4
 
 import httpx2
 import pytest
 
+from node.events.broadcast import Follower
+from node.events.model import EventQuery
+from node.inbox.model import InboxProof
+from node.run.services import Services, Stores
 from node.store import keys
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.inbox.calls import ADDRESS, INBOXES, send_signed, signed
+from tests.support.node_under_test import PATIENCE, NodeUnderTest, until
 
 ENGLISH = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
 
@@ -97,6 +103,56 @@ async def test_what_cannot_be_followed_is_named(node: NodeUnderTest, query: dict
     response = await node.client.get("/api/v1/events", params=query)
     assert response.status_code == 422
     assert response.json()["detail"][0]["loc"][0] == "query"
+
+
+@pytest.mark.parametrize("form", ["application/json", "text/event-stream"])
+@pytest.mark.parametrize("kind", ["thread", "task", "session", "inbox"])
+@pytest.mark.parametrize("name", ["nonsense", "../x", "\n", f"{uuid4()}"[:-2] + "zz"])
+async def test_what_has_no_such_id_is_unknown(node: NodeUnderTest, kind: str, name: str, form: str) -> None:
+    response = await node.client.get("/api/v1/events", params={"topic": f"{kind}:{name}"}, headers={"accept": form})
+    assert response.status_code == 404
+
+
+async def test_who_follows_an_inbox_is_cut_off_with_its_token(node: NodeUnderTest) -> None:
+    events = Services(node.settings, Stores(node.store, node.store)).events
+    response = await send_signed(node, signed("POST", INBOXES))
+    inbox, query = response.json(), EventQuery(f"inbox:{ADDRESS}", cursor="earliest")
+
+    async def followed(proof: InboxProof) -> Follower:
+        topic = events.topic(query, proof)
+        follower = topic.join((await topic.begin(query.cursor, 1)).position)
+        assert follower
+        return follower
+
+    owner = await followed(InboxProof(signer=ADDRESS))
+    thief = await followed(InboxProof(token=inbox["inbox_token"]))
+    rotation = signed("POST", INBOXES, {"rotate": True})
+    assert (await send_signed(node, rotation, content_type="application/json")).status_code == 200
+
+    async def is_over() -> bool:
+        return thief.has_ended
+
+    await until(is_over)
+    await post(node, f"{INBOXES}/{ADDRESS}/messages", {"body": "for the owner alone"})
+    [frame] = await owner.next(PATIENCE)
+    assert b"for the owner alone" in frame.json
+    assert not await thief.next(0)
+    owner.leave()
+
+
+async def test_all_who_follow_one_thing_share_a_reader_however_many_other_things_are_asked_for(
+    node: NodeUnderTest,
+) -> None:
+    events = Services(node.settings, Stores(node.store, node.store)).events
+    thread = (await post(node, "/api/v1/board", ENGLISH))["id"]
+    query = EventQuery(f"thread:{thread}")
+    first = events.topic(query, InboxProof())
+    assert events.topic(EventQuery("board"), InboxProof()).broadcast is not first.broadcast
+    follower = first.join((await first.begin(None, 1)).position)
+    assert follower and events.topic(query, InboxProof()).broadcast is first.broadcast
+    assert events.followers()["thread"] == 1
+    events.end()
+    assert follower.has_ended
 
 
 async def test_a_cursor_of_one_thing_is_no_cursor_of_another(node: NodeUnderTest) -> None:

@@ -126,7 +126,9 @@ class InboxCalls:
                 running.cancel()
                 gone.cancel()
                 self._streams -= 1
-                with suppress(StoreUnavailable):  # the place counts until its time is over
-                    await self._limiter.give_back(place)
 
-        return Streaming(run, HEADERS)
+        async def end() -> None:
+            with suppress(StoreUnavailable):  # the place counts until its time is over
+                await self._limiter.give_back(place)
+
+        return Streaming(run, HEADERS, end)
