@@ -1,5 +1,6 @@
 """The lists of contracts are projections: behind at times, and always put right (DESIGN 4)."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from node.store import ids, keys
 from node.tasks.model import PLAIN_STATUSES, STATUSES
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, claimed, offered, tasks_on
 
 
@@ -61,3 +63,22 @@ async def test_a_contract_keeps_its_place_in_the_list_through_a_claim(node: Node
     await node.store.command("DEL", keys.tasks_with("offered"))
     await tasks.project(second["id"], first["id"])
     assert [found["id"] for found in (await listed(node, "offered"))["tasks"]] == [second["id"], first["id"]]
+
+
+async def test_the_list_is_looked_through_once_for_all_who_look_for_work_at_a_time(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    async def look(wait: int) -> list[str]:
+        wanted = {"status": "offered", "skill": "law", "wait": wait}
+        page = (await node.client.get(TASKS, params=wanted, timeout=40)).json()
+        return [task["id"] for task in page["tasks"]]
+
+    empty_redis.do("CONFIG", "RESETSTAT")
+    assert await asyncio.gather(*(look(0) for _ in range(50))) == [[]] * 50
+    looking = [asyncio.create_task(look(30)) for _ in range(50)]
+    await node.listened_to(keys.OFFERS)
+    for _ in range(3):
+        await offered(node, skills=["cooking"])
+    task = await offered(node, skills=["law"])
+    assert await asyncio.gather(*looking) == [[task["id"]]] * 50
+    assert empty_redis.info("commandstats")["cmdstat_zrevrange"]["calls"] < 50
