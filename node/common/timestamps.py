@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 from functools import lru_cache
 
-
 LAST_MS = 253_402_300_799_999
 """The last millisecond that RFC 3339 can write: the year 9999 ends."""
 
