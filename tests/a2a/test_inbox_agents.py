@@ -250,7 +250,7 @@ async def test_the_card_says_what_its_owner_gave(node: NodeUnderTest) -> None:
 
 async def test_a_card_says_nothing_between_the_lines(node: NodeUnderTest) -> None:
     said = "Makes\x1b[2J long\u202e short."
-    skill = CARD["skills"][0] | {"id": "sum\x00\x1b[2J", "description": said, "examples": [said]}
+    skill = {"id": "sum\x00\x1b[2J", "name": "Sum", "description": said, "tags": ["text"], "examples": [said]}
     inbox = await opened(node, card=CARD | {"description": said, "skills": [skill]})
     card = (await node.client.get(path_of(inbox, "/a2a/.well-known/agent-card.json"))).json()
     [shown] = card["skills"]
