@@ -16,7 +16,8 @@
 -- ARGV[7] spare   milliseconds after that at which Redis drops it, should no worker have done so
 -- ARGV[8] most    entries of one address
 -- ARGV[9] site    of its client, for the workers: whose turn it is to be indexed
--- ARGV[10...] fields  name, value, ...
+-- ARGV[10] client  for the operator
+-- ARGV[11...] fields  name, value, ...
 -- Returns {'listed', ends_at} | {'replayed', ends_at} | {'conflict'} | {'gone'}: there is no such inbox | {'token'} | {'full'}
 --       | {'signature'}: that signature was used before
 -- Slot    partition of the address
@@ -44,11 +45,11 @@ if replay_ttl ~= '0' and not redis.call('SET', replay, agent_id, 'NX', 'PX', rep
 local ends_at = at + life
 redis.call('HSETNX', agent, 'listed_at', at)
 if redis.call('HEXISTS', agent, 'shown') == 0 then redis.call('HDEL', agent, 'liveness', 'doubt', 'since') end
-redis.call('HSET', agent, 'status', 'listed', 'shown', 1, 'ends_at', ends_at, unpack(ARGV, 10))
+redis.call('HSET', agent, 'status', 'listed', 'shown', 1, 'ends_at', ends_at, unpack(ARGV, 11))
 redis.call('PEXPIREAT', agent, ends_at + spare)
 redis.call('ZADD', listed, ends_at, agent_id)
 redis.call('PEXPIREAT', listed, ends_at)
 redis.call('ZADD', due, at, agent_id)
-announce(events, 'agent.listed', agent_id, 'site', site)
+announce(events, 'agent.listed', agent_id, 'site', site, 'client', client)
 remember(idem, digest, idem_ttl, string.format('%s@%.0f', agent_id, ends_at))
 return {'listed', ends_at}

@@ -12,7 +12,8 @@
 -- ARGV[4] most    entries of one host, those that are being checked included
 -- ARGV[5] kept    milliseconds for which an entry that is not listed stays to be read
 -- ARGV[6] holds   milliseconds for which it has its place among those of the host
--- ARGV[7...] fields  name, value, ...
+-- ARGV[7] client  for the operator, who is not told who has an entry checked that is there already
+-- ARGV[8...] fields  name, value, ...
 -- Returns {'checking'} | {'replayed'} | {'conflict'} | {'full'}
 -- Slot    partition of the host
 -- include now
@@ -27,14 +28,14 @@ redis.call('ZREMRANGEBYSCORE', listed, '-inf', at)
 if not redis.call('ZSCORE', listed, agent_id) and redis.call('ZCARD', listed) >= tonumber(most) then return {'full'} end
 
 if redis.call('HGET', agent, 'status') ~= 'checking' then
-  redis.call('HSET', agent, 'status', 'checking', 'reason', '', 'posted', at, unpack(ARGV, 7))
+  redis.call('HSET', agent, 'status', 'checking', 'reason', '', 'posted', at, unpack(ARGV, 8))
   local ends = redis.call('HGET', agent, 'ends_at')
   if not ends then redis.call('PEXPIRE', agent, kept) end
   if ends and tonumber(ends) < at + holds then redis.call('HSET', agent, 'ends_at', at + holds) end
   redis.call('ZADD', listed, math.max(tonumber(ends or 0), at + holds), agent_id)
   redis.call('PEXPIREAT', listed, redis.call('ZRANGE', listed, -1, -1, 'WITHSCORES')[2])
   redis.call('ZADD', due, at, agent_id)
-  announce(events, 'check.asked', agent_id)
+  announce(events, 'check.asked', agent_id, 'client', ends and '' or client)
 end
 remember(idem, digest, idem_ttl, agent_id)
 return {'checking'}

@@ -11,21 +11,25 @@
 --          {{is_new 0|1, entry id, {name, value, ...}}, ...}} | {'gone'} | {'token'}
 -- Slot    partition of the address
 -- include now
--- include held
+-- include weigh
 local epoch, seen = unpack(redis.call('HMGET', inbox, 'epoch', 'seen'))
 if not epoch then return {'gone'} end
 if proof ~= '*' and proof ~= epoch then return {'token'} end
-local function entry(seq) return redis.call('XRANGE', letters, '0-' .. seq, '0-' .. seq)[1] end
 
-local at, bytes, found = now(), 0, {}
-local messages = held(ends, at)
-for _, message in ipairs(messages) do
-  bytes = bytes + message.size
-  if message.seq > tonumber(since) and #found < tonumber(limit) then
-    local name, fields = unpack(entry(message.seq))
-    table.insert(found, {message.is_new and 1 or 0, name, fields})
+local at = now()
+local waiting, bytes, first, new = weigh(ends, at)
+local after, most, found = tonumber(since), tonumber(limit), {}
+while waiting > 0 and #found < most do
+  local entries = redis.call('XRANGE', letters, string.format('0-%.0f', after + 1), '+', 'COUNT', most)
+  for _, entry in ipairs(entries) do
+    local name, fields = unpack(entry)
+    after = tonumber(string.sub(name, 3))
+    if tonumber(fields[6]) > at and #found < most then
+      table.insert(found, {new[after] and 1 or 0, name, fields}) -- what has expired is still in the stream
+    end
   end
+  if #entries < most then break end
 end
-local oldest = messages[1] and tonumber(entry(messages[1].seq)[2][4]) or 0
+local oldest = first and redis.call('XRANGE', letters, '0-' .. first, '0-' .. first)[1][2][4] or 0
 local last = tonumber(redis.call('GET', numbers) or 0)
-return {'page', at, epoch, tonumber(seen), last, #messages, bytes, oldest, found}
+return {'page', at, epoch, tonumber(seen), last, waiting, bytes, tonumber(oldest), found}

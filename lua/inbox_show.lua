@@ -6,9 +6,8 @@
 -- Returns {'inbox', now, waiting, bytes, {value or nil, ...}} | {'gone'}
 -- Slot    partition of the address
 -- include now
--- include held
+-- include weigh
 if redis.call('EXISTS', inbox) == 0 then return {'gone'} end
-local at, bytes = now(), 0
-local messages = held(ends, at)
-for _, message in ipairs(messages) do bytes = bytes + message.size end
-return {'inbox', at, #messages, bytes, redis.call('HMGET', inbox, unpack(ARGV))}
+local at = now()
+local waiting, bytes = weigh(ends, at)
+return {'inbox', at, waiting, bytes, redis.call('HMGET', inbox, unpack(ARGV))}

@@ -3,6 +3,7 @@
 With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-cluster`).
 """
 
+import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -27,6 +28,13 @@ ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
 def logs() -> None:
     """What the node logs in tests is what it logs in production: one line of JSON, whatever the test before set up."""
     configure("warning")
+
+
+@pytest.fixture(autouse=True)
+def collectable() -> Iterator[None]:
+    """What the node of a test froze may be collected: other processes freeze once, this one has hundreds of nodes."""
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from bench.meter import usage
 from bench.payload import Template, sentence_bytes
 from bench.scenario import Scenario
 from bench.schedule import Schedule, now
-from bench.server import Server
+from bench.server import Server, Unfit
 
 FOLLOWERS = 2000
 TIMED = 100  # followers whose events are timed; the generator shares the machine with what it measures
@@ -83,7 +83,9 @@ async def following(server: Server, sent: dict[bytes, int]) -> AsyncGenerator[li
             transport.write(ASK)
             followers.append(follower)
             transports.append(transport)
-        await asyncio.gather(*(follower.began for _, follower in made))
+        for head in await asyncio.gather(*(follower.began for _, follower in made)):
+            if not head.startswith(b"HTTP/1.1 200 "):
+                raise Unfit(f"a follower was refused: {head[:300]!r}")
     try:
         yield followers
     finally:

@@ -75,6 +75,7 @@ class Agents:
             shown,
             fields,
             agent_id=agent_id,
+            client=client,
             site=site_part(by),
             replay_id=proof.replay_id,
             idempotency=idempotency,
@@ -104,7 +105,9 @@ class Agents:
         # An agent that is posted by its URL and by that of its card is the same.
         agent_id = id_of(target.host, card_places(target)[-1].url)
         fields = {"given": target.url, "proof": "domain", "address": target.host, "by": publisher_of(client)}
-        replayed = await self._store.submit(target.host, fields, agent_id=agent_id, idempotency=idempotency)
+        replayed = await self._store.submit(
+            target.host, fields, agent_id=agent_id, client=client, idempotency=idempotency
+        )
         return SubmittedAgent(agent_id, "checking", None, None), replayed
 
     async def get(self, agent_id: str, wait: float = 0) -> Agent:

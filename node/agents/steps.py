@@ -22,6 +22,7 @@ def agent_list(
     spare: int,
     most: int,
     site: str,
+    client: str,
     fields: Rest,
 ) -> None:
     """List an agent by its card, or renew its entry."""
@@ -41,6 +42,7 @@ def agent_submit(
     most: int,
     kept: int,
     holds: int,
+    client: str,
     fields: Rest,
 ) -> None:
     """Have the agent at a URL checked."""

@@ -97,6 +97,7 @@ class AgentStore:
         fields: Mapping[str, str],
         *,
         agent_id: str,
+        client: str,
         site: str,
         replay_id: str,
         idempotency: IdempotencyKey | None,
@@ -125,6 +126,7 @@ class AgentStore:
                 spare=SPARE_MS,
                 most=MAX_ENTRIES,
                 site=site,
+                client=client,
                 fields=_flat(fields),
             )
         )
@@ -145,7 +147,7 @@ class AgentStore:
         return known is not None or cast("int", full) < MAX_ENTRIES
 
     async def submit(
-        self, host: str, fields: Mapping[str, str], *, agent_id: str, idempotency: IdempotencyKey | None
+        self, host: str, fields: Mapping[str, str], *, agent_id: str, client: str, idempotency: IdempotencyKey | None
     ) -> bool:
         """Have the agent at a URL checked: whether it is an earlier request, answered again.
 
@@ -166,6 +168,7 @@ class AgentStore:
                 most=MAX_ENTRIES,
                 kept=UNLISTED_KEPT_MS,
                 holds=HOLDS_MS,
+                client=client,
                 fields=_flat(fields),
             )
         )

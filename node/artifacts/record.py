@@ -29,6 +29,8 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
     """How often the artifact was completed."""
     publisher_id: str
     filename: str | None
+    client: str
+    """Whom it counts for; empty in the record of an earlier version."""
     grant: Grant
     """The bytes that were promised."""
     created_at: int
@@ -51,6 +53,7 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
             attempt=fields[b"attempt"].decode(),
             publisher_id=fields[b"publisher_id"].decode(),
             filename=text(fields.get(b"filename")),
+            client=fields.get(b"client", b"").decode(),
             grant=Grant(
                 id=artifact_id,
                 byte_size=int(fields[b"byte_size"]),

@@ -24,6 +24,7 @@ from node.artifacts.store import ALWAYS_RESERVED, ArtifactQuotas, ArtifactStore
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.config import Settings
+from node.share.origin import Attributed, ClientOrigin
 from node.sign.digest import DigestError, content_digest, parse, read_sha256
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
@@ -229,6 +230,14 @@ class Artifacts:
         if unavailable:
             raise unavailable
         return ended
+
+    async def sent_by(self, origin: ClientOrigin) -> list[Attributed]:
+        """Artifacts of clients that have bytes or may get some, for the operator. Raises StoreUnavailable."""
+        return [
+            Attributed("artifact", stored.id, stored.created_at, stored.client, None)
+            async for stored in self._store.kept()
+            if stored.status not in ("rejected", "expired") and origin.covers(stored.client, None)
+        ]
 
     async def list(self) -> AsyncIterator[Manifest]:
         """All artifacts that count as bytes, for the operator. Raises StoreUnavailable."""

@@ -137,6 +137,10 @@ class ModeratedThread(msgspec.Struct, frozen=True):
     """Whom it came from, where a list was asked for and that is known."""
 
 
+CONTRACT, AGENT = "contract", "agent"
+"""The sources of a contract and of an agent's entry, which are no posts of the board."""
+
+
 class Posted(msgspec.Struct, frozen=True):
     """Who posted something, and when."""
 
@@ -144,7 +148,7 @@ class Posted(msgspec.Struct, frozen=True):
     seq: int
     """Number of the reply; 0 for the thread itself."""
     source: str
-    """`board` or `relay` of a thread, `reply`."""
+    """`board` or `relay` of a thread, `reply`; `contract` and `agent` of what is no post."""
     client: str
     """As limits count it: an IPv4 address, or the /64 of an IPv6 one."""
     signer: str | None

@@ -1,11 +1,11 @@
 """What an operator does to posts: closes, hides and removes them, and sees hidden ones and who wrote any."""
 
 from asyncio import gather
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
-from node.board.model import ModeratedReply, ModeratedThread, Posted, ReportedPost, ThreadOrigin, ThreadStatus
+from node.board.model import ModeratedReply, ModeratedThread, ReportedPost, ThreadOrigin, ThreadStatus
 from node.board.moderation_store import ModerationStore, StoredReports
 from node.board.provenance import Provenance
 from node.board.store import BoardStore, StoredThread
@@ -73,10 +73,6 @@ class Moderation:
             body=thread.body,
             replies=replies,
         )
-
-    async def posted_by(self, is_wanted: Callable[[Posted], bool]) -> Sequence[Posted]:
-        """What the wanted clients have posted, as far as that is still known, the newest first."""
-        return await self._provenance.find(is_wanted)
 
     async def set_status(self, thread_id: str, status: Literal["closed", "open"]) -> None:
         """Take no more replies, or take them again; a hidden thread stays hidden. Raises Refused `thread.unknown`."""

@@ -1,4 +1,4 @@
-"""Which client posted or offered what: known to the operator for RELAY_PROVENANCE_DAYS, and to nobody else.
+"""Which client posted, offered or listed what: known to the operator for RELAY_PROVENANCE_DAYS, and to nobody else.
 
 A worker notes it after the acknowledgement, from the events of new posts. The record of a post is found by the time of
 the post itself, and all records that are too old are trimmed by that time, whatever becomes of the post.
@@ -7,18 +7,16 @@ the post itself, and all records that are too old are trimmed by that time, what
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
-from node.board.model import Posted
+from node.board.model import AGENT, Posted
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import fields_of
 from node.store.outbox import Event
 
 OFFERED = "task.offered"
-POSTED = {"thread.posted", "reply.posted", OFFERED}
-"""Events of new posts, and of contracts: they name the client only when they tell of something new."""
-
-CONTRACT = "contract"
-"""The source of a contract, which is no post of the board."""
+LISTED = {"agent.listed", "check.asked"}
+POSTED = {"thread.posted", "reply.posted", OFFERED, *LISTED}
+"""Events of new posts, and of contracts and agents: they name the client only when they tell of something new."""
 
 PAGE_SIZE = 1000
 """Records that are read together."""
@@ -67,8 +65,8 @@ class Provenance:
         return known
 
     async def find(self, is_wanted: Callable[[Posted], bool]) -> list[Posted]:
-        """All that is known of the posts that are wanted, not of contracts; newest first. It looks at all records."""
-        found = [known async for known in self._all() if known.source != CONTRACT and is_wanted(known)]
+        """All that is known of what is wanted, newest first. It looks at all records."""
+        found = [known async for known in self._all() if is_wanted(known)]
         return sorted(found, key=lambda known: known.at, reverse=True)
 
     async def _all(self) -> AsyncIterator[Posted]:
@@ -84,11 +82,13 @@ class Provenance:
 
 
 def _reading(event: Event) -> tuple[str, ...]:
-    """The command that reads when the post of an event was kept, and who signed it."""
+    """The command that reads when the post of an event was kept, who signed it, and what it is."""
     if seq := event.fields.get("seq"):
         return "XRANGE", keys.replies(event.entity), f"0-{seq}", f"0-{seq}"
     if event.kind == OFFERED:
         return "HMGET", keys.task(event.entity), "created_at", "signer", "kind"
+    if event.kind in LISTED:
+        return "HMGET", keys.agent(event.entity), "status", "address", "proof"
     return "HMGET", keys.thread(event.entity), "created_at", "signer", "source"
 
 
@@ -98,6 +98,11 @@ def _record_of(event: Event, reply: object) -> tuple[int, str] | None:
         entries = cast("list[tuple[bytes, object]]", reply)
         fields = fields_of(entries[0][1]) if entries else {}
         at, signer, source = fields.get(b"at"), fields.get(b"signer"), b"reply"
+    elif event.kind in LISTED:
+        status, address, proof = cast("list[bytes | None]", reply)
+        # An entry that is posted again is renewed, and has no time of its own.
+        at = status and event.id.partition("-")[0].encode()
+        signer, source = address if proof == b"key" else None, AGENT.encode()
     else:
         at, signer, source = cast("list[bytes | None]", reply)
     if at is None:

@@ -270,11 +270,19 @@ class BoardStore:
         self, thread_id: str, seconds: float, since_seq: int, limit: int
     ) -> tuple[StoredThread | None, list[Reply]]:
         """`read`, once there is a reply, or none to come, after `seconds` at most. Raises StoreUnavailable."""
+        since = since_seq
+
+        async def look() -> tuple[StoredThread | None, list[Reply]]:
+            nonlocal since
+            thread, replies = await self.read(thread_id, since, limit)
+            since = min(since, thread.last_seq) if thread else since  # who is ahead waits for the next reply
+            return thread, replies
+
         return await wait_for_change(
             self._store.wakeups,
             keys.thread(thread_id),
             seconds,
-            lambda: self.read(thread_id, since_seq, limit),
+            look,
             is_new=lambda found: (
                 found[0] is None
                 or found[0].status != "open"

@@ -4,16 +4,26 @@ import asyncio
 from contextlib import suppress
 
 from node.common.refusal import Refused
+from node.events.frames import Form
 from node.events.model import EventPage, EventQuery, EventView
 from node.events.service import Events, Topic
 from node.events.source import Batch, CursorTooOld
-from node.events.stream import READ_AT_ONCE, STREAM_SECONDS, EventStream, Form
+from node.events.stream import READ_AT_ONCE, STREAM_SECONDS, EventStream
 from node.inbox.api import OWNER, TOKEN, proof_of
 from node.inbox.model import InboxProof
 from node.store.errors import StoreUnavailable
 from node.store.limits import Quota
 from node.web.errors import RefusedWithHeaders
-from node.web.http import NO_STORE, Header, Piece, Request, Response, Streaming, json_response, until_disconnected
+from node.web.http import (
+    NO_STORE,
+    BodySender,
+    Header,
+    Request,
+    Response,
+    Streaming,
+    json_response,
+    until_disconnected,
+)
 from node.web.json import read_query
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
@@ -81,7 +91,7 @@ class EventsApi:
             place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"{kind} {request.client} "))
         stream = EventStream(topic, form, first, is_reset=is_reset)
 
-        async def run(send: Piece) -> None:
+        async def run(send: BodySender) -> None:
             self._streams += 1
             try:
                 await _until_gone(request, stream, send)
@@ -109,7 +119,7 @@ class EventsApi:
         return routes_of("events", ("GET", "/api/v1/events", self.follow))
 
 
-async def _until_gone(request: Request, stream: EventStream, send: Piece) -> None:
+async def _until_gone(request: Request, stream: EventStream, send: BodySender) -> None:
     """Run a stream until it ends or its client is gone."""
     running = asyncio.ensure_future(stream.run(send))
     gone = asyncio.ensure_future(until_disconnected(request.noting_end(request.receive)))

@@ -1,21 +1,19 @@
 """One reader of a source for all its followers in this process: a follower costs Redis nothing.
 
 The reader keeps the last events in memory as they are sent. Each follower has a place among them, so a new event costs
-one append and a wake-up for each follower that wants it. Followers are woken a few at a time, and requests of others
-are served in between.
+one append, and a call for each follower that wants it: no task is woken as long as its connection has room. Followers
+are told a few at a time, and requests of others are served in between.
 """
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
-import msgspec
-
 from node.common.refusal import Refused
-from node.events.model import EventView
-from node.events.source import START, Batch, CursorTooOld, EventSource, Position, SourceEvent, cursor_of
+from node.events.frames import Frame, Frames
+from node.events.source import START, Batch, CursorTooOld, EventSource, Position
 from node.store import Listener, StoreUnavailable, WakeUps
 
 READ_AT_ONCE = 100
@@ -28,7 +26,7 @@ RETRY_SECONDS = 0.5
 """Between two reads while Redis is out of reach."""
 
 KEPT_BYTES = 4 * 1024 * 1024
-"""Size of the events that are kept for followers who are behind, and for new ones."""
+"""Size of the events that are kept for followers who are behind, and for new ones, beside the last that were read."""
 
 MAX_BEHIND_BYTES = 256 * 1024
 """A follower that has so much left to read is dropped: it is too slow, and would have to be kept for."""
@@ -37,34 +35,16 @@ REST = 2.0
 """For so many times as long as the last events took to send, no more are read: the followers of a source take a third
 of a process, however many they are. What happens meanwhile is sent to each of them together."""
 
-WOKEN_AT_ONCE = 40
-"""Followers that are woken before others have their turn: sending to them takes about a millisecond."""
+TOLD_AT_ONCE = 100
+"""Followers that are told before others have their turn: sending to them takes about a millisecond."""
 
+MAX_SHARED = 8
+"""Selections of types for which the pieces of a batch are kept until all followers have it, so that many selections do
+not multiply what it takes in memory."""
 
-class Frame:
-    """One event as it is sent, in each form that somebody has asked for."""
-
-    __slots__ = ("_sse", "end", "json", "position", "view")
-
-    def __init__(self, source: str, event: SourceEvent, bytes_before: int = 0) -> None:
-        self.position = event.position
-        self.view = EventView(cursor_of(source, event.position), event.type, event.at, event.data)
-        self.json = msgspec.json.encode(self.view)
-        self.end = bytes_before + len(self.json)
-        """Bytes of all events of the broadcast up to this one."""
-        self._sse: bytes | None = None
-
-    @property
-    def sse(self) -> bytes:
-        """A server-sent event. JSON as msgspec writes it has no line break."""
-        if self._sse is None:
-            self._sse = b"id: %b\nevent: %b\ndata: %b\n\n" % (self.view.id.encode(), self.view.type.encode(), self.json)
-        return self._sse
-
-    @property
-    def line(self) -> bytes:
-        """A line of JSON."""
-        return self.json + b"\n"
+Hear = Callable[[Frames], bool]
+"""Sends events at once. False if the connection has no room for more: they are on their way, and the follower's own
+task has to wait until they are sent."""
 
 
 class Follower:
@@ -78,6 +58,7 @@ class Follower:
         self._types = types
         self._news: asyncio.Future[None] | None = None
         """Resolved when there is something for `next`; None while nobody waits."""
+        self._hear: Hear | None = None
         self.has_ended = False
         """Whether there will be nothing more: the thing is gone, or the process is about to stop."""
         self.on_too_slow: Callable[[], object] | None = None
@@ -88,47 +69,55 @@ class Follower:
         """The place up to which the follower has got everything."""
         return max(self._after, self._broadcast.position_of(self._number))
 
-    async def next(self, seconds: float) -> Sequence[Frame]:
-        """The next events, waiting for one for so long; none if the time is up or it has ended."""
+    async def next(self, seconds: float, hear: Hear | None = None) -> Frames:
+        """The next events, waiting for one for so long; none if the time is up or it has ended.
+
+        With `hear`, events go there while it waits, and it returns without any when that returns False.
+        """
         frames = self._take()
         if frames or self.has_ended:
             return frames
-        self._news = asyncio.get_running_loop().create_future()
+        self._news, self._hear = asyncio.get_running_loop().create_future(), hear
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._news
         finally:
-            self._news = None
+            self._news = self._hear = None
         return self._take()
 
-    def wants(self, types: set[str]) -> bool:
-        """Whether it waits for one of these types."""
-        return self._news is not None and not self._types.isdisjoint(types)
-
-    def wake(self) -> None:
-        """Look for news."""
-        if self._news and not self._news.done():
-            self._news.set_result(None)
+    def tell(self, types: set[str]) -> None:
+        """There are events of these types. Drops the follower if it has been busy with sending for too long."""
+        if self._news is None:
+            self._drop_if_too_slow()
+        elif not (self._news.done() or self._types.isdisjoint(types) or (self._hear and self._hear_next(self._hear))):
+            self._wake()
 
     def end(self) -> None:
         """There will be no more."""
         self.has_ended = True
-        self.wake()
+        self._wake()
 
     def leave(self) -> None:
         """Stop following."""
         self._broadcast.leave(self)
 
-    def drop_if_too_slow(self) -> None:
-        """Drop it if it has been busy with sending for too long."""
-        if self._news is None and self.on_too_slow and self._broadcast.bytes_from(self._number) > MAX_BEHIND_BYTES:
+    def _hear_next(self, hear: Hear) -> bool:
+        frames = self._take()
+        return not frames or hear(frames)
+
+    def _wake(self) -> None:
+        if self._news and not self._news.done():
+            self._news.set_result(None)
+
+    def _drop_if_too_slow(self) -> None:
+        if self.on_too_slow and self._broadcast.bytes_from(self._number) > MAX_BEHIND_BYTES:
             self.leave()
             self.on_too_slow()
 
-    def _take(self) -> Sequence[Frame]:
-        frames, self._number = self._broadcast.frames_from(self._number)
-        return [frame for frame in frames if frame.position > self._after and frame.view.type in self._types]
+    def _take(self) -> Frames:
+        frames, self._number = self._broadcast.frames_from(self._number, self._after, self._types)
+        return frames
 
 
 class Broadcast:
@@ -147,6 +136,12 @@ class Broadcast:
         """Up to where the source has been read."""
         self._bytes = 0
         """Size of all frames so far."""
+        self._batch_after: Position = START
+        """Where the last batch began."""
+        self._batch_number = 0
+        """Of its first frame."""
+        self._shared: dict[frozenset[str], Frames] = {}
+        """Its frames, by the types that followers want; while they are told."""
         self._reading: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
 
@@ -179,11 +174,17 @@ class Broadcast:
         for follower in self._followers:
             follower.end()
 
-    def frames_from(self, number: int) -> tuple[Sequence[Frame], int]:
-        """The frames from a number on, and the number of the next one."""
+    def frames_from(self, number: int, after: Position, types: frozenset[str]) -> tuple[Frames, int]:
+        """The frames of these types from a number and from behind a position on, and the number of the next one."""
         after_last = self._first_number + len(self._frames)
+        if number == self._batch_number and after <= self._batch_after and (shared := self._shared.get(types)):
+            return shared, after_last
         wanted = min(after_last - number, len(self._frames))
-        return [self._frames[place] for place in range(-wanted, 0)], after_last
+        found = (self._frames[place] for place in range(-wanted, 0))
+        frames = Frames([frame for frame in found if frame.position > after and frame.view.type in types])
+        if number == self._batch_number and after <= self._batch_after and len(self._shared) < MAX_SHARED:
+            self._shared[types] = frames
+        return frames, after_last
 
     def position_of(self, number: int) -> Position:
         """Before the frame of that number, or the newest position if there is none yet."""
@@ -221,20 +222,22 @@ class Broadcast:
             self.end()
 
     async def _publish(self, batch: Batch) -> None:
+        # Before the new ones are added: all of a batch stay until who waits for them has them, however large it is.
+        while self._frames and self._bytes - self._frames[0].end >= KEPT_BYTES:
+            self._floor = self._frames.popleft().position
+            self._first_number += 1
+        self._batch_after, self._batch_number = self._position, self._first_number + len(self._frames)
+        self._shared.clear()
         for event in batch.events:
             self._frames.append(frame := Frame(self._source.name, event, self._bytes))
             self._bytes = frame.end
         self._position = batch.position
-        while self._frames and self._bytes - self._frames[0].end >= KEPT_BYTES:
-            self._floor = self._frames.popleft().position
-            self._first_number += 1
         types = {event.type for event in batch.events}
         for number, follower in enumerate(list(self._followers) if types else (), 1):
-            follower.drop_if_too_slow()
-            if follower.wants(types):
-                follower.wake()
-            if number % WOKEN_AT_ONCE == 0:
+            follower.tell(types)
+            if number % TOLD_AT_ONCE == 0:
                 await asyncio.sleep(0)
+        self._shared.clear()
 
 
 class Broadcasts:

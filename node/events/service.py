@@ -8,8 +8,9 @@ import msgspec
 from node.agents.service import Agents
 from node.board.service import Board
 from node.common.refusal import Invalid
-from node.events.broadcast import Broadcast, Broadcasts, Follower, Frame
+from node.events.broadcast import Broadcast, Broadcasts, Follower
 from node.events.feed import FeedStore
+from node.events.frames import Frame, Frames
 from node.events.model import EventPage, EventQuery, EventView
 from node.events.source import Batch, EventSource, Position, cursor_of, position_of
 from node.events.sources import FeedSource, InboxSource, SessionSource, TaskSource, ThreadSource
@@ -52,9 +53,9 @@ class Topic(msgspec.Struct, frozen=True):
         """The next events. Raises CursorTooOld, Refused if the thing is gone, StoreUnavailable."""
         return await self.source.read(after, limit, self.types)
 
-    def frames(self, batch: Batch) -> list[Frame]:
+    def frames(self, batch: Batch) -> Frames:
         """Events of a batch as they are sent."""
-        return [Frame(self.source.name, event) for event in batch.events]
+        return Frames([Frame(self.source.name, event) for event in batch.events])
 
     def join(self, after: Position) -> Follower | None:
         """Follow from a position on; None if what is between that and now has to be read first."""

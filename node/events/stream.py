@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Iterable
 from contextlib import suppress
 from time import time
 from typing import Literal
@@ -11,11 +10,12 @@ import msgspec
 
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
-from node.events.broadcast import Follower, Frame
+from node.events.broadcast import Follower
+from node.events.frames import Form, Frames, written
 from node.events.service import Topic
 from node.events.source import Batch, CursorTooOld
 from node.store.errors import StoreUnavailable
-from node.web.http import Piece
+from node.web.http import BodySender
 
 HEARTBEAT_SECONDS = 15.0
 """Longest silence: balancers and proxies cut a silent connection, the usual ones after 60 s."""
@@ -32,8 +32,6 @@ SEND_SECONDS = 30.0
 READ_AT_ONCE = 100
 """Events that are read together until the stream has caught up."""
 
-Form = Literal["sse", "ndjson"]
-
 
 class Notice(msgspec.Struct):
     """What a stream says of itself. `heartbeat`: it lives, and has got to `id`. `reset`: events after the cursor that
@@ -47,62 +45,79 @@ class Notice(msgspec.Struct):
 class EventStream:
     """One stream."""
 
+    _send: BodySender
+
     def __init__(self, topic: Topic, form: Form, first: Batch, *, is_reset: bool = False) -> None:
         """`first`: the events that it begins with. `is_reset`: the client asked for older ones, which are gone."""
         self._topic = topic
         self._form: Form = form
         self._batch = first
         self._is_reset = is_reset
+        self._loop = asyncio.get_running_loop()
+        self._unsent: asyncio.Future[None] | None = None
+        """A piece for which the connection had no room when it came."""
+        self._sent_at = 0.0
+        """When the last piece was sent."""
 
-    async def run(self, send: Piece) -> None:
+    async def run(self, send: BodySender) -> None:
         """Send events until the client is too slow, the thing is gone, the process stops or the time is over.
 
         Whoever calls it cancels it when the client is gone.
         """
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + STREAM_SECONDS
+        self._send = send
+        ends = self._loop.time() + STREAM_SECONDS
         with suppress(StoreUnavailable, CursorTooOld, Refused, TimeoutError):  # the client comes back and is told why
-            follower = await self._catch_up(send)
+            follower = await self._catch_up()
             try:
                 task = asyncio.current_task()
                 follower.on_too_slow = task.cancel if task else None
-                await self._follow(follower, ends, send)
+                await self._follow(follower, ends)
             finally:
                 follower.leave()
             if self._form == "sse":
-                await _send(b"retry: %d\n\n" % random.randint(MIN_RETRY_MS, MAX_RETRY_MS), send)
+                await self._write(b"retry: %d\n\n" % random.randint(MIN_RETRY_MS, MAX_RETRY_MS))
 
-    async def _catch_up(self, send: Piece) -> Follower:
+    async def _catch_up(self) -> Follower:
         """Send what is stored, up to the present, and follow from there."""
         topic, batch = self._topic, self._batch
-        cursor = topic.cursor(batch.start)
-        await _send(self._notice("reset" if self._is_reset else "heartbeat", cursor), send)
+        await self._tell("reset" if self._is_reset else "heartbeat", topic.cursor(batch.start))
         while True:
             if batch.events:
-                await _send(self._written(topic.frames(batch)), send)
+                await self._write(topic.frames(batch).written(self._form))
             if not batch.has_more and (follower := topic.join(batch.position)):
                 return follower
             batch = await topic.read(batch.position, READ_AT_ONCE)
 
-    async def _follow(self, follower: Follower, ends: float, send: Piece) -> None:
-        loop = asyncio.get_running_loop()
-        while not follower.has_ended and (left := ends - loop.time()) > 0:
-            frames = await follower.next(min(HEARTBEAT_SECONDS, left))
+    async def _follow(self, follower: Follower, ends: float) -> None:
+        """Pass on what comes. Most of it goes from the broadcast to `_hear`, and this only waits meanwhile."""
+        while not follower.has_ended and (now := self._loop.time()) < ends:
+            silent_until = self._sent_at + HEARTBEAT_SECONDS
+            frames = await follower.next(min(silent_until, ends) - now, self._hear)
+            if self._unsent is not None:
+                await self._sent(self._unsent)
             if frames:
-                await _send(self._written(frames), send)
-            elif not follower.has_ended:
-                await _send(self._notice("heartbeat", self._topic.cursor(follower.position)), send)
+                await self._write(frames.written(self._form))
+            elif not follower.has_ended and self._loop.time() >= self._sent_at + HEARTBEAT_SECONDS:
+                await self._tell("heartbeat", self._topic.cursor(follower.position))
 
-    def _written(self, frames: Iterable[Frame]) -> bytes:
-        return b"".join([frame.sse if self._form == "sse" else frame.line for frame in frames])
+    def _hear(self, frames: Frames) -> bool:
+        self._begin(frames.written(self._form))
+        return self._unsent is None
 
-    def _notice(self, kind: Literal["heartbeat", "reset"], cursor: str) -> bytes:
+    async def _tell(self, kind: Literal["heartbeat", "reset"], cursor: str) -> None:
         content = msgspec.json.encode(Notice(cursor, kind, timestamp(int(time() * 1000))))
-        if self._form == "ndjson":
-            return content + b"\n"
-        return b"id: %b\nevent: %b\ndata: %b\n\n" % (cursor.encode(), kind.encode(), content)
+        await self._write(written(self._form, cursor, kind, content))
 
+    async def _write(self, piece: bytes) -> None:
+        self._begin(piece)
+        if self._unsent is not None:
+            await self._sent(self._unsent)
 
-async def _send(piece: bytes, send: Piece) -> None:
-    async with asyncio.timeout(SEND_SECONDS):
-        await send(piece)
+    def _begin(self, piece: bytes) -> None:
+        self._sent_at = self._loop.time()
+        self._unsent = self._send.begin(piece)
+
+    async def _sent(self, unsent: asyncio.Future[None]) -> None:
+        async with asyncio.timeout(SEND_SECONDS):
+            await unsent
+        self._unsent = None

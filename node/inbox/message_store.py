@@ -15,6 +15,7 @@ import msgspec
 from node.common.refusal import Refused
 from node.inbox import steps
 from node.inbox.model import InboxMessageStatus, Turn
+from node.inbox.origins import sender_name
 from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, refused
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_steps
@@ -36,7 +37,6 @@ RECEIPT_MS = 7 * DAY_MS
 
 SEEN_STEP_MS = 60_000
 """The time at which an owner was last there is noted no more often than that, so that most polls only read."""
-
 
 MAX_CONTEXT_TASKS = 100
 """Tasks that a context lists."""
@@ -176,7 +176,7 @@ class InboxMessageStore:
                 replay_ttl=REPLAY_MS if replay_id else 0,
                 address=address,
                 id=sending.id,
-                sender=ids.digest(address, rate.client)[:16],
+                sender=sender_name(address, rate.client),
                 signer=sending.signer,
                 lasts=sending.lasts_ms,
                 usual=USUAL_LIFE_MS,
@@ -266,12 +266,18 @@ class InboxMessageStore:
 
         Raises as `read` does.
         """
+        since = since_seq
+
+        async def look() -> HeldPage:
+            nonlocal since
+            page = await self.read(address, proof, since, limit)
+            since = min(
+                since, page.last_seq
+            )  # who is ahead waits for the next message, and is not woken by all of them
+            return page
+
         page = await wait_for_change(
-            self._store.wakeups,
-            keys.inbox(address),
-            seconds,
-            lambda: self.read(address, proof, since_seq, limit),
-            is_new=lambda found: bool(found.messages),
+            self._store.wakeups, keys.inbox(address), seconds, look, is_new=lambda found: bool(found.messages)
         )
         marks = [_marking(address, message.fields[b"id"].decode()) for message in page.messages if message.is_new]
         # Without Redis they are new once more when they are read again.
@@ -337,10 +343,9 @@ class InboxMessageStore:
 
     async def receipt(self, address: str, message_id: str) -> StoredReceipt | None:
         """What became of a message; None if there is none of that id, or its time is over. Raises StoreUnavailable."""
-        reply = await self._store.run(
-            steps.inbox_receipt(inbox=keys.inbox(address), receipt=keys.inbox_receipt(address, message_id))
-        )
-        return StoredReceipt.of(reply)
+        receipt = keys.inbox_receipt(address, message_id)
+        reading = steps.inbox_receipt(inbox=keys.inbox(address), receipt=receipt, names=())
+        return StoredReceipt.of(await self._store.run(reading))
 
     async def wait(
         self, address: str, message_id: str, seconds: float, is_new: Callable[[StoredReceipt | None], bool]

@@ -151,6 +151,10 @@ class ClosedInbox(msgspec.Struct):
     status: Literal["closed"] = "closed"
 
 
+MESSAGE = "inbox message"
+"""What the operator finds of a client besides inboxes. Its id is that of the inbox and its own."""
+
+
 class InboxUsage(msgspec.Struct):
     """What the operator sees of an inbox: nothing that anybody wrote."""
 

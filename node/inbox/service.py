@@ -199,6 +199,13 @@ class Inboxes:
         await self._store.close(address, BY_KEY)
         return usage
 
+    async def take_out(self, address: str, message_id: str) -> None:
+        """Take a message out of an inbox for the operator; its receipt says that it was withdrawn.
+
+        Raises Refused `receipt.unknown`, `inbox.settled`, StoreUnavailable.
+        """
+        await self._messages.withdraw(address, message_id)
+
     async def send(
         self,
         rate: Rate,

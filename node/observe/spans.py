@@ -165,6 +165,9 @@ class TracedStore(Store):
     def connected(self) -> bool:
         return self._store.connected
 
+    def _connections(self) -> Sequence[Connection]:
+        return self._store._connections()
+
     def _route(self, key: Arg) -> tuple[int, Connection]:
         return self._store._route(key)
 

@@ -28,6 +28,7 @@ from node.events.service import Events
 from node.feedback.service import Feedback
 from node.feedback.store import FeedbackStore
 from node.inbox.message_store import InboxMessageStore
+from node.inbox.origins import InboxOrigins
 from node.inbox.push_store import PushStore
 from node.inbox.service import Inboxes, InboxPushes, InboxTasks
 from node.inbox.store import InboxStore
@@ -116,6 +117,7 @@ class Services:
         held = InboxMessageStore(store, inboxes, idempotency_ttl)
         tasks = InboxTasks(InboxTaskStore(store, held), held, tokens)
         self.inboxes = Inboxes(inboxes, held, tasks, settings, tokens, targets)
+        self.inbox_origins = InboxOrigins(store)
         self.inbox_agents = InboxAgents(tasks, settings)
         self.pushes = InboxPushes(PushStore(store), tasks)
         self.agent_store, self.agent_lists = AgentStore(store, idempotency_ttl), AgentLists(store)

@@ -17,6 +17,7 @@ from node.sessions.model import (
     SentLine,
 )
 from node.sessions.store import SessionStore
+from node.share.origin import Attributed, ClientOrigin
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Quota, Rate
@@ -117,6 +118,20 @@ class Sessions:
         if place is None:
             raise Refused("session.gone")
         return DestroyedSession(session_id), place
+
+    async def opened_by(self, origin: ClientOrigin) -> list[Attributed]:
+        """Live sessions of clients, for the operator. Raises StoreUnavailable."""
+        return await self._store.opened_by(origin)
+
+    async def end(self, session_id: str) -> Quota:
+        """End a session for the operator: its place among those of its client, which is free now.
+
+        Raises Refused `session.gone`, StoreUnavailable.
+        """
+        place = await self._store.destroy(session_id) if ids.is_id(session_id) else None
+        if place is None:
+            raise Refused("session.gone")
+        return place
 
 
 def _require_id(session_id: str) -> None:

@@ -8,7 +8,9 @@ import msgspec
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.sessions.model import Line
+from node.share.origin import Attributed, ClientOrigin
 from node.store import Store, ids, keys
+from node.store.bulk import bulk
 from node.store.decoding import fields_of, text
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Quota, Rate, Taken
@@ -168,11 +170,19 @@ class SessionStore:
 
     async def wait(self, session_id: str, seconds: float, since_seq: int, limit: int) -> LinePage | None:
         """`poll`, once there are lines or the session is gone, after `seconds` at most. Raises StoreUnavailable."""
+        since = since_seq
+
+        async def look() -> LinePage | None:
+            nonlocal since
+            page = await self.poll(session_id, since, limit)
+            since = min(since, page.last_seq) if page else since  # who is ahead waits for the next line
+            return page
+
         return await wait_for_change(
             self._store.wakeups,
             keys.session(session_id),
             seconds,
-            lambda: self.poll(session_id, since_seq, limit),
+            look,
             is_new=lambda page: page is None or bool(page.lines),
             lasts=lambda page: (page.milliseconds_left + 1) / 1000 if page else 0,
         )
@@ -185,6 +195,17 @@ class SessionStore:
                 return Quota("session", client.decode(), place.decode())
             case _:
                 return None
+
+    async def opened_by(self, origin: ClientOrigin) -> list[Attributed]:
+        """Live sessions of clients, for the operator; it looks at all keys. Raises StoreUnavailable."""
+        found: dict[str, Attributed] = {}
+        async for names in self._store.names(keys.session_pattern()):
+            sessions = [name.rpartition(":")[2] for name in names]
+            clients = await bulk(self._store, [("HGET", keys.session(each), "client") for each in sessions])
+            for session_id, client in zip(sessions, cast("list[bytes | None]", clients), strict=True):
+                if client and origin.covers(client.decode(), None):
+                    found[session_id] = Attributed("session", session_id, None, client.decode(), None)
+        return list(found.values())
 
     async def exists(self, session_id: str) -> bool:
         """Whether the session lives. Raises StoreUnavailable."""

@@ -10,6 +10,7 @@ something contradicts it: a redirection, a lost connection, a slot without a pri
 """
 
 import asyncio
+from collections.abc import Sequence
 from random import randrange, sample, uniform
 
 from hiredis import ReplyError
@@ -67,10 +68,9 @@ class ClusterStore(Store):
         self._is_stale.set()
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
-        if not self._primaries:
-            raise StoreUnavailable("no member of the Redis cluster could be reached")
-        calls = [self._call(None, (), args, 0) for _ in self._primaries]
-        under_way = [link.submit(call) for link, call in zip(self._primaries.values(), calls, strict=True)]
+        connections = self._connections()
+        calls = [self._call(None, (), args, 0) for _ in connections]
+        under_way = [link.submit(call) for link, call in zip(connections, calls, strict=True)]
         return replies(await asyncio.gather(*under_way), calls[0])
 
     async def slot_map(self) -> list[tuple[range, ServerAddress]]:
@@ -111,6 +111,11 @@ class ClusterStore(Store):
     @property
     def connected(self) -> bool:
         return any(connection.connected for connection in self._primaries.values())
+
+    def _connections(self) -> Sequence[Connection]:
+        if not self._primaries:
+            raise StoreUnavailable("no member of the Redis cluster could be reached")
+        return list(self._primaries.values())
 
     def _route(self, key: Arg) -> tuple[int, Connection]:
         slot = slot_of(key)

@@ -118,6 +118,11 @@ def session(session_id: str) -> Key:
     return _of("session", session_id)
 
 
+def session_pattern() -> str:
+    """What the names of all sessions match."""
+    return "session:{*"
+
+
 def lines(session_id: str) -> Key:
     """The lines of a session, a stream whose entry ids are 0-<seq>. TTL: the session's own."""
     return _of("lines", session_id)
@@ -169,6 +174,11 @@ def agents_of(address: str) -> Key:
 def inbox(address: str) -> Key:
     """What an inbox shows of itself, and its epoch. TTL: 30 days from the last time that its owner was there."""
     return _at("inbox", address)
+
+
+def inbox_pattern() -> str:
+    """What the names of all inboxes match."""
+    return "inbox:{*"
 
 
 def inbox_seq(address: str) -> Key:

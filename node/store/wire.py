@@ -10,7 +10,7 @@ It is sent again only if Redis said that it did not begin it.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import TypeAlias, cast
 
@@ -24,6 +24,9 @@ from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
 from node.store.steps import Step
 from node.store.wakeups import WakeUps
+
+NAMES_AT_ONCE = 1000
+"""Keys that Redis looks at in one call for their names: some 0.2 ms."""
 
 Submitted: TypeAlias = tuple[Call, Connection, "asyncio.Future[CallResult]"]
 
@@ -167,6 +170,21 @@ class Store(ABC):
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         """Run one command on every primary, such as INFO or SCRIPT LOAD."""
 
+    async def names(self, pattern: str) -> AsyncIterator[list[str]]:
+        """Names of the keys that match, some at a time. For the operator: Redis looks at all keys, a part at a time.
+
+        A name may come twice, and a key that comes or goes meanwhile may be left out.
+        """
+        for connection in self._connections():
+            cursor = b"0"
+            while True:
+                call = self._call(None, (), ("SCAN", cursor, "MATCH", pattern, "COUNT", NAMES_AT_ONCE), 0)
+                (reply,) = replies([await connection.submit(call)], call)
+                cursor, found = cast("tuple[bytes, Sequence[bytes]]", reply)
+                yield [name.decode() for name in found]
+                if cursor == b"0":
+                    break
+
     @abstractmethod
     async def close(self) -> None:
         """Drop all connections. Calls under way end with `OutcomeUnknown`."""
@@ -179,6 +197,10 @@ class Store(ABC):
     @abstractmethod
     def connected(self) -> bool:
         """Whether there is a connection now; in a cluster, to at least one primary."""
+
+    @abstractmethod
+    def _connections(self) -> Sequence[Connection]:
+        """Those to all primaries."""
 
     @abstractmethod
     def _route(self, key: Arg) -> tuple[int, Connection]:
@@ -230,6 +252,9 @@ class SingleStore(Store):
     @property
     def connected(self) -> bool:
         return self._connection.connected
+
+    def _connections(self) -> Sequence[Connection]:
+        return (self._connection,)
 
     def _route(self, key: Arg) -> tuple[int, Connection]:
         return self._everything

@@ -1,7 +1,9 @@
 """The list of offers as those read it who look for work: filtered, from where they were, and waiting for more."""
 
+import asyncio
 from collections.abc import Sequence
 
+from node.common.shared_reads import SharedReads
 from node.store.keys import OFFERS
 from node.store.long_poll import wait_for_change
 from node.tasks.model import TaskPageQuery
@@ -11,6 +13,12 @@ from node.tasks.view import StoredTask
 
 FILTERED = 1000
 """Offers that a filter looks at, the newest."""
+
+REST = 2.0
+"""For so many times as long as a look at them took there is no other: those who ask for it, whom nobody charges, take a
+third of a process however many they are."""
+
+LONGEST_REST = 0.25  # s, also where Redis is out of reach
 
 
 class OfferRows:
@@ -29,26 +37,45 @@ class OfferList:
     def __init__(self, feed: OfferFeed, store: TaskStore) -> None:
         self._feed = feed
         self._store = store
+        self._looks = SharedReads(self._look)
+        self._tails = SharedReads(feed.after)
+        self._rests_until = 0.0
+        """Loop time before which the list is not looked at again."""
 
     async def page(self, query: TaskPageQuery) -> OfferRows:
         """What the query asks for; as soon as there is something, if it waits. Raises StoreUnavailable."""
-        return await wait_for_change(
-            self._feed.wakeups, OFFERS, query.wait, lambda: self._read(query), lambda found: bool(found.rows)
-        )
+        since = query.since
 
-    async def _read(self, query: TaskPageQuery) -> OfferRows:
-        return await (self._listed(query) if query.since is None else self._since(query, query.since))
+        async def look() -> OfferRows:
+            nonlocal since
+            found = await (self._listed(query) if since is None else self._since(query, since))
+            if not found.is_incomplete:
+                since = found.next_since  # the list is looked through once, and then what comes
+            return found
+
+        return await wait_for_change(self._feed.wakeups, OFFERS, query.wait, look, lambda found: bool(found.rows))
 
     async def _listed(self, query: TaskPageQuery) -> OfferRows:
-        since = await self._feed.end()  # before the list is read, so that nothing is missed in between
-        offers, is_incomplete = await self._feed.listed(0, FILTERED)
+        since, offers, is_incomplete = await self._looks.get(None)
         found = [offer.id for offer in offers if _fits(offer, query)]
         rows, lacks = await self._offered(found[query.offset : query.offset + query.limit])
         return OfferRows(rows, len(found), since, is_incomplete=is_incomplete or lacks)
 
+    async def _look(self, _: None) -> tuple[str, list[Offer], bool]:
+        """The end of the feed, the newest offers, and whether some could not be read. Raises StoreUnavailable."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self._rests_until - loop.time())
+        began = loop.time()
+        try:
+            end = await self._feed.end()  # before the list is read, so that nothing is missed in between
+            return end, *(await self._feed.listed(0, FILTERED))
+        finally:
+            took = loop.time() - began
+            self._rests_until = loop.time() + min(REST * took, LONGEST_REST)
+
     async def _since(self, query: TaskPageQuery, since: str) -> OfferRows:
         fitting: list[str] = []
-        for entry, offer in await self._feed.after(since):
+        for entry, offer in await self._tails.get(since):
             if len(fitting) == query.limit:
                 break
             since = entry
@@ -59,7 +86,7 @@ class OfferList:
 
     async def _offered(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], bool]:
         """Those of the contracts that are on offer, and whether some could not be read."""
-        rows = await self._store.listed_reachable(task_ids)
+        rows = await self._store.listed_reachable(task_ids) if task_ids else {}
         offered = {task_id: row for task_id, row in rows.items() if row.is_contract and row.status == "offered"}
         return offered, len(rows) < len(set(task_ids))
 

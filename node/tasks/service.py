@@ -285,12 +285,17 @@ class Tasks:
         return await self._changed(task_id, await self._store.cancel(task_id, actor))
 
     async def call_off(self, task_id: str) -> Task:
-        """Call a contract off as the operator, who needs no proof.
-
-        Raises Refused `task.unknown`, `task.state`, StoreUnavailable.
-        """
+        """Call a contract off as the operator. Raises Refused `task.unknown`, `task.state`, StoreUnavailable."""
         _require_id(task_id)
         return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
+
+    async def purge(self, task_id: str) -> Task:
+        """Remove a contract for the operator: what it was. Raises Refused `task.unknown`, StoreUnavailable."""
+        task = await self.get(task_id)
+        if not await self._store.forget([task_id], even_claimed=True):
+            raise Refused("task.unknown")
+        await self._list([(task_id, StoredTask(0, {}))])
+        return task
 
     async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
         """Raise unless the publisher_token or the key of the offer is shown.

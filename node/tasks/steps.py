@@ -125,5 +125,5 @@ def task_unpack(*, copy: Key, ttl: int, fields: Rest) -> None:
 
 
 @step
-def task_forget(*, task: Key, packed: Key, events: Key, id: str) -> None:
+def task_forget(*, task: Key, packed: Key, events: Key, id: str, any: int) -> None:
     """Remove it."""

@@ -256,10 +256,12 @@ class TaskStore:
         )
         return [code_of(reply) for reply in await bulk_steps(self._store, compacting)].count("compacted")
 
-    async def forget(self, task_ids: Sequence[str]) -> list[str]:
-        """Remove contracts, except those that are claimed; those that were removed. Raises StoreUnavailable."""
+    async def forget(self, task_ids: Sequence[str], *, even_claimed: bool = False) -> list[str]:
+        """Remove contracts, and claimed ones if told so; those that were removed. Raises StoreUnavailable."""
         removing = (
-            steps.task_forget(task=keys.task(each), packed=keys.packed(each), events=_events(each), id=each)
+            steps.task_forget(
+                task=keys.task(each), packed=keys.packed(each), events=_events(each), id=each, any=int(even_claimed)
+            )
             for each in task_ids
         )
         replies = await bulk_steps(self._store, removing)

@@ -314,6 +314,27 @@ class Response:
 Piece = Callable[[bytes], Awaitable[None]]
 """Sends one piece of a body, and returns when the connection has room for more."""
 
+SENT = "PyEmptyAwaitable"
+"""What Granian's `send` returns if the connection has taken a message at the call. It need not be awaited, and cannot
+be recognised but by its type, which Granian does not export."""
+
+
+class BodySender:
+    """Sends the pieces of one body. It is a Piece."""
+
+    __slots__ = ("_send",)
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    async def __call__(self, piece: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    def begin(self, piece: bytes) -> asyncio.Future[None] | None:
+        """Begin to send a piece. None if the connection has taken it; else what has to be awaited before the next."""
+        sending = self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        return None if type(sending).__name__ == SENT else asyncio.ensure_future(sending)
+
 
 async def _nothing() -> None:
     """The end of what holds nothing."""
@@ -330,7 +351,7 @@ class Streaming(Response):
 
     def __init__(
         self,
-        run: Callable[[Piece], Awaitable[None]],
+        run: Callable[[BodySender], Awaitable[None]],
         headers: Sequence[Header],
         end: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
@@ -340,12 +361,8 @@ class Streaming(Response):
 
     async def send_body(self, send: Send, *, wanted: bool) -> None:
         """Send the body, or only its end if it is not wanted (HEAD)."""
-
-        async def send_piece(piece: bytes) -> None:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-
         if wanted:
-            await self.run(send_piece)
+            await self.run(BodySender(send))
         await send({"type": "http.response.body", "body": b""})
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from node.cli import main
 from node.store import keys
-from node.store.search_keys import BOARD_KEYS
+from node.store.search_keys import BOARD_KEYS, SearchKeys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.nodes import ROOT, NodeProcess
@@ -52,6 +52,17 @@ async def test_status_is_one_screen(node: NodeUnderTest, admin: Admin) -> None:
     assert "open 3, closed 0, hidden 0" in text
 
 
+async def test_status_tells_of_every_search(node: NodeUnderTest, admin: Admin) -> None:
+    for name, count in (("board", 3), ("tasks", 2), ("agents", 1)):
+        waiting = [part for n in range(count) for part in (n, f"{THREAD}:{n}")]
+        await node.store.command("ZADD", SearchKeys(name).pending, *waiting)
+    searches = (await admin("status", "--json")).data["searches"]
+    assert {name: each["pending"] for name, each in searches.items()} == {"board": 3, "tasks": 2, "agents": 1}
+    lines = [line.split() for line in (await admin("status")).out.splitlines()]
+    shown = [words[:3] for words in lines if words and words[0] in searches]
+    assert shown == [["board", "3", "0"], ["tasks", "2", "0"], ["agents", "1", "0"]]
+
+
 async def test_status_shows_what_a_group_has_not_done(node: NodeUnderTest, admin: Admin) -> None:
     stream = keys.events(7)
     for _ in range(3):
@@ -65,14 +76,16 @@ async def test_status_shows_what_a_group_has_not_done(node: NodeUnderTest, admin
 async def test_a_dry_run_of_reindex_asks_nobody(node: NodeUnderTest, admin: Admin) -> None:
     await node.client.post("/api/v1/board", json={"title": "A question", "body": "Who can help me with this?"})
     ran = await admin("reindex", "--dry-run", "--json")
-    assert (ran.status, ran.data["asked"], ran.data["threads"]) == (0, False, 1)
+    assert (ran.status, ran.data["asked"]) == (0, False)
+    assert ran.data["entities"] == {"board": 1, "tasks": 0, "agents": 0}
     assert await node.store.command("EXISTS", BOARD_KEYS.epoch) == 0
     assert (await admin("audit", "--json")).data[0]["outcome"] == "dry run: 1"
 
 
 async def test_reindex_asks_the_workers(node: NodeUnderTest, admin: Admin) -> None:
     assert (await admin("reindex")).status == 0
-    assert await node.store.command("GET", BOARD_KEYS.epoch) == b"1"
+    for name in ("board", "tasks", "agents"):
+        assert await node.store.command("GET", SearchKeys(name).epoch) == b"1"
 
 
 def test_without_a_node_there_is_one_sentence_and_status_2(

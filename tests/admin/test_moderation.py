@@ -65,21 +65,21 @@ async def test_the_operator_sees_which_address_posted_what(node: NodeUnderTest, 
     assert (await admin("threads", "show", message, "--json")).data["client"] == MINE
     assert f"from    {MINE}" in (await admin("threads", "show", thread)).out
     of_mine = (await admin("clients", "posts", MINE, "--json")).data
-    assert [(post["thread_id"], post["seq"], post["source"]) for post in of_mine] == [
-        (message, 0, "relay"),
-        (thread, 1, "reply"),
-        (thread, 0, "board"),
+    assert [(post["kind"], post["id"]) for post in of_mine] == [
+        ("relay", message),
+        ("reply", f"{thread}:1"),
+        ("board", thread),
     ]
     for name in (OTHER, "2001:db8::/32"):
         (of_other,) = (await admin("clients", "posts", name, "--json")).data
-        assert (of_other["thread_id"], of_other["seq"]) == (thread, 2)
+        assert of_other["id"] == f"{thread}:2"
 
 
 async def test_a_signed_post_is_found_by_its_key_and_the_key_can_be_blocked(node: NodeUnderTest, admin: Admin) -> None:
     response = await send(node, signed(BOARD, QUESTION))
     await noted(node, 1)
     (found,) = (await admin("clients", "posts", PUBLIC.thumbprint, "--json")).data
-    assert (found["thread_id"], found["client"]) == (response.json()["id"], MINE)
+    assert (found["id"], found["client"]) == (response.json()["id"], MINE)
     assert (await admin("clients", "block", PUBLIC.thumbprint)).status == 0
 
     async def is_refused() -> bool:
@@ -171,7 +171,7 @@ async def test_all_that_a_client_posted_is_removed(node: NodeUnderTest, admin: A
         other = (await client.post(BOARD, json=QUESTION)).json()["id"]
     await noted(node, 4)
     dry = (await admin("clients", "purge", OTHER, "--dry-run", "--json")).data
-    assert [(each["thread_id"], each["seq"]) for each in dry] == [(other, 0), (thread, 2)]
+    assert [each["id"] for each in dry] == [other, f"{thread}:2"]
     assert (await admin("clients", "purge", OTHER)).status == 0
     assert await shown(node, thread) == ([1], 1, 1)
     assert (await node.client.get(f"{BOARD}/{other}")).status_code == 404

@@ -112,6 +112,11 @@ def test_a_stopping_node_answers_the_requests_it_holds(small: NodeProcess) -> No
     assert small.wait(STOPPED_WITHIN) == 0
 
 
+def test_a_piece_of_a_stream_that_has_room_is_sent_without_a_wait(small: NodeProcess) -> None:
+    small.start().ready()
+    assert small.get("/sent") == b"piece sent"  # else followers of events cost three times as much
+
+
 def test_stalled_requests_do_not_keep_a_node_from_stopping(small: NodeProcess) -> None:
     small.start().ready()
     with (

@@ -62,6 +62,9 @@ class FakeStore(Store):
     def connected(self) -> bool:
         return True
 
+    def _connections(self) -> Sequence[Connection]:
+        return ()
+
     def _route(self, key: Arg) -> tuple[int, Connection]:
         raise LookupError("a fake has no connection")
 

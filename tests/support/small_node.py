@@ -6,22 +6,20 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from node import config
 from node.observe import log
 from node.run import launch
 from node.run.serve import serve
+from node.web.http import BodySender, Receive, Send
 
 SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # of the environment, at /environment
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-
 
 class App:
-    """Answers `/held` when it is told to release waiters, `/never` never, `/worker` with a process id."""
+    """Answers `/held` when it is told to release waiters, `/never` never, `/worker` with a process id, `/sent` with
+    whether a connection with room takes a piece at once."""
 
     def __init__(self) -> None:
         self._released = asyncio.Event()
@@ -37,6 +35,10 @@ class App:
         if scope["path"] == "/never":
             await self._answer(send, b"begun\n", more=True)
             await asyncio.Event().wait()
+        if scope["path"] == "/sent":
+            await self._answer(send, b"", more=True)
+            is_sent = BodySender(send).begin(b"piece ") is None
+            return await send({"type": "http.response.body", "body": b"sent" if is_sent else b"waits"})
         if scope["path"] == "/environment":
             body = " ".join(os.environ.get(name, "") for name in SHOWN)
         return await self._answer(send, body.encode())

@@ -1,5 +1,6 @@
 """The lists of contracts are projections: behind at times, and always put right (DESIGN 4)."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from node.store import ids, keys
 from node.tasks.model import PLAIN_STATUSES, STATUSES
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, act, claimed, offered, tasks_on
 
 
@@ -74,3 +76,22 @@ async def test_a_list_that_was_read_before_shows_what_has_changed_since(node: No
     again = (await node.client.get(f"/api/v1/tasks/{task['id']}")).json()
     assert (await listed(node, "offered"))["tasks"] == [again]
     assert again["updated_at"] > first[0]["updated_at"]
+
+
+async def test_the_list_is_looked_through_once_for_all_who_look_for_work_at_a_time(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    async def look(wait: int) -> list[str]:
+        wanted = {"status": "offered", "skill": "law", "wait": wait}
+        page = (await node.client.get(TASKS, params=wanted, timeout=40)).json()
+        return [task["id"] for task in page["tasks"]]
+
+    empty_redis.do("CONFIG", "RESETSTAT")
+    assert await asyncio.gather(*(look(0) for _ in range(50))) == [[]] * 50
+    looking = [asyncio.create_task(look(30)) for _ in range(50)]
+    await node.listened_to(keys.OFFERS)
+    for _ in range(3):
+        await offered(node, skills=["cooking"])
+    task = await offered(node, skills=["law"])
+    assert await asyncio.gather(*looking) == [[task["id"]]] * 50
+    assert empty_redis.info("commandstats")["cmdstat_zrevrange"]["calls"] < 50

@@ -4,15 +4,16 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Sequence
-from ipaddress import ip_network
 
 import msgspec
 
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
-from node.board.model import Posted
-from node.common.refusal import Refused
+from node.admin.console.remains import KINDS, OUTCOMES, came_from, remove
+from node.board.model import CONTRACT
 from node.common.timestamps import timestamp
+from node.inbox.model import MESSAGE
+from node.share.origin import ClientOrigin, contains
 from node.store.activity import DAY_SECONDS, ActivityStore
 from node.store.blocked import Block, Blocked, Blocklist, blocked_named
 
@@ -28,6 +29,7 @@ TOP_COLUMNS = {
     "THREADS": "threads",
     "RELAYED": "relayed",
     "REPLIES": "replies",
+    "CONTRACTS": "contracts",
     "BYTES": "bytes",
     "REFUSED": "refused",
 }
@@ -42,6 +44,7 @@ class TopClient(msgspec.Struct, frozen=True):
     threads: int
     relayed: int
     replies: int
+    contracts: int
     bytes: int
     refused: int
 
@@ -53,12 +56,14 @@ def register(commands: Commands) -> None:
     top.add_argument("--by", choices=TOP, default="posts", help="what to rank them by")
     top.add_argument("--days", type=positive, default=1, help="over the last days, today among them")
     top.add_argument("--limit", type=positive, default=20, help="how many")
-    posts = add(group, "clients posts", _posts, "what an address, a prefix or a key has posted, the newest first")
+    posts = add(group, "clients posts", _posts, "what came from an address, a prefix or a key, the newest first")
     posts.add_argument("--limit", type=positive, default=100, help="how many")
     posts.add_argument("targets", metavar="ADDRESS", nargs=1, type=_blocked, help=NAMED)
-    purge = add(group, "clients purge", _purge, "remove all that an address, a prefix or a key has posted, for good")
+    purge = add(group, "clients purge", _purge, "remove all that came from an address, a prefix or a key, for good")
     purge.add_argument("targets", metavar="ADDRESS", nargs=1, type=_blocked, help=NAMED)
     add_dry_run(purge)
+    for parser in (posts, purge):
+        parser.add_argument("--kind", choices=KINDS, action="append", help="only that; may be given again")
     block = add(
         group,
         "clients block",
@@ -96,7 +101,7 @@ async def _unblock(context: CommandContext, given: argparse.Namespace) -> Comman
         f"{network} stays blocked by {other}"
         for network in given.targets
         for other in listed
-        if other != network and _covers(other, network)
+        if other != network and contains(other, network)
     ]
     return CommandResult(data=answer.data, lines=[*answer.lines, *wider], outcome=answer.outcome, ok=answer.ok)
 
@@ -113,38 +118,28 @@ async def _list(context: CommandContext, _given: argparse.Namespace) -> CommandR
     )
 
 
-def _covers(wider: Blocked, network: Blocked) -> bool:
-    """Whether a blocked network contains another."""
-    if isinstance(wider, str) or isinstance(network, str):
-        return False
-    return wider.version == network.version and network.subnet_of(wider)  # type: ignore[arg-type]
-
-
 def _order(blocked: Blocked) -> tuple[int, int, int, str]:
     if isinstance(blocked, str):
         return 0, 0, 0, blocked
     return blocked.version, int(blocked.network_address), blocked.prefixlen, ""
 
 
-def _is_of(blocked: Blocked, posted: Posted) -> bool:
-    """Whether a post came from that address or prefix, or was signed by that key."""
-    if isinstance(blocked, str):
-        return posted.signer == blocked
-    try:
-        return _covers(blocked, ip_network(posted.client))
-    except ValueError:  # a peer on a unix socket has no address
-        return False
-
-
 async def _top(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     since = int((time.time() - given.days * DAY_SECONDS) * 1000)
-    recent = await context.services.board.moderation.posted_by(lambda posted: posted.at >= since)
+    recent = await context.services.provenance.find(lambda posted: posted.at >= since)
     activity = ActivityStore(context.store, context.settings.provenance_days)
+    by_source = {
+        name: Counter(posted.client for posted in recent if posted.source == source)
+        for name, source in (
+            ("threads", "board"),
+            ("relayed", "relay"),
+            ("replies", "reply"),
+            ("contracts", CONTRACT),
+        )
+    }
     sums = {
-        "posts": Counter(posted.client for posted in recent),
-        "threads": Counter(posted.client for posted in recent if posted.source == "board"),
-        "relayed": Counter(posted.client for posted in recent if posted.source == "relay"),
-        "replies": Counter(posted.client for posted in recent if posted.source == "reply"),
+        "posts": by_source["threads"] + by_source["relayed"] + by_source["replies"],
+        **by_source,
         "bytes": await activity.top("bytes", given.days),
         "refused": await activity.top("refused", given.days),
     }
@@ -156,39 +151,38 @@ async def _top(context: CommandContext, given: argparse.Namespace) -> CommandRes
 
 
 async def _posts(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    found = (await _posted(context, given))[: given.limit]
-    rows = [(post.thread_id, post.seq, timestamp(post.at), post.source, post.client, post.signer) for post in found]
-    names = ("thread_id", "seq", "at", "source", "client", "signer")
+    origin = ClientOrigin(given.targets[0])
+    found = (await came_from(context, origin, given.kind))[: given.limit]
+    rows = [(each.kind, each.id, each.at and timestamp(each.at), each.client, each.signer) for each in found]
+    names = ("kind", "id", "at", "client", "signer")
     return CommandResult(
         data=[dict(zip(names, row, strict=True)) for row in rows],
-        lines=table(("THREAD", "N", "AT", "KIND", "FROM", "KEY"), rows),
+        lines=[*table(("KIND", "ID", "AT", "FROM", "KEY"), rows), *_left_out(origin, given.kind)],
         outcome=f"{len(rows)} read",
     )
 
 
 async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    moderation = context.services.board.moderation
-    found = await _posted(context, given)
-    threads = {post.thread_id for post in found if not post.seq}
-    rows: list[tuple[str, int, str]] = []
-    for post in found:
-        outcome = "dry run" if given.dry_run else "purged"
-        if not given.dry_run and (not post.seq or post.thread_id not in threads):
-            try:
-                await moderation.purge(post.thread_id, post.seq)
-            except Refused:
-                outcome = "gone before"
-        rows.append((post.thread_id, post.seq, outcome))
+    origin = ClientOrigin(given.targets[0])
+    found = await came_from(context, origin, given.kind)
+    rows = [
+        (each.kind, each.id, "dry run" if given.dry_run else await remove(context, each))
+        # The newest first: a reply before its thread.
+        for each in found
+    ]
     return CommandResult(
-        data=[{"thread_id": thread, "seq": seq, "outcome": outcome} for thread, seq, outcome in rows],
-        lines=table(("THREAD", "N", "OUTCOME"), rows),
+        data=[{"kind": kind, "id": name, "outcome": outcome} for kind, name, outcome in rows],
+        lines=[*table(("KIND", "ID", "OUTCOME"), rows), *_left_out(origin, given.kind)],
         outcome=f"{'dry run' if given.dry_run else 'purged'}: {len(rows)}",
+        ok=all(outcome in OUTCOMES for _, _, outcome in rows),
     )
 
 
-async def _posted(context: CommandContext, given: argparse.Namespace) -> Sequence[Posted]:
-    blocked: Blocked = given.targets[0]
-    return await context.services.board.moderation.posted_by(lambda posted: _is_of(blocked, posted))
+def _left_out(origin: ClientOrigin, kinds: Sequence[str] | None) -> list[str]:
+    """What cannot be found of a whole network."""
+    if origin.client or origin.key or (kinds and MESSAGE not in kinds):
+        return []
+    return ["messages to inboxes are found by a single address or by a key"]
 
 
 def _row(network: Blocked, block: Block) -> tuple[str, str, str | None, str, str]:

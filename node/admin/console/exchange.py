@@ -21,7 +21,7 @@ STANDARD = Path("-")
 
 def register(commands: Commands) -> None:
     """The commands."""
-    meaning = "write threads, replies, contracts and manifests of artifacts as JSON lines; hidden ones too"
+    meaning = "write threads, replies, contracts and manifests of artifacts (no bytes) as JSON lines; hidden ones too"
     writing = add(commands, "export", _export, meaning)
     writing.add_argument("file", type=Path, nargs="?", default=STANDARD, help="a new file; default: standard output")
     meaning = "take over what another node has exported; what is here already stays as it is"

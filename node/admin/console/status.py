@@ -10,13 +10,13 @@ import msgspec
 
 from node.admin import audit
 from node.admin.commands import Commands
-from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table_of
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
 from node.callbacks.backlog import dead_count, pending_count
 from node.observe.consumer_lag import GroupLag, lags
 from node.observe.memory import redis_memory
 from node.observe.totals import threads_by_status
 from node.search.service import SearchState
-from node.store import Store
+from node.store import Store, keys
 
 EVENT_COLUMNS = {
     "EVENTS FOR": "group",
@@ -25,6 +25,7 @@ EVENT_COLUMNS = {
     "OLDEST (S)": "oldest_seconds",
     "READERS": "consumers",
 }
+SEARCH_COLUMNS = ("SEARCH OF", "PENDING", "BACKLOG", "QUERIES", "INDEX")
 AUDIT_COLUMNS = {"AT": "at", "WHO": "who", "COMMAND": "command", "OUTCOME": "outcome", "TARGET": "target"}
 
 SAMPLES = 1000
@@ -48,7 +49,8 @@ class StatusReport(msgspec.Struct, frozen=True):
     events: list[GroupLag]
     callbacks_pending: int
     callbacks_dead: int
-    search: SearchState
+    searches: dict[str, SearchState]
+    """By what is searched."""
 
 
 def register(commands: Commands) -> None:
@@ -56,7 +58,7 @@ def register(commands: Commands) -> None:
     add(commands, "status", _status, "the node on one screen", audited=False)
     listing = add(commands, "audit", _audit, "what the operators did, newest first", audited=False)
     listing.add_argument("--limit", type=positive, default=50, help="how many")
-    meaning = "index every open thread anew, beside the index in use; the workers do it"
+    meaning = "index open threads, offers and agents anew, beside the indexes in use; the workers do it"
     add_dry_run(add(commands, "reindex", _reindex, meaning))
 
 
@@ -79,7 +81,7 @@ async def _status(context: CommandContext, _given: argparse.Namespace) -> Comman
         events=await lags(store),
         callbacks_pending=await pending_count(store),
         callbacks_dead=await dead_count(store),
-        search=await context.services.search.state(),
+        searches={name: await search.state() for name, search in context.services.searches.items()},
     )
     return CommandResult(data=status, lines=_screen(status))
 
@@ -97,20 +99,28 @@ async def _kinds(store: Store) -> tuple[int, dict[str, int]]:
 
 
 def _screen(status: StatusReport) -> list[str]:
-    search = status.search
-    index = f"{search.live.algorithm}, {search.live.model}" if search.live else "no vectors yet"
     facts = [
         ("Redis", f"{status.primaries} reachable, {status.redis_ms:g} ms"),
         ("memory", f"{status.memory_mib} MiB, {_fullest(status.memory_percent)}"),
         ("keys", f"{status.keys}; about " + ", ".join(f"{name} {count}" for name, count in status.kinds.items())),
         ("threads", ", ".join(f"{name} {count}" for name, count in status.threads.items())),
         ("callbacks", f"pending {status.callbacks_pending}, dead {status.callbacks_dead}"),
-        ("search", f"{index}; pending {search.pending}, backlog {search.backlog}"),
-        ("", "queries by meaning and text" if search.meaning else "no worker embeds queries: by text only"),
     ]
-    if search.target:
-        facts.append(("", f"being built anew: {search.target.algorithm}, {search.target.model}"))
-    return [*(f"{name:11}{fact}" for name, fact in facts), "", *table_of(EVENT_COLUMNS, status.events)]
+    searches = [(name, each.pending, each.backlog, *_how(each)) for name, each in status.searches.items()]
+    return [
+        *(f"{name:11}{fact}" for name, fact in facts),
+        "",
+        *table(SEARCH_COLUMNS, searches),
+        "",
+        *table_of(EVENT_COLUMNS, status.events),
+    ]
+
+
+def _how(search: SearchState) -> tuple[str, str]:
+    """How queries are answered, and by which index."""
+    index = f"{search.live.algorithm}, {search.live.model}" if search.live else "no vectors yet"
+    anew = f"; being built anew: {search.target.algorithm}, {search.target.model}" if search.target else ""
+    return "by meaning and text" if search.meaning else "by text only", index + anew
 
 
 def _fullest(percent: float | None) -> str:
@@ -123,17 +133,25 @@ async def _audit(context: CommandContext, given: argparse.Namespace) -> CommandR
 
 
 async def _reindex(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    searches = context.services.searches
-    threads = (await threads_by_status(context.store))["open"]
+    searches, store = context.services.searches, context.store
+    lists = {"board": keys.OPEN_THREADS, "tasks": keys.tasks_with("offered"), "agents": keys.AGENTS}
+    sizes = dict(
+        zip(lists, cast("list[int]", await store.commands([("ZCARD", each) for each in lists.values()])), strict=True)
+    )
+    amount = f"{sizes['board']} threads, {sizes['tasks']} offers and {sizes['agents']} agents"
     if given.dry_run:
-        line = f"the workers would index {threads} threads anew; queries use the present index meanwhile"
+        line = f"the workers would index {amount} anew; queries use the present indexes meanwhile"
     else:
         for search in searches.values():
             await search.reindex()
-        line = f"the workers index {threads} threads anew; `relay-node admin status` shows how far they are"
-    state = await searches["board"].state()
+        line = f"the workers index {amount} anew; `relay-node admin status` shows how far they are"
+    states = {name: await search.state() for name, search in searches.items()}
     return CommandResult(
-        data={"asked": not given.dry_run, "threads": threads, "left": state.backlog if state.target else None},
+        data={
+            "asked": not given.dry_run,
+            "entities": sizes,
+            "left": {name: state.backlog if state.target else None for name, state in states.items()},
+        },
         lines=[line],
-        outcome=f"{'dry run:' if given.dry_run else 'asked for'} {threads}",
+        outcome=f"{'dry run:' if given.dry_run else 'asked for'} {sum(sizes.values())}",
     )

@@ -37,8 +37,8 @@ ACTS: Mapping[str, Act] = {
     "purge": Act(
         "clients purge",
         "Remove for good",
-        "All of the posts below, and what it posts until you confirm, is removed: threads with all their replies, also "
-        "those of others. Nothing brings it back.",
+        "All of what is below, and what comes until you confirm, is removed: threads with their replies and inboxes "
+        "with their messages, also those of others. Nothing brings it back.",
     ),
 }
 """By the last step of their paths."""

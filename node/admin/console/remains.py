@@ -1,0 +1,95 @@
+"""What came from a client and is still here, in every room, and how each kind of it is removed.
+
+What nobody can tell: who wrote the lines of a session, unlisted relay messages, A2A messages and feedback.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+from node.admin.console.context import CommandContext
+from node.board.model import AGENT, CONTRACT
+from node.common.refusal import Refused
+from node.inbox.model import MESSAGE
+from node.share.origin import Attributed, ClientOrigin
+from node.store.limits import LimitStore
+
+PURGED, GONE = "purged", "gone before"
+OUTCOMES = ("dry run", PURGED, GONE)
+"""Of what is not left."""
+
+UNKNOWN = {
+    *("thread.unknown", "task.unknown", "agent.unknown", "artifact.unknown", "session.gone", "inbox.unknown"),
+    *("receipt.unknown", "inbox.settled"),
+}
+"""Codes of what has been removed before, or has ended."""
+
+
+async def came_from(context: CommandContext, origin: ClientOrigin, kinds: Collection[str] | None) -> list[Attributed]:
+    """What is known to have come from there, of some kinds or of all, the newest first. Raises StoreUnavailable."""
+    services = context.services
+    posted = await services.provenance.find(lambda each: origin.covers(each.client, each.signer))
+    found = [
+        Attributed(each.source, _named(each.thread_id, each.seq), each.at, each.client, each.signer) for each in posted
+    ]
+    found += await services.artifacts.sent_by(origin)
+    found += await services.sessions.opened_by(origin)
+    found += await services.inbox_origins.find(origin)
+    wanted = [each for each in found if not kinds or each.kind in kinds]
+    return sorted(wanted, key=lambda each: each.at or 0, reverse=True)
+
+
+async def remove(context: CommandContext, each: Attributed) -> str:
+    """Remove one of them: `purged`, `gone before`, or the code of what kept it. Raises StoreUnavailable."""
+    try:
+        await REMOVALS[each.kind](context, each.id)
+    except Refused as refused:
+        return GONE if refused.code in UNKNOWN else refused.code
+    return PURGED
+
+
+async def _post(context: CommandContext, name: str) -> None:
+    thread_id, _, seq = name.partition(":")
+    await context.services.board.moderation.purge(thread_id, int(seq or 0))
+
+
+async def _contract(context: CommandContext, name: str) -> None:
+    await context.services.tasks.purge(name)
+
+
+async def _agent(context: CommandContext, name: str) -> None:
+    await context.services.agents.end(name)
+
+
+async def _artifact(context: CommandContext, name: str) -> None:
+    await context.services.artifacts.purge(name)
+
+
+async def _session(context: CommandContext, name: str) -> None:
+    place = await context.services.sessions.end(name)
+    await LimitStore(context.store).give_back(place)
+
+
+async def _inbox(context: CommandContext, name: str) -> None:
+    await context.services.inboxes.end(name)
+
+
+async def _message(context: CommandContext, name: str) -> None:
+    address, _, message_id = name.partition(":")
+    await context.services.inboxes.take_out(address, message_id)
+
+
+REMOVALS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
+    "board": _post,
+    "relay": _post,
+    "reply": _post,
+    CONTRACT: _contract,
+    AGENT: _agent,
+    "artifact": _artifact,
+    "session": _session,
+    "inbox": _inbox,
+    MESSAGE: _message,
+}
+KINDS = tuple(REMOVALS)
+
+
+def _named(entity: str, seq: int) -> str:
+    return f"{entity}:{seq}" if seq else entity

@@ -1,0 +1,79 @@
+"""Whom inboxes, and the messages that they hold, came from: for the operator alone."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import cast
+
+import msgspec
+
+from node.inbox.model import MESSAGE
+from node.share.origin import Attributed, ClientOrigin
+from node.store import Store, ids, keys
+from node.store.bulk import bulk
+from node.store.decoding import fields_of, number, text
+
+
+class _Signed(msgspec.Struct):
+    """Of a message, who signed it; nothing else is read for the operator."""
+
+    signer: str | None = None
+
+
+def sender_name(address: str, client: str) -> str:
+    """A client by the name that it has in one inbox alone."""
+    return ids.digest(address, client)[:16]
+
+
+class InboxOrigins:
+    """Finds them by looking at all keys. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def find(self, origin: ClientOrigin) -> list[Attributed]:
+        """Inboxes of clients, and messages of theirs that are not settled.
+
+        A sender is known by a digest of its address, so messages of a whole network are not found.
+        """
+        found: dict[str, Attributed] = {}
+        async for opened in self._inboxes():
+            addresses = [each.id for each in opened]
+            inboxes = [each for each in opened if origin.covers(each.client or "", each.signer)]
+            found |= {each.id: each for each in inboxes}
+            found |= {each.id: each for each in await self._messages(origin, addresses)}
+        return list(found.values())
+
+    async def _inboxes(self) -> AsyncIterator[list[Attributed]]:
+        """All inboxes and whom they count for, some at a time."""
+        async for names in self._store.names(keys.inbox_pattern()):
+            addresses = [name.rpartition(":")[2] for name in names]
+            rows = await bulk(self._store, [("HMGET", keys.inbox(each), "client", "opened_at") for each in addresses])
+            clients = cast("list[tuple[bytes | None, bytes | None]]", rows)
+            yield [
+                Attributed("inbox", address, number(at), text(client), address if ids.is_of_key(address) else None)
+                for address, (client, at) in zip(addresses, clients, strict=True)
+            ]
+
+    async def _messages(self, origin: ClientOrigin, addresses: Sequence[str]) -> list[Attributed]:
+        if origin.client:
+            return await self._of_sender(origin.client, addresses)
+        return [each for address in addresses for each in await self._of_key(origin.key, address)] if origin.key else []
+
+    async def _of_sender(self, client: str, addresses: Sequence[str]) -> list[Attributed]:
+        held = await bulk(self._store, [("ZRANGE", keys.inbox_ends(each), 0, -1) for each in addresses])
+        places = zip(addresses, cast("list[list[bytes]]", held), strict=True)
+        words = [(address, place.decode().split()) for address, found in places for place in found]
+        sent = [(address, place[1]) for address, place in words if place[3] == sender_name(address, client)]
+        times = await bulk(self._store, [("HGET", keys.inbox_receipt(*each), "sent_at") for each in sent])
+        return [
+            Attributed(MESSAGE, ":".join(each), number(at), client, None)
+            for each, at in zip(sent, cast("list[bytes | None]", times), strict=True)
+        ]
+
+    async def _of_key(self, key: str, address: str) -> list[Attributed]:
+        entries = await self._store.command("XRANGE", keys.inbox_letters(address), "-", "+")
+        letters = [fields_of(flat) for _, flat in cast("list[tuple[bytes, list[bytes]]]", entries)]
+        return [
+            Attributed(MESSAGE, f"{address}:{letter[b'id'].decode()}", int(letter[b"at"]), None, key)
+            for letter in letters
+            if msgspec.json.decode(letter[b"text"], type=_Signed).signer == key
+        ]

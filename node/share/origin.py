@@ -1,0 +1,58 @@
+"""Whom something came from, as an operator names it: an address, a prefix, or the thumbprint of a key."""
+
+from ipaddress import ip_network
+
+import msgspec
+
+from node.share.site import CLIENT_BITS, Network
+
+
+class ClientOrigin(msgspec.Struct, frozen=True):
+    """One client, all clients of a network, or whoever has a key."""
+
+    named: Network | str
+    """A network, or the thumbprint of a key."""
+
+    def covers(self, client: str, signer: str | None) -> bool:
+        """Whether what that client sent, signed by that key if it was, came from here."""
+        if isinstance(self.named, str):
+            return signer == self.named
+        try:
+            return contains(self.named, ip_network(client))
+        except ValueError:  # a peer on a unix socket has no address
+            return False
+
+    @property
+    def client(self) -> str:
+        """The only client that this is, as limits count it; empty for a key, and for a network of several."""
+        if isinstance(self.named, str):
+            return ""
+        if self.named.version == 6:
+            return str(self.named) if self.named.prefixlen == CLIENT_BITS else ""
+        return str(self.named.network_address) if self.named.prefixlen == self.named.max_prefixlen else ""
+
+    @property
+    def key(self) -> str:
+        """The thumbprint of the key; empty for addresses."""
+        return self.named if isinstance(self.named, str) else ""
+
+
+class Attributed(msgspec.Struct, frozen=True):
+    """Something that is known to have come from a client."""
+
+    kind: str
+    id: str
+    """As the operator's commands name it: of a reply `<thread>:<number>`, of a message `<inbox>:<id>`."""
+    at: int | None
+    """Milliseconds since 1970; None where that is not kept."""
+    client: str | None
+    """As limits count it: an IPv4 address, or the /64 of an IPv6 one. None where only the key is known."""
+    signer: str | None
+    """Thumbprint of the key that signed it, or that it belongs to."""
+
+
+def contains(wider: Network | str, named: Network | str) -> bool:
+    """Whether a network contains another. A key contains nothing."""
+    if isinstance(wider, str) or isinstance(named, str):
+        return False
+    return wider.version == named.version and named.subnet_of(wider)  # type: ignore[arg-type]

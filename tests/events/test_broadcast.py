@@ -1,0 +1,147 @@
+"""What the followers of one broadcast get, whatever each of them is doing when events come."""
+
+import asyncio
+from collections.abc import Collection, Iterator
+
+import pytest
+
+from node.events import broadcast
+from node.events.broadcast import Broadcast, Follower
+from node.events.frames import Frames
+from node.events.source import START, Batch, Position, SourceEvent
+from node.store import Store
+from tests.support.node_under_test import NodeUnderTest, until
+
+LONG = 20.0
+BOTH = frozenset({"even", "odd"})
+
+
+class Numbers:
+    """A source whose events are the numbers up to one that a test sets."""
+
+    name = channel = "numbers"
+    types = BOTH
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._last = 0
+
+    async def grow(self, count: int) -> None:
+        """More of them, and a wake-up."""
+        self._last += count
+        await self._store.command("SPUBLISH", self.channel, "", key=self.channel)
+
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+        numbers = range(after[0] + 1, min(self._last, after[0] + limit) + 1)
+        events = [SourceEvent((number, 0), "odd" if number % 2 else "even", "", number) for number in numbers]
+        position = events[-1].position if events else after
+        return Batch([event for event in events if event.type in types], after, position, position[0] < self._last)
+
+    async def newest(self) -> Position:
+        return self._last, 0
+
+    async def oldest(self) -> Position:
+        return START
+
+
+class Reader:
+    """Takes what a follower is told, as a connection that has room or has not."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+        self.pieces: list[bytes] = []
+        self.has_room = True
+
+    def hear(self, frames: Frames) -> bool:
+        self.heard += data_of(frames)
+        self.pieces.append(frames.written("ndjson"))
+        return self.has_room
+
+
+def data_of(frames: Frames) -> list[object]:
+    return [frame.view.data for frame in frames]
+
+
+@pytest.fixture
+def numbers(node: NodeUnderTest) -> Numbers:
+    return Numbers(node.store)
+
+
+@pytest.fixture
+def told(numbers: Numbers, node: NodeUnderTest) -> Iterator[Broadcast]:
+    """The broadcast of the numbers."""
+    made = Broadcast(numbers, node.store.wakeups)
+    yield made
+    made.end()
+
+
+def joined(told: Broadcast, types: frozenset[str] = BOTH) -> Follower:
+    follower = told.join(START, types)
+    assert follower
+    return follower
+
+
+async def test_all_events_of_a_batch_reach_who_waits_however_few_are_kept(
+    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast
+) -> None:
+    monkeypatch.setattr(broadcast, "KEPT_BYTES", 1)
+    await numbers.grow(50)
+    follower = joined(told)
+    assert data_of(await follower.next(LONG)) == list(range(1, 51))
+
+
+async def test_followers_who_wait_get_the_same_piece_and_those_of_other_types_another(
+    numbers: Numbers, told: Broadcast, node: NodeUnderTest
+) -> None:
+    readers = [Reader() for _ in range(3)]
+    wanted = [BOTH, frozenset(BOTH), frozenset({"odd"})]
+    waiting = [
+        asyncio.create_task(joined(told, types).next(LONG, reader.hear))
+        for types, reader in zip(wanted, readers, strict=True)
+    ]
+    await node.listened_to(numbers.channel)
+    await numbers.grow(5)
+
+    async def all_have_heard() -> bool:
+        return all(reader.heard for reader in readers)
+
+    await until(all_have_heard)
+    assert readers[0].heard == readers[1].heard == [1, 2, 3, 4, 5]
+    assert readers[2].heard == [1, 3, 5]
+    assert readers[0].pieces[0] is readers[1].pieces[0]
+    told.end()
+    assert [data_of(frames) for frames in await asyncio.gather(*waiting)] == [[], [], []]
+
+
+async def test_who_has_no_room_is_left_alone_until_it_has_and_gets_all_once_and_in_order(
+    numbers: Numbers, told: Broadcast, node: NodeUnderTest
+) -> None:
+    follower, reader = joined(told), Reader()
+    reader.has_room = False
+    waiting = asyncio.create_task(follower.next(LONG, reader.hear))
+    await node.listened_to(numbers.channel)
+    await numbers.grow(1)
+    assert data_of(await waiting) == []
+    assert reader.heard == [1]
+    other = joined(told)
+    await numbers.grow(2)
+    while other.position < (3, 0):
+        await other.next(LONG)
+    assert reader.heard == [1]
+    reader.heard += data_of(await follower.next(LONG, reader.hear))
+    assert reader.heard == [1, 2, 3]
+
+
+async def test_who_has_been_busy_for_too_long_is_dropped_and_others_are_not(
+    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest
+) -> None:
+    monkeypatch.setattr(broadcast, "MAX_BEHIND_BYTES", 1000)
+    busy, other, dropped = joined(told), joined(told), asyncio.Event()
+    busy.on_too_slow = dropped.set
+    waiting = asyncio.create_task(other.next(LONG))
+    await node.listened_to(numbers.channel)
+    await numbers.grow(100)
+    assert data_of(await waiting) == list(range(1, 101))
+    async with asyncio.timeout(LONG):
+        await dropped.wait()
+    assert len(told) == 1
