@@ -323,13 +323,19 @@ class TasksApi:
         answers=Task,
         shows=examples.REJECTED,
         errors=PUBLISHING,
+        limit="claim",
     )
     async def reject(self, request: Request) -> Response:
-        """Send a submitted result back, with the reason; the same claim_token submits again."""
-        rejection = await read_json(request, Rejection)
-        signed = await self._signatures.of(request, ())
-        await self._limiter.charge(request, "step", len(await request.body()))
-        return json_response(await self._tasks.reject(request.params["id"], rejection, signed))
+        """Send a submitted result back, with the reason; the same claim_token submits again.
+
+        It counts as a claim: one contract could otherwise be submitted and rejected without end, and everybody be told.
+        """
+        async with self._limiter.permit(request, "claim") as permit:
+            rejection = await read_json(request, Rejection)
+            await permit.count()
+            signed = await self._signatures.of(request, ())
+            await permit.charge("step", len(await request.body()))
+            return json_response(await self._tasks.reject(request.params["id"], rejection, signed))
 
     async def _as_publisher(
         self, request: Request, act: Callable[[str, Cancellation, Signed | None], Awaitable[Task]]
