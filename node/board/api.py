@@ -1,6 +1,5 @@
 """/api/v1/board (SPEC 4.4); its search is in `node.search.api`, its pages are in `node.site`."""
 
-import msgspec
 from msgspec import UNSET
 
 from node.board.model import (
@@ -54,15 +53,12 @@ class BoardApi:
         self._board = board
         self._limiter = limiter
         self._signatures = signatures
-        self._pages = SharedReads(self._page)
+        self._pages = SharedReads(board.page_json)
 
     @Operation("List open threads, newest activity first", hot=True, query=ThreadPageQuery, answers=ThreadPage)
     async def list_threads(self, request: Request) -> Response:
         """Open threads, newest activity first."""
         return Response(200, await self._pages.get(read_query(request, ThreadPageQuery)))
-
-    async def _page(self, query: ThreadPageQuery) -> bytes:
-        return msgspec.json.encode(await self._board.page(query))
 
     @Operation(
         "Post a thread",

@@ -3,8 +3,6 @@
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, contextmanager
 
-import msgspec
-
 from node.callbacks.model import TaskCallback
 from node.common.refusal import Refused
 from node.common.shared_reads import SharedReads
@@ -88,7 +86,7 @@ class TasksApi:
         self._limiter = limiter
         self._search = search
         self._signatures = signatures
-        self._pages = SharedReads(self._page)
+        self._pages = SharedReads(tasks.page_json)
 
     @Operation(
         "Offer a work contract",
@@ -137,11 +135,8 @@ class TasksApi:
         """Contracts of one status, newest first."""
         query = read_query(request, TaskPageQuery)
         if query.wait:
-            return Response(200, await request.while_waiting(query.wait, self._page(query)))
+            return Response(200, await request.while_waiting(query.wait, self._tasks.page_json(query)))
         return Response(200, await self._pages.get(query))
-
-    async def _page(self, query: TaskPageQuery) -> bytes:
-        return msgspec.json.encode(await self._tasks.page(query))
 
     @Operation(
         "Read a contract; wait for its next status",
