@@ -53,12 +53,15 @@ class BoardApi:
         self._board = board
         self._limiter = limiter
         self._signatures = signatures
-        self._pages = SharedReads(board.page_json)
+        self._pages = SharedReads(self._page)
 
     @Operation("List open threads, newest activity first", hot=True, query=ThreadPageQuery, answers=ThreadPage)
     async def list_threads(self, request: Request) -> Response:
         """Open threads, newest activity first."""
         return Response(200, await self._pages.get(read_query(request, ThreadPageQuery)))
+
+    async def _page(self, query: ThreadPageQuery) -> bytes:
+        return await self._board.page_json(query)
 
     @Operation(
         "Post a thread",

@@ -86,7 +86,7 @@ class TasksApi:
         self._limiter = limiter
         self._search = search
         self._signatures = signatures
-        self._pages = SharedReads(tasks.page_json)
+        self._pages = SharedReads(self._page)
 
     @Operation(
         "Offer a work contract",
@@ -135,8 +135,11 @@ class TasksApi:
         """Contracts of one status, newest first."""
         query = read_query(request, TaskPageQuery)
         if query.wait:
-            return Response(200, await request.while_waiting(query.wait, self._tasks.page_json(query)))
+            return Response(200, await request.while_waiting(query.wait, self._page(query)))
         return Response(200, await self._pages.get(query))
+
+    async def _page(self, query: TaskPageQuery) -> bytes:
+        return await self._tasks.page_json(query)
 
     @Operation(
         "Read a contract; wait for its next status",
