@@ -2,13 +2,20 @@
 -- Reads the receipt of a message. What is neither settled nor held any more has expired, or its inbox was closed.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] receipt  inbox-receipt:{p}:<address>:<id>
+-- ARGV[1...] names  of the fields wanted; none = all
 -- Returns {'receipt', now, epoch of the inbox (empty = it is closed), is_held 0|1, {name, value, ...}}
 --       | {'unknown', epoch}
 -- Slot    partition of the address
 -- include now
 local epoch, opening = unpack(redis.call('HMGET', inbox, 'epoch', 'opening'))
-local fields = redis.call('HGETALL', receipt)
-if #fields == 0 then return {'unknown', epoch or ''} end
+if redis.call('EXISTS', receipt) == 0 then return {'unknown', epoch or ''} end
+local fields = #ARGV == 0 and redis.call('HGETALL', receipt) or {}
+for place, value in ipairs(#ARGV > 0 and redis.call('HMGET', receipt, unpack(ARGV)) or {}) do
+  if value then
+    table.insert(fields, ARGV[place])
+    table.insert(fields, value)
+  end
+end
 local opened, expires, settled = unpack(redis.call('HMGET', receipt, 'opening', 'expires_at', 'settled_at'))
 local at = now()
 local is_held = not settled and opened == opening and tonumber(expires) > at

@@ -58,7 +58,7 @@ class MessageStore:
         """
         client = rate.client
         partition, home = ids.context_home(context_id, client), ids.home_of(client)
-        shared, own = _contexts(context_id, client)
+        shared, own = _contexts(context_id, client) if not is_new else (keys.shared_context(context_id),) * 2
         task_id = ids.unlisted_id(partition)
         task = keys.task(task_id)
         if partition != home:
@@ -71,7 +71,7 @@ class MessageStore:
                 idem=keys.idempotency(partition, idempotency.scope) if idempotency else task,
                 task=task,
                 shared=shared,
-                own=shared if is_new else own,
+                own=own,
                 count=rate.limit.count if partition == home else 0,
                 window=rate.limit.milliseconds,
                 digest=idempotency.digest if idempotency else "",

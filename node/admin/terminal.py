@@ -1,10 +1,13 @@
 """What others wrote, as a terminal may be given it: it obeys control characters, and shows some texts backwards."""
 
 import json
+import re
 
 import msgspec
 
 from node.text.readable import readable
+
+_NOT_PLAIN = re.compile(r"[^\x00-\x7f]")
 
 
 def one_line(text: str) -> str:
@@ -12,6 +15,7 @@ def one_line(text: str) -> str:
     return " ".join(readable(text).split())
 
 
-def as_json(value: object, indent: int | None = 2) -> str:
-    """JSON with such characters as `\\u` escapes."""
-    return json.dumps(msgspec.to_builtins(value), indent=indent).replace("\x7f", "\\u007f")
+def as_json(value: object, indent: int = 2) -> str:
+    """JSON with such characters as `\\u` escapes; on one line if `indent` is 0. Numbers stay as they were written."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
+    return _NOT_PLAIN.sub(lambda found: json.dumps(found[0])[1:-1], text).replace("\x7f", "\\u007f")

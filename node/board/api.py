@@ -1,6 +1,5 @@
 """/api/v1/board (SPEC 4.4); its search is in `node.search.api`, its pages are in `node.site`."""
 
-import msgspec
 from msgspec import UNSET
 
 from node.board.model import (
@@ -62,7 +61,7 @@ class BoardApi:
         return Response(200, await self._pages.get(read_query(request, ThreadPageQuery)))
 
     async def _page(self, query: ThreadPageQuery) -> bytes:
-        return msgspec.json.encode(await self._board.page(query))
+        return await self._board.page_json(query)
 
     @Operation(
         "Post a thread",

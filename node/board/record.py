@@ -16,6 +16,10 @@ THREAD_FIELDS = (
 """What is read of a thread, in the order in which `thread_of` takes it. A relayed message has its payload as well."""
 
 
+Row = tuple[str, list[bytes | None]]
+"""The id of a thread, and the values of its THREAD_FIELDS as they were read."""
+
+
 class StoredThread(msgspec.Struct, frozen=True):
     """The record of a thread; times in milliseconds since 1970."""
 
@@ -62,6 +66,12 @@ def thread_of(thread_id: str, values: Any) -> StoredThread | None:
         hidden_replies=hidden_in(hidden),
         signer=signer.decode() if signer else None,
     )
+
+
+def has_status(row: Row, status: bytes) -> bool:
+    """Whether there is such a thread, and it has that status."""
+    _, (found, _, title, *_) = row
+    return found == status and title is not None
 
 
 def reply_of(thread_id: str, entry: bytes, flat: object) -> Reply:

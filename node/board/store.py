@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 from node.board.model import Reply, ThreadStatus
 from node.board.moderation_store import hidden_in
-from node.board.record import THREAD_FIELDS, StoredThread, reply_of, thread_of
+from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, reply_of, thread_of
 from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk
@@ -290,8 +290,8 @@ class BoardStore:
             ),
         )
 
-    async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int, bool]:
-        """Threads of a status by newest activity, how many there are, and whether some could not be read.
+    async def rows(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[Row], int, bool]:
+        """Threads of a status by newest activity as they were read, how many there are, and whether some could not be.
 
         A list may lag behind the threads: one that is found to have left the status is taken off and not counted.
         Raises StoreUnavailable.
@@ -303,12 +303,19 @@ class BoardStore:
         thread_ids = [name.decode() for name in cast("list[bytes]", names)]
         rows = await self._store.reachable(("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids)
         known = [pair for pair in zip(thread_ids, rows, strict=True) if not isinstance(pair[1], StoreUnavailable)]
-        read = [thread_of(*pair) for pair in known]
-        threads = [thread for thread in read if thread is not None and thread.status == status]
-        stale = {thread_id for thread_id, _ in known} - {thread.id for thread in threads}
-        with suppress(StoreUnavailable):
-            await self.project(list(stale))
-        return threads, cast("int", total) - len(stale), len(known) < len(thread_ids)
+        named = status.encode()
+        threads = [row for row in cast("list[Row]", known) if has_status(row, named)]
+        stale = len(known) - len(threads)
+        if stale:
+            listed_rightly = {thread_id for thread_id, _ in threads}
+            with suppress(StoreUnavailable):
+                await self.project([thread_id for thread_id, _ in known if thread_id not in listed_rightly])
+        return threads, cast("int", total) - stale, len(known) < len(thread_ids)
+
+    async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int, bool]:
+        """`rows`, as records. Raises StoreUnavailable."""
+        rows, total, is_incomplete = await self.rows(status, limit, offset)
+        return [thread for row in rows if (thread := thread_of(*row))], total, is_incomplete
 
     async def project(self, thread_ids: Sequence[str]) -> None:
         """Put threads into the list that their status asks for, and no other. Raises StoreUnavailable."""

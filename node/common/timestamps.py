@@ -3,10 +3,16 @@
 from datetime import UTC, datetime
 from functools import lru_cache
 
+LAST_MS = 253_402_300_799_999
+"""The last millisecond that RFC 3339 can write: the year 9999 ends."""
+
 
 def timestamp(ms: int) -> str:
-    """`2026-11-21T08:00:00.123Z` for milliseconds since 1970."""
-    seconds, rest = divmod(ms, 1000)
+    """`2026-11-21T08:00:00.123Z` for milliseconds since 1970; LAST_MS for all that is later.
+
+    A time that could not be written would make each list fail that shows it.
+    """
+    seconds, rest = divmod(min(ms, LAST_MS), 1000)
     return f"{_second(seconds)}.{rest:03d}Z"
 
 

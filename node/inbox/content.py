@@ -6,6 +6,8 @@ long ones are kept without them. What is encrypted is kept as it is.
 
 import binascii
 from base64 import b64decode, urlsafe_b64decode
+from functools import partial
+from typing import Any, cast
 
 import msgspec
 
@@ -25,11 +27,12 @@ def inbox_fields(wanted: NewInbox) -> dict[str, str]:
     Raises Invalid.
     """
     fields: dict[str, str] = {}
-    card = readable(msgspec.json.encode(wanted.card).decode()) if wanted.card else ""
+    card = msgspec.json.encode(_readable_texts(msgspec.to_builtins(wanted.card))).decode() if wanted.card else ""
     require_all(
         lambda: require_line("label", wanted.label or ""),
         lambda: _require_key(wanted.encryption_key or ""),
         lambda: _require_card(card),
+        *(partial(require_line, "card", skill.id) for skill in (wanted.card.skills if wanted.card else ())),
     )
     if wanted.label is not msgspec.UNSET:
         fields["label"] = wanted.label or ""
@@ -104,6 +107,19 @@ def _require_either(field: str, text: str | None, sealed_field: str, sealed: str
         b64decode(sealed or "", validate=True)
     except (binascii.Error, ValueError):
         raise Invalid.field("body", sealed_field, msg="is not base64 with padding") from None
+
+
+def _readable_texts(value: Any) -> Any:
+    """The same with all texts in it readable: JSON hides control characters behind escapes."""
+    match value:
+        case str():
+            return readable(value)
+        case list():
+            return [_readable_texts(each) for each in cast("list[Any]", value)]
+        case dict():
+            return {name: _readable_texts(each) for name, each in cast("dict[str, Any]", value).items()}
+        case _:
+            return value
 
 
 def _require_card(text: str) -> None:

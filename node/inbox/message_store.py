@@ -343,7 +343,8 @@ class InboxMessageStore:
 
     async def receipt(self, address: str, message_id: str) -> StoredReceipt | None:
         """What became of a message; None if there is none of that id, or its time is over. Raises StoreUnavailable."""
-        reading = steps.inbox_receipt(inbox=keys.inbox(address), receipt=keys.inbox_receipt(address, message_id))
+        receipt = keys.inbox_receipt(address, message_id)
+        reading = steps.inbox_receipt(inbox=keys.inbox(address), receipt=receipt, names=())
         return StoredReceipt.of(await self._store.run(reading))
 
     async def wait(

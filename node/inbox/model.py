@@ -151,7 +151,7 @@ class ClosedInbox(msgspec.Struct):
     status: Literal["closed"] = "closed"
 
 
-MESSAGE = "inbox message"
+MESSAGE = "inbox-message"
 """What the operator finds of a client besides inboxes. Its id is that of the inbox and its own."""
 
 

@@ -149,7 +149,7 @@ def inbox_withdraw(
 
 
 @step
-def inbox_receipt(*, inbox: Key, receipt: Key) -> None:
+def inbox_receipt(*, inbox: Key, receipt: Key, names: Rest) -> None:
     """Read what became of a message."""
 
 

@@ -5,7 +5,7 @@ a message in the middle whose receipt has ended is left out.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from node.inbox import steps
@@ -15,6 +15,9 @@ from node.store import Store, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.long_poll import may_wait, wait_for_change
 from node.store.steps import Step
+
+STANDING = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at")
+"""Fields of a receipt that say how its message stands: little, however much was said."""
 
 
 class InboxTaskStore:
@@ -29,21 +32,39 @@ class InboxTaskStore:
         """Whether this process lets anybody else wait."""
         return may_wait(self._store.wakeups)
 
-    async def read(self, address: str, task_id: str) -> InboxTask | None:
-        """A task; None if no message that began one has this id, or its time is over. Raises StoreUnavailable."""
+    async def read(self, address: str, task_id: str, most: int | None = None) -> InboxTask | None:
+        """A task with its last `most` messages, or all; None if none began with that one. Raises StoreUnavailable."""
         first = await self._messages.receipt(address, task_id)
         if first is None or first.fields.get(b"task") != task_id.encode():
             return None
         others = first.fields[b"turns"].decode().split()[1:]
-        replies = await bulk_steps(self._store, [_reading(address, each) for each in others])
-        found = [(task_id, first)]
+        wanted = others if most is None else others[-max(most, 1) :]
+        replies = await bulk_steps(self._store, [_reading(address, each) for each in wanted])
+        found = [(task_id, first)] if most is None or not others or most > len(others) else []
         found += [
-            (each, read) for each, reply in zip(others, replies, strict=True) if (read := StoredReceipt.of(reply))
+            (each, read) for each, reply in zip(wanted, replies, strict=True) if (read := StoredReceipt.of(reply))
         ]
-        if others and found[-1][0] != others[-1]:
+        if others and (not found or found[-1][0] != others[-1]):
             return None
         turns = [_turn(each, read) for each, read in found]
         return InboxTask(task_id, first.fields[b"context"].decode(), turns, found[-1][1].lasts)
+
+    async def heads(self, address: str, task_ids: Sequence[str]) -> list[InboxTask]:
+        """How those of the tasks that are there stand, without what anybody said. Raises StoreUnavailable."""
+        firsts = await self._standing(address, task_ids)
+        ends = {task_id: first.fields[b"turns"].decode().split()[-1] for task_id, first in firsts.items()}
+        lasts = await self._standing(address, list(ends.values()))
+        return [
+            InboxTask(task_id, firsts[task_id].fields[b"context"].decode(), [_turn(end, lasts[end])], lasts[end].lasts)
+            for task_id, end in ends.items()
+            if end in lasts
+        ]
+
+    async def _standing(self, address: str, message_ids: Sequence[str]) -> dict[str, StoredReceipt]:
+        """How messages of tasks stand, by their ids; those of none are left out."""
+        replies = await bulk_steps(self._store, [_reading(address, each, STANDING) for each in message_ids])
+        found = {each: StoredReceipt.of(reply) for each, reply in zip(message_ids, replies, strict=True)}
+        return {each: receipt for each, receipt in found.items() if receipt and b"task" in receipt.fields}
 
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask | None], bool]
@@ -67,8 +88,9 @@ class InboxTaskStore:
         return [each.decode() for each in cast("list[bytes]", found)]
 
 
-def _reading(address: str, message_id: str) -> Step:
-    return steps.inbox_receipt(inbox=keys.inbox(address), receipt=keys.inbox_receipt(address, message_id))
+def _reading(address: str, message_id: str, names: Sequence[str] = ()) -> Step:
+    receipt = keys.inbox_receipt(address, message_id)
+    return steps.inbox_receipt(inbox=keys.inbox(address), receipt=receipt, names=names)
 
 
 def _turn(message_id: str, receipt: StoredReceipt) -> InboxTurn:
@@ -78,4 +100,4 @@ def _turn(message_id: str, receipt: StoredReceipt) -> InboxTurn:
     at = min(int(fields[times.get(status, b"settled_at")]), receipt.now)
     reply, ciphertext = (fields[name].decode() if name in fields else None for name in (b"reply", b"reply_ciphertext"))
     artifacts = fields.get(b"artifact_ids", b"").decode().split()
-    return InboxTurn(message_id, status, at, fields[b"said"], reply, ciphertext, artifacts)
+    return InboxTurn(message_id, status, at, fields.get(b"said", b""), reply, ciphertext, artifacts)

@@ -76,10 +76,10 @@ class InboxTasks:
             idempotency.check_token(*sent.replayed_at)
         return sent.id, sent.replayed_at is not None
 
-    async def get(self, address: str, task_id: str) -> InboxTask:
-        """A task. Raises Refused `receipt.unknown`, StoreUnavailable."""
-        found = await self._store.read(address, task_id) if ids.is_address(address) and ids.is_id(task_id) else None
-        return _there(found)
+    async def get(self, address: str, task_id: str, most: int | None = None) -> InboxTask:
+        """A task with its last `most` messages, or all. Raises Refused `receipt.unknown`, StoreUnavailable."""
+        is_name = ids.is_address(address) and ids.is_id(task_id)
+        return _there(await self._store.read(address, task_id, most) if is_name else None)
 
     async def of_message(self, address: str, message_id: str) -> InboxTask | None:
         """The task that a message is of; None if it is of none, or its time is over. Raises StoreUnavailable."""
@@ -99,11 +99,12 @@ class InboxTasks:
         await self._messages.withdraw(address, task.last.id)
         return await self.get(address, task.id)
 
-    async def of_context(self, address: str, context: str, client: str) -> list[str]:
-        """The ids of a context's tasks, the newest first. Raises StoreUnavailable."""
+    async def of_context(self, address: str, context: str, client: str) -> list[InboxTask]:
+        """How a context's tasks stand, the newest first, without what anybody said. Raises StoreUnavailable."""
         if not ids.is_address(address):
             return []
-        return await self._store.of_context(address, self.context_name(address, context, client))
+        named = await self._store.of_context(address, self.context_name(address, context, client))
+        return await self._store.heads(address, named)
 
     def _proof(self, address: str, name: str) -> str:
         return self._tokens.issue("a2a-context", address, name)[:CONTEXT_TOKEN_LENGTH]

@@ -10,7 +10,7 @@ It is sent again only if Redis said that it did not begin it.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import TypeAlias, cast
 
@@ -100,14 +100,8 @@ class Store(ABC):
     ) -> tuple[dict[int, RedisReply], dict[int, StoreUnavailable | CommandFailed]]:
         """Replies and failures of commands, by their places."""
         failed: dict[int, StoreUnavailable | CommandFailed] = {}
-        places_at: dict[Connection, list[int]] = {}
-        for place, args in enumerate(wanted):
-            try:
-                places_at.setdefault(self._route(args[1])[1], []).append(place)
-            except StoreUnavailable as unknown:
-                failed[place] = unknown
-        under_way: list[tuple[Connection, Pipeline, list[int]]] = []
-        for connection, places in places_at.items():
+        under_way: list[tuple[Connection, Pipeline, Sequence[int]]] = []
+        for connection, places in self._places(wanted, failed).items():
             pipeline = self._pipeline([wanted[place] for place in places])
             connection.submit(pipeline)
             under_way.append((connection, pipeline, places))
@@ -123,6 +117,18 @@ class Store(ABC):
                 except (StoreUnavailable, CommandFailed) as error:
                     failed[place] = error
         return replies, failed
+
+    def _places(
+        self, wanted: Sequence[Sequence[Arg]], failed: dict[int, StoreUnavailable | CommandFailed]
+    ) -> Mapping[Connection, Sequence[int]]:
+        """The places of the commands that each server is sent; those that none can be sent go to `failed`."""
+        places_at: dict[Connection, list[int]] = {}
+        for place, args in enumerate(wanted):
+            try:
+                places_at.setdefault(self._route(args[1])[1], []).append(place)
+            except StoreUnavailable as unknown:
+                failed[place] = unknown
+        return places_at
 
     async def _settled(
         self, pipeline: Pipeline, args: Sequence[Arg], reply: CallResult, connection: Connection
@@ -252,6 +258,11 @@ class SingleStore(Store):
 
     def _route(self, key: Arg) -> tuple[int, Connection]:
         return self._everything
+
+    def _places(
+        self, wanted: Sequence[Sequence[Arg]], failed: dict[int, StoreUnavailable | CommandFailed]
+    ) -> Mapping[Connection, Sequence[int]]:
+        return {self._connection: range(len(wanted))} if wanted else {}
 
     async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         if call.script and error_code(outcome) == "NOSCRIPT":

@@ -3,8 +3,6 @@
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, contextmanager
 
-import msgspec
-
 from node.callbacks.model import TaskCallback
 from node.common.refusal import Refused
 from node.common.shared_reads import SharedReads
@@ -141,7 +139,7 @@ class TasksApi:
         return Response(200, await self._pages.get(query))
 
     async def _page(self, query: TaskPageQuery) -> bytes:
-        return msgspec.json.encode(await self._tasks.page(query))
+        return await self._tasks.page_json(query)
 
     @Operation(
         "Read a contract; wait for its next status",
@@ -323,13 +321,19 @@ class TasksApi:
         answers=Task,
         shows=examples.REJECTED,
         errors=PUBLISHING,
+        limit="claim",
     )
     async def reject(self, request: Request) -> Response:
-        """Send a submitted result back, with the reason; the same claim_token submits again."""
-        rejection = await read_json(request, Rejection)
-        signed = await self._signatures.of(request, ())
-        await self._limiter.charge(request, "step", len(await request.body()))
-        return json_response(await self._tasks.reject(request.params["id"], rejection, signed))
+        """Send a submitted result back, with the reason; the same claim_token submits again.
+
+        It counts as a claim: one contract could otherwise be submitted and rejected without end, and everybody be told.
+        """
+        async with self._limiter.permit(request, "claim") as permit:
+            rejection = await read_json(request, Rejection)
+            await permit.count()
+            signed = await self._signatures.of(request, ())
+            await permit.charge("step", len(await request.body()))
+            return json_response(await self._tasks.reject(request.params["id"], rejection, signed))
 
     async def _as_publisher(
         self, request: Request, act: Callable[[str, Cancellation, Signed | None], Awaitable[Task]]

@@ -6,6 +6,7 @@ import msgspec
 
 from node.callbacks.policy import TargetPolicy
 from node.common.refusal import Invalid, Issue, Refused
+from node.common.timestamps import LAST_MS
 from node.tasks.model import NewTask
 from node.tasks.result_schema import require_schema
 from node.text.judged import require_all
@@ -90,6 +91,8 @@ def _options(new: NewTask) -> dict[str, str | bytes]:
             fields["result_schema"] = require_schema(new.result_schema)
         except Invalid as invalid:
             issues += invalid.issues
+    if new.deadline and new.deadline.timestamp() * 1000 > LAST_MS:
+        issues.append(Issue(("body", "deadline"), "must be within the year 9999 in UTC", "value_error"))
     if issues:
         raise Invalid(issues)
     if fields or new.deadline:

@@ -1,8 +1,9 @@
 """The list of offers as those read it who look for work: filtered, from where they were, and waiting for more."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
+from node.common.shared_reads import SharedReads
 from node.store.keys import OFFERS
 from node.store.long_poll import wait_for_change
 from node.tasks.model import TaskPageQuery
@@ -30,55 +31,16 @@ class OfferRows:
         self.is_incomplete = is_incomplete
 
 
-class OfferLooks:
-    """Looks at the list and at the feed, each for all who have asked before it began."""
-
-    def __init__(self, feed: OfferFeed) -> None:
-        self._feed = feed
-        self._next: asyncio.Task[tuple[str, list[Offer], bool]] | None = None
-        """A look at the list that has not begun."""
-        self._turn = asyncio.Lock()
-        self._rests_until = 0.0
-        self._tails: dict[str, asyncio.Task[list[tuple[str, Offer]]]] = {}
-        """Looks at the feed that have not begun, by where."""
-
-    def newest(self) -> Awaitable[tuple[str, list[Offer], bool]]:
-        """The end of the feed, the newest offers, and whether some could not be read. Raises StoreUnavailable."""
-        if self._next is None:
-            self._next = asyncio.create_task(self._look())
-        return asyncio.shield(self._next)  # whoever goes away leaves the others their look
-
-    def after(self, since: str) -> Awaitable[list[tuple[str, Offer]]]:
-        """What `OfferFeed.after` reads. Raises StoreUnavailable."""
-        if since not in self._tails:
-            self._tails[since] = asyncio.create_task(self._tail(since))
-        return asyncio.shield(self._tails[since])
-
-    async def _look(self) -> tuple[str, list[Offer], bool]:
-        loop = asyncio.get_running_loop()
-        async with self._turn:
-            await asyncio.sleep(self._rests_until - loop.time())
-            self._next = None  # who comes from here on may know of something newer
-            began = loop.time()
-            try:
-                end = await self._feed.end()  # before the list is read, so that nothing is missed in between
-                return end, *(await self._feed.listed(0, FILTERED))
-            finally:
-                took = loop.time() - began
-                self._rests_until = loop.time() + min(REST * took, LONGEST_REST)
-
-    async def _tail(self, since: str) -> list[tuple[str, Offer]]:
-        del self._tails[since]
-        return await self._feed.after(since)
-
-
 class OfferList:
     """Answers GET /api/v1/tasks?status=offered with more than a page of it."""
 
     def __init__(self, feed: OfferFeed, store: TaskStore) -> None:
         self._feed = feed
-        self._looks = OfferLooks(feed)
         self._store = store
+        self._looks = SharedReads(self._look)
+        self._tails = SharedReads(feed.after)
+        self._rests_until = 0.0
+        """Loop time before which the list is not looked at again."""
 
     async def page(self, query: TaskPageQuery) -> OfferRows:
         """What the query asks for; as soon as there is something, if it waits. Raises StoreUnavailable."""
@@ -94,14 +56,26 @@ class OfferList:
         return await wait_for_change(self._feed.wakeups, OFFERS, query.wait, look, lambda found: bool(found.rows))
 
     async def _listed(self, query: TaskPageQuery) -> OfferRows:
-        since, offers, is_incomplete = await self._looks.newest()
+        since, offers, is_incomplete = await self._looks.get(None)
         found = [offer.id for offer in offers if _fits(offer, query)]
         rows, lacks = await self._offered(found[query.offset : query.offset + query.limit])
         return OfferRows(rows, len(found), since, is_incomplete=is_incomplete or lacks)
 
+    async def _look(self, _: None) -> tuple[str, list[Offer], bool]:
+        """The end of the feed, the newest offers, and whether some could not be read. Raises StoreUnavailable."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self._rests_until - loop.time())
+        began = loop.time()
+        try:
+            end = await self._feed.end()  # before the list is read, so that nothing is missed in between
+            return end, *(await self._feed.listed(0, FILTERED))
+        finally:
+            took = loop.time() - began
+            self._rests_until = loop.time() + min(REST * took, LONGEST_REST)
+
     async def _since(self, query: TaskPageQuery, since: str) -> OfferRows:
         fitting: list[str] = []
-        for entry, offer in await self._looks.after(since):
+        for entry, offer in await self._tails.get(since):
             if len(fitting) == query.limit:
                 break
             since = entry

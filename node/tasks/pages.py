@@ -51,7 +51,7 @@ class TaskPages:
             if not isinstance(values, StoreUnavailable)
         }
         # What changes by itself is judged by the clock of the server that keeps it: it is read again, as a step.
-        leased = [name for name, row in rows.items() if row.fields.keys() & {b"lease_expires_at", b"more"}]
+        leased = [name for name, row in rows.items() if b"lease_expires_at" in row.fields or b"more" in row.fields]
         lacking = [name for name, row in rows.items() if not row.fields]
         if leased or lacking:
             judged, compacted = await gather(

@@ -20,6 +20,7 @@ from node.sign.signed import Signed
 from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
+from node.tasks.listing import TaskListing
 from node.tasks.model import (
     Cancellation,
     ClaimedTask,
@@ -77,11 +78,10 @@ class Tasks:
         """`note` tells the search about a new offer, so that it is found at once."""
         self._store = store
         self._note = note
-        self._offered = OfferList(offers, store)
-        self._pages = pages
         self._tokens = ContractTokens(tokens)
         self._offers = OfferCheck(targets, artifact_statuses)
         self._base = f"{settings.public_url}/api/v1/tasks/"
+        self._listing = TaskListing(OfferList(offers, store), pages, store, self._base)
 
     async def create(
         self, new: NewTask, signed: Signed | None, idempotency: IdempotencyKey | None, client: str = ""
@@ -134,7 +134,7 @@ class Tasks:
         """Contracts as lists show them; None for an id of none. Raises StoreUnavailable."""
         rows = await self._store.listed(task_ids)
         return [
-            self._task(task_id, row, whole=False) if row.is_contract else None
+            self._listing.record(task_id, row) if row.is_contract else None
             for task_id, row in zip(task_ids, rows, strict=True)
         ]
 
@@ -144,23 +144,15 @@ class Tasks:
         Raises StoreUnavailable if none can be read.
         """
         rows = await self._store.listed_reachable(task_ids)
-        return {task_id: self._task(task_id, row, whole=False) for task_id, row in rows.items() if row.is_in("offered")}
+        return {task_id: self._listing.record(task_id, row) for task_id, row in rows.items() if row.is_in("offered")}
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
         """Contracts of one status, newest first, without their results. Raises StoreUnavailable."""
-        if query.status == "offered" and (query.wait or query.since or query.skill or query.publisher_id):
-            some = await self._offered.page(query)
-            tasks = [self._task(task_id, row, whole=False) for task_id, row in some.rows.items()]
-            lacks = some.is_incomplete or msgspec.UNSET
-            return TaskPage(tasks, some.total, query.limit, query.offset, some.next_since, lacks)
-        found, total, last, is_incomplete = await self._pages.read(query.status, query.limit, query.offset)
-        shown = {task_id: row for task_id, row in found.items() if row.is_contract and row.status == query.status}
-        # The others have changed since: the list is behind, and is put right where it is seen.
-        await self._list((task_id, row) for task_id, row in found.items() if task_id not in shown)
-        tasks = [self._task(task_id, row, whole=False) for task_id, row in shown.items()]
-        since = last if query.status == "offered" else msgspec.UNSET
-        total -= len(found) - len(shown)
-        return TaskPage(tasks, total, query.limit, query.offset, since, is_incomplete or msgspec.UNSET)
+        return await self._listing.page(query)
+
+    async def page_json(self, query: TaskPageQuery) -> bytes:
+        """`page` as JSON, for which rows that have not changed are not made again."""
+        return await self._listing.page_json(query)
 
     async def claim(
         self, task_id: str, new: NewClaim, signed: Signed | None, idempotency: IdempotencyKey | None
@@ -297,12 +289,13 @@ class Tasks:
         _require_id(task_id)
         return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
 
-    async def purge(self, task_id: str) -> None:
-        """Remove a contract for the operator. Raises Refused `task.unknown`, StoreUnavailable."""
-        _require_id(task_id)
+    async def purge(self, task_id: str) -> Task:
+        """Remove a contract for the operator: what it was. Raises Refused `task.unknown`, StoreUnavailable."""
+        task = await self.get(task_id)
         if not await self._store.forget([task_id], even_claimed=True):
             raise Refused("task.unknown")
         await self._list([(task_id, StoredTask(0, {}))])
+        return task
 
     async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
         """Raise unless the publisher_token or the key of the offer is shown.
@@ -389,8 +382,8 @@ class Tasks:
         with suppress(StoreUnavailable):
             await self._store.place(list(rows))
 
-    def _task(self, task_id: str, row: StoredTask, *, whole: bool = True) -> Task:
-        return task_of(task_id, self._base + task_id, row, whole=whole)
+    def _task(self, task_id: str, row: StoredTask) -> Task:
+        return task_of(task_id, self._base + task_id, row)
 
 
 def _require_id(task_id: str) -> None:

@@ -81,7 +81,7 @@ class StoredTask(msgspec.Struct, frozen=True):
 
     def is_in(self, status: TaskStatus) -> bool:
         """Whether it is a contract of that status."""
-        return self.is_contract and self.status == status
+        return self.fields.get(b"status") == status.encode() and self.is_contract
 
     def may_have_been(self, status: TaskStatus) -> bool:
         """Whether it may have had that status before; three of them only some contracts ever have."""

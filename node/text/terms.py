@@ -28,6 +28,10 @@ _WORD = r"[^\W_]+"
 _CHUNK = re.compile(rf"{_WORD}(?:[_.:/#@+-]+{_WORD})*")
 _PART = re.compile(_WORD)
 _JOINT = re.compile(r"[_.:/#@+]|\d")
+_MAY_JOIN = re.compile(r"[_.:/#@+-][^\W_]")
+"""In every text that has an identifier."""
+_ASCII_WORDS = bytes(place if chr(place).isascii() and chr(place).isalnum() else 0x20 for place in range(256))
+"""Makes spaces of all that is part of no word."""
 _PUNCTUATION = re.compile(r"[^a-z0-9]+")
 """Removed after NFKD, which makes (1) of ⑴."""
 _MARKS = re.compile(r"[\u0300-\u036f]+")
@@ -72,10 +76,14 @@ _cached = lru_cache(maxsize=50_000)(_stemmed)
 
 def terms_of(text: str) -> list[str]:
     """The terms of a text in order: its words, and each identifier (`E_4471`, `os.path`) also as a whole."""
-    chunks = _CHUNK.findall(text)
-    if all(map(str.isalnum, chunks)):  # no identifier
-        return list(filter(None, map(stem, chunks)))
-    return list(_terms(chunks))
+    if text.isascii() and _MAY_JOIN.search(text) is None:  # most texts; this takes half of the time
+        chunks = text.encode().translate(_ASCII_WORDS).decode().split()
+    else:
+        chunks = cast("list[str]", _CHUNK.findall(text))
+        if not all(map(str.isalnum, chunks)):
+            return list(_terms(chunks))
+    term_of = _cached if max(map(len, chunks), default=0) <= MAX_TERM_CHARACTERS else stem
+    return list(filter(None, map(term_of, chunks)))
 
 
 class QueryTerms:

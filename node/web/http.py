@@ -146,13 +146,7 @@ class Request:
 
     def query(self) -> dict[str, str]:
         """The query parameters; the last one of a repeated name. Raises Invalid for bad UTF-8."""
-        raw: bytes = self.scope["query_string"]
-        if not raw:
-            return {}
-        try:
-            return dict(parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict"))
-        except (UnicodeDecodeError, ValueError):
-            raise Invalid([Issue(("query",), "the query string is not valid UTF-8", "value_error")]) from None
+        return parameters_of(self.scope["query_string"])
 
     async def body(self) -> bytes:
         """The whole body.
@@ -294,6 +288,16 @@ class Request:
             raise Refused("body.stalled") from None
         finally:
             self._count_as_waiting(-1)
+
+
+def parameters_of(query: bytes) -> dict[str, str]:
+    """The parameters of a query string; the last one of a repeated name. Raises Invalid for bad UTF-8."""
+    if not query:
+        return {}
+    try:
+        return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
+    except (UnicodeDecodeError, ValueError):
+        raise Invalid([Issue(("query",), "the query string is not valid UTF-8", "value_error")]) from None
 
 
 class Response:

@@ -37,11 +37,16 @@ class Responder:
     async def stream(self, request: Request, response: Streaming, send: Send) -> None:
         """Send an answer whose body is made while it is sent; only its headers in reply to HEAD."""
         headers = [*response.headers, *request.notes, *self._common(request, response.headers)]
+
+        async def send_counted(message: ASGIMessage) -> None:
+            self._throughput.add(request.client, len(message["body"]))
+            await send(message)
+
         try:
             if request.is_unread:
                 await _end_body(request, headers)
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
-            await response.send_body(send, wanted=not request.is_head)
+            await response.send_body(send_counted, wanted=not request.is_head)
         finally:
             await response.end()
 

@@ -7,10 +7,12 @@ import httpx2
 import msgspec
 import pytest
 
+from node.a2a.inboxes import service
 from node.store import keys
 from tests.board.signed_posts import OTHER_KEY
 from tests.inbox.calls import ADDRESS, INBOXES, Json, bearer, opened, path_of, read, send_signed, settled, signed
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 
 CARD = {
     "name": "Report desk",
@@ -160,6 +162,41 @@ async def test_a_context_lists_its_tasks_to_who_knows_it(node: NodeUnderTest) ->
     assert (await listed(inbox, contextId=context, status="submitted"))["detail"][0]["loc"] == ["query", "status"]
 
 
+async def test_what_a_list_does_not_show_is_not_read(node: NodeUnderTest, empty_redis: RedisServer) -> None:
+    inbox, size = await opened(node), 10_000
+    task = await begun(node, inbox, message("word " * (size // 5)))
+    about = message("word " * (size // 5), contextId=task["contextId"])
+    for _ in range(8):
+        await answered(node, inbox, status="input_required", reply="what? " * (size // 6))
+        task = await begun(node, inbox, about | {"taskId": task["id"]})
+
+    async def read_for(path: str, **query: Any) -> int:
+        before = empty_redis.info("stats")["total_net_output_bytes"]
+        assert (await node.client.get(path_of(inbox, path), params=query)).status_code == 200
+        return empty_redis.info("stats")["total_net_output_bytes"] - before
+
+    listing = {"contextId": task["contextId"], "historyLength": 0}
+    everything = await read_for(f"/a2a/tasks/{task['id']}")
+    assert everything > 15 * size
+    assert await read_for("/a2a/tasks", **listing, pageSize=1) < 5 * size
+    assert await read_for("/a2a/tasks", **listing, status="TASK_STATE_COMPLETED") < size
+    assert await read_for(f"/a2a/tasks/{task['id']}", historyLength=1) < 5 * size
+
+
+async def test_a_page_of_long_tasks_is_a_short_one(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "PAGE_BYTES", 100)
+    inbox = await opened(node)
+    tasks = [await begun(node, inbox)]
+    tasks += [await begun(node, inbox, message(contextId=tasks[0]["contextId"])) for _ in range(2)]
+    query, found = {"contextId": tasks[0]["contextId"]}, list[str]()
+    while query.get("pageToken") != "":
+        page = (await node.client.get(path_of(inbox, "/a2a/tasks"), params=query)).json()
+        assert (len(page["tasks"]), page["totalSize"]) == (1, 3)
+        found.append(page["tasks"][0]["id"])
+        query["pageToken"] = page["nextPageToken"]
+    assert found == [task["id"] for task in reversed(tasks)]
+
+
 async def test_a_subscriber_is_told_of_every_change_until_the_end(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     following = asyncio.ensure_future(
@@ -209,6 +246,19 @@ async def test_the_card_says_what_its_owner_gave(node: NodeUnderTest) -> None:
     assert card["capabilities"] == {"streaming": True, "pushNotifications": True, "extendedAgentCard": False}
     response = await node.client.post("/api/v1/inboxes", json={"card": CARD | {"description": "x" * 17_000}})
     assert response.status_code == 422
+
+
+async def test_a_card_says_nothing_between_the_lines(node: NodeUnderTest) -> None:
+    said = "Makes\x1b[2J long\u202e short."
+    skill = {"id": "sum", "name": "Sum", "description": said, "tags": ["text"], "examples": [said]}
+    for hidden in ("\u200b", "sum\x00", "sum\x1b[2J", "sum\n"):
+        refused = await node.client.post(INBOXES, json={"card": CARD | {"skills": [skill | {"id": hidden}]}})
+        assert (refused.status_code, refused.json()["detail"][0]["loc"]) == (422, ["body", "card"])
+    inbox = await opened(node, card=CARD | {"description": said, "skills": [skill]})
+    card = (await node.client.get(path_of(inbox, "/a2a/.well-known/agent-card.json"))).json()
+    [shown] = card["skills"]
+    texts = [card["description"], shown["description"], *shown["examples"]]
+    assert texts == ["Makes long short."] * 3
 
 
 async def test_who_has_the_card_is_told_that_it_has_not_changed(node: NodeUnderTest) -> None:

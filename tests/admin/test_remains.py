@@ -18,7 +18,7 @@ from tests.support.node_under_test import NodeUnderTest, until
 from tests.tasks.calls import UNKNOWN_ID
 
 MINE, OTHER = "203.0.113.7", "198.51.100.20"
-KINDS = ("board", "relay", "reply", "contract", "agent", "artifact", "session", "inbox", "inbox message")
+KINDS = ("board", "relay", "reply", "contract", "agent", "artifact", "session", "inbox", "inbox-message")
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ async def test_all_that_a_client_left_is_found_and_removed_and_nothing_of_others
         await is_known(admin, MINE, len(KINDS) + 1)
         await is_known(admin, OTHER, len(KINDS) + 1)
     found = (await admin("clients", "posts", MINE, "--json")).data
-    assert Counter(each["kind"] for each in found) == Counter([*KINDS, "inbox message"])
+    assert Counter(each["kind"] for each in found) == Counter([*KINDS, "inbox-message"])
     assert {each["client"] for each in found} == {MINE}
     dated = [each["at"] for each in found if each["kind"] != "session"]
     assert dated == sorted(dated, reverse=True)
@@ -119,7 +119,7 @@ async def test_what_a_key_has_signed_is_found_by_the_key(node: NodeUnderTest, ad
         await is_known(admin, PUBLIC.thumbprint, 5)
     found = (await admin("clients", "posts", PUBLIC.thumbprint, "--json")).data
     kinds = {each["kind"]: each["id"] for each in found}
-    assert set(kinds) == {"board", "contract", "inbox", "agent", "inbox message"}
+    assert set(kinds) == {"board", "contract", "inbox", "agent", "inbox-message"}
     assert (kinds["board"], kinds["contract"], kinds["inbox"]) == (thread, offer, PUBLIC.thumbprint)
     assert (await admin("clients", "purge", PUBLIC.thumbprint)).status == 0
     assert (await read(node, desk))["messages"] == []
@@ -133,7 +133,7 @@ async def test_one_kind_is_removed_and_a_network_is_told_what_is_not_found(node:
         await is_known(admin, MINE, len(KINDS))
     network = "203.0.113.0/24"
     listed_kinds = {each["kind"] for each in (await admin("clients", "posts", network, "--json")).data}
-    assert listed_kinds == set(KINDS) - {"inbox message"}
+    assert listed_kinds == set(KINDS) - {"inbox-message"}
     assert "single address" in (await admin("clients", "posts", network)).out
     assert "single address" not in (await admin("clients", "posts", MINE)).out
     ran = await admin("clients", "purge", network, "--kind", "contract", "--kind", "session", "--json")

@@ -1,5 +1,7 @@
 """`relay-node admin tasks`, on a real node."""
 
+import msgspec
+
 from node.store import keys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, until
@@ -20,6 +22,34 @@ async def test_the_operator_calls_off_what_is_not_over(node: NodeUnderTest, admi
     late = await act(node, taken, "complete", claim_token=taken["claim_token"], result_payload=1)
     assert late.status_code in (403, 409)
     assert (await admin("tasks", "list", "--json")).data == {"tasks": [], "total": 0}
+
+
+async def test_the_operator_removes_a_contract_whatever_its_status(node: NodeUnderTest, admin: Admin) -> None:
+    offer, done = await offered(node), await claimed(node)
+    await act(node, done, "complete", claim_token=done["claim_token"], result_payload=1)
+    dry = await admin("tasks", "purge", done["id"], "--dry-run", "--json")
+    assert (dry.status, dry.data[0]["task"]["status"]) == (0, "completed")
+    assert (await node.client.get(f"{TASKS}/{done['id']}")).status_code == 200
+    ran = await admin("tasks", "purge", offer["id"], done["id"], UNKNOWN, "--json")
+    assert (ran.status, [each["outcome"] for each in ran.data]) == (1, ["purged", "purged", "task.unknown"])
+    for task, status in ((offer, "offered"), (done, "completed")):
+        assert (await node.client.get(f"{TASKS}/{task['id']}")).status_code == 404
+        assert (await admin("tasks", "list", "--status", status, "--json")).data == {"tasks": [], "total": 0}
+
+
+async def test_a_result_is_shown_as_it_was_given(node: NodeUnderTest, admin: Admin) -> None:
+    done = await claimed(node)
+    result = '{"claim_token": %s, "result_payload": {"sum": 0.1000000000000000000001, "name": "a\u202eb"}}'
+    body = (result % msgspec.json.encode(done["claim_token"]).decode()).encode()
+    answer = await node.client.post(
+        f"{TASKS}/{done['id']}/complete", content=body, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 200, answer.text
+    shown = (await admin("tasks", "show", done["id"], "--json")).out
+    assert "0.1000000000000000000001" in shown
+    assert shown.isascii()
+    (listed,) = (await admin("tasks", "list", "--status", "completed", "--json")).data["tasks"]
+    assert listed["id"] == done["id"]
 
 
 async def test_a_contract_is_shown_without_what_moves_a_terminal(node: NodeUnderTest, admin: Admin) -> None:

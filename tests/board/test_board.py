@@ -248,6 +248,23 @@ async def test_the_eleventh_thread_in_a_minute_is_refused(node: NodeUnderTest) -
     assert codes == [201] * 10 + [429]
 
 
+async def test_a_list_that_was_read_before_shows_what_has_changed_since(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    key = keys.thread(thread["id"])
+
+    async def row() -> dict[str, Any] | None:
+        return next(iter((await node.client.get(BOARD)).json()["threads"]), None)
+
+    assert await row() == await row() == thread
+    replied = (await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can do that."})).json()
+    answered = thread | {"reply_count": 1, "last_reply_at": replied["created_at"]}
+    assert await row() == await row() == answered
+    await node.store.command("HSET", key, "hidden_replies", ",1,")
+    assert await row() == answered | {"reply_count": 0}
+    await node.store.command("HSET", key, "status", "hidden")
+    assert await row() is None
+
+
 async def test_a_page_counts_no_thread_that_has_left_the_list_since(node: NodeUnderTest) -> None:
     kept, closed, purged = [await posted(node, title=f"Question number {n}") for n in range(3)]
     await node.store.command("HSET", keys.thread(closed["id"]), "status", "closed")

@@ -24,7 +24,7 @@ COMMANDS = {
     "javascript": (node_binary(), str(FOLDER / "receiver.mjs")),
 }
 HOST = "127.0.0.1"
-PATIENCE = 20.0  # s
+PATIENCE = 60.0  # s
 MESSAGE = json.dumps({"type": "task.claimed", "data": {"url": "http://node.example/t", "callback_host": HOST}}).encode()
 
 

@@ -25,7 +25,7 @@ from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
 from tests.support.servers import eventually
 
-PATIENCE = 20.0  # s
+PATIENCE = 60.0  # s
 METADATA = b"HTTP/1.1 302 X\r\nLocation: http://169.254.169.254/latest/meta-data/\r\nContent-Length: 0\r\n\r\n"
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

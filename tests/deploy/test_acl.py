@@ -60,6 +60,8 @@ def test_a_node_and_its_operator_have_all_they_need(tmp_path: Path) -> None:
             agent.finds(written)
         status = command(tmp_path / "data", "admin", "status", **operator)
         assert status.returncode == 0, status.stderr
+        looked = command(tmp_path / "data", "admin", "clients", "posts", "127.0.0.1", **operator)
+        assert looked.returncode == 0, looked.stderr
         made = command(tmp_path / "data", "admin", "backup", str(tmp_path / "backup"), **operator)
         assert made.returncode == 0, made.stderr
         assert check(tmp_path / "backup")[0].redis

@@ -115,14 +115,25 @@ class Letters:
             await asyncio.sleep(PAUSE)
 
     async def lost(self) -> int:
-        """How many messages that were acknowledged are not settled with the owner's answer."""
+        """How many messages that were acknowledged are not settled with the owner's answer.
+
+        A read that is refused for now tells nothing of the message, and is repeated.
+        """
         gate = asyncio.Semaphore(READERS)
 
         async def is_kept(message: Json) -> bool:
-            async with gate:
-                path, token = f"{self._messages}/{message['id']}", bearer(message["receipt_token"])
+            path, token = f"{self._messages}/{message['id']}", bearer(message["receipt_token"])
+            kept = False
+
+            async def is_answered() -> bool:
+                nonlocal kept
                 response = await self._client.get(path, headers=token)
-            return response.is_success and response.json()["reply"] == message["body"]
+                kept = response.is_success and response.json()["reply"] == message["body"]
+                return response.status_code not in (429, 503)
+
+            async with gate:
+                await until(is_answered, PATIENCE)
+            return kept
 
         found = await asyncio.gather(*(is_kept(message) for messages in self.sent for message in messages))
         return found.count(False)

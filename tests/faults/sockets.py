@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-PATIENCE = 20.0  # s a node may take for anything on a busy machine
+PATIENCE = 60.0  # s a node may take for anything on a busy machine
 
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 _CODE = re.compile(rb"^x-error-code: (\S+)\r", re.MULTILINE)

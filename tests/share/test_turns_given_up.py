@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from node.share.turns import Turns
 
-PATIENCE = 5.0  # s, for what takes none
+PATIENCE = 20.0  # s, for what takes none
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=3, max_size=30), st.randoms())

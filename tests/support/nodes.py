@@ -15,7 +15,7 @@ from tests.support.node_under_test import SECRET
 from tests.support.servers import free_port, until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 20.0  # s anything here may take on a busy machine
+PATIENCE = 60.0  # s anything here may take on a busy machine
 
 
 class NodeProcess:

@@ -24,11 +24,11 @@ class Routes:
 
     mounted: Mapping[str, ASGIApp] = {}
 
-    def __init__(self, hot: Sequence[Route], others: Sequence[Route]) -> None:
+    def __init__(self, hot: Sequence[Route], others: Sequence[Route], rate: int) -> None:
         self.hot = hot
         self.paths = Paths([*hot, *others])
         self.origins = Origins(Settings(base_url="http://node.example"))
-        self.throughput = Throughput(0)
+        self.throughput = Throughput(rate)
         self._router = router(others, counted, self.paths)
 
     async def router(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,11 +44,11 @@ class Routes:
     async def close(self) -> None: ...
 
 
-async def front_of(*hot: Route, others: Sequence[Route] = ()) -> Front:
-    """A front that has started."""
+async def front_of(*hot: Route, others: Sequence[Route] = (), rate: int = 0) -> Front:
+    """A front that has started; `rate`: bytes a second of one client, 0 is any number."""
 
     async def compose() -> Routes:
-        return Routes(hot, others)
+        return Routes(hot, others, rate)
 
     app = Front(compose, ClientAddress(Proxies()))
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()

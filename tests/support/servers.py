@@ -22,7 +22,7 @@ import redis
 from redis.exceptions import MovedError
 
 BUS = 10000  # what Redis adds to its port for the cluster bus
-PATIENCE = 20.0  # s a server may take to do what it was told, on a busy machine
+PATIENCE = 60.0  # s a server may take to do what it was told, on a busy machine
 
 
 def server_binary() -> str:

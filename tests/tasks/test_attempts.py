@@ -3,6 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
+from node.config import Limit, Limits
 from node.store import ids, keys
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, tasks_on, told
@@ -133,7 +136,7 @@ async def test_after_its_deadline_a_contract_is_expired(node: NodeUnderTest) -> 
 
 
 async def test_a_deadline_is_in_the_future_and_has_an_offset(node: NodeUnderTest) -> None:
-    for deadline in ("2020-01-01T00:00:00Z", "2030-01-01T00:00:00", "soon", 5):
+    for deadline in ("2020-01-01T00:00:00Z", "2030-01-01T00:00:00", "9999-12-31T23:59:59-23:59", "soon", 5):
         response = await node.client.post(
             TASKS, json={"publisher_id": "desk", "title": "Count the panels", "deadline": deadline}
         )
@@ -211,3 +214,15 @@ async def test_the_time_of_the_last_change_never_goes_back(node: NodeUnderTest) 
     assert seen == sorted(seen)
     as_task = await node.client.get(f"{TASKS}/{task['id']}", headers={"a2a-version": "1.0"})
     assert as_task.json()["status"]["timestamp"] == seen[-1]
+
+
+@pytest.mark.parametrize("overrides", [{"limits": Limits(claim=Limit(3, 60))}])
+async def test_a_result_is_not_handed_in_and_rejected_without_end(node: NodeUnderTest) -> None:
+    task = await claimed(node, review_seconds=600)
+    statuses: list[int] = []
+    for number in range(3):
+        completed = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=number)
+        statuses.append(completed.status_code)
+        rejected = await act(node, task, "reject", publisher_token=task["publisher_token"], reason="No, please.")
+        statuses.append(rejected.status_code)
+    assert statuses == [200, 200, 200, 200, 200, 429]

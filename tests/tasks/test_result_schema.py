@@ -93,6 +93,7 @@ async def test_a_result_is_checked_before_it_is_reviewed(node: NodeUnderTest) ->
         ({"pattern": "("}, [], "no regular expression"),
         ({"pattern": r"\p{L}{500}"}, [], "too large"),
         ({"description": "x" * 17_000}, [], "16384 bytes"),
+        ({"minimum": 10**400}, [], "too large"),
     ],
 )
 async def test_a_schema_that_cannot_be_used_is_refused_when_it_is_offered(

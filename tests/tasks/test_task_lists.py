@@ -9,7 +9,7 @@ from node.store import ids, keys
 from node.tasks.model import PLAIN_STATUSES, STATUSES
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
-from tests.tasks.calls import TASKS, claimed, offered, tasks_on
+from tests.tasks.calls import TASKS, act, claimed, offered, tasks_on
 
 
 async def places(node: NodeUnderTest, task_id: str) -> list[str]:
@@ -63,6 +63,19 @@ async def test_a_contract_keeps_its_place_in_the_list_through_a_claim(node: Node
     await node.store.command("DEL", keys.tasks_with("offered"))
     await tasks.project(second["id"], first["id"])
     assert [found["id"] for found in (await listed(node, "offered"))["tasks"]] == [second["id"], first["id"]]
+
+
+async def test_a_list_that_was_read_before_shows_what_has_changed_since(node: NodeUnderTest) -> None:
+    task = await offered(node)
+    first = (await listed(node, "offered"))["tasks"]
+    assert first == (await listed(node, "offered"))["tasks"]
+    assert [each["id"] for each in first] == [task["id"]]
+    claim = (await act(node, task, "claim", assignee_id="worker-1")).json()
+    assert (await listed(node, "offered"))["tasks"] == []
+    await act(node, task, "release", claim_token=claim["claim_token"])
+    again = (await node.client.get(f"/api/v1/tasks/{task['id']}")).json()
+    assert (await listed(node, "offered"))["tasks"] == [again]
+    assert again["updated_at"] > first[0]["updated_at"]
 
 
 async def test_the_list_is_looked_through_once_for_all_who_look_for_work_at_a_time(

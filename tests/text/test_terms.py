@@ -80,3 +80,8 @@ def test_of_a_long_query_the_first_words_count() -> None:
 def test_a_word_without_end_is_cut() -> None:
     (term,) = terms_of("a" * 10_000)
     assert len(term) == MAX_TERM_CHARACTERS
+
+
+@given(st.text(alphabet=st.sampled_from("abXY09 _.:/#@+-\n\t'\"(),;\x00\x1c"), max_size=40))
+def test_a_text_in_ascii_has_the_terms_that_it_has_beside_a_dash(text: str) -> None:
+    assert terms_of(text) == terms_of(f"{text} — ")

@@ -4,6 +4,7 @@ import pytest
 
 from node.web.http import Piece, Request, Response, Streaming
 from node.web.route import Route
+from node.web.throughput import FREE_BYTES
 from tests.support.one_route import client_of, front_of
 
 PIECES = [b"event: one\n\n", b"event: two\n\n"]
@@ -32,3 +33,20 @@ async def test_a_stream_is_sent_by_hot_routes_and_by_all_others(is_hot: bool, me
     assert answer.headers.get_list("content-type") == ["text/event-stream"]
     assert (answer.headers["cache-control"], answer.headers["ratelimit"]) == ("no-cache", "noted")
     assert "content-length" not in answer.headers
+
+
+@pytest.mark.parametrize("is_hot", [True, False])
+async def test_what_a_stream_moves_counts_as_what_an_answer_does(is_hot: bool) -> None:
+    async def long(request: Request) -> Response:
+        async def run(send: Piece) -> None:
+            for _ in range(32):
+                await send(bytes(FREE_BYTES))
+
+        return Streaming(run, [(b"content-type", b"text/event-stream")])
+
+    route = Route(method="GET", path="/stream", handler=long, summary="", tag="")
+    app = await front_of(*([route] if is_hot else []), others=[] if is_hot else [route], rate=FREE_BYTES)
+    async with client_of(app) as client:
+        first, second = await client.get("/stream"), await client.get("/stream")
+    assert (first.status_code, len(first.content)) == (200, 32 * FREE_BYTES)
+    assert (second.status_code, second.headers["x-error-code"]) == (429, "limit.throughput")

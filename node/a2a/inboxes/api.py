@@ -81,7 +81,7 @@ class InboxAgentApi:
         length = convert_query(request.query(), HistoryLength).history_length
         if length is not None and length < 0:
             raise Invalid.field("query", "historyLength", msg="Must not be negative")
-        task = await self._agents.get(request.params["address"], request.params["id"])
+        task = await self._agents.get(request.params["address"], request.params["id"], length)
         return negotiated(request, self._agents.view.task(task, length))
 
     @Operation("The A2A tasks of a context; none without contextId", query=ListQuery, answers=TaskList, fault=fault)

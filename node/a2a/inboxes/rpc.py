@@ -155,7 +155,8 @@ class InboxRpcApi:
         asked = _params(params, TaskParams)
         if asked.history_length is not None and asked.history_length < 0:
             raise Invalid.field("body", "historyLength", msg="Must not be negative")
-        return self._agents.view.task(await self._agents.get(request.params["address"], asked.id), asked.history_length)
+        task = await self._agents.get(request.params["address"], asked.id, asked.history_length)
+        return self._agents.view.task(task, asked.history_length)
 
     async def _page(self, request: Request, params: bytes) -> object:
         return await self._agents.page(request.params["address"], _params(params, ListQuery), request.client)

@@ -1,10 +1,11 @@
 """An inbox as an A2A agent: what its clients send are messages to its owner, and tasks are what becomes of them."""
 
+from contextlib import suppress
 from typing import get_args
 
 import msgspec
 
-from node.a2a.inboxes.view import ENDS, PAUSES, TaskView
+from node.a2a.inboxes.view import ENDS, PAUSES, STATES, TaskView
 from node.a2a.model import LARGEST_PAGE, A2ATask, ListQuery, ReceivedMessage, State, TaskList
 from node.a2a.refusal import A2AError
 from node.a2a.service import milliseconds
@@ -21,6 +22,9 @@ MAX_SAID_BYTES = 24 * 1024
 
 MAX_TURNS = 32
 """Messages of one task."""
+
+PAGE_BYTES = 1024 * 1024
+"""Of JSON: a page of tasks ends with the one that reaches it."""
 
 ANY_STATE = frozenset({"", "TASK_STATE_UNSPECIFIED"})
 KNOWN_STATES = ANY_STATE | set(get_args(State))
@@ -90,10 +94,10 @@ class InboxAgents:
         except Refused as refused:
             raise unknown(refused, task.id) from None
 
-    async def get(self, address: str, task_id: str) -> InboxTask:
-        """A task. Raises A2AError, StoreUnavailable."""
+    async def get(self, address: str, task_id: str, history_length: int | None = None) -> InboxTask:
+        """A task, as far as so much of its history needs it. Raises A2AError, StoreUnavailable."""
         try:
-            return await self._tasks.get(address, task_id)
+            return await self._tasks.get(address, task_id, history_length)
         except Refused as refused:
             raise unknown(refused, task_id) from None
 
@@ -131,27 +135,29 @@ class InboxAgents:
         oldest = milliseconds(query.status_timestamp_after or query.last_updated_after)
         if query.page_token and not ids.is_id(query.page_token):
             raise _bad_token()
-        named = await self._tasks.of_context(address, query.context_id, client) if query.context_id else []
-        found = [task for task_id in named if (task := await self._kept(address, task_id))]
-        wanted = [task for task in found if task.last.at >= oldest and self._is_in(task, query.status)]
+        found = await self._tasks.of_context(address, query.context_id, client) if query.context_id else []
+        wanted = [task for task in found if task.last.at >= oldest and _is_in(task, query.status)]
         start = 0
         if query.page_token:
             places = [task.id for task in wanted]
             if query.page_token not in places:
                 raise _bad_token()
             start = places.index(query.page_token) + 1
-        shown = wanted[start : start + size]
-        tasks = [self.view.task(each, query.history_length, with_artifacts=query.include_artifacts) for each in shown]
-        return TaskList(tasks, shown[-1].id if len(wanted) > start + size else "", size, len(wanted))
+        shown, room = wanted[start : start + size], PAGE_BYTES
+        tasks: list[A2ATask] = []
+        for place, each in enumerate(shown):
+            with suppress(A2AError):  # its time is over
+                task = await self.get(address, each.id, query.history_length)
+                tasks.append(self.view.task(task, query.history_length, with_artifacts=query.include_artifacts))
+                room -= len(msgspec.json.encode(tasks[-1]))
+            if room <= 0:
+                shown = shown[: place + 1]
+                break
+        return TaskList(tasks, shown[-1].id if len(wanted) > start + len(shown) else "", size, len(wanted))
 
-    async def _kept(self, address: str, task_id: str) -> InboxTask | None:
-        try:
-            return await self.get(address, task_id)
-        except A2AError:  # its time is over
-            return None
 
-    def _is_in(self, task: InboxTask, status: str) -> bool:
-        return status in ANY_STATE or status == self.view.task(task, 0).status.state
+def _is_in(task: InboxTask, status: str) -> bool:
+    return status in ANY_STATE or status == STATES[task.last.status]
 
 
 def _check_goes_on(task: InboxTask, context_id: str | None) -> None:

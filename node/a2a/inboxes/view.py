@@ -63,7 +63,8 @@ class TaskView:
 
     def task(self, task: InboxTask, history_length: int | None = None, *, with_artifacts: bool = True) -> A2ATask:
         """A task with the last messages of its history, all of them if None."""
-        history = [message for turn in task.turns for message in self._messages(task, turn)]
+        turns = task.turns if history_length != 0 else []
+        history = [message for turn in turns for message in self._messages(task, turn)]
         kept = history if history_length is None else history[len(history) - min(history_length, len(history)) :]
         artifact = self._artifact(task.last) if with_artifacts else None
         return A2ATask(

@@ -36,6 +36,6 @@ async def _export(context: CommandContext, given: argparse.Namespace) -> Command
     async for report in context.services.feedback.reports():
         if given.category in (None, report.category):
             # As they come: there may be a hundred thousand.
-            sys.stdout.write(as_json(report, None) + "\n")
+            sys.stdout.write(as_json(report, 0) + "\n")
             count += 1
     return CommandResult(data=None, lines=(), outcome=f"{count} exported")

@@ -17,7 +17,7 @@ def register(commands: Commands) -> None:
     close = add(group, "inboxes close", _close, "close an inbox: what it holds ends as expired")
     for parser in (show, close):
         parser.add_argument("targets", metavar="ADDRESS", nargs="+", help="address of an inbox")
-    show.set_defaults(dry_run=True)
+    show.set_defaults(dry_run=False)
     add_dry_run(close)
 
 

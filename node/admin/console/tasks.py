@@ -28,6 +28,7 @@ COLUMNS = {
     "ASSIGNEE": "assignee_id",
     "TITLE": "title",
 }
+CHANGED = {"STATUS": "status", "TITLE": "title"}
 
 
 class TracedContract(Task, kw_only=True):
@@ -48,8 +49,10 @@ def register(commands: Commands) -> None:
     show = add(group, "tasks show", _show, "a contract with its text, and which address offered it")
     show.add_argument("targets", metavar="ID", nargs=1, help="id of a contract")
     cancel = add(group, "tasks cancel", _cancel, "call a contract off that is not over, whoever offered it; for good")
-    cancel.add_argument("targets", metavar="ID", nargs="+", help="id of a contract")
-    add_dry_run(cancel)
+    purge = add(group, "tasks purge", _purge, "remove a contract, whoever has claimed or done it; for good")
+    for parser in (cancel, purge):
+        parser.add_argument("targets", metavar="ID", nargs="+", help="id of a contract")
+        add_dry_run(parser)
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -72,4 +75,10 @@ async def _show(context: CommandContext, given: argparse.Namespace) -> CommandRe
 async def _cancel(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     tasks = context.services.tasks
     act = tasks.get if given.dry_run else tasks.call_off
-    return await for_each_target(given, "canceled", "task", {"STATUS": "status", "TITLE": "title"}, act)
+    return await for_each_target(given, "canceled", "task", CHANGED, act)
+
+
+async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:
+    tasks = context.services.tasks
+    act = tasks.get if given.dry_run else tasks.purge
+    return await for_each_target(given, "purged", "task", CHANGED, act)

@@ -1,0 +1,59 @@
+"""Pages of contracts as readers get them: as records, or as JSON whose rows are kept while they stay the same."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from node.common.prepared_rows import PreparedRows
+from node.store.errors import StoreUnavailable
+from node.tasks.model import Task, TaskPage, TaskPageQuery
+from node.tasks.offer_list import OfferList
+from node.tasks.pages import TaskPages
+from node.tasks.store import TaskStore
+from node.tasks.view import Fields, StoredTask, task_of
+
+
+class TaskListing:
+    """Answers GET /api/v1/tasks."""
+
+    def __init__(self, offered: OfferList, pages: TaskPages, store: TaskStore, base: str) -> None:
+        """`base`: the address of a contract, without its id."""
+        self._offered = offered
+        self._pages = pages
+        self._store = store
+        self._base = base
+        self._rows = PreparedRows(self._encoded)
+
+    async def page(self, query: TaskPageQuery) -> TaskPage:
+        """Contracts of one status, newest first, without their results. Raises StoreUnavailable."""
+        return await self._page(query, self.record)
+
+    async def page_json(self, query: TaskPageQuery) -> bytes:
+        """`page` as JSON."""
+        return msgspec.json.encode(await self._page(query, lambda task_id, row: self._rows.of(task_id, row.fields)))
+
+    def record(self, task_id: str, row: StoredTask) -> Task:
+        """A contract as lists show it."""
+        return task_of(task_id, self._base + task_id, row, whole=False)
+
+    async def _page(self, query: TaskPageQuery, show: Callable[[str, StoredTask], Any]) -> TaskPage:
+        if query.status == "offered" and (query.wait or query.since or query.skill or query.publisher_id):
+            some = await self._offered.page(query)
+            tasks = [show(task_id, row) for task_id, row in some.rows.items()]
+            lacks = some.is_incomplete or msgspec.UNSET
+            return TaskPage(tasks, some.total, query.limit, query.offset, some.next_since, lacks)
+        found, total, last, is_incomplete = await self._pages.read(query.status, query.limit, query.offset)
+        shown = {task_id: row for task_id, row in found.items() if row.is_in(query.status)}
+        if len(shown) < len(found):
+            # The others have changed since: the list is behind, and is put right where it is seen.
+            with suppress(StoreUnavailable):
+                await self._store.place([(task_id, row) for task_id, row in found.items() if task_id not in shown])
+        tasks = [show(task_id, row) for task_id, row in shown.items()]
+        since = last if query.status == "offered" else msgspec.UNSET
+        total -= len(found) - len(shown)
+        return TaskPage(tasks, total, query.limit, query.offset, since, is_incomplete or msgspec.UNSET)
+
+    def _encoded(self, task_id: str, fields: Fields) -> bytes:
+        return msgspec.json.encode(self.record(task_id, StoredTask(0, fields)))
