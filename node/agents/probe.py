@@ -62,12 +62,11 @@ class Prober:
                 return await self._probe(agent)
         except TimeoutError:  # its turns did not come: each request has a time of its own, which is shorter
             return ""
+        except TargetRefused:  # the operator's settings have changed, or its URL is too long for what is put behind it
+            return "unreachable"
 
     async def _probe(self, agent: StoredAgent) -> Finding:
-        try:
-            card, endpoint = parse(agent.card_url, self._calls.policy), parse(agent.url, self._calls.policy)
-        except TargetRefused:  # the operator's settings have changed
-            return "unreachable"
+        card, endpoint = parse(agent.card_url, self._calls.policy), parse(agent.url, self._calls.policy)
         fetched = await self._send("GET", card, agent.by, [(b"Accept", b"application/json")])
         if isinstance(fetched, CallAnswer) and fetched.status in (404, GONE):
             return "gone"
