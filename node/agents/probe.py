@@ -77,13 +77,11 @@ class Prober:
                 return await self._probe(agent)
         except TimeoutError:  # its turns did not come: each request has a time of its own, which is shorter
             return Probe("")
-
-    async def _probe(self, agent: StoredAgent) -> Probe:
-        try:
-            target = parse(agent.card_url, self._calls.policy)
-            parse(agent.url, self._calls.policy)
         except TargetRefused:  # the operator's settings have changed
             return Probe("unreachable")
+
+    async def _probe(self, agent: StoredAgent) -> Probe:
+        target = parse(agent.card_url, self._calls.policy)
         fetched = await self._fetcher.get(target, agent.by, get_running_loop().time() + TURN_SECONDS)
         if isinstance(fetched, Later):
             return Probe("")
@@ -102,6 +100,12 @@ class Prober:
 
     async def call(self, agent: StoredAgent) -> Finding:
         """What the endpoint of an agent answers to what it must refuse. Raises StoreUnavailable."""
+        try:
+            return await self._call(agent)
+        except TargetRefused:  # the operator's settings have changed, or its URL is too long for what is put behind it
+            return "unreachable"
+
+    async def _call(self, agent: StoredAgent) -> Finding:
         endpoint = parse(agent.url, self._calls.policy)
         version = [(b"A2A-Version", agent.version.encode())] if agent.version else []
         is_old = agent.version.startswith("0.")
