@@ -8,6 +8,7 @@ import msgspec
 
 from bench.result import Results, Row
 from bench.scenarios import (
+    agents,
     board,
     claim,
     follow,
@@ -97,11 +98,11 @@ def _point(scenario: str, name: str) -> Callable[[Results], float | None]:
     return measured
 
 
-def _cost(what: str) -> Callable[[Results], float | None]:
-    """CPU of the web process for an operation of the board, over that for an acknowledgement."""
+def _cost(scenario: str, what: str) -> Callable[[Results], float | None]:
+    """CPU of the web process for an operation, over that for an acknowledgement."""
 
     def measured(results: Results) -> float | None:
-        return _over(results.row("board", NODE, what), results.row("relay", NODE, relay.CEILING), "web_cpu_us")
+        return _over(results.row(scenario, NODE, what), results.row("relay", NODE, relay.CEILING), "web_cpu_us")
 
     return measured
 
@@ -213,9 +214,20 @@ GOALS: tuple[Goal, ...] = (
         )
     ),
     *(
-        Goal(f"{what}: CPU of one web process", "at most", bound, "times", _cost(row), "a relay ack")
-        for what, bound, row in (("board post", 1.6, board.POST), ("list of 20 threads", 1.1, board.LIST))
+        Goal(f"{what}: CPU of one web process", "at most", bound, "times", _cost(scenario, row), "a relay ack")
+        for what, bound, scenario, row in (
+            ("board post", 1.6, "board", board.POST),
+            ("list of 20 threads", 1.1, "board", board.LIST),
+            ("list of 20 agents", 1.1, "agents", agents.PAGE),
+        )
     ),
+    *(
+        Goal(f"search among {count:,} agents: {figure}", "at most", bound, "ms", _figure("agents", row, f"{figure}_ms"))
+        for count in (agents.AGENTS_FULL, agents.AGENTS)
+        for row in (agents.BY_MEANING.format(agents=count),)
+        for figure, bound in (("p50", 8), ("p99", 25))
+    ),
+    Goal("search among agents: answered by meaning", "at least", 99, "%", _point("agents", agents.ANSWERED)),
     Goal("search: recall@10 of hnsw", "at least", 0.95, "", _point("search", search.RECALL), "exact order"),
     Goal("a new thread is found by meaning", "under", 2, "s", _point("search", search.FRESH.format(mode="meaning"))),
     Goal("relay ack with 10⁶ entities: CPU of web and Redis", "at most", 1.2, "times", _grown, "10⁴ entities"),

@@ -18,6 +18,7 @@ import msgspec
 
 from bench.payload import paragraph, sentence
 from node.a2a.request import message_of
+from node.agents.model import AgentSkill, ListedCard
 from node.board.model import NewReply, NewThread
 from node.config import Limit, Settings
 from node.feedback.model import NewFeedback
@@ -101,6 +102,7 @@ async def everything(scales: Scales, count: int) -> None:
     tasks: list[str] = []
     sessions: list[str] = []
     inboxes: list[str] = []
+    tokens: dict[str, str] = {}
 
     async def relay(number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "agent": "a-1"})
@@ -141,10 +143,19 @@ async def everything(scales: Scales, count: int) -> None:
     async def inbox(number: int) -> None:
         opened, _ = await rooms.inboxes.open(CLIENT, "0a1b2c3d", NewInbox(label=sentence(number)[:100]), NOBODY, None)
         inboxes.append(opened.address)
+        tokens[opened.address] = opened.inbox_token
 
     async def letter(number: int) -> None:
         rate = Unlimited(f"203.0.113.{number % 250}")
         await rooms.inboxes.send(rate, inboxes[number // 20], NewInboxMessage(paragraph(number)), NOBODY, None)
+
+    async def agent(number: int) -> None:
+        skills = [AgentSkill(sentence(each)[:100], paragraph(each), ["bench"]) for each in (number, number + count)]
+        card = ListedCard(f"Desk {number}", paragraph(number), skills)
+        owner = inboxes[number // 20]
+        proof = InboxProof(token=tokens[owner])
+        _, replayed = await rooms.agents.register(CLIENT, card, proof, None)
+        assert not replayed
 
     async def message(number: int) -> None:
         part = {"text": paragraph(number)}
@@ -168,6 +179,7 @@ async def everything(scales: Scales, count: int) -> None:
     await scales.weigh("session line, in a session with others", count, line)
     await scales.weigh("inbox", count, inbox)
     await scales.weigh("message in an inbox with 20, its receipt included", count, letter)
+    await scales.weigh("agent of two skills in the directory", count, agent)
     await scales.weigh("A2A message task, alone in its context", count, message)
     await scales.weigh("feedback", count, feedback)
 

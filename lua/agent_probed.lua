@@ -1,7 +1,8 @@
 #!lua
 -- Records what a probe of an agent found, and plans the next one. What it found has to come several times in a row
--- before the liveness of the agent changes, unless none was known; probes become rarer while nothing changes. Who was
--- unreachable for long is hidden, and shown again when that changes.
+-- before the liveness of the agent changes, unless none was known or the agent is called elsewhere now; probes become
+-- rarer while nothing changes. Who was unreachable for long is hidden, and shown again when that changes. A card that has
+-- changed takes the place of the one before, unless somebody has posted the agent meanwhile.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] listed  agents-of:{p}:<address or host>; any key of the slot if there is no entry
 -- KEYS[3] due     agents-due:{p}
@@ -15,14 +16,18 @@
 -- ARGV[6] longest  milliseconds, at most
 -- ARGV[7] again   milliseconds until another try, if it could not be probed now
 -- ARGV[8] hides   milliseconds of being unreachable after which it is hidden
+-- ARGV[9] posted  the time of the posting that was probed
+-- ARGV[10] reason  why its card, as it is now, is not taken; empty if it is; * = not known
+-- ARGV[11...] fields  name, value, ... of the entry, if its card has changed
 -- Returns {'probed', liveness, milliseconds until the next probe} | {'later'} | {'removed'} | {'unknown'}: not listed
 --       | {'asked'}: somebody has posted it meanwhile, and its check is due
 -- Slot    partition of the address or host
 -- include now
 -- include announce
 -- include unlist
-local ends_at, status, liveness, doubt, doubts, same, since, shown, by = unpack(redis.call('HMGET', agent,
-  'ends_at', 'status', 'liveness', 'doubt', 'doubts', 'same', 'since', 'shown', 'by'))
+local ends_at, status, liveness, doubt, doubts, same, since, shown, by, posting, url, binding = unpack(redis.call(
+  'HMGET', agent, 'ends_at', 'status', 'liveness', 'doubt', 'doubts', 'same', 'since', 'shown', 'by', 'posted', 'url',
+  'binding'))
 if status == 'checking' then return {'asked'} end
 if not ends_at then
   redis.call('ZREM', due, agent_id)
@@ -38,6 +43,16 @@ if found == 'gone' then
   return {'removed'}
 end
 
+local has_changed, is_elsewhere = false, false
+if posting == posted then
+  if reason ~= '*' then redis.call('HSET', agent, 'reason', reason) end
+  if ARGV[11] then
+    redis.call('HSET', agent, unpack(ARGV, 11))
+    local now_at, now_by = unpack(redis.call('HMGET', agent, 'url', 'binding'))
+    has_changed, is_elsewhere = true, now_at ~= url or now_by ~= binding
+  end
+end
+
 local before = liveness or 'unknown'
 liveness, doubts, same = before, tonumber(doubts or 0), tonumber(same or 0)
 if found == liveness then
@@ -45,7 +60,7 @@ if found == liveness then
 else
   doubts, same = found == doubt and doubts + 1 or 1, 0
   doubt = found
-  if before == 'unknown' or doubts >= tonumber(tolerated) then
+  if before == 'unknown' or is_elsewhere or doubts >= tonumber(tolerated) then
     liveness, doubt, doubts = found, '', 0
     since = liveness == 'unreachable' and at or ''
   end
@@ -59,6 +74,8 @@ if is_long_gone and shown then
   announce(events, 'agent.removed', agent_id)
 elseif not is_long_gone and not shown then
   redis.call('HSET', agent, 'shown', 1)
+  announce(events, 'agent.listed', agent_id, 'site', string.sub(by, 1, 16))
+elseif has_changed and shown then
   announce(events, 'agent.listed', agent_id, 'site', string.sub(by, 1, 16))
 elseif liveness ~= before then
   announce(events, 'check.changed', agent_id)

@@ -15,7 +15,7 @@ import structlog
 from node.agents.entry import StoredAgent
 from node.agents.fetch import CardFetcher
 from node.agents.lists import AgentLists
-from node.agents.probe import Prober, through_inbox
+from node.agents.probe import Probe, Prober, through_inbox
 from node.agents.store import AgentStore
 from node.callbacks.fair import FairCaller
 from node.callbacks.partition_schedule import PartitionSchedule
@@ -55,7 +55,8 @@ class AgentChecks:
         self._entries = entries
         self._lists = lists
         self._calls = calls
-        self._fetcher, self._prober = CardFetcher(calls, public_url), Prober(calls, public_url)
+        self._fetcher = CardFetcher(calls, public_url)
+        self._prober = Prober(calls, self._fetcher, public_url)
         self._schedule = PartitionSchedule(POLL_SECONDS)
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Checks by how they ended, for the metrics."""
@@ -127,11 +128,18 @@ class AgentChecks:
 
     async def _probe(self, agent: StoredAgent) -> str:
         is_remote = agent.proof == "domain"
-        found = await self._prober.probe(agent) if is_remote else through_inbox(agent)
-        day = _some(DAY_MS if is_remote else INBOX_DAY_MS)
-        await self._entries.probed(agent.id, agent.address, found, day=day, is_certain=not is_remote)
+        probe = await self._prober.probe(agent) if is_remote else Probe(through_inbox(agent))
+        await self._entries.probed(
+            agent.id,
+            agent.address,
+            probe.found,
+            day=_some(DAY_MS if is_remote else INBOX_DAY_MS),
+            is_certain=not is_remote,
+            posted=agent.posted,
+            card=probe.card,
+        )
         await self._lists.project([agent.id])
-        return found or "later"
+        return probe.found or "later"
 
     async def _note_probe(self, *, only_first: bool = False) -> None:
         """Note that a check has just ended: when none does for an hour, the operator is told (`overdue`)."""

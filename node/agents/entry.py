@@ -43,6 +43,22 @@ class StoredAgent(msgspec.Struct, frozen=True):
     seen_at: int | None = None
     """When the owner of its inbox was last there; None without an inbox."""
 
+    @property
+    def of_card(self) -> dict[str, str]:
+        """The fields that were taken from its card."""
+        return card_fields(self.card, self.card_url, self.url, self.binding, self.version) if self.card else {}
+
+
+def card_fields(card: ListedCard, card_url: str, url: str, binding: str, version: str) -> dict[str, str]:
+    """Of an entry, what is taken from a card that was fetched."""
+    return {
+        "card": msgspec.json.encode(card).decode(),
+        "card_url": card_url,
+        "url": url,
+        "binding": binding,
+        "version": version,
+    }
+
 
 def id_of(address: str, name: str) -> str:
     """The id of what an address or host lists by that name: like a UUID, in the partition of the address."""

@@ -1,4 +1,4 @@
-"""Fetches the agent card of a URL that somebody has posted (NETWORK 2)."""
+"""Fetches the agent card of a URL that somebody has posted, and judges it (NETWORK 2)."""
 
 import asyncio
 from asyncio import get_running_loop
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from node.agents.card import FetchedCard, endpoint_of, readable_card
+from node.agents.entry import card_fields
 from node.agents.store import CheckResult
 from node.callbacks.attempt import GONE, Later
 from node.callbacks.call import CallAnswer, CallResult
@@ -41,6 +42,10 @@ class _NoCard(Exception):
         """Whether the host need not be asked for it at another place."""
 
 
+def _failed(failure: _NoCard) -> CheckResult:
+    return CheckResult(str(failure), is_gone=failure.is_gone)
+
+
 class CardFetcher:
     """Fetches cards on behalf of those who post URLs."""
 
@@ -62,7 +67,7 @@ class CardFetcher:
         except TargetRefused as refused:
             return CheckResult(str(refused))
         except _NoCard as failure:
-            return CheckResult(str(failure), is_gone=failure.is_gone)
+            return _failed(failure)
 
     async def _first(self, places: Sequence[Target], by: str) -> CheckResult:
         for target in places[:-1]:
@@ -73,8 +78,23 @@ class CardFetcher:
                     raise
         return await self._at(places[-1], by)
 
+    async def get(self, target: Target, by: str, ends: float) -> CallResult:
+        """What a place answers, if its turn comes until `ends`, a time of the event loop. Raises StoreUnavailable."""
+        request = self._calls.caller.request("GET", target, self._headers)
+        return await self._calls.call_in_turn(target, request, by, ends, CARD_BYTES + HEAD_BYTES)
+
+    def judged(self, target: Target, answer: CallResult) -> CheckResult:
+        """The card in an answer, or why there is none that can be listed."""
+        try:
+            return self._card(target, answer)
+        except _NoCard as failure:
+            return _failed(failure)
+
     async def _at(self, target: Target, by: str) -> CheckResult:
-        body = _body(target, await self._get(target, by))
+        return self._card(target, await self.get(target, by, get_running_loop().time() + FETCH_SECONDS))
+
+    def _card(self, target: Target, answer: CallResult) -> CheckResult:
+        body = _body(target, answer)
         try:
             card = decode(body, FetchedCard)
             endpoint = endpoint_of(card, target, self._calls.policy)
@@ -84,19 +104,8 @@ class CardFetcher:
         except Refused:  # by the English gate
             raise _NoCard(f"the card at {target.url} is not in plain English", is_final=True) from None
         return CheckResult(
-            fields={
-                "card": msgspec.json.encode(kept).decode(),
-                "card_url": target.url,
-                "url": endpoint.url,
-                "binding": endpoint.binding,
-                "version": endpoint.version,
-            }
+            fields=card_fields(kept, target.url, endpoint.url, endpoint.binding, endpoint.version),
         )
-
-    async def _get(self, target: Target, by: str) -> CallResult:
-        request = self._calls.caller.request("GET", target, self._headers)
-        ends = get_running_loop().time() + FETCH_SECONDS
-        return await self._calls.call_in_turn(target, request, by, ends, CARD_BYTES + HEAD_BYTES)
 
 
 def card_places(target: Target) -> list[Target]:

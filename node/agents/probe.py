@@ -3,6 +3,9 @@
 An agent is healthy if it does what its card says, not if it answers: it is sent what its protocol must refuse, and has
 to refuse it in the protocol's own form. What has the node's word is not asked over the network at all: an agent that is
 reached through its inbox is as alive as its owner.
+
+A probe reads the agent's card first. One that has changed is judged as when it was posted: the directory shows what the
+host says today, since that is all that the host's proof is worth. What a key or an inbox proves is never fetched.
 """
 
 import time
@@ -12,11 +15,14 @@ from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import json
+from msgspec.structs import replace
 
 from node.agents.card import A2A_HTTP, A2A_RPC, MCP
 from node.agents.entry import StoredAgent
+from node.agents.fetch import NOT_FOUND, OK, CardFetcher
 from node.agents.model import Liveness
-from node.callbacks.attempt import GONE, TOO_MANY, Later
+from node.agents.store import CheckResult
+from node.callbacks.attempt import TOO_MANY, Later
 from node.callbacks.call import CallAnswer, CallResult, Headers
 from node.callbacks.fair import FairCaller
 from node.callbacks.target import Target, TargetRefused, parse
@@ -48,36 +54,59 @@ MCP_VERSION = "2025-06-18"
 JSON_BODY = (b"Content-Type", b"application/json")
 
 
+class Probe(msgspec.Struct, frozen=True):
+    """What a probe has found."""
+
+    found: Finding
+    card: CheckResult | None = None
+    """What became of the card; its fields if they have changed. None if it could not be read."""
+
+
 class Prober:
     """Probes agents on behalf of those who have listed them."""
 
-    def __init__(self, calls: FairCaller, public_url: str) -> None:
+    def __init__(self, calls: FairCaller, fetcher: CardFetcher, public_url: str) -> None:
         self._calls = calls
+        self._fetcher = fetcher
         self._agent = (b"User-Agent", f"relay-node-directory/1.0 (+{public_url}/agents)".encode())
 
-    async def probe(self, agent: StoredAgent) -> Finding:
+    async def probe(self, agent: StoredAgent) -> Probe:
         """What an agent that was listed by its URL answers. Raises StoreUnavailable."""
         try:
             async with timeout(PROBE_SECONDS):
                 return await self._probe(agent)
         except TimeoutError:  # its turns did not come: each request has a time of its own, which is shorter
-            return ""
-
-    async def _probe(self, agent: StoredAgent) -> Finding:
-        try:
-            card, endpoint = parse(agent.card_url, self._calls.policy), parse(agent.url, self._calls.policy)
+            return Probe("")
         except TargetRefused:  # the operator's settings have changed
-            return "unreachable"
-        fetched = await self._send("GET", card, agent.by, [(b"Accept", b"application/json")])
-        if isinstance(fetched, CallAnswer) and fetched.status in (404, GONE):
-            return "gone"
-        if isinstance(fetched, Later):
-            return ""
-        if not isinstance(fetched, CallAnswer):
-            return "unreachable"
-        return await self._call(agent, endpoint)
+            return Probe("unreachable")
 
-    async def _call(self, agent: StoredAgent, endpoint: Target) -> Finding:
+    async def _probe(self, agent: StoredAgent) -> Probe:
+        target = parse(agent.card_url, self._calls.policy)
+        fetched = await self._fetcher.get(target, agent.by, get_running_loop().time() + TURN_SECONDS)
+        if isinstance(fetched, Later):
+            return Probe("")
+        if not isinstance(fetched, CallAnswer):
+            return Probe("unreachable")
+        if fetched.status in NOT_FOUND:
+            return Probe("gone")
+        if fetched.status != OK:
+            return Probe(await self.call(agent))
+        card = self._fetcher.judged(target, fetched)
+        if card.reason or card.fields == agent.of_card:
+            return Probe(await self.call(agent), CheckResult(card.reason))
+        fields = card.fields
+        there = replace(agent, url=fields["url"], binding=fields["binding"], version=fields["version"])
+        return Probe(await self.call(there), card)
+
+    async def call(self, agent: StoredAgent) -> Finding:
+        """What the endpoint of an agent answers to what it must refuse. Raises StoreUnavailable."""
+        try:
+            return await self._call(agent)
+        except TargetRefused:  # the operator's settings have changed, or its URL is too long for what is put behind it
+            return "unreachable"
+
+    async def _call(self, agent: StoredAgent) -> Finding:
+        endpoint = parse(agent.url, self._calls.policy)
         version = [(b"A2A-Version", agent.version.encode())] if agent.version else []
         is_old = agent.version.startswith("0.")
         if agent.binding == A2A_HTTP:

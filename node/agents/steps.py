@@ -83,6 +83,9 @@ def agent_probed(
     longest: int,
     again: int,
     hides: int,
+    posted: int,
+    reason: str,
+    fields: Rest,
 ) -> None:
     """Record what a probe found, and plan the next one."""
 

@@ -213,11 +213,22 @@ class AgentStore:
         )
         return cast("list[bytes]", reply)[0].decode()
 
-    async def probed(self, agent_id: str, address: str, found: str, *, day: int, is_certain: bool) -> str:
+    async def probed(
+        self,
+        agent_id: str,
+        address: str,
+        found: str,
+        *,
+        day: int,
+        is_certain: bool,
+        posted: int = 0,
+        card: CheckResult | None = None,
+    ) -> str:
         """Record what a probe found, and plan the next one in a `day` (ms) or more.
 
-        `is_certain`: it was read from a record, so once is enough. Returns the liveness if it is known now, else
-        `later`, `removed`, `unknown` or `asked`.
+        `is_certain`: it was read from a record, so once is enough. `card`: what became of the card of the agent that
+        was `posted` then, if it could be read; with fields if it has changed. Returns the liveness if it is known now,
+        else `later`, `removed`, `unknown` or `asked`.
         """
         partition = ids.partition_of_id(agent_id)
         reply = await self._store.run(
@@ -234,6 +245,9 @@ class AgentStore:
                 longest=LONGEST_PAUSE_DAYS * day,
                 again=AGAIN_MS,
                 hides=HIDES_MS,
+                posted=posted,
+                reason=card.reason if card else "*",
+                fields=_flat(card.fields) if card else [],
             )
         )
         word, *rest = cast("list[Any]", reply)

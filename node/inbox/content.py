@@ -6,6 +6,7 @@ long ones are kept without them. What is encrypted is kept as it is.
 
 import binascii
 from base64 import b64decode, urlsafe_b64decode
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -31,6 +32,7 @@ def inbox_fields(wanted: NewInbox) -> dict[str, str]:
         lambda: require_line("label", wanted.label or ""),
         lambda: _require_key(wanted.encryption_key or ""),
         lambda: _require_card(card),
+        *(partial(require_line, "card", skill.id) for skill in (wanted.card.skills if wanted.card else ())),
     )
     if wanted.label is not msgspec.UNSET:
         fields["label"] = wanted.label or ""

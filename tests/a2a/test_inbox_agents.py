@@ -250,12 +250,15 @@ async def test_the_card_says_what_its_owner_gave(node: NodeUnderTest) -> None:
 
 async def test_a_card_says_nothing_between_the_lines(node: NodeUnderTest) -> None:
     said = "Makes\x1b[2J long\u202e short."
-    skill = {"id": "sum\x00\x1b[2J", "name": "Sum", "description": said, "tags": ["text"], "examples": [said]}
+    skill = {"id": "sum", "name": "Sum", "description": said, "tags": ["text"], "examples": [said]}
+    for hidden in ("\u200b", "sum\x00", "sum\x1b[2J", "sum\n"):
+        refused = await node.client.post(INBOXES, json={"card": CARD | {"skills": [skill | {"id": hidden}]}})
+        assert (refused.status_code, refused.json()["detail"][0]["loc"]) == (422, ["body", "card"])
     inbox = await opened(node, card=CARD | {"description": said, "skills": [skill]})
     card = (await node.client.get(path_of(inbox, "/a2a/.well-known/agent-card.json"))).json()
     [shown] = card["skills"]
-    texts = [card["description"], shown["id"], shown["description"], *shown["examples"]]
-    assert texts == ["Makes long short.", "sum", "Makes long short.", "Makes long short."]
+    texts = [card["description"], shown["description"], *shown["examples"]]
+    assert texts == ["Makes long short."] * 3
 
 
 async def test_who_has_the_card_is_told_that_it_has_not_changed(node: NodeUnderTest) -> None:

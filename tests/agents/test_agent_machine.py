@@ -18,8 +18,10 @@ from tests.support.machine import StoreMachine
 HOST = "agent.example"
 URL = f"https://{HOST}/"
 CARD = '{"name":"Desk","description":"Helps.","skills":[{"name":"Sum","description":"Sums up."}]}'
+ELSEWHERE = f"https://{HOST}/a2a"
 FIELDS = {"given": URL, "proof": "domain", "address": HOST, "by": publisher_of("203.0.113.7")}
-LISTED = CheckResult(fields=FIELDS | {"card": CARD, "card_url": URL, "url": URL, "binding": "GRPC", "version": ""})
+OF_CARD = {"card": CARD, "card_url": URL, "url": URL, "binding": "GRPC", "version": ""}
+LISTED = CheckResult(fields=FIELDS | OF_CARD)
 FOUND = st.sampled_from(("open", "gated", "wrong_protocol", "unreachable"))
 
 MINUTE, DAY = 60, 86_400
@@ -43,6 +45,7 @@ class EntryMachine(StoreMachine):
         self._ends = 0
         """When a listed one ends; 0 for any other."""
         self._events = 0
+        self._url = ""
         self._unlist()
 
     def _unlist(self, status: str = "") -> None:
@@ -68,12 +71,27 @@ class EntryMachine(StoreMachine):
         assert entry is not None
         return self.run_step(self._entries.settle(entry, found, DAY_MS))
 
-    def _probed(self, found: str) -> str:
-        return self.run_step(self._entries.probed(self._id, HOST, found, day=DAY_MS, is_certain=False))
+    def _probed(self, found: str, card: CheckResult | None = None, before: int = 0) -> str:
+        """`before`: how much later the agent was posted than the one that was probed."""
+        entry = self._entry()
+        posted = entry.posted - before if entry else 0
+        probed = self._entries.probed(self._id, HOST, found, day=DAY_MS, is_certain=False, posted=posted, card=card)
+        return self.run_step(probed)
+
+    def _note(self, found: Liveness, *, has_changed: bool = False, is_elsewhere: bool = False) -> None:
+        """What a probe has found."""
+        self._row = [*self._row, found] if self._row[-1:] == [found] else [found]
+        if found == self._liveness:
+            self._row = []
+        elif self._liveness == "unknown" or is_elsewhere or len(self._row) >= THREE:
+            self._liveness, self._row, self._since = found, [], self.now
+        is_shown = self._liveness != "unreachable" or self.now - self._since < WEEK
+        self._events += is_shown != self._is_shown or (has_changed and is_shown)
+        self._is_shown = is_shown
 
     @rule()
     def post(self) -> None:
-        self.run_step(self._entries.submit(HOST, FIELDS, agent_id=self._id, idempotency=None))
+        self.run_step(self._entries.submit(HOST, FIELDS, agent_id=self._id, client="", idempotency=None))
         if self.status != "checking":
             self._placed_until = self.now + 10 * MINUTE
             self._kept_until = self.now + DAY
@@ -91,6 +109,7 @@ class EntryMachine(StoreMachine):
         if not self._is_shown:
             self._forget_probes()
         self._status, self._ends, self._is_shown = "listed", self.now + LIFE, True
+        self._url = URL
 
     @precondition(lambda self: self.status == "checking")
     @rule()
@@ -113,14 +132,20 @@ class EntryMachine(StoreMachine):
     def probe(self, found: Liveness, times: int) -> None:
         for _ in range(times):
             assert self._probed(found) in LIVENESS
-            self._row = [*self._row, found] if self._row[-1:] == [found] else [found]
-            if found == self._liveness:
-                self._row = []
-            elif self._liveness == "unknown" or len(self._row) >= THREE:
-                self._liveness, self._row, self._since = found, [], self.now
-            is_shown = self._liveness != "unreachable" or self.now - self._since < WEEK
-            self._events += is_shown != self._is_shown
-            self._is_shown = is_shown
+            self._note(found)
+
+    @precondition(lambda self: self.status == "listed")
+    @rule(found=FOUND, url=st.sampled_from((URL, ELSEWHERE)))
+    def a_probe_finds_another_card(self, found: Liveness, url: str) -> None:
+        assert self._probed(found, CheckResult(fields=OF_CARD | {"url": url})) in LIVENESS
+        self._note(found, has_changed=True, is_elsewhere=url != self._url)
+        self._url = url
+
+    @precondition(lambda self: self.status == "listed")
+    @rule(found=FOUND)
+    def a_probe_ends_with_another_card_after_a_posting_was_checked(self, found: Liveness) -> None:
+        assert self._probed(found, CheckResult(fields=OF_CARD | {"url": f"{URL}old"}), before=1) in LIVENESS
+        self._note(found)
 
     @precondition(lambda self: self.status == "listed")
     @rule()
@@ -162,6 +187,7 @@ class EntryMachine(StoreMachine):
         assert entry is not None
         assert (entry.status, entry.liveness, entry.is_shown) == (self.status, self._liveness, self._is_shown)
         assert (entry.card is not None) == (self._ends > 0)
+        assert not self._ends or entry.url == self._url
 
     @invariant()
     def it_is_in_the_lists_that_say_so(self) -> None:

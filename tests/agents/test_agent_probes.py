@@ -8,6 +8,7 @@ import pytest
 
 from node.agents.lists import AgentLists
 from node.agents.store import HIDES_MS
+from node.callbacks.target import MAX_URL
 from node.common.timestamps import timestamp
 from node.config import Limit, Limits
 from node.store import ids, keys
@@ -68,6 +69,16 @@ async def has(node: NodeUnderTest, read: Callable[[], Awaitable[set[str]]], *wan
 
 async def ids_listed(node: NodeUnderTest, **query: str) -> set[str]:
     return {each["id"] for each in (await node.client.get(AGENTS, params={"limit": 100, **query})).json()["agents"]}
+
+
+async def test_a_url_that_leaves_no_room_is_no_reason_to_look_again_and_again(
+    node: NodeUnderTest, made_up: MadeUpAgents
+) -> None:
+    url = made_up.url("good")
+    longest = url.ljust(MAX_URL, "x")
+    made_up.cards["/good"] = {"supportedInterfaces": [{"url": longest, "protocolBinding": "HTTP+JSON"}]}
+    async with node.worker():
+        assert (await listed_at(node, url))["liveness"] == "unreachable"
 
 
 async def test_each_kind_of_agent_is_found_to_be_what_it_is(node: NodeUnderTest, made_up: MadeUpAgents) -> None:

@@ -18,7 +18,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
-from node.agents.entry import stored_agent
+from node.agents.entry import StoredAgent, stored_agent
 from node.agents.fetch import CardFetcher
 from node.agents.probe import Prober
 from node.callbacks.breaker import Breaker
@@ -67,9 +67,9 @@ async def calls() -> AsyncIterator[FairCaller]:
     await store.close()
 
 
-async def probed(calls: FairCaller, base: str, url: str, binding: str) -> str:
-    """What the probe of an endpoint finds."""
-    listed = {
+def listed(base: str, url: str, binding: str) -> StoredAgent:
+    """An agent that was listed by its URL, as the directory has it."""
+    fields = {
         "status": "listed",
         "proof": "domain",
         "address": "127.0.0.1",
@@ -79,9 +79,13 @@ async def probed(calls: FairCaller, base: str, url: str, binding: str) -> str:
         "binding": binding,
         "version": "1.0",
     }
-    agent = stored_agent("", {name.encode(): value.encode() for name, value in listed.items()})
+    agent = stored_agent("", {name.encode(): value.encode() for name, value in fields.items()})
     assert agent is not None
-    return await Prober(calls, NODE).probe(agent)
+    return agent
+
+
+def prober(calls: FairCaller) -> Prober:
+    return Prober(calls, CardFetcher(calls, NODE), NODE)
 
 
 async def test_the_server_of_a2a_is_listed_and_open_by_both_bindings(calls: FairCaller) -> None:
@@ -108,9 +112,10 @@ async def test_the_server_of_a2a_is_listed_and_open_by_both_bindings(calls: Fair
     async with serving(Starlette(routes=routes), port) as base:
         found = await CardFetcher(calls, NODE).fetch(f"{base}/", "0" * 32)
         assert (found.reason, found.fields["url"], found.fields["binding"]) == ("", base, "HTTP+JSON")
-        assert await probed(calls, base, base, "HTTP+JSON") == "open"
-        assert await probed(calls, base, f"{base}/rpc", "JSONRPC") == "open"
-        assert await probed(calls, base, f"{base}/nowhere", "JSONRPC") == "wrong_protocol"
+        asked = prober(calls)
+        assert await asked.call(listed(base, base, "HTTP+JSON")) == "open"
+        assert await asked.call(listed(base, f"{base}/rpc", "JSONRPC")) == "open"
+        assert await asked.call(listed(base, f"{base}/nowhere", "JSONRPC")) == "wrong_protocol"
     assert executor.asked == 0
 
 
@@ -122,6 +127,6 @@ async def test_the_server_of_mcp_is_open(calls: FairCaller, is_plain: bool) -> N
     )
     async with serving(app, free_port()) as base:
         # It has no agent card where one is looked for: the probe says so before it asks anything else.
-        assert await probed(calls, base, f"{base}/mcp", "MCP") == "gone"
+        assert (await prober(calls).probe(listed(base, f"{base}/mcp", "MCP"))).found == "gone"
         async with serving(Starlette(routes=create_agent_card_routes(AgentCard(name="x"))), free_port()) as other:
-            assert await probed(calls, other, f"{base}/mcp", "MCP") == "open"
+            assert (await prober(calls).probe(listed(other, f"{base}/mcp", "MCP"))).found == "open"

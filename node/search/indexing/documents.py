@@ -7,6 +7,7 @@ keys; indexes in memory follow `changes`. Who makes vectors, and when, is in `in
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from hashlib import blake2b
 from itertools import islice
 from typing import cast
 
@@ -122,10 +123,16 @@ class Documents:
         counts = cast("list[bytes | None]", await bulk(self._documents, [("HGET", doc, "passages") for doc in docs]))
         return {f"{number}.{n}" for number, count in zip(numbers, counts, strict=True) for n in range(int(count or 0))}
 
-    async def with_vector(self, version: str, passages: Passages) -> set[tuple[str, str]]:
-        """Which of these passages really have a vector: a worker may have died between a name and its vector."""
-        found = await bulk(self._documents, [("EXISTS", self._keys.vector(version, *each)) for each in passages])
-        return {each for each, exists in zip(passages, found, strict=True) if exists}
+    async def with_vector(self, version: str, passages: Mapping[tuple[str, str], str]) -> set[tuple[str, str]]:
+        """Which of these passages, given with their texts, really have a vector.
+
+        A worker may have died between a name and its vector, and a vector may be of another text, if it says of which.
+        """
+        found = await bulk(
+            self._documents, [("HMGET", self._keys.vector(version, *each), "thread", "text") for each in passages]
+        )
+        has = zip(passages.items(), cast("list[tuple[bytes | None, bytes | None]]", found), strict=True)
+        return {each for (each, text), (entity, mark) in has if entity and mark in (None, _mark(text))}
 
     async def vectors(self, version: str, passages: Passages) -> dict[tuple[str, str], bytes]:
         """The vectors of these passages, of those that have one."""
@@ -134,8 +141,13 @@ class Documents:
         )
         return {each: vector for each, vector in zip(passages, cast("list[bytes]", found), strict=True) if vector}
 
-    async def put_vectors(self, version: IndexVersion, vectors: Mapping[tuple[str, str], bytes]) -> None:
-        """Add vectors of passages."""
+    async def put_vectors(
+        self,
+        version: IndexVersion,
+        vectors: Mapping[tuple[str, str], bytes],
+        texts: Mapping[tuple[str, str], str],
+    ) -> None:
+        """Add vectors of passages. `texts` of those that may change: what they were made of is noted."""
         # The names first: what is written is always named, so it can be removed whatever happens.
         named: dict[str, list[str]] = {}
         for entity_id, name in vectors:
@@ -145,8 +157,11 @@ class Documents:
             [("SADD", self._keys.passages(version.name, each), *names) for each, names in named.items()],
         )
         commands = [
-            ("HSET", self._keys.vector(version.name, entity_id, name), "thread", entity_id, "vector", vector)
-            for (entity_id, name), vector in vectors.items()
+            (
+                *("HSET", self._keys.vector(version.name, *each), "thread", each[0], "vector", vector),
+                *(("text", _mark(texts[each])) if each in texts else ()),
+            )
+            for each, vector in vectors.items()
         ]
         at_once = VECTORS_AT_ONCE[version.algorithm]
         for start in range(0, len(commands), at_once):
@@ -180,6 +195,11 @@ class Documents:
         dropped = sorted(await self.reply_numbers(entity_id))[:-INDEXED_REPLIES]
         await self.remove_replies(entity_id, dropped)
         return [Place(entity_id, seq) for seq in dropped]
+
+
+def _mark(text: str) -> bytes:
+    """Tells texts of a passage apart."""
+    return blake2b(text.encode(), digest_size=8).digest()
 
 
 def marks_of_own(keys: SearchKeys, entity_id: str) -> tuple[Arg, ...]:

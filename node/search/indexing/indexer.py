@@ -164,7 +164,13 @@ class Indexer:
         """Add the vectors that an index version lacks, and remove those that it should not have."""
         had = dict(zip(works, await self._documents.passages(version.name, list(works)), strict=True))
         there = await self._documents.with_vector(
-            version.name, [(each, name) for each, work in works.items() for name in work.passages if name in had[each]]
+            version.name,
+            {
+                (each, name): passage.text
+                for each, work in works.items()
+                for name, passage in work.passages.items()
+                if name in had[each]
+            },
         )
         lacking: dict[tuple[str, str], str] = {}
         gone: dict[str, set[str]] = {}
@@ -184,7 +190,8 @@ class Indexer:
         unknown = [passage for passage in lacking if passage not in vectors]
         made = await self._embedder.passages([lacking[passage] for passage in unknown])
         packed = (converted(vector, "float32", version.scalar) for vector in made)
-        await self._documents.put_vectors(version, vectors | dict(zip(unknown, packed, strict=True)))
+        changing = {each: text for each, text in lacking.items() if works[each[0]].whole}
+        await self._documents.put_vectors(version, vectors | dict(zip(unknown, packed, strict=True)), changing)
 
     async def _newer(self, entity_id: str, work: EntityWork) -> set[str]:
         """Names of the passages of replies that came later. What does not fit beside them is not embedded, so that of
