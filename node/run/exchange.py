@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from node import VERSION
+from node.board.record import THREAD_FIELDS, reply_of, thread_of
 from node.board.store import LISTS
 from node.store import CommandFailed, Store, ids, keys
 from node.store.bulk import bulk
@@ -21,6 +22,7 @@ from node.store.decoding import code_of, fields_of
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
 from node.tasks.model import OVER, STATUSES
+from node.tasks.view import StoredTask, task_of
 
 FORMAT = "relay-node-export"
 FORMAT_VERSION = 1
@@ -29,7 +31,10 @@ AT_ONCE = 200
 """Entities, or replies of a thread, that are read together."""
 
 RIGHTS = {"callback_url", "callback_by"}
-"""Fields that are not exported: whom a node calls was agreed with that node."""
+"""Fields that are neither exported nor imported: whom a node calls was agreed with that node."""
+
+UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError)
+"""What reading a record raises that another node, or whoever had its file, has not written as this one would."""
 
 OF_A_CLAIM = {"assignee_id", "claimed_at", "lease_expires_at", "claim"}
 """Fields of a contract that are not imported unless it is over."""
@@ -108,11 +113,12 @@ async def take_in(store: Store, line: bytes, number: int) -> tuple[str, str]:
     """Import one line: its kind, and `imported`, `known` or `skipped`. Raises ExchangeError, StoreUnavailable."""
     try:
         record = msgspec.json.decode(line, type=ExportedRecord)
-        fields = {name: _bytes(value) for name, value in record.fields.items()}
-    except (msgspec.DecodeError, ValueError) as error:
-        raise ExchangeError(f"line {number} is no record: {error}") from error
-    if not ids.is_id(record.id):
-        raise ExchangeError(f"line {number} has no id")
+        if not ids.is_id(record.id):
+            raise ExchangeError(f"line {number} has no id")
+        fields = {name: _bytes(value) for name, value in record.fields.items() if name not in RIGHTS}
+        _read(record, fields)
+    except UNREADABLE as error:
+        raise ExchangeError(f"line {number} is no record: {type(error).__name__} {error}") from error
     match record.kind:
         case "reply":
             return "reply", await _take_reply(store, record, fields)
@@ -139,6 +145,29 @@ async def take_in(store: Store, line: bytes, number: int) -> tuple[str, str]:
         case _:
             return record.kind, "skipped"
     return record.kind, code_of(await store.run(importing))
+
+
+def _read(record: ExportedRecord, fields: dict[str, bytes]) -> None:
+    """Raise one of UNREADABLE for a record that this node could not show: each list that it is in would fail."""
+    named = {name.encode(): value for name, value in fields.items()}
+    match record.kind:
+        case "reply":
+            if record.seq < 1:
+                raise ValueError("no number of a reply")
+            reply_of(record.id, b"0-%d" % record.seq, [part for pair in named.items() for part in pair])
+        case "thread":
+            thread = thread_of(record.id, [fields.get(name) for name in THREAD_FIELDS])
+            if thread is None or thread.status not in LISTS:
+                raise ValueError("no thread of a known status")
+            if thread.signature is not None:
+                msgspec.json.decode(thread.signature)
+        case "task":
+            row = StoredTask(0, named)
+            if row.status not in STATUSES or not row.is_contract:
+                raise ValueError("no contract of a known status")
+            msgspec.json.decode(msgspec.json.encode(task_of(record.id, "", row)))
+        case _:
+            pass
 
 
 async def _take_reply(store: Store, record: ExportedRecord, fields: dict[str, bytes]) -> str:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from node.cli import main
+from node.store import keys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
@@ -89,3 +90,45 @@ async def test_what_is_no_export_is_refused_in_one_sentence(admin: Admin, tmp_pa
         ran = await admin("import", str(file))
         assert (ran.status, sentence in ran.out) == (1, True)
     assert (await admin("import", str(tmp_path / "nothing"))).status == 1
+
+
+HEADER = {"format": "relay-node-export", "version": 1, "node_id": "n", "relay_node": "1", "created_at": "x"}
+FOREIGN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
+TEXTS = {"title": "Look at this", "body": "It is here.", "source": "board", "created_at": "1795416370997"}
+CONTRACT = {"kind": "contract", "publisher_id": "p", "title": "Count", "attempt": "0", "created_at": "1795416370997"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("thread", TEXTS),
+        ("thread", TEXTS | {"status": "odd"}),
+        ("thread", TEXTS | {"status": "open", "created_at": "soon"}),
+        ("thread", TEXTS | {"status": "open", "body": {"base64": "/w=="}}),
+        ("thread", TEXTS | {"status": "open", "body": {"other": "x"}}),
+        ("thread", TEXTS | {"status": "open", "signature": "{"}),
+        ("reply", {"id": FOREIGN, "body": "Hello", "at": "1"}),
+        ("task", CONTRACT | {"status": "odd"}),
+        ("task", CONTRACT | {"status": "offered", "kind": "message"}),
+        ("task", CONTRACT | {"status": "offered", "deadline": "never"}),
+        ("task", CONTRACT | {"status": "completed", "completed_at": "1795416370998", "result_payload": "{"}),
+    ],
+)
+async def test_what_could_not_be_shown_is_not_imported(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path, kind: str, fields: dict[str, Any]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("\n".join(json.dumps(line) for line in (HEADER, {"kind": kind, "id": FOREIGN, "fields": fields})))
+    ran = await admin("import", str(file))
+    assert (ran.status, "line 2 is no record" in ran.out) == (1, True)
+    assert not await node.names(f"*{FOREIGN}*")
+
+
+async def test_nobody_is_called_because_a_file_says_so(node: NodeUnderTest, admin: Admin, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    fields = CONTRACT | {"status": "offered", "callback_url": "http://127.0.0.1/", "callback_by": "x"}
+    lines = (HEADER, {"kind": "task", "id": FOREIGN, "fields": fields})
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    assert (await admin("import", str(file))).status == 0
+    assert (await node.client.get(f"{TASKS}/{FOREIGN}")).status_code == 200
+    assert await node.store.command("HMGET", keys.task(FOREIGN), "callback_url", "callback_by") == [None, None]
