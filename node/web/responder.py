@@ -1,7 +1,7 @@
 """Sends answers with the headers that every answer has: request id, `nosniff`, CORS, and `Connection: close` where a
 body was left unread."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from node.common import counters
 from node.web.errors import CLOSE
@@ -38,9 +38,9 @@ class Responder:
         """Send an answer whose body is made while it is sent; only its headers in reply to HEAD."""
         headers = [*response.headers, *request.notes, *self._common(request, response.headers)]
 
-        async def send_counted(message: ASGIMessage) -> None:
+        def send_counted(message: ASGIMessage) -> Awaitable[None]:
             self._throughput.add(request.client, len(message["body"]))
-            await send(message)
+            return send(message)  # as it is: it says whether the connection had room (`BodySender.begin`)
 
         try:
             if request.is_unread:
