@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -12,6 +13,7 @@ from node.run.embedded_redis import find_search
 from node.store import keys
 from node.store.ids import home_of, partition_of_id
 from node.store.keys import tag
+from node.store.search_keys import SearchKeys
 from node.store.slots import slot_of
 from tests.agents.calls import card_of
 from tests.faults.writers import unlimited
@@ -22,6 +24,8 @@ THREADS = 24
 PAGE = "/api/v1/board?limit=100"
 TASKS = "/api/v1/tasks"
 SEARCH = "/api/v1/board/search"
+AGENT_SEARCH = "/api/v1/agents/search"
+WIDE = {"threshold": 0.5}
 BODY = "Is anybody here who can parse some large files?"
 QUERY = {"query": "parse large files", "limit": 50, "threshold": 0.5}
 CLIENT = "127.0.0.1"
@@ -104,6 +108,43 @@ async def test_what_the_other_primaries_keep_is_served(lenient_cluster: Cluster,
         for path, body in NEW:
             made = [(await node.client.post(path, json=body)).status_code for _ in range(12)]
             assert made == [201] * 12, f"{path}: what is new goes where it can be kept"
+
+
+async def test_agents_that_can_be_read_are_found(lenient_cluster: Cluster, search_redis: RedisServer) -> None:
+    settings = unlimited(lenient_cluster.url, search_url=search_redis.url, store_timeout=5.0)
+    async with running(settings) as node:
+        found: dict[str, Any] = {}
+
+        async def search() -> set[str]:
+            answer = await node.client.post(AGENT_SEARCH, json={"query": "summarise reports", "limit": 50} | WIDE)
+            found.clear()
+            found.update(answer.json())
+            return {hit["agent_id"] for hit in found["hits"]} if answer.status_code == 200 else set()
+
+        async with node.worker():
+            agents = {await listed(node) for _ in range(THREADS)}
+
+            async def are_all_found() -> bool:
+                return await search() == agents
+
+            await until(are_all_found, patience=60)
+        assert "incomplete" not in found
+        queue = SearchKeys("agents").pending  # by which a web process asks for the vector of a query
+        kept = {lenient_cluster.primary_of(slot_of(each)) for each in (queue, tag(home_of(CLIENT)))}
+        victim = next(server for server in lenient_cluster.servers[:3] if server not in kept)
+        lost = {each for each in agents if lenient_cluster.primary_of(slot_of(tag(partition_of_id(each)))) is victim}
+        assert lost, "some agents were there"
+        replica = await asyncio.to_thread(lenient_cluster.replica_of, victim)
+        await asyncio.to_thread(replica.kill)
+        await asyncio.to_thread(victim.kill)
+
+        async def are_others_found() -> bool:
+            return await search() == agents - lost
+
+        await until(are_others_found)
+        assert found["incomplete"] is True
+        live = await node.client.post(AGENT_SEARCH, json={"query": "summarise reports", "live": True} | WIDE)
+        assert (live.status_code, live.json()["incomplete"]) == (200, True)
 
 
 async def test_contracts_that_can_be_read_are_listed_found_and_claimed(lenient_cluster: Cluster) -> None:
