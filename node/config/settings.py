@@ -32,7 +32,7 @@ class Limits(msgspec.Struct, frozen=True):
     reply: Annotated[Limit, says("replies on the board, per client address and thread")] = Limit(30, 60)
     report: Annotated[Limit, says("reports about posts")] = Limit(10, 60)
     task: Annotated[Limit, says("new tasks")] = Limit(30, 60)
-    claim: Annotated[Limit, says("task claims, but those lost to others")] = Limit(60, 60)
+    claim: Annotated[Limit, says("task claims but those lost to others, and rejections of results")] = Limit(60, 60)
     lost_claim: Annotated[Limit, says("task claims lost to others, or of tasks that are unknown or paused")] = Limit(
         600, 60
     )

@@ -229,10 +229,9 @@ def watched(directory: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["a directory that is there", "a new directory"])
 async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
-    tmp_path: Path, empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, is_there: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:
     data, backup = tmp_path / "data", tmp_path / "backup"
-    settings = Settings(redis_url=empty_redis.url, data_dir=data)
     (data / "blobs" / "ab").mkdir(parents=True)
     for name in ("secret", "signing-key", "blobs/ab/an-artifact"):
         (data / name).write_text("bytes")  # of mode 0644: what is copied says nothing of the copy
@@ -241,9 +240,10 @@ async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
     old = os.umask(0)
     try:
         modes = watched(backup, monkeypatch)
-        store = await connect(empty_redis.url, timeout=5, max_in_flight=64)
-        await back_up(settings, store, backup, {})
-        await store.close()
+        with RedisServer(tmp_path / "redis") as server:
+            store = await connect(server.url, timeout=5, max_in_flight=64)
+            await back_up(Settings(redis_url=server.url, data_dir=data), store, backup, {})
+            await store.close()
         monkeypatch.undo()
         restore(Settings(data_dir=tmp_path / "new"), backup)
     finally:

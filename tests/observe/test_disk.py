@@ -25,12 +25,13 @@ def embedded(tmp_path: Path) -> Path:
 
 
 @pytest_asyncio.fixture
-async def short(empty_redis: RedisServer, embedded: Path, request: pytest.FixtureRequest) -> Nodes:
-    """A node whose disk has that share of its reserve left."""
+async def short(tmp_path: Path, embedded: Path, request: pytest.FixtureRequest) -> Nodes:
+    """A node whose disk has that share of its reserve left. A cluster is never embedded, so it has a server."""
     free = space("redis", embedded).free
-    settings = settings_for(empty_redis.url, data_dir=embedded, disk_reserve=int(free / request.param))
-    async with running(settings) as node:
-        yield node
+    with RedisServer(tmp_path / "server") as server:
+        settings = settings_for(server.url, data_dir=embedded, disk_reserve=int(free / request.param))
+        async with running(settings) as node:
+            yield node
 
 
 async def health(node: NodeUnderTest) -> Any:

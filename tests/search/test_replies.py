@@ -25,9 +25,9 @@ ANSWERS = [f"Answer number {number} is about the {word}." for number, word in en
 
 async def sent_by_redis(board: SearchableBoard) -> int:
     """Bytes that Redis has sent to anybody."""
-    (info,) = await board.documents.everywhere("INFO", "stats")
-    lines = cast("bytes", info).split()
-    return next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"total_net_output_bytes:"))
+    infos = cast("list[bytes]", await board.documents.everywhere("INFO", "stats"))
+    lines = [line for info in infos for line in info.split()]
+    return sum(int(line.partition(b":")[2]) for line in lines if line.startswith(b"total_net_output_bytes:"))
 
 
 async def documents(board: SearchableBoard, thread: str) -> tuple[set[int], set[str], set[bytes]]:

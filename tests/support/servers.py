@@ -264,6 +264,14 @@ class Cluster:
         for server in self.servers:
             server.__exit__(kind, error, trace)
 
+    def info(self, section: str) -> dict[str, Any]:
+        """Sums over all primaries of what is a number there, or a table of numbers."""
+        found: dict[str, Any] = {}
+        for server in self.servers:
+            if server.running and is_primary(server):
+                _add(found, server.info(section))
+        return found
+
     def do(self, *command: str | bytes | int) -> Any:
         """Answer of the primary that has the key; commands of EVERYWHERE go to all, and KEYS answers with all keys."""
         primaries = [server for server in self.servers if server.running and is_primary(server)]
@@ -350,3 +358,11 @@ def is_primary(server: RedisServer) -> bool:
 
 def _caught_up(replica: RedisServer) -> bool:
     return replica.info("replication")["master_link_status"] == "up"
+
+
+def _add(total: dict[str, Any], more: dict[str, Any]) -> None:
+    for name, value in more.items():
+        if isinstance(value, dict):
+            _add(total.setdefault(name, {}), cast("dict[str, Any]", value))
+        elif isinstance(value, int | float):
+            total[name] = total.get(name, 0) + value
