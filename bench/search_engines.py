@@ -128,7 +128,7 @@ async def fill(index: Documents, version: IndexVersion, data: Data) -> None:
     for start in range(0, len(data.ids), AT_ONCE):
         places = range(start, min(start + AT_ONCE, len(data.ids)))
         await index.put([Post(data.ids[n], OWN, "", data.texts[n]) for n in places])
-        await index.put_vectors(version, {(data.ids[n], "0.0"): packed[n].tobytes() for n in places})
+        await index.put_vectors(version, {(data.ids[n], "0.0"): packed[n].tobytes() for n in places}, {})
 
 
 def memory(data: Data) -> Figures:

@@ -47,13 +47,17 @@ class Agent(TypedDict):
     expires_at: str | None
 
 
-class AgentPage(TypedDict):
-    """Agents, newest first."""
-
+class _AgentPage(TypedDict):
     agents: list[Agent]
     total: int
     limit: int
     offset: int
+
+
+class AgentPage(_AgentPage, total=False):
+    """Agents, newest first; `incomplete` while a part of the node's store is out of reach."""
+
+    incomplete: bool
 
 
 class SubmittedAgent(TypedDict):

@@ -44,8 +44,10 @@ class AgentHits(msgspec.Struct):
     """Some that match are left out, because the part of the node that keeps them cannot be read just now."""
 
     @classmethod
-    def of(cls, found: Found, agents: list[Agent | None], query: AgentSearchQuery) -> "AgentHits":
-        """Of what was found, and the entries of it; those that have ended meanwhile are left out."""
+    def of(cls, found: Found, agents: list[Agent | None], query: AgentSearchQuery, *, lacks: bool) -> "AgentHits":
+        """Of what was found, and the entries of it; those that have ended meanwhile, or cannot be read (`lacks`), are
+        left out.
+        """
         hits = [
             AgentHit(
                 agent_id=agent.id,
@@ -61,4 +63,4 @@ class AgentHits(msgspec.Struct):
             for each, agent in zip(found.entities, agents, strict=True)
             if agent and agent.name and (agent.liveness in LIVE or not query.live)
         ]
-        return cls(hits[: query.limit], found.mode, found.lower, found.incomplete)
+        return cls(hits[: query.limit], found.mode, found.lower, found.incomplete or lacks or UNSET)

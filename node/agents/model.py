@@ -140,6 +140,8 @@ class AgentPage(msgspec.Struct):
     total: Annotated[int, Meta(examples=[1])]
     limit: Annotated[int, Meta(examples=[20])]
     offset: Annotated[int, Meta(examples=[0])]
+    incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    """Only while a part of the store is out of reach: entries that it keeps are counted in `total` and left out."""
 
 
 class RemovedAgent(msgspec.Struct):

@@ -126,14 +126,17 @@ class Agents:
         """Entries, newest first. Raises StoreUnavailable."""
         agent_ids, total = await self._lists.newest(query.limit, query.offset, query.liveness)
         wanted = (query.liveness,) if query.liveness else LIVENESS
-        agents = [each for each in await self.shown(agent_ids) if each and each.liveness in wanted]
-        return AgentPage(agents, total - len(agent_ids) + len(agents), query.limit, query.offset)
+        found, lacking = await self._reachable(agent_ids)
+        agents = [each for each in found if each and each.liveness in wanted]
+        total -= len(agent_ids) - len(agents) - lacking
+        return AgentPage(agents, total, query.limit, query.offset, lacking > 0 or msgspec.UNSET)
 
     async def find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
         """Agents by what they can do, best first. Raises Invalid, Refused `limit.waiting`, StoreUnavailable."""
         wanted = SearchQuery(query.query, MOST_HITS if query.live else query.limit, query.threshold)
         found: Found = await self._search.search(wanted, client, charge)
-        return AgentHits.of(found, await self.shown([each.entity_id for each in found.entities]), query)
+        agents, lacking = await self._reachable([each.entity_id for each in found.entities])
+        return AgentHits.of(found, agents, query, lacks=lacking > 0)
 
     async def remove(self, agent_id: str, proof: InboxProof) -> RemovedAgent:
         """Remove an entry for its owner.
@@ -162,6 +165,12 @@ class Agents:
         looked_at = await self._lists.sweep()
         await self._lists.project(looked_at)
         return len(looked_at)
+
+    async def _reachable(self, agent_ids: Sequence[str]) -> tuple[list[Agent | None], int]:
+        """Like `shown`; the second value says how many cannot be read just now, which are None too."""
+        found = await self._store.read_reachable(agent_ids)
+        agents = [self._agent(each) if isinstance(each, StoredAgent) and each.is_shown else None for each in found]
+        return agents, sum(isinstance(each, StoreUnavailable) for each in found)
 
     async def _remove(self, agent_id: str, address: str, shown: str, replay_id: str) -> None:
         await self._store.remove(agent_id, address, shown, replay_id)

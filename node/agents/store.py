@@ -13,9 +13,10 @@ from node.agents.entry import StoredAgent, stored_agent
 from node.agents.steps import agent_list, agent_probed, agent_remove, agent_settle, agent_submit
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
+from node.store.bulk import bulk_reachable
 from node.store.decoding import fields_of
 from node.store.due import due_take
+from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import DAY_MS
 from node.store.long_poll import wait_for_change
@@ -255,14 +256,28 @@ class AgentStore:
 
     async def read(self, agent_ids: Sequence[str]) -> list[StoredAgent | None]:
         """Entries, with what their inboxes say; None where there is none."""
-        rows = await bulk(self._store, [("HGETALL", keys.agent(each)) for each in agent_ids])
-        agents = [stored_agent(agent_id, fields_of(row)) for agent_id, row in zip(agent_ids, rows, strict=True)]
-        addresses = list({each.address for each in agents if each and each.proof != "domain"})
-        seen = await bulk(self._store, [("HGET", keys.inbox(each), "seen") for each in addresses])
-        times = dict(zip(addresses, cast("list[bytes | None]", seen), strict=True))
+        agents: list[StoredAgent | None] = []
+        for each in await self.read_reachable(agent_ids):
+            if isinstance(each, StoreUnavailable):
+                raise each
+            agents.append(each)
+        return agents
+
+    async def read_reachable(self, agent_ids: Sequence[str]) -> list[StoredAgent | StoreUnavailable | None]:
+        """Like `read`, with an error as a value where the server of an entry cannot be read and others can."""
+        rows = await bulk_reachable(self._store, [("HGETALL", keys.agent(each)) for each in agent_ids])
+        agents = [
+            row if isinstance(row, StoreUnavailable) else stored_agent(agent_id, fields_of(row))
+            for agent_id, row in zip(agent_ids, rows, strict=True)
+        ]
+        entries = [each for each in agents if isinstance(each, StoredAgent)]
+        # An inbox is where the entry is that it proves.
+        addresses = list({each.address for each in entries if each.proof != "domain"})
+        seen = await bulk_reachable(self._store, [("HGET", keys.inbox(each), "seen") for each in addresses])
+        times = {address: int(at) for address, at in zip(addresses, seen, strict=True) if isinstance(at, bytes)}
         return [
-            msgspec.structs.replace(agent, seen_at=int(at)) if agent and (at := times.get(agent.address)) else agent
-            for agent in agents
+            msgspec.structs.replace(each, seen_at=times.get(each.address)) if isinstance(each, StoredAgent) else each
+            for each in agents
         ]
 
     async def wait(self, agent_id: str, seconds: float) -> StoredAgent | None:

@@ -130,7 +130,8 @@ async def test_agents_that_can_be_read_are_found(lenient_cluster: Cluster, searc
             await until(are_all_found, patience=60)
         assert "incomplete" not in found
         queue = SearchKeys("agents").pending  # by which a web process asks for the vector of a query
-        kept = {lenient_cluster.primary_of(slot_of(each)) for each in (queue, tag(home_of(CLIENT)))}
+        needed = (queue, tag(home_of(CLIENT)), keys.AGENTS)
+        kept = {lenient_cluster.primary_of(slot_of(each)) for each in needed}
         victim = next(server for server in lenient_cluster.servers[:3] if server not in kept)
         lost = {each for each in agents if lenient_cluster.primary_of(slot_of(tag(partition_of_id(each)))) is victim}
         assert lost, "some agents were there"
@@ -143,6 +144,9 @@ async def test_agents_that_can_be_read_are_found(lenient_cluster: Cluster, searc
 
         await until(are_others_found)
         assert found["incomplete"] is True
+        page = (await node.client.get("/api/v1/agents?limit=100")).json()
+        assert {agent["id"] for agent in page["agents"]} == agents - lost
+        assert (page["incomplete"], page["total"]) == (True, THREADS)
         live = await node.client.post(AGENT_SEARCH, json={"query": "summarise reports", "live": True} | WIDE)
         assert (live.status_code, live.json()["incomplete"]) == (200, True)
 

@@ -24,7 +24,7 @@ class Routes:
 
     mounted: Mapping[str, ASGIApp] = {}
 
-    def __init__(self, hot: Sequence[Route], others: Sequence[Route], rate: int) -> None:
+    def __init__(self, hot: Sequence[Route], others: Sequence[Route], rate: int = 0) -> None:
         self.hot = hot
         self.paths = Paths([*hot, *others])
         self.origins = Origins(Settings(base_url="http://node.example"))

@@ -12,7 +12,10 @@ from node import config
 from node.observe import log
 from node.run import launch
 from node.run.serve import serve
-from node.web.http import BodySender, Receive, Send
+from node.web.deadline import Deadlines
+from node.web.http import BodySender, Receive, Request, Send, Streaming
+from node.web.responder import Responder
+from node.web.throughput import Throughput
 
 SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # of the environment, at /environment
 
@@ -36,9 +39,8 @@ class App:
             await self._answer(send, b"begun\n", more=True)
             await asyncio.Event().wait()
         if scope["path"] == "/sent":
-            await self._answer(send, b"", more=True)
-            is_sent = BodySender(send).begin(b"piece ") is None
-            return await send({"type": "http.response.body", "body": b"sent" if is_sent else b"waits"})
+            request = Request(scope, receive, "127.0.0.1", "1", Deadlines())
+            return await Responder(None, Throughput(0)).stream(request, Streaming(says_whether_sent, ()), send)
         if scope["path"] == "/environment":
             body = " ".join(os.environ.get(name, "") for name in SHOWN)
         return await self._answer(send, body.encode())
@@ -53,6 +55,11 @@ class App:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+async def says_whether_sent(sender: BodySender) -> None:
+    is_sent = sender.begin(b"piece ") is None
+    await sender(b"sent" if is_sent else b"waits")
 
 
 def create() -> App:
