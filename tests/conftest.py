@@ -3,7 +3,6 @@
 With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-cluster`).
 """
 
-import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -30,11 +29,12 @@ def logs() -> None:
     configure("warning")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def collectable() -> Iterator[None]:
-    """What the node of a test froze may be collected: other processes freeze once, this one has hundreds of nodes."""
-    yield
-    gc.unfreeze()
+    """Nodes inside the process of the tests freeze nothing. It has hundreds of them, and what one froze would stay."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("node.common.process.freeze", lambda: None)
+        yield
 
 
 @pytest.fixture(scope="session")
