@@ -4,7 +4,8 @@
 
 The rooms' own services write `--count` things of a kind on an embedded Redis; what `used_memory` grew by, divided
 by their number, is the weight: the keys, and the entries in lists. Events are left out: workers trim them
-within half a minute. The vectors of search are left out too: no worker runs.
+within half a minute; so is the feed of offers, which has a fixed length. The vectors of search are left out too: no
+worker runs.
 """
 
 import argparse
@@ -24,8 +25,10 @@ from node.config import Limit, Settings
 from node.feedback.model import NewFeedback
 from node.inbox.model import InboxProof, NewInbox, NewInboxMessage
 from node.observe.memory import redis_memory
+from node.run.corpora import corpora_of
 from node.run.embedded_redis import Embedded
 from node.run.services import Services, Stores
+from node.search.store import SearchStore
 from node.sessions.model import NewLine, NewSession
 from node.store import ids, keys
 from node.tasks.model import Completion, NewClaim, NewTask
@@ -50,6 +53,9 @@ class Scales:
         self.settings = settings
         self.store = stores.main
         self.rooms = Services(settings, stores)
+        _, offers, _ = corpora_of(stores.main)
+        self.offers = SearchStore(stores.main, stores.documents, offers).documents
+        """What offered contracts are found by; a worker removes it when one is claimed."""
 
     async def weigh(self, what: str, count: int, make: Make) -> None:
         """Make `count` of a kind, 50 at a time, and print what one weighs."""
@@ -59,9 +65,9 @@ class Scales:
         show(what, (await self.used() - before) / count)
 
     async def used(self) -> int:
-        """Bytes without events."""
-        for partition in range(ids.PARTITIONS):
-            await self.store.command("DEL", keys.events(partition))
+        """Bytes without what has a length of its own, however much there is: events, and the feed of offers."""
+        streams = [*map(keys.events, range(ids.PARTITIONS)), keys.OFFERS, keys.KNOWN_OFFERS]
+        await self.store.commands([("DEL", name) for name in streams])
         # What was deleted is freed by a thread of the server.
         while b"lazyfree_pending_objects:0" not in b"".join(cast("list[bytes]", await self._info())):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
@@ -167,11 +173,15 @@ async def everything(scales: Scales, count: int) -> None:
 
     await scales.weigh("relay message (public), as a thread", count, relay)
     await scales.weigh("relay message, `public=false`", count, private)
-    await scales.weigh("board thread", count, thread)
+    await scales.weigh("board thread, with its terms for search by text", count, thread)
     await scales.weigh("reply, in a thread with others", count, reply)
+    await many(count, offer)  # what Redis sets up once is 2 MB here: it would be a third of the weight
+    tasks.clear()
     before = await scales.used()
-    await scales.weigh("task, offered", count, offer)
+    await scales.weigh("task, offered, with its terms for search by text", count, offer)
     await many(count, complete)
+    for task_id in tasks:
+        await scales.offers.remove(task_id, ())
     show("task, completed", (await scales.used() - before) / count)
     await TaskStore(scales.store, scales.settings.idempotency_ttl).compact(tasks)
     show("task, compacted", (await scales.used() - before) / count)
