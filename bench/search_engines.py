@@ -99,7 +99,7 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
     with redis("--loadmodule", str(module)) as server:
         store = await connect(server.url, timeout=30, max_in_flight=4096, required=True)
         version = IndexVersion("bench", "bench", data.matrix.shape[1], algorithm, 0, "float16")
-        (board,) = corpora_of(store)
+        board, *_ = corpora_of(store)
         engine = QueryEngine(store, board)
         await engine.ensure_terms()
         await engine.ensure_vectors(version)

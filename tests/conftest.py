@@ -3,6 +3,7 @@
 With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-cluster`).
 """
 
+import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -31,7 +32,9 @@ def logs() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def collectable() -> Iterator[None]:
-    """Nodes inside the process of the tests freeze nothing. It has hundreds of them, and what one froze would stay."""
+    """What tests import is frozen once, and nodes inside their process freeze nothing: there are hundreds of them, and
+    what one froze would stay."""
+    gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("node.common.process.freeze", lambda: None)
         yield
