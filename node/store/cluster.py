@@ -35,7 +35,7 @@ MEMBER_SECONDS = 0.5
 PROMPT_REDIRECTIONS = 3
 """MOVED is followed so often without a pause. A slot that has moved costs one or two."""
 
-MAX_ATTEMPTS = 20
+MAX_ATTEMPTS = 64
 """Of one call. Mostly its deadline comes first."""
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.005, 0.1
