@@ -271,13 +271,11 @@ class AgentStore:
             for agent_id, row in zip(agent_ids, rows, strict=True)
         ]
         entries = [each for each in agents if isinstance(each, StoredAgent)]
-        # An inbox is where the entry is that it proves.
         addresses = list({each.address for each in entries if each.proof != "domain"})
         seen = await bulk_reachable(self._store, [("HGET", keys.inbox(each), "seen") for each in addresses])
-        times = {address: int(at) for address, at in zip(addresses, seen, strict=True) if isinstance(at, bytes)}
+        seen_at = dict(zip(addresses, seen, strict=True))
         return [
-            msgspec.structs.replace(each, seen_at=times.get(each.address)) if isinstance(each, StoredAgent) else each
-            for each in agents
+            _with_inbox(each, seen_at.get(each.address)) if isinstance(each, StoredAgent) else each for each in agents
         ]
 
     async def wait(self, agent_id: str, seconds: float) -> StoredAgent | None:
@@ -321,6 +319,17 @@ async def _take(store: Store, partitions: Sequence[int]) -> list[tuple[int, *tup
     """What `due_take` answers for each partition."""
     taking = [due_take(due=keys.agents_due(each), hidden=HIDDEN_MS, limit=TAKE_LIMIT) for each in partitions]
     return cast("list[tuple[int, *tuple[bytes, ...]]]", await store.run_all(taking))
+
+
+def _with_inbox(agent: StoredAgent, seen_at: object) -> StoredAgent | StoreUnavailable:
+    """An entry, with what was read of its inbox: when that was seen, or None if it is not open or there is none."""
+    match seen_at:
+        case StoreUnavailable():
+            return seen_at
+        case bytes():
+            return msgspec.structs.replace(agent, seen_at=int(seen_at))
+        case _:
+            return agent
 
 
 def _flat(fields: Mapping[str, str]) -> list[str]:

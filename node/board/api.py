@@ -15,7 +15,6 @@ from node.board.model import (
 )
 from node.board.service import Board
 from node.callbacks.model import BoardReplyCallback
-from node.common.shared_reads import SharedReads
 from node.search.model import Hit, SearchQuery
 from node.web.http import JSON_TYPE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
@@ -53,15 +52,11 @@ class BoardApi:
         self._board = board
         self._limiter = limiter
         self._signatures = signatures
-        self._pages = SharedReads(self._page)
 
     @Operation("List open threads, newest activity first", hot=True, query=ThreadPageQuery, answers=ThreadPage)
     async def list_threads(self, request: Request) -> Response:
         """Open threads, newest activity first."""
-        return Response(200, await self._pages.get(read_query(request, ThreadPageQuery)))
-
-    async def _page(self, query: ThreadPageQuery) -> bytes:
-        return await self._board.page_json(query)
+        return Response(200, await self._board.page_json(read_query(request, ThreadPageQuery)))
 
     @Operation(
         "Post a thread",

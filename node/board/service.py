@@ -24,6 +24,7 @@ from node.board.store import BoardStore
 from node.callbacks.policy import TargetPolicy
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Refused
+from node.common.shared_reads import SharedReads
 from node.common.timestamps import timestamp
 from node.config import Settings
 from node.sign.signed import Signed
@@ -58,6 +59,7 @@ class Board:
         self._targets = targets
         self._base = f"{settings.public_url}/board/"
         self._rows = PreparedRows(self._encoded)
+        self._pages = SharedReads(self._page_json)
 
     async def post(
         self, new: NewThread, signed: Signed | None, idempotency: IdempotencyKey | None, client: str = ""
@@ -198,7 +200,13 @@ class Board:
         return ThreadPage(threads, total, query.limit, query.offset, is_incomplete or msgspec.UNSET)
 
     async def page_json(self, query: ThreadPageQuery) -> bytes:
-        """`page` of the open threads as JSON, for which rows that have not changed are not made again."""
+        """`page` of the open threads as JSON. Raises StoreUnavailable.
+
+        Who asks for the same page at the same time shares a reading, and rows that have not changed are not made again.
+        """
+        return await self._pages.get(query)
+
+    async def _page_json(self, query: ThreadPageQuery) -> bytes:
         found, total, is_incomplete = await self._store.rows("open", query.limit, query.offset)
         threads = cast("list[Thread]", [self._rows.of(*row) for row in found])
         page = ThreadPage(threads, total, query.limit, query.offset, is_incomplete or msgspec.UNSET)

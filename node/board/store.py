@@ -12,7 +12,7 @@ from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk
 from node.store.idempotency import IdempotencyKey, home_of
 from node.store.limits import Rate, Taken
-from node.store.long_poll import wait_for_change
+from node.store.long_poll import wait_for_next
 from node.store.replay import REPLAY_MS
 from node.store.steps import Key, Rest, step
 
@@ -270,19 +270,13 @@ class BoardStore:
         self, thread_id: str, seconds: float, since_seq: int, limit: int
     ) -> tuple[StoredThread | None, list[Reply]]:
         """`read`, once there is a reply, or none to come, after `seconds` at most. Raises StoreUnavailable."""
-        since = since_seq
-
-        async def look() -> tuple[StoredThread | None, list[Reply]]:
-            nonlocal since
-            thread, replies = await self.read(thread_id, since, limit)
-            since = min(since, thread.last_seq) if thread else since  # who is ahead waits for the next reply
-            return thread, replies
-
-        return await wait_for_change(
+        return await wait_for_next(
             self._store.wakeups,
             keys.thread(thread_id),
             seconds,
-            look,
+            since_seq,
+            lambda since: self.read(thread_id, since, limit),
+            last_of=lambda found: found[0] and found[0].last_seq,
             is_new=lambda found: (
                 found[0] is None
                 or found[0].status != "open"

@@ -22,7 +22,7 @@ from node.store.bulk import bulk_steps
 from node.store.decoding import fields_of
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import DAY_MS, Rate, Taken
-from node.store.long_poll import wait_for_change
+from node.store.long_poll import wait_for_change, wait_for_next
 from node.store.replay import REPLAY_MS
 from node.store.steps import Step
 
@@ -266,18 +266,14 @@ class InboxMessageStore:
 
         Raises as `read` does.
         """
-        since = since_seq
-
-        async def look() -> HeldPage:
-            nonlocal since
-            page = await self.read(address, proof, since, limit)
-            since = min(
-                since, page.last_seq
-            )  # who is ahead waits for the next message, and is not woken by all of them
-            return page
-
-        page = await wait_for_change(
-            self._store.wakeups, keys.inbox(address), seconds, look, is_new=lambda found: bool(found.messages)
+        page = await wait_for_next(
+            self._store.wakeups,
+            keys.inbox(address),
+            seconds,
+            since_seq,
+            lambda since: self.read(address, proof, since, limit),
+            last_of=lambda found: found.last_seq,
+            is_new=lambda found: bool(found.messages),
         )
         marks = [_marking(address, message.fields[b"id"].decode()) for message in page.messages if message.is_new]
         # Without Redis they are new once more when they are read again.

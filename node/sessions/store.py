@@ -14,7 +14,7 @@ from node.store.bulk import bulk
 from node.store.decoding import fields_of, text
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Quota, Rate, Taken
-from node.store.long_poll import wait_for_change
+from node.store.long_poll import wait_for_next
 from node.store.steps import Key, Rest, step
 
 REFUSALS = {b"gone": "session.gone", b"full": "session.full", b"conflict": "idempotency.conflict"}
@@ -170,19 +170,13 @@ class SessionStore:
 
     async def wait(self, session_id: str, seconds: float, since_seq: int, limit: int) -> LinePage | None:
         """`poll`, once there are lines or the session is gone, after `seconds` at most. Raises StoreUnavailable."""
-        since = since_seq
-
-        async def look() -> LinePage | None:
-            nonlocal since
-            page = await self.poll(session_id, since, limit)
-            since = min(since, page.last_seq) if page else since  # who is ahead waits for the next line
-            return page
-
-        return await wait_for_change(
+        return await wait_for_next(
             self._store.wakeups,
             keys.session(session_id),
             seconds,
-            look,
+            since_seq,
+            lambda since: self.poll(session_id, since, limit),
+            last_of=lambda page: page and page.last_seq,
             is_new=lambda page: page is None or bool(page.lines),
             lasts=lambda page: (page.milliseconds_left + 1) / 1000 if page else 0,
         )

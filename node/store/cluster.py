@@ -36,7 +36,7 @@ PROMPT_REDIRECTIONS = 3
 """MOVED is followed so often without a pause. A slot that has moved costs one or two."""
 
 MAX_ATTEMPTS = 64
-"""Of one call. Mostly its deadline comes first."""
+"""Of one call. Its deadline comes first, unless the cluster sends it to and fro without a pause."""
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.005, 0.1
 """Before another attempt; doubled with each, up to the maximum."""

@@ -107,3 +107,29 @@ async def wait_for_change(
             return value
         finally:
             waiting.listeners.discard(listener)
+
+
+async def wait_for_next(
+    wakeups: WakeUps,
+    channel: str,
+    seconds: float,
+    since: int,
+    read: Callable[[int], Awaitable[T]],
+    last_of: Callable[[T], int | None],
+    is_new: Callable[[T], bool],
+    lasts: Callable[[T], float] = lambda _: math.inf,
+) -> T:
+    """`wait_for_change` for things with numbers, of which `read` gives those after `since`.
+
+    `last_of` is the number of the last one there is; None if there are none to come. Who is ahead of it waits for the
+    next one: to be woken by all before its own would cost a read each, and answer nobody.
+    """
+
+    async def look() -> T:
+        nonlocal since
+        found = await read(since)
+        last = last_of(found)
+        since = since if last is None else min(since, last)
+        return found
+
+    return await wait_for_change(wakeups, channel, seconds, look, is_new, lasts)

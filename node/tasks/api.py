@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack, contextmanager
 
 from node.callbacks.model import TaskCallback
 from node.common.refusal import Refused
-from node.common.shared_reads import SharedReads
 from node.sign.signed import Signed
 from node.store.idempotency import RETRIED, UNGUESSABLE
 from node.tasks import examples
@@ -86,7 +85,6 @@ class TasksApi:
         self._limiter = limiter
         self._search = search
         self._signatures = signatures
-        self._pages = SharedReads(self._page)
 
     @Operation(
         "Offer a work contract",
@@ -134,12 +132,7 @@ class TasksApi:
     async def list_tasks(self, request: Request) -> Response:
         """Contracts of one status, newest first."""
         query = read_query(request, TaskPageQuery)
-        if query.wait:
-            return Response(200, await request.while_waiting(query.wait, self._page(query)))
-        return Response(200, await self._pages.get(query))
-
-    async def _page(self, query: TaskPageQuery) -> bytes:
-        return await self._tasks.page_json(query)
+        return Response(200, await request.while_waiting(query.wait, self._tasks.page_json(query)))
 
     @Operation(
         "Read a contract; wait for its next status",

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from node.common.prepared_rows import PreparedRows
+from node.common.shared_reads import SharedReads
 from node.store.errors import StoreUnavailable
 from node.tasks.model import Task, TaskPage, TaskPageQuery
 from node.tasks.offer_list import OfferList
@@ -25,13 +26,17 @@ class TaskListing:
         self._store = store
         self._base = base
         self._rows = PreparedRows(self._encoded)
+        self._shared = SharedReads(self._page_json)
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
         """Contracts of one status, newest first, without their results. Raises StoreUnavailable."""
         return await self._page(query, self.record)
 
     async def page_json(self, query: TaskPageQuery) -> bytes:
-        """`page` as JSON."""
+        """`page` as JSON. Who asks for the same page at the same time shares a reading, unless it waits."""
+        return await (self._page_json(query) if query.wait else self._shared.get(query))
+
+    async def _page_json(self, query: TaskPageQuery) -> bytes:
         return msgspec.json.encode(await self._page(query, lambda task_id, row: self._rows.of(task_id, row.fields)))
 
     def record(self, task_id: str, row: StoredTask) -> Task:

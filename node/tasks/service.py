@@ -151,7 +151,7 @@ class Tasks:
         return await self._listing.page(query)
 
     async def page_json(self, query: TaskPageQuery) -> bytes:
-        """`page` as JSON, for which rows that have not changed are not made again."""
+        """`page` as JSON, for which readings are shared and rows that have not changed are not made again."""
         return await self._listing.page_json(query)
 
     async def claim(
