@@ -211,7 +211,8 @@ class Intake:
 
     def _begin(self, watcher: Any, group: AgeGroup) -> None:
         watcher.scope[AGE_GROUP] = group
-        watcher.taskref(self._loop.create_task(self._run(watcher, group)))
+        # `create_task` would take longer, and so would making up a name.
+        watcher.taskref(asyncio.Task(self._run(watcher, group), loop=self._loop, name="request"))
 
     async def _run(self, watcher: Any, group: AgeGroup) -> None:
         await self._serve(watcher)  # never raises

@@ -24,10 +24,10 @@ TITLE_LENGTH = 120
 BODY_LENGTH = 20_000
 """Characters of a message that its thread shows; the whole payload stays readable by id."""
 
-NOT_SHOWN = ("callback_url", "language")
+NOT_SHOWN = frozenset(("callback_url", "language"))
 """Fields of a payload that speak to the node and are not part of the message."""
 
-SILENT = (*NOT_SHOWN, "public")
+SILENT = NOT_SHOWN | {"public"}
 """A payload that has no other field says nothing: it is acknowledged as any object is, and there is no thread of it."""
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -64,7 +64,7 @@ class Relay:
             raw=raw,
             canonical=canonical(raw, fields),
             is_json=True,
-            text=_presented(*_shown(fields)) if public else "",
+            text=_shown(fields) if public else "",
             author=author if isinstance(author, str) else None,
             public=public,
             callback_url=url,
@@ -76,12 +76,12 @@ class Relay:
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
             raise Refused("body.binary") from None
-        if not _readable_part(text):
+        readable_part = _readable_part(text)
+        if not readable_part:
             raise Invalid.field("body", msg="body is empty", kind="missing")
         if not text_payload_is_english(text):
             raise Refused("language.not_english", field="the text")
-        alone = may_be_shown(text)
-        shown = _presented(text if alone else displayable(text), alone) if public else ""
+        shown = _presented(text, readable_part, text) if public else ""
         return Payload(raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=public, callback_url=None)
 
     async def accept(
@@ -147,30 +147,37 @@ def _check_types(fields: dict[str, Any]) -> None:
 
 
 def _says_nothing(fields: dict[str, Any]) -> bool:
-    said = (value for name, value in fields.items() if name not in SILENT)
-    return all(value is None or (isinstance(value, str) and not value.strip()) for value in said)
+    for name, value in fields.items():
+        is_blank = value is None or (isinstance(value, str) and not value.strip())
+        if not is_blank and name not in SILENT:
+            return False
+    return True
 
 
-def _shown(fields: dict[str, Any]) -> tuple[str, bool]:
-    """The text to show of a payload that has passed, and whether that text was judged alone."""
+def _shown(fields: dict[str, Any]) -> str:
+    """What the thread of a payload that has passed shows: its message, its hello, or else its other strings."""
+    # Replaced by None and not removed: of many members only some are judged, and the same ones must be shown.
+    rest = fields if NOT_SHOWN.isdisjoint(fields) else {**fields, **dict.fromkeys(NOT_SHOWN & fields.keys())}
     for name in ("message", "hello"):
         text: str = fields.get(name) or ""
-        if _readable_part(text):
-            if may_be_shown(text):
-                return text, True
-            break
-    # Replaced by None and not removed: of many members only some are judged, and the same ones must be shown.
-    return displayable({**fields, **{name: None for name in NOT_SHOWN if name in fields}}), False
+        readable_part = _readable_part(text)
+        if readable_part:
+            return _presented(text, readable_part, rest)
+    return _passing(displayable(rest))
 
 
-def _presented(text: str, alone: bool) -> str:
-    """What the thread of a message shows of a text that has passed. `alone`: the text was judged as a whole.
+def _presented(text: str, readable_part: str, whole: object) -> str:
+    """What a thread shows of `whole`, which has passed: of this text of it, or, if that may not be shown, of all."""
+    if not may_be_shown(text):
+        return _passing(displayable(whole))
+    return readable_part if readable_part == text.strip() or is_english(readable_part) else ""
 
-    Empty if the part that would be shown does not pass by itself. It is judged again if it is not all of the text, or
-    if it is long and was judged as many fields, of which only samples are.
-    """
+
+def _passing(text: str) -> str:
+    """What is readable in strings that have passed together; empty if that does not pass by itself. It is judged again
+    if it is not all of them, or if they are long, since only samples of many are judged."""
     shown = _readable_part(text)
-    passed = shown == text.strip() and (alone or len(shown) <= MAX_WHOLE_CHARACTERS)
+    passed = shown == text.strip() and len(shown) <= MAX_WHOLE_CHARACTERS
     return shown if passed or is_english(shown) else ""
 
 

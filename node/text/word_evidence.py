@@ -52,7 +52,7 @@ class Evidence(NamedTuple):
     """The evidence of a window's words. `level` is roughly their mean in standard errors; 0 is undecided."""
 
     words: list[str]
-    """The counted words, in lower case."""
+    """The counted words; in lower case, unless all are English."""
     level: float
     has_foreign: bool
     """Whether one of them is a known word of another language."""
@@ -68,7 +68,7 @@ def weigh(window: str) -> Evidence:
     tokens = window.split()
     links = 0
     # Most tokens are known words. The loop replaces each of the others by the words it contains.
-    words = window.lower().split() if window.isascii() else list(map(str.lower, tokens))
+    words = tokens.copy()
     found: list[float | None] = list(map(known.get, tokens))
     place = gone = 0  # gone: how many more tokens than words there are up to `place`
     for _ in range(found.count(None)):
@@ -95,6 +95,9 @@ def weigh(window: str) -> Evidence:
         place += len(parts)
         gone += 1 - len(parts)
     points = cast("list[float]", found)
+    if words and points.count(ENGLISH) == len(words):  # most windows
+        return Evidence(words, ENGLISH * len(words) ** 0.5 + PRIOR, False)
+    words = list(map(str.lower, words))
     if not _PHRASE_ENDS.isdisjoint(words):
         words, points = _without_phrases(words, points)
     if not words:

@@ -4,18 +4,21 @@ What happens to a request is in `dispatch`, what is sent with every answer in `r
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import Any, TypeAlias
 
 import structlog
 
 from node.common.signals import DRAIN, RELEASE_WAITERS
 from node.web.address import ClientAddress
 from node.web.dispatch import Dispatcher, Node
-from node.web.http import ASGIApp, Receive, Scope, Send
+from node.web.http import Receive, Scope, Send
 from node.web.responder import closing
 
 log = structlog.get_logger()
+
+Serve: TypeAlias = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
 
 
 class Front:
@@ -25,16 +28,17 @@ class Front:
         """`compose` is called at startup, so that the node's connections belong to the server's event loop."""
         self._compose = compose
         self._addresses = addresses
-        self._serve: ASGIApp | None = None
+        self._serve: Serve | None = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._serve is not None:
-            await self._serve(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await self._live(receive, send)
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+        # Not a coroutine that awaits another one: that would cost every request a turn through both.
+        if self._serve is None:
+            return self._live(receive, send)
+        return self._serve(scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """The lifespan protocol of ASGI: start, report it, wait for the shutdown message, and stop."""
+        """The lifespan protocol of ASGI: start, report it, wait for the shutdown message, and stop. It is what a server
+        calls first, and requests come only after the start."""
         await receive()
         try:
             node = await self._compose()
