@@ -84,6 +84,7 @@ class AgentsApi:
 
     @Operation(
         "Find agents by what they can do",
+        hot=True,
         body=AgentSearchQuery,
         answers=AgentHits,
         errors=("limit.work", "limit.waiting"),

@@ -20,7 +20,14 @@ class SearchApi:
         self._permit = permit
         self._base = base
 
-    @Operation("Find open threads by meaning or text", body=SearchQuery, answers=Hits, errors=REFUSALS, limit="search")
+    @Operation(
+        "Find open threads by meaning or text",
+        hot=True,
+        body=SearchQuery,
+        answers=Hits,
+        errors=REFUSALS,
+        limit="search",
+    )
     async def search_threads(self, request: Request) -> Response:
         """Threads by meaning or text, best first."""
         async with self._permit(request) as permit:

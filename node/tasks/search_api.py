@@ -18,6 +18,7 @@ class OfferSearchApi:
 
     @Operation(
         "Find offered contracts by meaning or text",
+        hot=True,
         body=SearchQuery,
         answers=TaskHits,
         errors=("limit.work", "limit.waiting"),

@@ -1,7 +1,7 @@
 """The way of a request to whoever answers it: a refusal, a mounted application, a hot route, or the router.
 
-Hot routes (relay, session lines, inboxes, lists, claims, message:send, MCP) are called directly, all others through
-Litestar's router. Their answers have the same headers and the same errors (DESIGN 6).
+Hot routes (relay, session lines, inboxes, lists, searches, claims, message:send, MCP) are called directly, all others
+through Litestar's router. Their answers have the same headers and the same errors (DESIGN 6).
 """
 
 import os
