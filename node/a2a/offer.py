@@ -7,7 +7,7 @@ from node.common.refusal import Invalid
 from node.store.ids import digest
 from node.tasks.model import NewTask
 from node.text.lines import mixes_alphabets
-from node.text.readable import first_sentence, is_one_line, readable
+from node.text.readable import first_sentence, is_one_line
 from node.web.issues import issue_of
 from node.web.json import decode
 
@@ -38,7 +38,7 @@ def offer_of(received: ReceivedMessage) -> NewTask:
         name = digest(name)
     offer = {
         "publisher_id": member_of(metadata, "publisherId") or f"a2a:{name}",
-        "title": member_of(metadata, "title") or first_sentence(readable(received.text), TITLE_LENGTH),
+        "title": member_of(metadata, "title") or first_sentence(received.text, TITLE_LENGTH),
         "description": received.text,
         **{
             field: member_of(metadata, name)

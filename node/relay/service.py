@@ -24,10 +24,10 @@ TITLE_LENGTH = 120
 BODY_LENGTH = 20_000
 """Characters of a message that its thread shows; the whole payload stays readable by id."""
 
-NOT_SHOWN = frozenset(("callback_url", "language"))
+NOT_SHOWN = ("callback_url", "language")
 """Fields of a payload that speak to the node and are not part of the message."""
 
-SILENT = NOT_SHOWN | {"public"}
+SILENT = (*NOT_SHOWN, "public")
 """A payload that has no other field says nothing: it is acknowledged as any object is, and there is no thread of it."""
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -81,7 +81,9 @@ class Relay:
             raise Invalid.field("body", msg="body is empty", kind="missing")
         if not text_payload_is_english(text):
             raise Refused("language.not_english", field="the text")
-        shown = _presented(text, readable_part, text) if public else ""
+        shown = ""
+        if public:
+            shown = _presented(text, readable_part) if may_be_shown(text) else _presented_strings(text)
         return Payload(raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=public, callback_url=None)
 
     async def accept(
@@ -156,29 +158,30 @@ def _says_nothing(fields: dict[str, Any]) -> bool:
 
 def _shown(fields: dict[str, Any]) -> str:
     """What the thread of a payload that has passed shows: its message, its hello, or else its other strings."""
-    # Replaced by None and not removed: of many members only some are judged, and the same ones must be shown.
-    rest = fields if NOT_SHOWN.isdisjoint(fields) else {**fields, **dict.fromkeys(NOT_SHOWN & fields.keys())}
     for name in ("message", "hello"):
         text: str = fields.get(name) or ""
         readable_part = _readable_part(text)
         if readable_part:
-            return _presented(text, readable_part, rest)
-    return _passing(displayable(rest))
+            if may_be_shown(text):
+                return _presented(text, readable_part)
+            break
+    # Replaced by None and not removed: of many members only some are judged, and the same ones must be shown.
+    return _presented_strings({**fields, **{name: None for name in NOT_SHOWN if name in fields}})
 
 
-def _presented(text: str, readable_part: str, whole: object) -> str:
-    """What a thread shows of `whole`, which has passed: of this text of it, or, if that may not be shown, of all."""
-    if not may_be_shown(text):
-        return _passing(displayable(whole))
+def _presented(text: str, readable_part: str) -> str:
+    """What is shown of a text that has passed as a whole. If it is not all of it, it must pass by itself."""
     return readable_part if readable_part == text.strip() or is_english(readable_part) else ""
 
 
-def _passing(text: str) -> str:
-    """What is readable in strings that have passed together; empty if that does not pass by itself. It is judged again
-    if it is not all of them, or if they are long, since only samples of many are judged."""
-    shown = _readable_part(text)
-    passed = shown == text.strip() and len(shown) <= MAX_WHOLE_CHARACTERS
-    return shown if passed or is_english(shown) else ""
+def _presented_strings(value: object) -> str:
+    """What is shown of the strings of a value that has passed. Long ones must pass by themselves, too, since of many
+    fields only samples are judged."""
+    text = displayable(value)
+    readable_part = _readable_part(text)
+    if len(readable_part) <= MAX_WHOLE_CHARACTERS:
+        return _presented(text, readable_part)
+    return readable_part if is_english(readable_part) else ""
 
 
 def _readable_part(text: str) -> str:

@@ -36,20 +36,20 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
 
 def step(declared: Callable[P, None]) -> Callable[P, Step]:
-    """Make a function that gives a Step of `lua/<its name>.lua`. Raises ScriptError if its parameters are not those of
-    the script's header.
+    """Make a function that gives a Step of `lua/<its name>.lua`.
 
-    Its code is generated, as that of dataclasses is: a function that takes `**given` costs twice as much. What Redis
-    does not take, such as None, is refused where the step is sent (CommandFailed).
+    Raises ScriptError if its parameters are not those of the script's header. An argument that Redis does not have,
+    such as None, is refused where the step is sent (CommandFailed).
     """
     loaded = script(declared.__name__)
     _check(loaded, declared)
     parameters = ", ".join(inspect.signature(declared).parameters)
     keys, args = ("".join(f"{name}, " for name in names) for names in (loaded.keys, loaded.args))
     rest = f"*{loaded.rest}, " if loaded.rest else ""
-    names: dict[str, Any] = {"_Step": Step, "_script": loaded}
-    exec(f"def call(*, {parameters}): return _Step(_script, ({keys}), ({args}{rest}))", names)  # noqa: S102
-    call: Callable[P, Step] = names["call"]
+    # Generated, as the methods of dataclasses are: a function with `**given` would make a dictionary at each call.
+    namespace: dict[str, Any] = {"_Step": Step, "_script": loaded}
+    exec(f"def call(*, {parameters}): return _Step(_script, ({keys}), ({args}{rest}))", namespace)  # noqa: S102
+    call: Callable[P, Step] = namespace["call"]
     call.__name__, call.__doc__ = declared.__name__, declared.__doc__
     return call
 

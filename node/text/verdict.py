@@ -58,7 +58,8 @@ class Detector(Protocol):
 
 LanguageVerdict = tuple[float, list[str], float]
 """The verdict on a window without cld3: the margin of its words above the threshold (below 0 it fails, from SURE on it
-passes); the words that decide, in lower case; and how many other words of it are certainly of another language."""
+passes); the words that decide, in lower case unless all are English; and how many other words of it are certainly of
+another language."""
 
 
 def judge_window(window: str) -> LanguageVerdict:

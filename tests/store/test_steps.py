@@ -41,7 +41,7 @@ def test_a_function_without_a_script_is_no_step() -> None:
 
 def refused(declared: object) -> None:
     declared.__name__ = "limit_take"  # type: ignore[attr-defined]
-    with pytest.raises(ScriptError, match=r"limit_take: its header names"):
+    with pytest.raises(ScriptError, match="limit_take: its header names"):
         step(declared)  # type: ignore[arg-type]
 
 

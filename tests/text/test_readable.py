@@ -147,7 +147,7 @@ def test_what_was_made_readable_stays_as_it_is(text: str) -> None:
     shown = readable(text)
     assert readable(shown) == shown
     assert is_one_line(" ".join(shown.split()))
-    assert is_one_line(first_sentence(shown, 20))
+    assert is_one_line(first_sentence(text, 20))
     assert not any(unicodedata.category(character) == "Cc" for character in "".join(shown.split()))
 
 
