@@ -1,26 +1,24 @@
 #!lua
--- Puts a request to the workers, unless its answer is cached or no worker is there to give it.
--- KEYS[1] requests  search:asks:<service>:{search}
--- KEYS[2] alive     search:alive:<service>:{search}
--- KEYS[3] cached    search:query:<digest>:{search}
--- KEYS[4] current   search:live:{search}
--- ARGV[1] use_cache  1 = the answer may be the cached vector
--- ARGV[2] wait       milliseconds for which the caller waits for the answer
--- ARGV[3] most       requests that may wait
--- ARGV[4] request
--- Returns {'cached', index version, vector} | {'waiting'} | {'absent'}: no worker | {'busy'}
+-- Sends a request to one of the workers, unless its answer is cached or no worker is there to give it.
+-- Nothing of it is written: a request that nobody hears is lost, and its caller goes on without an answer.
+-- KEYS[1] workers   search:workers:<service>:{search}
+-- KEYS[2] cached    search:query:<digest>:{search}
+-- KEYS[3] current   search:live:{search}
+-- ARGV[1] is_answer  1 = a cached vector is the answer; 0 = it goes to the worker, with the request
+-- ARGV[2] turn       a number, another one for each request: which of the workers is asked first
+-- ARGV[3] request
+-- Returns {'cached', index version, vector} | {'sent'} | {'absent'}: no worker hears it
 -- Slot    {search}
 -- include now
-if use_cache == '1' then
-  local version = redis.call('HGET', current, 'name')
-  local known = version and redis.call('GET', cached)
-  if known and string.sub(known, 1, #version + 1) == version .. ' ' then
-    return {'cached', version, string.sub(known, #version + 2)}
-  end
+local version = redis.call('HGET', current, 'name') or ''
+local known, vector = redis.call('GET', cached), ''
+if known and version ~= '' and string.sub(known, 1, #version + 1) == version .. ' ' then
+  vector = string.sub(known, #version + 2)
+  if is_answer == '1' then return {'cached', version, vector} end
 end
-if redis.call('EXISTS', alive) == 0 then return {'absent'} end
-if redis.call('LLEN', requests) >= tonumber(most) then return {'busy'} end
-redis.call('RPUSH', requests, string.format('%.0f ', now() + wait) .. request)
-redis.call('PEXPIRE', requests, wait * 2)
-redis.call('SPUBLISH', requests, '')
-return {'waiting'}
+local message = version .. ' ' .. #vector .. ' ' .. vector .. request
+local channels = redis.call('ZRANGEBYSCORE', workers, now(), '+inf')
+for step = 1, #channels do
+  if redis.call('SPUBLISH', channels[(turn + step) % #channels + 1], message) > 0 then return {'sent'} end
+end
+return {'absent'}

@@ -77,7 +77,7 @@ class SearchStore:
 
     async def embeds_queries(self) -> bool:
         """Whether a worker embeds queries now."""
-        return bool(await self.main.command("EXISTS", self.keys.alive("vectors")))
+        return bool(await self.main.command("EXISTS", self.keys.workers("vectors")))
 
     async def wake_reconcilers(self) -> None:
         """Have all workers look after the index now."""

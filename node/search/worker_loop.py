@@ -4,13 +4,28 @@ Whatever they do may be given up at any point; another worker, or this one after
 """
 
 import asyncio
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from node.store.wakeups import Listener
 
 T = TypeVar("T")
+
+
+@contextmanager
+def woken_by(stop: asyncio.Event, listener: Listener) -> Generator[None]:
+    """While the block runs, `stop` ends what waits for the listener. Cheaper than `unless` around each wait."""
+
+    async def wake() -> None:
+        await stop.wait()
+        listener.hear(b"")
+
+    waking = asyncio.ensure_future(wake())
+    try:
+        yield
+    finally:
+        waking.cancel()
 
 
 async def until_woken(listener: Listener, seconds: float, stop: asyncio.Event) -> None:

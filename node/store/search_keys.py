@@ -66,14 +66,14 @@ class SearchKeys:
         """Names of the passages of an entity that have a vector in an index version, a set. Kept with the vectors."""
         return Key(f"{self._own}passages:{version}:{_tag(entity_id)}:{entity_id}")
 
-    def asks(self, service: str) -> Key:
-        """Questions to the workers that offer `service`, a list. TTL: a little longer than anybody waits for the
-        answer."""
-        return Key(f"{self._own}asks:{service}:{{search}}")
+    def workers(self, service: str) -> Key:
+        """The channels on which workers hear requests for `service` (`vectors` or `hits`), by the time (ms) until which
+        their last sign of life holds. TTL: 3 s."""
+        return Key(f"{self._own}workers:{service}:{{search}}")
 
-    def alive(self, service: str) -> Key:
-        """There while a worker offers `service`: `vectors` or `hits`. TTL: 3 s."""
-        return Key(f"{self._own}alive:{service}:{{search}}")
+    def requests(self, service: str, worker: str) -> str:
+        """The channel on which one worker hears requests for a service. Never a key."""
+        return f"{self._own}requests:{service}:{worker}:{{search}}"
 
     def answers(self, process: str) -> str:
         """The channel on which one process hears answers. Never a key."""

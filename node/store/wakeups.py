@@ -46,8 +46,10 @@ Route: TypeAlias = Callable[[str], ServerAddress | None]
 class Listener:
     """Hears one channel for one caller, from `WakeUps.listen` until it is left as a context manager."""
 
-    def __init__(self, channel: "Channel") -> None:
+    def __init__(self, channel: "Channel", prefix: bytes) -> None:
+        """`prefix`: it hears only what begins so."""
         self._channel = channel
+        self._prefix = prefix
         self._messages: deque[bytes] = deque()
         self.queued_bytes = 0
         """Size of the messages that were heard and not taken yet."""
@@ -66,6 +68,11 @@ class Listener:
 
         If more are queued than MAX_MESSAGES or MAX_QUEUED_BYTES, the oldest are dropped and an empty one put first.
         """
+        await self.wait(timeout)
+        return self._take() if self._messages else None
+
+    async def wait(self, timeout: float) -> None:
+        """Return when there is a message, or after `timeout` seconds."""
         if not self._messages:
             loop = asyncio.get_running_loop()
             self._waiter = loop.create_future()
@@ -75,15 +82,22 @@ class Listener:
             finally:
                 timer.cancel()
                 self._waiter = None
-        return self._take() if self._messages else None
 
     def forget(self) -> None:
         """Drop what was heard so far. For a caller that is about to read anyway."""
         self._messages.clear()
         self.queued_bytes = 0
 
+    def heard(self) -> list[bytes]:
+        """What `next` would give, one after the other, without waiting for more."""
+        messages = list(self._messages)
+        self.forget()
+        return messages
+
     def hear(self, message: bytes) -> None:
         """Queue a message, and end a wait for it."""
+        if message and not message.startswith(self._prefix):
+            return
         self._messages.append(message)
         self.queued_bytes += len(message)
         if len(self._messages) > MAX_MESSAGES or self.queued_bytes > MAX_QUEUED_BYTES:
@@ -215,8 +229,8 @@ class WakeUps:
         self._feeds: dict[ServerAddress, ServerFeed] = {}
         self._upkeep_task: asyncio.Task[None] | None = None
 
-    async def listen(self, name: str) -> Listener:
-        """Start to listen. When this returns, messages arrive.
+    async def listen(self, name: str, prefix: bytes = b"") -> Listener:
+        """Start to listen to what begins with `prefix`. When this returns, messages arrive.
 
         It never fails: if Redis does not confirm in time, the listener gets an empty message once it has.
         """
@@ -226,7 +240,7 @@ class WakeUps:
             self._place(channel)
         if self._upkeep_task is None:
             self._upkeep_task = asyncio.get_running_loop().create_task(self._upkeep())
-        listener = Listener(channel)
+        listener = Listener(channel, prefix)
         channel.listeners.add(listener)  # before the wait, since the upkeep forgets channels without listeners
         if not channel.subscribed.is_set():
             try:

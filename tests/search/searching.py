@@ -12,6 +12,8 @@ from node.run.embedded_redis import find_search
 from node.search.index_versions import IndexVersions
 from node.search.indexing.queue import Queue
 from node.search.model import Hit, Hits, SearchQuery
+from node.search.rpc.client import Service
+from node.search.rpc.server import search_alive
 from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.search.worker import SearchWorker
@@ -19,6 +21,7 @@ from node.store import Store, StoreUnavailable, connect, ids, keys
 from node.store.decoding import fields_of
 from node.store.outbox import Consumer
 from node.store.search_keys import BOARD_KEYS
+from node.store.wakeups import Listener
 from tests.board.board_on import board_on
 from tests.support.node_under_test import settings_for
 from tests.support.rates import Unlimited
@@ -117,6 +120,15 @@ class SearchableBoard:
         replies = cast("list[list[bytes]]", await self.documents.everywhere("KEYS", pattern))
         parts = [name.decode().split(":") for names in replies for name in names]
         return {(part[-2], part[-1]) for part in parts}
+
+    @asynccontextmanager
+    async def silent_worker(self, service: Service = "vectors", name: str = "silent") -> AsyncGenerator[Listener]:
+        """A worker that says it is there, and hears requests without answering them."""
+        channel = BOARD_KEYS.requests(service, name)
+        with await self.store.wakeups.listen(channel) as listener:
+            alive = search_alive(workers=BOARD_KEYS.workers(service), channel=channel, holds=60_000)
+            await self.store.run(alive)
+            yield listener
 
     async def is_leased(self) -> bool:
         """Whether some worker has a thread to itself."""

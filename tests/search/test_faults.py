@@ -180,9 +180,8 @@ async def test_a_worker_that_never_answers_costs_the_meaning_and_not_the_search(
     board: SearchableBoard, no_patience: None
 ) -> None:
     thread = await board.post(*BREAD)
-    for service in ("vectors", "hits"):
-        await board.store.command("SET", BOARD_KEYS.alive(service), 1, "EX", 60)
-    found = await board.find("sourdough schedule")
+    async with board.silent_worker("vectors"), board.silent_worker("hits"):
+        found = await board.find("sourdough schedule")
     assert found.mode == "text"
     assert [hit.thread_id for hit in found.hits] == [thread]
 

@@ -1,4 +1,4 @@
-"""Questions to the workers and their answers, and what happens without one."""
+"""Requests to the workers and their answers, and what happens without one."""
 
 import asyncio
 import time
@@ -8,75 +8,93 @@ from node.embedding.model import Model
 from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.ranking import SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS, QueryVector, WorkerClient, WorkerReply, decode_request, encode
-from node.search.rpc.server import search_take
+from node.search.rpc.server import REQUESTS_AT_ONCE, Waiting, search_alive
 from node.store.search_keys import BOARD_KEYS
-from tests.search.searching import SearchableBoard, until
+from tests.search.searching import PATIENCE, SearchableBoard
 
 LIVE = IndexVersion("0123456789ab", "a-model", 2, "flat", 0)
 VECTOR = array("f", [0.6, 0.8]).tobytes()
 
 
-async def alive(board: SearchableBoard, service: str = "vectors") -> None:
-    """A worker that says it is there and never answers."""
-    await IndexVersions(board.store, BOARD_KEYS).use(LIVE)
-    await board.store.command("SET", BOARD_KEYS.alive(service), 1, "EX", 60)
-
-
-async def taken(board: SearchableBoard, service: str = "vectors") -> list[bytes]:
-    reply = await board.store.run(search_take(requests=BOARD_KEYS.asks(service), most=MAX_WAITING_REQUESTS))
-    assert isinstance(reply, list)
-    return [ask for ask in reply[1:] if isinstance(ask, bytes)]
-
-
 async def test_where_no_worker_is_nobody_waits_for_one(board: SearchableBoard) -> None:
     assert await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is None
-    assert await board.store.command("EXISTS", BOARD_KEYS.asks("vectors")) == 0
+
+
+async def test_a_worker_that_has_died_is_not_asked_although_its_sign_of_life_holds(board: SearchableBoard) -> None:
+    gone = BOARD_KEYS.requests("vectors", "gone")
+    await board.store.run(search_alive(workers=BOARD_KEYS.workers("vectors"), channel=gone, holds=60_000))
+    workers = WorkerClient(board.store, BOARD_KEYS)
+    assert await asyncio.wait_for(workers.vector_of("a question"), PATIENCE / 2) is None, "nobody was waited for"
+    async with board.silent_worker() as listener:
+        asked = [asyncio.create_task(workers.vector_of(f"question {n}")) for n in range(4)]
+        heard = {decode_request(await listener.next(PATIENCE) or b"").request.text for _ in asked}
+        assert heard == {f"question {n}" for n in range(4)}
+        for task in asked:
+            task.cancel()
+
+
+async def test_workers_are_asked_in_turn(board: SearchableBoard) -> None:
+    workers = WorkerClient(board.store, BOARD_KEYS)
+    async with board.silent_worker(name="one") as one, board.silent_worker(name="two") as two:
+        asked = [asyncio.create_task(workers.vector_of(f"question {n}")) for n in range(6)]
+        for listener in (one, two):
+            heard = [await listener.next(PATIENCE) for _ in range(3)]
+            assert all(heard)
+        for task in asked:
+            task.cancel()
 
 
 async def test_an_answer_goes_to_the_one_who_asked(board: SearchableBoard) -> None:
-    await alive(board)
+    await IndexVersions(board.store, BOARD_KEYS).use(LIVE)
     one, other = WorkerClient(board.store, BOARD_KEYS), WorkerClient(board.store, BOARD_KEYS)
-    asked = [asyncio.create_task(workers.vector_of(f"question {n}")) for n, workers in enumerate((one, one, other))]
-    asks: list[bytes] = []
-
-    async def all_there() -> bool:
-        asks.extend(await taken(board))
-        return len(asks) == 3
-
-    await until(all_there, "three questions are asked")
-    for raw in reversed(asks):
-        ask = decode_request(raw)
-        answer = WorkerReply(QueryVector(ask.text, VECTOR))
-        await board.store.command("SPUBLISH", ask.channel, ask.id + encode(answer))
-    found = await asyncio.gather(*asked)
+    async with board.silent_worker() as listener:
+        asked = [asyncio.create_task(workers.vector_of(f"question {n}")) for n, workers in enumerate((one, one, other))]
+        heard = [decode_request(await listener.next(PATIENCE) or b"") for _ in asked]
+        for version, cached, request in reversed(heard):
+            assert (version, cached) == (LIVE.name, b"")
+            answer = WorkerReply(QueryVector(request.text, VECTOR))
+            await board.store.command("SPUBLISH", request.channel, request.id + encode(answer))
+        found = await asyncio.gather(*asked)
     assert [vector and vector.version for vector in found] == ["question 0", "question 1", "question 2"]
     assert await one.vector_of("question 1") is found[1], "what was answered is remembered"
 
 
 async def test_an_answer_that_does_not_come_is_not_waited_for(board: SearchableBoard, no_patience: None) -> None:
-    await alive(board)
-    began = time.monotonic()
-    assert await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is None
-    assert time.monotonic() - began >= 0.3
+    async with board.silent_worker():
+        began = time.monotonic()
+        assert await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is None
+        assert time.monotonic() - began >= 0.3
 
 
-async def test_a_question_that_nobody_waits_for_any_more_is_not_answered(
+async def test_a_request_that_nobody_waits_for_any_more_is_not_answered(
     board: SearchableBoard, no_patience: None
 ) -> None:
-    await alive(board)
-    assert await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is None
-    assert await board.store.command("EXISTS", BOARD_KEYS.asks("vectors")) == 1
-    assert await taken(board) == []
+    async with board.silent_worker() as listener:
+        assert await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is None
+        await asyncio.wait_for(listener.wait(PATIENCE), PATIENCE)
+        waiting = Waiting(listener)
+        waiting.hear(0.0)
+        assert waiting
+        assert waiting.take(0.3) == ([], [])
+        assert not waiting
 
 
-async def test_a_flood_of_questions_is_bounded(board: SearchableBoard, no_patience: None) -> None:
-    await alive(board)
-    workers = WorkerClient(board.store, BOARD_KEYS)
-    found = await asyncio.gather(*(workers.vector_of(f"question {n}") for n in range(MAX_WAITING_REQUESTS + 50)))
-    assert set(found) == {None}
-    waiting = await board.store.command("LLEN", BOARD_KEYS.asks("vectors"))
-    assert isinstance(waiting, int)
-    assert waiting <= MAX_WAITING_REQUESTS
+async def test_of_more_requests_than_can_be_answered_in_time_the_oldest_are_told_so(board: SearchableBoard) -> None:
+    most = MAX_WAITING_REQUESTS
+    async with board.silent_worker() as listener:
+        asked: list[asyncio.Task[QueryVector | None]] = []
+        waiting = Waiting(listener)
+        for begin in (0, most // 2, most):
+            workers = WorkerClient(board.store, BOARD_KEYS)
+            asked += [asyncio.create_task(workers.vector_of(f"question {begin + n}")) for n in range(most // 2)]
+            while len(waiting) < len(asked):
+                await listener.wait(PATIENCE)
+                waiting.hear(0.0)
+        now, late = waiting.take(0.0)
+        assert len(late) == most // 2
+        assert len(now) == REQUESTS_AT_ONCE
+        for task in asked:
+            task.cancel()
 
 
 async def test_a_cached_vector_needs_no_worker(board: SearchableBoard) -> None:
@@ -113,7 +131,7 @@ async def test_two_workers_share_the_work_and_either_can_go(board: SearchableBoa
         assert (await board.ids("zx7q"))[0] == first[7]
 
 
-async def test_a_question_for_hits_in_memory_is_answered_by_meaning_only_if_its_vectors_are(
+async def test_a_request_for_hits_in_memory_is_answered_by_meaning_only_if_its_vectors_are(
     board: SearchableBoard, loaded_model: Model
 ) -> None:
     thread = await board.post("Sourdough schedule", "When should I mix the dough?")

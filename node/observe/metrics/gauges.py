@@ -150,7 +150,7 @@ class Gauges:
 
     async def _search(self) -> list[Reading]:
         (pending, backlog), by_meaning = await gather(
-            self._search_queues(), self._store.command("EXISTS", BOARD_KEYS.alive("vectors"))
+            self._search_queues(), self._store.command("EXISTS", BOARD_KEYS.workers("vectors"))
         )
         return [
             Reading("relay_search_queue", ("pending",), pending),

@@ -1,14 +1,15 @@
 """How a web process asks the workers: for the vector of a query, or for the matches in an index in memory.
 
-A request goes through a list in Redis, its answer comes on a pub/sub channel of this process. An answer that does not
-come in time is as good as none: search goes on by text. What both sides send each other is defined here; `server` is
-the side of the workers.
+Both go by sharded pub/sub: the request on a channel of one worker, the answer on a channel of this process. So nothing
+of them is written to disk. An answer that does not come in time is as good as none: search goes on by text. What both
+sides send each other is defined here; `server` is the side of the workers.
 """
 
 import asyncio
 import os
 from collections import OrderedDict
-from typing import Literal, cast
+from itertools import count
+from typing import Literal, NamedTuple, cast
 
 import msgspec
 
@@ -21,7 +22,7 @@ ANSWER_SECONDS = 0.3
 """For which an answer is waited for (DESIGN 9)."""
 
 MAX_WAITING_REQUESTS = 256
-"""At the workers: more than can be answered in time."""
+"""At one worker: more than it can answer in time."""
 
 REMEMBERED_VECTORS = 512
 """In this process, under 1 MB."""
@@ -34,10 +35,8 @@ Service = Literal["vectors", "hits"]
 
 
 @step
-def search_request(
-    *, requests: Key, alive: Key, cached: Key, current: Key, use_cache: int, wait: int, most: int, request: bytes
-) -> None:
-    """Put a request to the workers."""
+def search_request(*, workers: Key, cached: Key, current: Key, is_answer: int, turn: int, request: bytes) -> None:
+    """Send a request to one of the workers."""
 
 
 class WorkerRequest(msgspec.Struct, frozen=True, array_like=True):
@@ -45,8 +44,21 @@ class WorkerRequest(msgspec.Struct, frozen=True, array_like=True):
 
     id: bytes
     channel: str
+    """Where the answer is to be published, behind the id."""
+    wait: float
+    """Seconds for which the caller waits for it."""
     text: str
     search: SearchRequest | None = None
+
+
+class Requested(NamedTuple):
+    """A request as `lua/search_request.lua` sends it."""
+
+    version: str
+    """Name of the index version in use then; empty if there was none."""
+    vector: bytes
+    """Of the text in that version, if it was cached."""
+    request: WorkerRequest
 
 
 class QueryVector(msgspec.Struct, frozen=True, array_like=True):
@@ -64,8 +76,14 @@ class WorkerReply(msgspec.Struct, frozen=True, array_like=True):
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode_request = msgspec.msgpack.Decoder(WorkerRequest).decode
 decode_reply = msgspec.msgpack.Decoder(WorkerReply).decode
+_decode_request = msgspec.msgpack.Decoder(WorkerRequest).decode
+
+
+def decode_request(message: bytes) -> Requested:
+    """A message on the channel of a worker."""
+    version, length, rest = message.split(b" ", 2)
+    return Requested(version.decode(), rest[: int(length)], _decode_request(memoryview(rest)[int(length) :]))
 
 
 class WorkerClient:
@@ -76,6 +94,7 @@ class WorkerClient:
         self._keys = keys
         self._channel = keys.answers(os.urandom(8).hex())
         self._vectors: OrderedDict[str, QueryVector] = OrderedDict()
+        self._turns = count(os.getpid())
 
     async def vector_of(self, query: str) -> QueryVector | None:
         """The vector of a query, or None if there is none in time. Raises StoreUnavailable."""
@@ -102,18 +121,16 @@ class WorkerClient:
         return reply.found if reply else None
 
     async def _ask(self, service: Service, text: str, search: SearchRequest | None) -> WorkerReply | None:
-        request = WorkerRequest(os.urandom(8), self._channel, text, search)
+        request = WorkerRequest(os.urandom(8), self._channel, ANSWER_SECONDS, text, search)
         # Listening starts before the request is there, so that no answer can come unheard.
-        with await self._store.wakeups.listen(self._channel) as listener:
+        with await self._store.wakeups.listen(self._channel, request.id) as listener:
             reply = await self._store.run(
                 search_request(
-                    requests=self._keys.asks(service),
-                    alive=self._keys.alive(service),
+                    workers=self._keys.workers(service),
                     cached=self._keys.query_vector(text),
                     current=self._keys.live,
-                    use_cache=int(search is None),
-                    wait=int(ANSWER_SECONDS * 1000),
-                    most=MAX_WAITING_REQUESTS,
+                    is_answer=int(search is None),
+                    turn=next(self._turns),
                     request=encode(request),
                 )
             )
@@ -122,9 +139,8 @@ class WorkerClient:
                 return WorkerReply(QueryVector(cached[0].decode(), cached[1]))
             loop = asyncio.get_running_loop()
             deadline = loop.time() + ANSWER_SECONDS
-            while outcome == b"waiting" and (left := deadline - loop.time()) > 0:
-                message = await listener.next(left)
-                if message and message.startswith(request.id):
+            while outcome == b"sent" and (left := deadline - loop.time()) > 0:
+                if message := await listener.next(left):
                     return decode_reply(memoryview(message)[len(request.id) :])
         return None
 

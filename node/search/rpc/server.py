@@ -1,32 +1,46 @@
 """The workers' side of `client`: vectors of queries, and matches in an index in memory.
 
 Requests that came together are embedded together; one whose caller waits no longer is not answered. A worker says that
-it is there by a key that outlives it by three seconds.
+it is there by a sign of life that outlives it by three seconds.
 """
 
 import asyncio
+import os
+from collections import deque
 from collections.abc import Sequence
-from typing import cast
+from contextlib import suppress
+from typing import get_args
 
 import structlog
 
 from node.embedding.embedder import Embedder
 from node.search.index_versions import IndexVersion, is_made_by
 from node.search.indexing.memory_replica import MemoryReplica
-from node.search.rpc.client import QueryVector, Service, WorkerReply, WorkerRequest, decode_request, encode
+from node.search.rpc.client import (
+    MAX_WAITING_REQUESTS,
+    QueryVector,
+    Requested,
+    Service,
+    WorkerReply,
+    WorkerRequest,
+    decode_request,
+    encode,
+)
 from node.search.store import SearchStore
 from node.search.vectors import converted
-from node.search.worker_loop import until_woken
+from node.search.worker_loop import woken_by
 from node.store import StoreUnavailable
+from node.store.bulk import bulk
 from node.store.steps import Key, step
+from node.store.wakeups import Listener
 
 log = structlog.get_logger()
 
 REQUESTS_AT_ONCE = 32
-"""Requests taken together."""
+"""Requests answered together."""
 
-POLL_SECONDS = 1.0
-"""Between looks without a wake-up, and between two signs of life."""
+SIGN_SECONDS = 1.0
+"""Between two signs of life."""
 
 ALIVE_MS = 3000
 """For which a sign of life holds."""
@@ -36,8 +50,33 @@ CACHED_SECONDS = 600
 
 
 @step
-def search_take(*, requests: Key, most: int) -> None:
-    """Requests whose callers still wait."""
+def search_alive(*, workers: Key, channel: str, holds: int) -> None:
+    """A worker's sign of life."""
+
+
+class Waiting:
+    """The requests that a worker has heard and not answered, oldest first."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._requests: deque[tuple[float, Requested]] = deque()
+        """With the time of the event loop at which the caller gives up."""
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def hear(self, now: float) -> None:
+        """Take what the listener has queued."""
+        for message in filter(None, self._listener.heard()):
+            requested = decode_request(message)
+            self._requests.append((now + requested.request.wait, requested))
+
+    def take(self, now: float) -> tuple[list[Requested], list[Requested]]:
+        """Requests to answer together, and older ones that are too many to be answered in time."""
+        late = [self._requests.popleft()[1] for _ in range(len(self._requests) - MAX_WAITING_REQUESTS)]
+        while self._requests and self._requests[0][0] <= now:
+            self._requests.popleft()  # nobody waits for an answer
+        return [self._requests.popleft()[1] for _ in range(min(REQUESTS_AT_ONCE, len(self._requests)))], late
 
 
 class WorkerServer:
@@ -49,90 +88,98 @@ class WorkerServer:
         self._embedder = embedder
         self._memory = memory
         self._versions = store.versions
+        self._name = os.urandom(8).hex()
+        self._version: IndexVersion | None = None
+        """The index version in use, as it was when it was last looked at."""
+        self._uncached: dict[str, bytes] = {}
+        """What is to be remembered in Redis, by the text of the query. Written now and then, since an answer that goes
+        out with a write waits for the disk."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Answer until `stop` is set."""
         async with asyncio.TaskGroup() as services:
-            services.create_task(self._serve("vectors", stop))
-            services.create_task(self._serve("hits", stop))
+            for service in get_args(Service):
+                services.create_task(self._serve(service, stop))
 
     async def _serve(self, service: Service, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
-        said_alive = -POLL_SECONDS
-        version: IndexVersion | None = None
-        with await self._store.wakeups.listen(self._keys.asks(service)) as listener:
+        channel = self._keys.requests(service, self._name)
+        sign_at = loop.time()
+        with await self._store.wakeups.listen(channel) as listener, woken_by(stop, listener):
+            waiting = Waiting(listener)
             while not stop.is_set():
-                worked = False
                 try:
-                    could = self._can(service, version)
-                    # In one trip. Requests are taken by what was known before; nobody answers them if that has changed.
-                    current, requests = await asyncio.gather(self._versions.current(), self._taken(service, could))
-                    version = current if is_made_by(self._embedder.model, current) else None
-                    await self._answer(service, requests, version)
-                    can = self._can(service, version)
-                    if can and loop.time() - said_alive >= POLL_SECONDS:
-                        said_alive = loop.time()
-                        await self._store.command("SET", self._keys.alive(service), 1, "PX", ALIVE_MS)
-                    worked = bool(requests) or (can and not could)
+                    if loop.time() >= sign_at:
+                        sign_at = loop.time() + SIGN_SECONDS
+                        await self._say_alive(service, channel)
+                    waiting.hear(loop.time())
+                    await self._answer(service, *waiting.take(loop.time()))
                 except StoreUnavailable:
                     pass  # the callers go on by text
                 except Exception:
                     log.exception("question not answered", service=service)
-                if not worked:
-                    await until_woken(listener, POLL_SECONDS, stop)
+                if not waiting:
+                    await listener.wait(sign_at - loop.time())
+            with suppress(StoreUnavailable):
+                await self._store.command("ZREM", self._keys.workers(service), channel)
 
-    def _can(self, service: Service, version: IndexVersion | None) -> bool:
-        """Whether there is what the service needs, with that index version."""
-        return self._memory.ready if service == "hits" else version is not None
-
-    async def _taken(self, service: Service, can: bool) -> list[WorkerRequest]:
-        """The requests that wait, for a service that can be given."""
-        if not can:
-            return []
-        reply = await self._store.run(search_take(requests=self._keys.asks(service), most=REQUESTS_AT_ONCE))
-        _, *waiting = cast("list[bytes]", reply)
-        return [decode_request(raw) for raw in waiting]
-
-    async def _answer(self, service: Service, requests: Sequence[WorkerRequest], version: IndexVersion | None) -> None:
-        """Answer these requests, and remember the vectors that were made."""
-        texts = list({each.text for each in requests})
-        # Who asks for a vector has looked among the cached ones.
-        known = await self._cached(version, texts) if version and service == "hits" else {}
-        vectors = known | (await self._made(version, [text for text in texts if text not in known]) if version else {})
-        prefix = version.name.encode() + b" " if version else b""
-        await asyncio.gather(
-            *(self._reply(each, version, vectors.get(each.text)) for each in requests),
-            self._store.commands(
-                [
-                    ("SET", self._keys.query_vector(text), prefix + vector, "EX", CACHED_SECONDS)
-                    for text, vector in vectors.items()
-                    if text not in known
-                ]
-            ),
+    async def _say_alive(self, service: Service, channel: str) -> None:
+        self._version = await self._versions.current()
+        if self._can(service):
+            await self._store.run(search_alive(workers=self._keys.workers(service), channel=channel, holds=ALIVE_MS))
+        uncached, self._uncached = self._uncached, {}
+        await bulk(
+            self._store,
+            [("SET", self._keys.query_vector(text), made, "EX", CACHED_SECONDS) for text, made in uncached.items()],
         )
 
-    async def _reply(self, request: WorkerRequest, version: IndexVersion | None, vector: bytes | None) -> None:
-        reply = WorkerReply()
-        if request.search is not None:
-            comparable = None
-            if version and vector and version.name == self._memory.version:
-                comparable = converted(vector, version.scalar, "float32")
-            reply = WorkerReply(found=await self._memory.find(request.search, comparable))
-        elif version and vector:
-            reply = WorkerReply(QueryVector(version.name, vector))
-        await self._store.command("SPUBLISH", request.channel, request.id + encode(reply))
+    def _can(self, service: Service) -> bool:
+        """Whether there is what the service needs, with the index version in use."""
+        return self._memory.ready if service == "hits" else is_made_by(self._embedder.model, self._version)
 
-    async def _cached(self, version: IndexVersion, texts: Sequence[str]) -> dict[str, bytes]:
-        """The vectors of queries that are remembered."""
+    async def _answer(self, service: Service, requests: Sequence[Requested], late: Sequence[Requested]) -> None:
+        """Answer these requests, the late ones without what they ask for."""
+        if any(each.version != (self._version.name if self._version else "") for each in requests):
+            self._version = await self._versions.current()
+        version = self._version if is_made_by(self._embedder.model, self._version) else None
+        vectors = await self._vectors(version, requests) if version else {}
+        replies = [(each.request, WorkerReply()) for each in late]
+        if service == "hits":
+            replies += await asyncio.gather(
+                *(self._found(each.request, version, vectors.get(each.request.text)) for each in requests)
+            )
+        else:
+            for each in requests:
+                vector = version and QueryVector(version.name, vectors[each.request.text])
+                replies.append((each.request, WorkerReply(vector)))
+        await self._store.commands(
+            [("SPUBLISH", request.channel, request.id + encode(reply)) for request, reply in replies]
+        )
+
+    async def _vectors(self, version: IndexVersion, requests: Sequence[Requested]) -> dict[str, bytes]:
+        """Vectors of the requests' texts, as that version keeps them."""
         prefix = version.name.encode() + b" "
-        cached = await self._store.commands([("GET", self._keys.query_vector(text)) for text in texts])
-        return {
-            text: raw.removeprefix(prefix)
-            for text, raw in zip(texts, cast("list[bytes | None]", cached), strict=True)
-            if raw and raw.startswith(prefix)
-        }
+        vectors: dict[str, bytes] = {}
+        for sent_with, cached, request in requests:
+            remembered = self._uncached.get(request.text, b"")
+            if cached and sent_with == version.name:
+                vectors[request.text] = cached
+            elif remembered.startswith(prefix):
+                vectors[request.text] = remembered.removeprefix(prefix)
+        unknown = list({each.request.text for each in requests} - vectors.keys())
+        made = await self._embedder.queries(unknown) if unknown else []
+        for text, vector in zip(unknown, made, strict=True):
+            vectors[text] = converted(vector, "float32", version.scalar)
+            self._uncached[text] = prefix + vectors[text]
+        return vectors
 
-    async def _made(self, version: IndexVersion, texts: Sequence[str]) -> dict[str, bytes]:
-        """The vectors of queries, as that version keeps them."""
-        made = await self._embedder.queries(texts) if texts else []
-        return {text: converted(vector, "float32", version.scalar) for text, vector in zip(texts, made, strict=True)}
+    async def _found(
+        self, request: WorkerRequest, version: IndexVersion | None, vector: bytes | None
+    ) -> tuple[WorkerRequest, WorkerReply]:
+        """The matches in memory."""
+        if request.search is None:
+            return request, WorkerReply()
+        comparable = None
+        if version and vector and version.name == self._memory.version:
+            comparable = converted(vector, version.scalar, "float32")
+        return request, WorkerReply(found=await self._memory.find(request.search, comparable))
