@@ -39,8 +39,10 @@ class ExportedModel:
                 raise ModelUnavailable(f"{folder} is an export of format {described.format}, not {FORMAT}")
             tokenizers: Any = import_module("tokenizers")
             self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
+            padding: Any = self._tokenizer.padding
+            self._pad: int = padding["pad_id"]
             self._session = _session(folder / GRAPH)
-        except (ImportError, OSError, ValueError, RuntimeError, *runtime_errors()) as error:
+        except (ImportError, LookupError, OSError, TypeError, ValueError, RuntimeError, *runtime_errors()) as error:
             reason = str(error).partition("\n")[0]
             raise ModelUnavailable(f"the exported model in {folder} cannot be loaded: {reason}") from error
         self._described = described
@@ -57,9 +59,14 @@ class ExportedModel:
 
     def _run(self, texts: list[str]) -> list[bytes]:
         numpy: Any = import_module("numpy")
-        read = self._tokenizer.encode_batch(texts)
-        tokens = numpy.array([each.ids for each in read], dtype="int64")
-        attention = numpy.array([each.attention_mask for each in read], dtype="int64")
+        # One by one: `encode_batch` has threads of its own, and waits for processors that acknowledgements have.
+        read = [self._tokenizer.encode(text) for text in texts]
+        shape = len(read), max(map(len, read), default=0)
+        tokens = numpy.full(shape, self._pad, dtype="int64")
+        attention = numpy.zeros(shape, dtype="int64")
+        for row, each in enumerate(read):
+            tokens[row, : len(each)] = each.ids
+            attention[row, : len(each)] = each.attention_mask
         (vectors,) = self._session.run(None, {"input_ids": tokens, "attention_mask": attention})
         return [vector.astype("float32").tobytes() for vector in vectors]
 

@@ -5,7 +5,7 @@ The unit is a character that was looked at, about 60 ns. What costs more than it
 
 from asyncio import sleep
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 from node.share.turns import Turns
 
@@ -29,7 +29,7 @@ class Effort:
     def __init__(self, client: str, readers: Turns) -> None:
         self._client = client
         self._readers = readers
-        self._place = AsyncExitStack()
+        self._has_place = False
         self._unbroken = 0
         self.looked = 0
         """Characters looked at so far."""
@@ -37,9 +37,11 @@ class Effort:
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[None]:
         """Hold a place among the searches that look at something while the block runs. Raises Crowded."""
-        async with self._place:
-            await self._enter()
+        await self._enter()
+        try:
             yield
+        finally:
+            self._leave()
 
     async def spend(self, characters: int) -> None:
         """Count characters that were just looked at; after a slice of them let others go on. Raises Crowded."""
@@ -49,8 +51,14 @@ class Effort:
             self._unbroken = 0
             # A search keeps its place while it rests, so however many clients search for much, a core is not used up.
             await sleep(REST_SECONDS if self.looked > LIGHT_CHARACTERS else 0)
-            await self._place.aclose()
+            self._leave()
             await self._enter()
 
     async def _enter(self) -> None:
-        await self._place.enter_async_context(self._readers.of(self._client))
+        await self._readers.enter(self._client)
+        self._has_place = True
+
+    def _leave(self) -> None:
+        if self._has_place:
+            self._has_place = False
+            self._readers.leave(self._client)

@@ -178,10 +178,10 @@ async def read_shares(
             [*(marks_of_own(keys, each) for each in unread), *(marks_of_replies(keys, each) for each in replied)],
         )
         marks = [each or b"" for each in cast("list[bytes | None]", found)]
-        own = {**known.own, **dict(zip(unread, marks, strict=False))}
+        own = dict(zip(unread, marks, strict=False))
         replies = dict(zip(replied, marks[len(unread) :], strict=True))
         for entity in some:
-            of_own, of_replies = own.get(entity, b""), replies.get(entity, b"")
+            of_own, of_replies = own.get(entity) or known.own.get(entity, b""), replies.get(entity, b"")
             shares[entity] = query.share(of_own, of_replies)
             if unindexed is not None and not of_own:
                 unindexed.append(entity)

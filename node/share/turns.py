@@ -33,17 +33,18 @@ class Turns:
     @asynccontextmanager
     async def of(self, key: str) -> AsyncGenerator[None]:
         """Have a place for the key while the block runs. Raises Crowded."""
-        await self._enter(key)
+        await self.enter(key)
         try:
             yield
         finally:
-            self._leave(key)
+            self.leave(key)
 
     def waiting(self, key: str) -> int:
         """How many requests of the key wait for a place."""
         return len(self._queues.get(key, ()))
 
-    async def _enter(self, key: str) -> None:
+    async def enter(self, key: str) -> None:
+        """Wait for a place for the key, until `leave`. Raises Crowded."""
         # This overtakes nobody: other keys wait only if no place is free, or if they have all the places they may have.
         if self._free and self._taken[key] < self._each and key not in self._queues:
             self._take(key)
@@ -59,7 +60,7 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it got the place at the same moment
-                self._leave(key)
+                self.leave(key)
             else:
                 self._forget(key, turn)
             raise
@@ -68,7 +69,8 @@ class Turns:
         self._free -= 1
         self._taken[key] += 1
 
-    def _leave(self, key: str) -> None:
+    def leave(self, key: str) -> None:
+        """Give back a place of the key."""
         self._free += 1
         self._taken[key] -= 1
         if not self._taken[key]:

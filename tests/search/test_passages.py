@@ -58,6 +58,12 @@ def test_a_passage_ends_where_a_sentence_does() -> None:
 
 
 @given(ANY_TEXT)
+def test_a_short_text_is_one_piece_whether_more_comes_behind_it_or_not(text: str) -> None:
+    text, more = text[: passages.PASSAGE_CHARACTERS], "x" * passages.PASSAGE_CHARACTERS
+    assert pieces(f"{text}\n{more}") == [*pieces(text), more]
+
+
+@given(ANY_TEXT)
 def test_nothing_is_lost_in_cutting(text: str) -> None:
     found = pieces(text)
     assert "".join("".join(found).split()) == "".join(text.split())

@@ -5,6 +5,7 @@ block, so it lives in one thread; `node.search.indexing.memory_replica` feeds it
 """
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,7 +82,7 @@ class Vectors:
             if owner := self._owners[row]:
                 entity_id, passage = owner
                 found.setdefault(entity_id, NearEntity(entity_id, passage, meaning_of(float(cosines[row]))))
-        return sorted(found.values(), key=lambda near: (near.meaning, near.entity_id), reverse=True)
+        return sorted(found.values(), key=attrgetter("meaning", "entity_id"), reverse=True)
 
     def nearest_of(self, cosines: NDArray[np.float32], posts: Iterable[Place]) -> NearEntity | None:
         """How near the entity of these posts is, if they have vectors."""

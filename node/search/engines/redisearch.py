@@ -8,6 +8,7 @@ cluster the engine must be cluster-wide: asked at one primary, it answers for al
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, cast
 
 from node.search.corpus import Corpus
@@ -123,7 +124,7 @@ class QueryEngine:
             _, entity, passage = key.decode().rsplit(":", 2)
             if entity not in nearest:
                 nearest[entity] = NearEntity(entity, passage, meaning_of(1 - float(distance)))
-        return sorted(nearest.values(), key=lambda near: (near.meaning, near.entity_id), reverse=True)
+        return sorted(nearest.values(), key=attrgetter("meaning", "entity_id"), reverse=True)
 
     async def _search(self, index: str, query: str, *options: Any, width: int) -> list[Any]:
         """The rows found: `width` values each, the key first."""

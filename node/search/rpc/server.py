@@ -7,9 +7,9 @@ it is there by a sign of life that outlives it by three seconds.
 import asyncio
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import structlog
 
@@ -36,7 +36,7 @@ from node.store.wakeups import Listener
 
 log = structlog.get_logger()
 
-REQUESTS_AT_ONCE = 32
+REQUESTS_AT_ONCE = 8
 """Requests answered together."""
 
 SIGN_SECONDS = 1.0
@@ -79,6 +79,16 @@ class Waiting:
         return [self._requests.popleft()[1] for _ in range(min(REQUESTS_AT_ONCE, len(self._requests)))], late
 
 
+class Answered(NamedTuple):
+    """Requests with what is known for their answers."""
+
+    requests: Sequence[Requested]
+    late: Sequence[Requested]
+    version: IndexVersion | None
+    vectors: Mapping[str, bytes]
+    """By text, as that version keeps them."""
+
+
 class WorkerServer:
     """One worker's part in it."""
 
@@ -105,6 +115,7 @@ class WorkerServer:
         loop = asyncio.get_running_loop()
         channel = self._keys.requests(service, self._name)
         sign_at = loop.time()
+        replying: asyncio.Task[None] | None = None
         with await self._store.wakeups.listen(channel) as listener, woken_by(stop, listener):
             waiting = Waiting(listener)
             while not stop.is_set():
@@ -113,13 +124,20 @@ class WorkerServer:
                         sign_at = loop.time() + SIGN_SECONDS
                         await self._say_alive(service, channel)
                     waiting.hear(loop.time())
-                    await self._answer(service, *waiting.take(loop.time()))
+                    requests, late = waiting.take(loop.time())
+                    answered = Answered(requests, late, *await self._vectors(requests))
+                    if replying:
+                        await replying
+                    # Meanwhile the model goes on with the next ones.
+                    replying = loop.create_task(self._reply(service, answered)) if requests or late else None
                 except StoreUnavailable:
                     pass  # the callers go on by text
                 except Exception:
                     log.exception("question not answered", service=service)
                 if not waiting:
                     await listener.wait(sign_at - loop.time())
+            if replying:
+                await replying
             with suppress(StoreUnavailable):
                 await self._store.command("ZREM", self._keys.workers(service), channel)
 
@@ -137,27 +155,13 @@ class WorkerServer:
         """Whether there is what the service needs, with the index version in use."""
         return self._memory.ready if service == "hits" else is_made_by(self._embedder.model, self._version)
 
-    async def _answer(self, service: Service, requests: Sequence[Requested], late: Sequence[Requested]) -> None:
-        """Answer these requests, the late ones without what they ask for."""
+    async def _vectors(self, requests: Sequence[Requested]) -> tuple[IndexVersion | None, dict[str, bytes]]:
+        """The version in use if the model here makes its vectors, and those of the requests' texts."""
         if any(each.version != (self._version.name if self._version else "") for each in requests):
             self._version = await self._versions.current()
-        version = self._version if is_made_by(self._embedder.model, self._version) else None
-        vectors = await self._vectors(version, requests) if version else {}
-        replies = [(each.request, WorkerReply()) for each in late]
-        if service == "hits":
-            replies += await asyncio.gather(
-                *(self._found(each.request, version, vectors.get(each.request.text)) for each in requests)
-            )
-        else:
-            for each in requests:
-                vector = version and QueryVector(version.name, vectors[each.request.text])
-                replies.append((each.request, WorkerReply(vector)))
-        await self._store.commands(
-            [("SPUBLISH", request.channel, request.id + encode(reply)) for request, reply in replies]
-        )
-
-    async def _vectors(self, version: IndexVersion, requests: Sequence[Requested]) -> dict[str, bytes]:
-        """Vectors of the requests' texts, as that version keeps them."""
+        version = self._version
+        if version is None or not is_made_by(self._embedder.model, version):
+            return None, {}
         prefix = version.name.encode() + b" "
         vectors: dict[str, bytes] = {}
         for sent_with, cached, request in requests:
@@ -171,7 +175,28 @@ class WorkerServer:
         for text, vector in zip(unknown, made, strict=True):
             vectors[text] = converted(vector, "float32", version.scalar)
             self._uncached[text] = prefix + vectors[text]
-        return vectors
+        return version, vectors
+
+    async def _reply(self, service: Service, answered: "Answered") -> None:
+        """Publish answers; the late requests get none of what they ask for."""
+        requests, late, version, vectors = answered
+        replies = [(each.request, WorkerReply()) for each in late]
+        try:
+            if service == "hits":
+                replies += await asyncio.gather(
+                    *(self._found(each.request, version, vectors.get(each.request.text)) for each in requests)
+                )
+            else:
+                for each in requests:
+                    vector = version and QueryVector(version.name, vectors[each.request.text])
+                    replies.append((each.request, WorkerReply(vector)))
+            await self._store.commands(
+                [("SPUBLISH", request.channel, request.id + encode(reply)) for request, reply in replies]
+            )
+        except StoreUnavailable:
+            pass  # the callers go on by text
+        except Exception:
+            log.exception("question not answered", service=service)
 
     async def _found(
         self, request: WorkerRequest, version: IndexVersion | None, vector: bytes | None
