@@ -3,6 +3,10 @@
 import asyncio
 import time
 from array import array
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from node.embedding.model import Model
 from node.search.index_versions import IndexVersion, IndexVersions
@@ -129,6 +133,35 @@ async def test_two_workers_share_the_work_and_either_can_go(board: SearchableBoa
         later = await board.post("Sourdough schedule", "When should I mix the dough?", noted=False)
         await board.found("prepare the loaf before baking bread", later, 0.6)
         assert (await board.ids("zx7q"))[0] == first[7]
+
+
+async def test_a_worker_that_stops_is_asked_no_more(board: SearchableBoard, loaded_model: Model) -> None:
+    async with board.worker():
+        await board.settled()
+        assert await board.store.command("ZCARD", BOARD_KEYS.workers("vectors")) == 1
+    assert await board.store.command("ZCARD", BOARD_KEYS.workers("vectors")) == 0
+    assert await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is None
+
+
+async def test_what_is_asked_twice_before_it_is_kept_is_embedded_once(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[str] = []
+    queries = type(loaded_model).queries
+
+    def counted(model: Any, texts: Sequence[str]) -> list[bytes]:
+        embedded.extend(texts)
+        return queries(model, texts)
+
+    monkeypatch.setattr(type(loaded_model), "queries", counted)
+    async with board.worker():
+        await board.settled()
+        await board.post("Sourdough schedule", "When should I mix the dough?")
+        asking = [WorkerClient(board.store, BOARD_KEYS) for _ in range(3)]
+        found = [await workers.vector_of("how do I bake a loaf") for workers in asking]
+        assert found[0] is not None
+        assert found[1:] == found[:1] * 2
+    assert embedded.count("how do I bake a loaf") == 1
 
 
 async def test_a_request_for_hits_in_memory_is_answered_by_meaning_only_if_its_vectors_are(
