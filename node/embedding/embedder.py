@@ -7,7 +7,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ NICENESS = 10
 """Of the model's thread, added to the process': acknowledgements come first on a busy machine."""
 
 BATCH_CHARACTERS = 400
-"""Characters of passages in one batch, some 10 ms of one core: the longest that a query waits for its turn."""
+"""Characters in one batch, each text counted as long as the longest. Some 10 ms of one core: the longest that a query
+waits for a batch of passages, or for longer queries that came with it."""
 
 BATCH_TEXTS = 16
 
@@ -42,18 +43,18 @@ class Embedder:
 
     async def queries(self, texts: Sequence[str]) -> list[bytes]:
         """Vectors of queries, after at most one batch of passages."""
-        return await self._run(self._loaded().queries, texts)
+        model = self._loaded()
+        return await in_batches(texts, lambda batch: self._run(model.queries, batch))
 
     async def passages(self, texts: Sequence[str]) -> list[bytes]:
         """Vectors of passages, in small batches between which queries have their turn."""
         model = self._loaded()
-        vectors = [b""] * len(texts)
-        for batch in batches(texts):
+
+        async def make(batch: Sequence[str]) -> list[bytes]:
             async with self._turn:
-                made = await self._run(model.passages, [texts[place] for place in batch])
-            for place, vector in zip(batch, made, strict=True):
-                vectors[place] = vector
-        return vectors
+                return await self._run(model.passages, batch)
+
+        return await in_batches(texts, make)
 
     def close(self) -> None:
         """Let the thread end after what it is doing."""
@@ -66,6 +67,15 @@ class Embedder:
         if self.model is None:
             raise ModelUnavailable("the embedding model is not loaded yet")
         return self.model
+
+
+async def in_batches(texts: Sequence[str], make: Callable[[Sequence[str]], Awaitable[Sequence[bytes]]]) -> list[bytes]:
+    """What `make` makes of the texts, batch by batch, in their order."""
+    vectors = [b""] * len(texts)
+    for batch in batches(texts):
+        for place, vector in zip(batch, await make([texts[place] for place in batch]), strict=True):
+            vectors[place] = vector
+    return vectors
 
 
 def batches(texts: Sequence[str]) -> Iterator[list[int]]:

@@ -49,6 +49,24 @@ async def test_passages_come_back_in_the_order_they_were_given(embedder: Embedde
         assert cosine(vector, model.passages([text])[0]) > 0.97
 
 
+async def test_short_queries_are_not_padded_to_the_length_of_a_long_one(
+    embedder: Embedder, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches_made: list[list[int]] = []
+    queries = model.queries
+
+    def noted(texts: Sequence[str]) -> list[bytes]:
+        batches_made.append([len(text) for text in texts])
+        return queries(texts)
+
+    monkeypatch.setattr(model, "queries", noted)
+    texts = ["sourdough", "x y " * 300, "the weather", "z " * 400, "solar panels"]
+    vectors = await embedder.queries(texts)
+    assert batches_made == [[9, 11, 12], [800], [1200]]
+    for text, vector in zip(texts, vectors, strict=True):
+        assert cosine(vector, queries([text])[0]) > 0.97
+
+
 async def test_a_query_waits_for_one_batch_of_passages_at_most(embedder: Embedder, model: Model) -> None:
     done: list[str] = []
     begun = asyncio.Event()
