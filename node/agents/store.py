@@ -13,7 +13,7 @@ from node.agents.entry import StoredAgent, stored_agent
 from node.agents.steps import agent_list, agent_probed, agent_remove, agent_settle, agent_submit
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
-from node.store.bulk import bulk_reachable
+from node.store.bulk import bulk_reachable, bulk_steps_reachable
 from node.store.decoding import fields_of
 from node.store.due import due_take
 from node.store.errors import StoreUnavailable
@@ -179,11 +179,17 @@ class AgentStore:
         return word == b"replayed"
 
     async def take(self, partitions: Sequence[int]) -> tuple[list[str], dict[int, float]]:
-        """Ids of entries to be checked, for this worker alone, and in how many seconds others are due by partition."""
-        replies = await _take(self._store, partitions)
+        """Ids of entries to be checked, for this worker alone, and in how many seconds others are due by partition.
+
+        Partitions that are out of reach are left for later. Raises StoreUnavailable if all are.
+        """
+        taking = [due_take(due=keys.agents_due(each), hidden=HIDDEN_MS, limit=TAKE_LIMIT) for each in partitions]
         taken: list[str] = []
         waits: dict[int, float] = {}
-        for partition, (wait_ms, *names) in zip(partitions, replies, strict=True):
+        for partition, reply in zip(partitions, await bulk_steps_reachable(self._store, taking), strict=True):
+            if isinstance(reply, StoreUnavailable):
+                continue
+            wait_ms, *names = cast("tuple[int, *tuple[bytes, ...]]", tuple(cast("list[object]", reply)))
             taken += [name.decode() for name in names]
             if wait_ms >= 0:
                 waits[partition] = wait_ms / 1000
@@ -313,12 +319,6 @@ class AgentStore:
         [word, *_] = cast("list[bytes]", reply)
         if word != b"removed":
             raise Refused(REFUSALS[word])
-
-
-async def _take(store: Store, partitions: Sequence[int]) -> list[tuple[int, *tuple[bytes, ...]]]:
-    """What `due_take` answers for each partition."""
-    taking = [due_take(due=keys.agents_due(each), hidden=HIDDEN_MS, limit=TAKE_LIMIT) for each in partitions]
-    return cast("list[tuple[int, *tuple[bytes, ...]]]", await store.run_all(taking))
 
 
 def _with_inbox(agent: StoredAgent, seen_at: object) -> StoredAgent | StoreUnavailable:

@@ -15,7 +15,7 @@ from node.artifacts.record import StoredArtifact
 from node.common import counters
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
-from node.store import Store, ids, keys
+from node.store import Store, StoreUnavailable, ids, keys
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate, Taken
 from node.store.long_poll import wait_for_change
@@ -273,11 +273,15 @@ class ArtifactStore:
         return await self._change(withdrawal, b"withdrawn", "rejected")
 
     async def due(self, limit: int) -> list[str]:
-        """Ids of artifacts whose time is over, at most `limit` of each partition. Raises StoreUnavailable."""
-        replies = await self._store.run_all(
+        """Ids of artifacts whose time is over, at most `limit` of each partition, of those that can be read.
+
+        Raises StoreUnavailable if none can.
+        """
+        replies = await self._store.run_reachable(
             artifact_due(due=keys.artifacts(partition), limit=limit) for partition in range(ids.PARTITIONS)
         )
-        return [name.decode() for names in cast("list[list[bytes]]", replies) for name in names]
+        readable = [cast("list[bytes]", names) for names in replies if not isinstance(names, StoreUnavailable)]
+        return [name.decode() for names in readable for name in names]
 
     async def end(self, artifact_id: str) -> bool:
         """Give the bytes of an artifact, which were deleted, back to the quotas. Raises StoreUnavailable.

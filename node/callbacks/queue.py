@@ -13,8 +13,8 @@ import msgspec
 
 from node.callbacks.owners import publisher_of_url
 from node.callbacks.partition_schedule import PartitionSchedule
-from node.store import Store, keys
-from node.store.bulk import bulk, bulk_steps
+from node.store import Store, StoreUnavailable, keys
+from node.store.bulk import bulk_reachable, bulk_steps_reachable
 from node.store.decoding import fields_of
 from node.store.due import due_take
 from node.store.steps import Key, Rest, step
@@ -152,20 +152,29 @@ class CallbackQueue:
         self.schedule.due_in(partition)
 
     async def take(self, partitions: Sequence[int]) -> list[Callback]:
-        """Take what is due in some partitions, for this worker alone. Raises StoreUnavailable."""
+        """Take what is due in some partitions, for this worker alone; those that are out of reach are left for later.
+
+        Raises StoreUnavailable if all are.
+        """
         taking = [
             due_take(due=keys.callbacks_due(partition), hidden=HIDDEN_MS, limit=TAKE_LIMIT) for partition in partitions
         ]
         taken: list[tuple[int, str]] = []
-        for partition, reply in zip(partitions, await bulk_steps(self._store, taking), strict=True):
+        for partition, reply in zip(partitions, await bulk_steps_reachable(self._store, taking), strict=True):
+            if isinstance(reply, StoreUnavailable):
+                continue
             wait_ms, *names = cast("tuple[int, *tuple[bytes, ...]]", tuple(cast("list[object]", reply)))
             if wait_ms >= 0:
                 self.schedule.due_in(partition, wait_ms / 1000)
             taken += [(partition, name.decode()) for name in names]
-        found = await bulk(self._store, [("HGETALL", keys.callback(*each)) for each in taken])
-        rows = zip(taken, map(fields_of, found), strict=True)
+        found = await bulk_reachable(self._store, [("HGETALL", keys.callback(*each)) for each in taken])
+        rows = [
+            (*each, fields_of(reply))
+            for each, reply in zip(taken, found, strict=True)
+            if not isinstance(reply, StoreUnavailable)
+        ]
         # Without `attempt` it is over: it was settled after its worker had been too slow.
-        return [_callback(*each, fields) for each, fields in rows if b"attempt" in fields]
+        return [_callback(*row) for row in rows if b"attempt" in row[-1]]
 
     async def settle(self, callback: Callback, ending: Ending, pause_ms: int, reason: str = "") -> None:
         """Record how an attempt ended. Safe to repeat. Raises StoreUnavailable."""

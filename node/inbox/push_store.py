@@ -11,8 +11,8 @@ import msgspec
 
 from node.inbox import steps
 from node.inbox.model import MAX_PUSH_CONFIGS, InboxTask, PushTarget
-from node.store import Store, ids, keys
-from node.store.bulk import bulk, bulk_steps
+from node.store import Store, StoreUnavailable, ids, keys
+from node.store.bulk import bulk, bulk_steps_reachable
 from node.store.decoding import code_of, fields_of
 
 SWEEP_LIMIT = 100
@@ -65,12 +65,16 @@ class PushStore:
             await self._store.command("PEXPIREAT", keys.inbox_pushes(address, task.id), cast("int", ends_at))
 
     async def expire(self) -> bool:
-        """Tell of the messages that have expired; whether there may be more. Raises StoreUnavailable."""
+        """Tell of the messages that have expired, of those that can be read; whether there may be more.
+
+        Raises StoreUnavailable if none can.
+        """
         telling = [
             steps.inbox_push_expire(
                 push_ends=keys.inbox_push_ends(partition), events=keys.events(partition), limit=SWEEP_LIMIT
             )
             for partition in range(ids.PARTITIONS)
         ]
-        told = await bulk_steps(self._store, telling)
-        return any(cast("list[int]", reply)[1] == SWEEP_LIMIT for reply in told)
+        told = await bulk_steps_reachable(self._store, telling)
+        readable = [cast("list[int]", reply) for reply in told if not isinstance(reply, StoreUnavailable)]
+        return any(reply[1] == SWEEP_LIMIT for reply in readable)

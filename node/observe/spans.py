@@ -140,6 +140,10 @@ class TracedStore(Store):
         steps = list(steps)
         return await self._in_span(steps[0].script.name, self._store.run_all(steps)) if steps else []
 
+    async def run_reachable(self, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
+        steps = list(steps)
+        return await self._in_span(steps[0].script.name, self._store.run_reachable(steps)) if steps else []
+
     async def command(self, *args: Arg, key: Arg | None = None) -> RedisReply:
         return await self._in_span(str(args[0]), self._store.command(*args, key=key))
 

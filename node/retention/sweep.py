@@ -77,7 +77,11 @@ class Retention:
                 await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
 
     async def look(self, seconds: float) -> int:
-        """Handle what is old enough, for about so many seconds. Returns how much changed. Raises StoreUnavailable."""
+        """Handle what is old enough, for about so many seconds. Returns how much changed.
+
+        What is out of reach is left for another time, and keeps nothing else waiting. Raises StoreUnavailable if the
+        time cannot be read.
+        """
         began = time.monotonic()
         if began - self._restarted >= RESTART_SECONDS:
             self._restarted = began
@@ -87,17 +91,22 @@ class Retention:
         if began - self._trimmed >= TRIM_SECONDS:
             for trim in self._trims:
                 oldest = now - round(trim.days * DAY_MS)
-                if trim.sorted_set:
-                    await self._store.command("ZREMRANGEBYSCORE", trim.key, "-inf", f"({oldest}")
-                else:
-                    await self._store.command("XTRIM", trim.key, "MINID", oldest)
+                with suppress(StoreUnavailable):  # `node.store` logs it
+                    if trim.sorted_set:
+                        await self._store.command("ZREMRANGEBYSCORE", trim.key, "-inf", f"({oldest}")
+                    else:
+                        await self._store.command("XTRIM", trim.key, "MINID", oldest)
             self._trimmed = began
         changed, left = 0, list(self._cursors)
         while left and time.monotonic() - began < seconds:
             # In turn, so that a long list does not hold up the others.
             rule, cursor = left.pop(0)
-            if members := await cursor.next(now - round(rule.days * DAY_MS), BATCH_SIZE):
+            try:
+                members = await cursor.next(now - round(rule.days * DAY_MS), BATCH_SIZE)
                 handled = await self._handle(rule, cursor, members, now)
+            except StoreUnavailable:
+                continue
+            if members:
                 changed += handled
                 left.append((rule, cursor))
                 if handled:
@@ -106,7 +115,7 @@ class Retention:
 
     async def _handle(self, rule: Rule, cursor: TimeCursor, members: Sequence[str], now: int) -> int:
         try:
-            return await rule.handle(members, now)
+            return await rule.handle(members, now) if members else 0
         except StoreUnavailable:
             cursor.begin_anew()  # members that were passed have not been handled
             raise

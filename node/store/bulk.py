@@ -27,12 +27,33 @@ async def bulk(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisRep
 
 async def bulk_reachable(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
     """`store.reachable` for any number of commands. Raises StoreUnavailable, CommandFailed."""
-    return await _some_at_a_time(store, store.reachable, commands)
+    return await _reachable_at_a_time(store, store.reachable, commands)
 
 
 async def bulk_steps(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
     """`store.run_all` for any number of steps. Raises StoreUnavailable, CommandFailed."""
     return await _some_at_a_time(store, store.run_all, steps)
+
+
+async def bulk_steps_reachable(store: Store, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
+    """`store.run_reachable` for any number of steps. Raises StoreUnavailable, CommandFailed."""
+    return await _reachable_at_a_time(store, store.run_reachable, steps)
+
+
+async def _reachable_at_a_time(
+    store: Store, call: Callable[[Sequence[T]], Awaitable[list[RedisReply | StoreUnavailable]]], many: Iterable[T]
+) -> list[RedisReply | StoreUnavailable]:
+    async def some(wanted: Sequence[T]) -> list[RedisReply | StoreUnavailable]:
+        try:
+            return await call(wanted)
+        except StoreUnavailable as failure:  # all of these are out of reach, and others may not be
+            return [failure] * len(wanted)
+
+    replies = await _some_at_a_time(store, some, many)
+    failures = [reply for reply in replies if isinstance(reply, StoreUnavailable)]
+    if failures and len(failures) == len(replies):
+        raise failures[0]
+    return replies
 
 
 async def _some_at_a_time(

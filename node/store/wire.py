@@ -142,29 +142,50 @@ class Store(ABC):
 
     async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
         """Run many steps in one trip to each server concerned; otherwise as `commands`."""
-        under_way: list[Submitted] = []
-        for step in steps:
-            slot, connection = self._route(step.keys[0])
-            call = self._call(step.script, step.keys, step.args, slot)
-            under_way.append((call, connection, connection.submit(call)))
-        return await self._answers(under_way)
+        outcomes = await self._outcomes(steps)
+        for outcome in outcomes:
+            if isinstance(outcome, (StoreUnavailable, CommandFailed)):
+                raise outcome
+        return cast("list[RedisReply]", outcomes)
 
-    async def _answers(self, under_way: Iterable[Submitted]) -> list[RedisReply]:
-        """The replies to calls that were sent. Raises the first failure, after all of them have ended."""
-        answered: list[RedisReply] = []
-        failure: StoreUnavailable | CommandFailed | None = None
+    async def run_reachable(self, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
+        """`run_all`, with the failure itself in the place of a reply of a server that is out of reach.
+
+        Raises StoreUnavailable if all are, CommandFailed.
+        """
+        outcomes = await self._outcomes(steps)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, (StoreUnavailable, CommandFailed))]
+        for failure in failures:
+            if len(failures) == len(outcomes) or isinstance(failure, CommandFailed):
+                raise failure
+        return cast("list[RedisReply | StoreUnavailable]", outcomes)
+
+    async def _outcomes(self, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable | CommandFailed]:
+        """Replies to steps, and failures in their places, after all of them have ended."""
+        under_way: list[Submitted | StoreUnavailable] = []
+        for step in steps:
+            try:
+                slot, connection = self._route(step.keys[0])
+                call = self._call(step.script, step.keys, step.args, slot)
+            except StoreUnavailable as failure:
+                under_way.append(failure)
+            else:
+                under_way.append((call, connection, connection.submit(call)))
+        outcomes: list[RedisReply | StoreUnavailable | CommandFailed] = []
         # Awaited one after the other: `gather` would make a task of each, which costs more than the command.
-        for call, connection, future in under_way:
+        for each in under_way:
+            if isinstance(each, StoreUnavailable):
+                outcomes.append(each)
+                continue
+            call, connection, future = each
             outcome = await future
             try:
-                answered.append(
+                outcomes.append(
                     await self._again(call, outcome, connection) if isinstance(outcome, Exception) else outcome
                 )
-            except (StoreUnavailable, CommandFailed) as error:
-                failure = failure or error
-        if failure:
-            raise failure
-        return answered
+            except (StoreUnavailable, CommandFailed) as failure:
+                outcomes.append(failure)
+        return outcomes
 
     @abstractmethod
     async def everywhere(self, *args: Arg) -> list[RedisReply]:

@@ -13,7 +13,7 @@ from typing import cast
 
 from node.common.refusal import Refused
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk, bulk_reachable, bulk_steps
+from node.store.bulk import bulk, bulk_reachable, bulk_steps, bulk_steps_reachable
 from node.store.decoding import code_of, fields_of
 from node.store.idempotency import IdempotencyKey, home_of
 from node.store.long_poll import wait_for_change
@@ -193,10 +193,14 @@ class TaskStore:
         return [code_of(reply) for reply in await bulk_steps(self._store, lapsing)]
 
     async def due(self, limit: int) -> list[str]:
-        """Contracts that have changed by themselves, `limit` of each partition at most. Raises StoreUnavailable."""
+        """Contracts that have changed by themselves, `limit` of each partition at most, of those that can be read.
+
+        Raises StoreUnavailable if none can.
+        """
         looking = [steps.task_due(leases=keys.leases(each), limit=limit) for each in range(ids.PARTITIONS)]
-        found = cast("list[list[bytes]]", await bulk_steps(self._store, looking))
-        return [name.decode() for names in found for name in names]
+        found = await bulk_steps_reachable(self._store, looking)
+        readable = [cast("list[bytes]", names) for names in found if not isinstance(names, StoreUnavailable)]
+        return [name.decode() for names in readable for name in names]
 
     async def read(self, task_id: str) -> StoredTask:
         """A contract; without fields for an unknown id. Raises StoreUnavailable."""

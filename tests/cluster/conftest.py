@@ -37,6 +37,13 @@ def mortal_cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture
+def lenient_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster that serves on what it has when a part of it is gone."""
+    with Cluster(tmp_path / "cluster", 3, "--cluster-require-full-coverage", "no", node_timeout=1.0) as cluster:
+        yield cluster
+
+
 @pytest_asyncio.fixture
 async def store(cluster: Cluster, open_store: Opener) -> Store:
     return await open_store(cluster.url, timeout=TIMEOUT)

@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from node.store import OutcomeUnknown, StoreUnavailable
+from node.store.bulk import SHARE_OF_CALLS, bulk_steps_reachable
 from node.store.keys import PARTITIONS, tag
 from node.store.slots import slot_of
 from tests.cluster.conftest import TIMEOUT, Load
@@ -73,3 +76,17 @@ async def test_a_frozen_primary_costs_others_nothing(cluster: Cluster, open_stor
     answers = await asyncio.gather(*(store.command("SET", f"frozen:{tag(p)}", p) for p in others))
     frozen.resume()
     assert answers == [b"OK"] * len(others)
+
+
+async def test_a_lost_primary_loses_nothing_of_what_others_answer(lenient_cluster: Cluster, open_store: Opener) -> None:
+    store = await open_store(lenient_cluster.url, timeout=TIMEOUT, max_in_flight=4 * SHARE_OF_CALLS)  # four at a time
+    steps = [COUNT(f"answered:{tag(partition)}", 1) for partition in range(PARTITIONS)]
+    primary = [lenient_cluster.primary_of(slot_of(tag(partition))) for partition in range(PARTITIONS)]
+    replica = await asyncio.to_thread(lenient_cluster.replica_of, primary[0])
+    await asyncio.to_thread(replica.kill)
+    await asyncio.to_thread(primary[0].kill)
+    replies = await bulk_steps_reachable(store, steps)
+    for partition, reply in enumerate(replies):
+        assert isinstance(reply, StoreUnavailable) if primary[partition] is primary[0] else reply == 1
+    with pytest.raises(StoreUnavailable):
+        await bulk_steps_reachable(store, steps[:1])

@@ -38,13 +38,6 @@ NEW: tuple[tuple[str, dict[str, str]], ...] = (
 
 
 @pytest.fixture
-def lenient_cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster that serves on what it has when a part of it is gone."""
-    with Cluster(tmp_path / "cluster", 3, "--cluster-require-full-coverage", "no", node_timeout=1.0) as cluster:
-        yield cluster
-
-
-@pytest.fixture
 def search_redis(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis of its own for the search, with the query engine."""
     module = find_search()

@@ -1,0 +1,58 @@
+"""One primary of three gone for good, and its replica with it: workers go on with what the others keep."""
+
+import asyncio
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+
+from node.sign.node_key import NodeKey
+from node.store import keys
+from node.store.ids import partition_of_id
+from node.store.keys import tag
+from node.store.slots import slot_of
+from tests.callbacks.receiver import Receiver
+from tests.faults.writers import unlimited
+from tests.support.node_under_test import SIGNING_KEY, running, until
+from tests.support.servers import Cluster
+
+CONTRACTS = 24
+TASKS = "/api/v1/tasks"
+LASTS = timedelta(seconds=12)
+"""From an offer to its deadline: longer than the primary takes to be gone."""
+
+
+async def test_contracts_expire_and_callbacks_tell_of_them(lenient_cluster: Cluster) -> None:
+    settings = unlimited(lenient_cluster.url, store_timeout=5.0, callback_allow_private=True)
+    key = NodeKey.parse(SIGNING_KEY).public.raw
+    async with running(settings) as node, Receiver(key) as receiver, node.worker():
+        offered: set[str] = set()
+        for number in range(CONTRACTS):
+            offer = {
+                "publisher_id": "desk",
+                "title": f"Count the panels on photograph {number}",
+                "deadline": (datetime.now(UTC) + LASTS).isoformat(),
+                "callback_url": receiver.url_at(f"/{number}"),
+            }
+            offered.add((await node.client.post(TASKS, json=offer)).json()["id"])
+        lost = await _lose_one(lenient_cluster, offered)
+
+        def told() -> set[str]:
+            return {message["data"]["task_id"] for _, message in receiver.messages if message["type"] == "task.expired"}
+
+        async def all_told() -> bool:
+            return told() >= offered - lost
+
+        await until(all_told, 40)
+        assert told() == offered - lost
+
+
+async def _lose_one(cluster: Cluster, entities: Collection[str]) -> set[str]:
+    """Kill a primary that keeps some of these, and its replica. Returns those that are lost."""
+    listing = {cluster.primary_of(slot_of(keys.tasks_with(status))) for status in ("offered", "expired")}
+    victim = next(server for server in cluster.servers[:3] if server not in listing)
+    lost = {each for each in entities if cluster.primary_of(slot_of(tag(partition_of_id(each)))) is victim}
+    assert lost
+    assert lost < set(entities)
+    replica = await asyncio.to_thread(cluster.replica_of, victim)
+    await asyncio.to_thread(replica.kill)
+    await asyncio.to_thread(victim.kill)
+    return lost
