@@ -6,7 +6,7 @@ from typing import Any, cast
 from node.agents.model import LIVENESS, Liveness
 from node.agents.steps import agent_expire
 from node.agents.store import HIDDEN_MS
-from node.store import Store, ids, keys
+from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk
 from node.store.limits import DAY_MS
 
@@ -61,16 +61,19 @@ class AgentLists:
         await self._store.command("ZREMRANGEBYSCORE", keys.REMOVED_AGENTS, "-inf", now - REMOVED_KEPT_MS)
 
     async def sweep(self) -> list[str]:
-        """Remove entries whose time is over: those that were looked at, whose places are to be derived anew."""
+        """Remove entries whose time is over: those that were looked at, whose places are to be derived anew.
+
+        Those that are out of reach are left for later. Raises StoreUnavailable if all are.
+        """
         due = await self._store.command(
             "ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE
         )
         names = [name.decode() for name in cast("list[bytes]", due)]
-        await self._store.run_all(
+        replies = await self._store.run_reachable(
             agent_expire(agent=keys.agent(each), events=keys.events(ids.partition_of_id(each)), agent_id=each)
             for each in names
         )
-        return names
+        return [name for name, reply in zip(names, replies, strict=True) if not isinstance(reply, StoreUnavailable)]
 
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
         """How many entries are listed by liveness; how many checks are due; how many seconds ago one ended."""

@@ -17,7 +17,7 @@ import pytest
 from node.artifacts.store import ArtifactStore
 from node.board.moderation_store import ModerationStore
 from node.retention.rules import retention_of
-from node.store import RedisReply, ids, keys
+from node.store import RedisReply, StoreUnavailable, ids, keys
 from node.store.scripts import all_scripts, script
 from node.store.steps import Step
 from node.store.wire import Store
@@ -43,7 +43,7 @@ LAST = {"thread_purge", "task_compact", "task_unpack", "task_forget"}
 def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Names of the steps that were run; each call is checked to have one hash tag."""
     seen: set[str] = set()
-    run, run_all = Store.run, Store.run_all
+    run, run_all, run_reachable = Store.run, Store.run_all, Store.run_reachable
 
     def check(step: Step) -> None:
         seen.add(step.script.name)
@@ -60,8 +60,15 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
             check(step)
         return await run_all(self, given)
 
+    async def reachable_checked(self: Store, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
+        given = list(steps)
+        for step in given:
+            check(step)
+        return await run_reachable(self, given)
+
     monkeypatch.setattr(Store, "run", checked)
     monkeypatch.setattr(Store, "run_all", all_checked)
+    monkeypatch.setattr(Store, "run_reachable", reachable_checked)
     return seen
 
 

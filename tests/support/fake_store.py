@@ -49,6 +49,9 @@ class FakeStore(Store):
     async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
         return [await self.run(step) for step in steps]
 
+    async def run_reachable(self, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
+        return [*await self.run_all(steps)]
+
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         return [cast("RedisReply", self.redis.execute_command(*args))]
 
