@@ -34,7 +34,8 @@ const receiver = createServer(async (incoming, answer) => {
   const event = StreamResponse.toJSON(StreamResponse.fromJSON(JSON.parse(Buffer.concat(pieces))));
   pushed.push({ event, token: incoming.headers["x-a2a-notification-token"], shown: incoming.headers.authorization });
   answer.writeHead(204).end();
-  if (event.statusUpdate?.status.state === "TASK_STATE_COMPLETED") over();
+  // A worker that comes late finds the task over: then the first notification, which has the whole task, is the last.
+  if ((event.statusUpdate ?? event.task)?.status.state === "TASK_STATE_COMPLETED") over();
 });
 await new Promise((resolve) => receiver.listen(0, "127.0.0.1", resolve));
 
