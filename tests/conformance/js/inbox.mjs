@@ -30,7 +30,12 @@ let over;
 const isOver = new Promise((resolve) => (over = resolve));
 const receiver = createServer(async (incoming, answer) => {
   const pieces = [];
-  for await (const piece of incoming) pieces.push(piece);
+  try {
+    for await (const piece of incoming) pieces.push(piece);
+  } catch (error) {
+    if (receiver.listening) throw error;
+    return; // of the second config, and closed below
+  }
   const event = StreamResponse.toJSON(StreamResponse.fromJSON(JSON.parse(Buffer.concat(pieces))));
   pushed.push({ event, token: incoming.headers["x-a2a-notification-token"], shown: incoming.headers.authorization });
   answer.writeHead(204).end();
