@@ -94,15 +94,16 @@ class AgentChecks:
     async def _take_due(self, stop: asyncio.Event) -> list[str]:
         partitions = self._schedule.due()
         try:
-            taken, waits = await self._entries.take(partitions)
+            taken = await self._entries.take(partitions)
         except StoreUnavailable:
             for partition in partitions:
                 self._schedule.due_in(partition)
             await _pause(stop)
             return []
-        for partition, seconds in waits.items():
-            self._schedule.due_in(partition, seconds)
-        return taken
+        for partition, found in taken.items():
+            if found.next_seconds is not None:
+                self._schedule.due_in(partition, found.next_seconds)
+        return [name for found in taken.values() for name in found.names]
 
     async def _check(self, agent_id: str) -> None:
         """Check an entry. Whatever goes wrong with it does not touch the others, and it becomes due again by itself."""

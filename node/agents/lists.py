@@ -6,8 +6,8 @@ from typing import Any, cast
 from node.agents.model import LIVENESS, Liveness
 from node.agents.steps import agent_expire
 from node.agents.store import HIDDEN_MS
-from node.store import Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk
+from node.store import Store, ids, keys
+from node.store.bulk import bulk, reached
 from node.store.limits import DAY_MS
 
 REMOVED_KEPT_MS = 7 * DAY_MS
@@ -73,7 +73,7 @@ class AgentLists:
             agent_expire(agent=keys.agent(each), events=keys.events(ids.partition_of_id(each)), agent_id=each)
             for each in names
         )
-        return [name for name, reply in zip(names, replies, strict=True) if not isinstance(reply, StoreUnavailable)]
+        return [name for name, _ in reached(names, replies)]
 
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
         """How many entries are listed by liveness; how many checks are due; how many seconds ago one ended."""

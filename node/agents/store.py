@@ -13,9 +13,9 @@ from node.agents.entry import StoredAgent, stored_agent
 from node.agents.steps import agent_list, agent_probed, agent_remove, agent_settle, agent_submit
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
-from node.store.bulk import bulk_reachable, bulk_steps_reachable
+from node.store.bulk import bulk_reachable
 from node.store.decoding import fields_of
-from node.store.due import due_take
+from node.store.due import TakenNames, take_due
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import DAY_MS
@@ -178,22 +178,13 @@ class AgentStore:
             raise Refused(REFUSALS[word])
         return word == b"replayed"
 
-    async def take(self, partitions: Sequence[int]) -> tuple[list[str], dict[int, float]]:
-        """Ids of entries to be checked, for this worker alone, and in how many seconds others are due by partition.
+    async def take(self, partitions: Sequence[int]) -> dict[int, TakenNames]:
+        """Ids of entries to be checked, for this worker alone; partitions that are out of reach are left for later.
 
-        Partitions that are out of reach are left for later. Raises StoreUnavailable if all are.
+        Raises StoreUnavailable if all are.
         """
-        taking = [due_take(due=keys.agents_due(each), hidden=HIDDEN_MS, limit=TAKE_LIMIT) for each in partitions]
-        taken: list[str] = []
-        waits: dict[int, float] = {}
-        for partition, reply in zip(partitions, await bulk_steps_reachable(self._store, taking), strict=True):
-            if isinstance(reply, StoreUnavailable):
-                continue
-            wait_ms, *names = cast("tuple[int, *tuple[bytes, ...]]", tuple(cast("list[object]", reply)))
-            taken += [name.decode() for name in names]
-            if wait_ms >= 0:
-                waits[partition] = wait_ms / 1000
-        return taken, waits
+        due = {partition: keys.agents_due(partition) for partition in partitions}
+        return await take_due(self._store, due, HIDDEN_MS, TAKE_LIMIT)
 
     async def settle(self, agent: StoredAgent, found: CheckResult, again: int) -> str:
         """Record what the check of a posted URL found; `again`: ms until the next probe of one that stays listed.

@@ -15,7 +15,8 @@ from node.artifacts.record import StoredArtifact
 from node.common import counters
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
-from node.store import Store, StoreUnavailable, ids, keys
+from node.store import Store, ids, keys
+from node.store.bulk import bulk_steps_reachable, reached
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate, Taken
 from node.store.long_poll import wait_for_change
@@ -277,11 +278,9 @@ class ArtifactStore:
 
         Raises StoreUnavailable if none can.
         """
-        replies = await self._store.run_reachable(
-            artifact_due(due=keys.artifacts(partition), limit=limit) for partition in range(ids.PARTITIONS)
-        )
-        readable = [cast("list[bytes]", names) for names in replies if not isinstance(names, StoreUnavailable)]
-        return [name.decode() for names in readable for name in names]
+        looking = [artifact_due(due=keys.artifacts(each), limit=limit) for each in range(ids.PARTITIONS)]
+        found = reached(looking, await bulk_steps_reachable(self._store, looking))
+        return [name.decode() for _, names in found for name in cast("list[bytes]", names)]
 
     async def end(self, artifact_id: str) -> bool:
         """Give the bytes of an artifact, which were deleted, back to the quotas. Raises StoreUnavailable.

@@ -13,10 +13,10 @@ import msgspec
 
 from node.callbacks.owners import publisher_of_url
 from node.callbacks.partition_schedule import PartitionSchedule
-from node.store import Store, StoreUnavailable, keys
-from node.store.bulk import bulk_reachable, bulk_steps_reachable
+from node.store import Store, keys
+from node.store.bulk import bulk_reachable, reached
 from node.store.decoding import fields_of
-from node.store.due import due_take
+from node.store.due import take_due
 from node.store.steps import Key, Rest, step
 
 HIDDEN_MS = 30_000
@@ -156,23 +156,14 @@ class CallbackQueue:
 
         Raises StoreUnavailable if all are.
         """
-        taking = [
-            due_take(due=keys.callbacks_due(partition), hidden=HIDDEN_MS, limit=TAKE_LIMIT) for partition in partitions
-        ]
+        due = {partition: keys.callbacks_due(partition) for partition in partitions}
         taken: list[tuple[int, str]] = []
-        for partition, reply in zip(partitions, await bulk_steps_reachable(self._store, taking), strict=True):
-            if isinstance(reply, StoreUnavailable):
-                continue
-            wait_ms, *names = cast("tuple[int, *tuple[bytes, ...]]", tuple(cast("list[object]", reply)))
-            if wait_ms >= 0:
-                self.schedule.due_in(partition, wait_ms / 1000)
-            taken += [(partition, name.decode()) for name in names]
-        found = await bulk_reachable(self._store, [("HGETALL", keys.callback(*each)) for each in taken])
-        rows = [
-            (*each, fields_of(reply))
-            for each, reply in zip(taken, found, strict=True)
-            if not isinstance(reply, StoreUnavailable)
-        ]
+        for partition, found in (await take_due(self._store, due, HIDDEN_MS, TAKE_LIMIT)).items():
+            if found.next_seconds is not None:
+                self.schedule.due_in(partition, found.next_seconds)
+            taken += [(partition, name) for name in found.names]
+        replies = await bulk_reachable(self._store, [("HGETALL", keys.callback(*each)) for each in taken])
+        rows = [(*each, fields_of(reply)) for each, reply in reached(taken, replies)]
         # Without `attempt` it is over: it was settled after its worker had been too slow.
         return [_callback(*row) for row in rows if b"attempt" in row[-1]]
 

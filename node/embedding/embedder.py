@@ -42,9 +42,9 @@ class Embedder:
         return model
 
     async def queries(self, texts: Sequence[str]) -> list[bytes]:
-        """Vectors of queries, after at most one batch of passages."""
+        """Vectors of queries, in batches of like length, each after at most one batch of passages."""
         model = self._loaded()
-        return await in_batches(texts, lambda batch: self._run(model.queries, batch))
+        return await _in_batches(texts, lambda batch: self._run(model.queries, batch))
 
     async def passages(self, texts: Sequence[str]) -> list[bytes]:
         """Vectors of passages, in small batches between which queries have their turn."""
@@ -54,7 +54,7 @@ class Embedder:
             async with self._turn:
                 return await self._run(model.passages, batch)
 
-        return await in_batches(texts, make)
+        return await _in_batches(texts, make)
 
     def close(self) -> None:
         """Let the thread end after what it is doing."""
@@ -69,7 +69,7 @@ class Embedder:
         return self.model
 
 
-async def in_batches(texts: Sequence[str], make: Callable[[Sequence[str]], Awaitable[Sequence[bytes]]]) -> list[bytes]:
+async def _in_batches(texts: Sequence[str], make: Callable[[Sequence[str]], Awaitable[Sequence[bytes]]]) -> list[bytes]:
     """What `make` makes of the texts, batch by batch, in their order."""
     vectors = [b""] * len(texts)
     for batch in batches(texts):

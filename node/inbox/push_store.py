@@ -11,8 +11,8 @@ import msgspec
 
 from node.inbox import steps
 from node.inbox.model import MAX_PUSH_CONFIGS, InboxTask, PushTarget
-from node.store import Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk, bulk_steps_reachable
+from node.store import Store, ids, keys
+from node.store.bulk import bulk, bulk_steps_reachable, reached
 from node.store.decoding import code_of, fields_of
 
 SWEEP_LIMIT = 100
@@ -75,6 +75,5 @@ class PushStore:
             )
             for partition in range(ids.PARTITIONS)
         ]
-        told = await bulk_steps_reachable(self._store, telling)
-        readable = [cast("list[int]", reply) for reply in told if not isinstance(reply, StoreUnavailable)]
-        return any(reply[1] == SWEEP_LIMIT for reply in readable)
+        told = reached(telling, await bulk_steps_reachable(self._store, telling))
+        return any(cast("list[int]", reply)[1] == SWEEP_LIMIT for _, reply in told)

@@ -16,6 +16,7 @@ import structlog
 
 from node.store import Store, StoreUnavailable
 from node.store.cursor import TimeCursor
+from node.store.keys import tag
 
 log = structlog.get_logger()
 
@@ -79,8 +80,8 @@ class Retention:
     async def look(self, seconds: float) -> int:
         """Handle what is old enough, for about so many seconds. Returns how much changed.
 
-        What is out of reach is left for another time, and keeps nothing else waiting. Raises StoreUnavailable if the
-        time cannot be read.
+        A list that is out of reach, or has something next that is, keeps no other waiting. Raises StoreUnavailable if
+        the time cannot be read.
         """
         began = time.monotonic()
         if began - self._restarted >= RESTART_SECONDS:
@@ -121,5 +122,6 @@ class Retention:
             raise
 
     async def _now(self) -> int:
-        seconds, micros = cast("list[bytes]", await self._store.command("TIME"))
+        somewhere = tag(self._store.serving_partition() or 0)
+        seconds, micros = cast("list[bytes]", await self._store.command("TIME", key=somewhere))
         return int(seconds) * 1000 + int(micros) // 1000

@@ -40,6 +40,12 @@ async def bulk_steps_reachable(store: Store, steps: Iterable[Step]) -> list[Redi
     return await _reachable_at_a_time(store, store.run_reachable, steps)
 
 
+def reached(wanted: Iterable[T], replies: Iterable[RedisReply | StoreUnavailable]) -> list[tuple[T, RedisReply]]:
+    """What was wanted with its reply, where the server could be reached."""
+    pairs = zip(wanted, replies, strict=True)
+    return [(each, reply) for each, reply in pairs if not isinstance(reply, StoreUnavailable)]
+
+
 async def _reachable_at_a_time(
     store: Store, call: Callable[[Sequence[T]], Awaitable[list[RedisReply | StoreUnavailable]]], many: Iterable[T]
 ) -> list[RedisReply | StoreUnavailable]:

@@ -5,7 +5,8 @@ that will change. The script that changes it publishes there. This is sharded pu
 within the slot of the key; all listeners of a process share one connection for each primary.
 
 A wake-up is a hint, not the data: whoever hears one reads the key, so a lost message costs no more than a delay. Only
-answers to one waiting process (of search workers, on MCP streams) are in the message itself. What holds:
+requests to one search worker, and answers to one waiting process (of search workers, on MCP streams), are in the
+message itself. What holds:
 
 - When `listen` returns, messages arrive. So whoever listens first and reads then misses no change.
 - Wherever a message may have been lost (with a connection, a slot that moved, a full queue), the listener gets an empty

@@ -13,7 +13,7 @@ from typing import cast
 
 from node.common.refusal import Refused
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk, bulk_reachable, bulk_steps, bulk_steps_reachable
+from node.store.bulk import bulk, bulk_reachable, bulk_steps, bulk_steps_reachable, reached
 from node.store.decoding import code_of, fields_of
 from node.store.idempotency import IdempotencyKey, home_of
 from node.store.long_poll import wait_for_change
@@ -198,9 +198,8 @@ class TaskStore:
         Raises StoreUnavailable if none can.
         """
         looking = [steps.task_due(leases=keys.leases(each), limit=limit) for each in range(ids.PARTITIONS)]
-        found = await bulk_steps_reachable(self._store, looking)
-        readable = [cast("list[bytes]", names) for names in found if not isinstance(names, StoreUnavailable)]
-        return [name.decode() for names in readable for name in names]
+        found = reached(looking, await bulk_steps_reachable(self._store, looking))
+        return [name.decode() for _, names in found for name in cast("list[bytes]", names)]
 
     async def read(self, task_id: str) -> StoredTask:
         """A contract; without fields for an unknown id. Raises StoreUnavailable."""

@@ -82,9 +82,7 @@ async def test_a_lost_primary_loses_nothing_of_what_others_answer(lenient_cluste
     store = await open_store(lenient_cluster.url, timeout=TIMEOUT, max_in_flight=4 * SHARE_OF_CALLS)  # four at a time
     steps = [COUNT(f"answered:{tag(partition)}", 1) for partition in range(PARTITIONS)]
     primary = [lenient_cluster.primary_of(slot_of(tag(partition))) for partition in range(PARTITIONS)]
-    replica = await asyncio.to_thread(lenient_cluster.replica_of, primary[0])
-    await asyncio.to_thread(replica.kill)
-    await asyncio.to_thread(primary[0].kill)
+    await asyncio.to_thread(lenient_cluster.lose, primary[0])
     replies = await bulk_steps_reachable(store, steps)
     for partition, reply in enumerate(replies):
         assert isinstance(reply, StoreUnavailable) if primary[partition] is primary[0] else reply == 1

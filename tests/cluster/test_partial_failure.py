@@ -78,9 +78,7 @@ async def test_what_the_other_primaries_keep_is_served(lenient_cluster: Cluster,
         gone = [each for each in agents if is_lost(each)]
         assert lost, "some threads were there"
         assert gone, "some agents were there"
-        replica = await asyncio.to_thread(lenient_cluster.replica_of, victim)
-        await asyncio.to_thread(replica.kill)
-        await asyncio.to_thread(victim.kill)
+        await asyncio.to_thread(lenient_cluster.lose, victim)
         pages: list[httpx2.Response] = []
 
         async def is_served() -> bool:
@@ -128,9 +126,7 @@ async def test_agents_that_can_be_read_are_found(lenient_cluster: Cluster, searc
         victim = next(server for server in lenient_cluster.servers[:3] if server not in kept)
         lost = {each for each in agents if lenient_cluster.primary_of(slot_of(tag(partition_of_id(each)))) is victim}
         assert lost, "some agents were there"
-        replica = await asyncio.to_thread(lenient_cluster.replica_of, victim)
-        await asyncio.to_thread(replica.kill)
-        await asyncio.to_thread(victim.kill)
+        await asyncio.to_thread(lenient_cluster.lose, victim)
 
         async def are_others_found() -> bool:
             return await search() == agents - lost
@@ -154,9 +150,7 @@ async def test_contracts_that_can_be_read_are_listed_found_and_claimed(lenient_c
         victim = next(server for server in lenient_cluster.servers[:3] if server not in listing)
         lost = {each for each in ids if lenient_cluster.primary_of(slot_of(tag(partition_of_id(each)))) is victim}
         assert lost, "some contracts were there"
-        replica = await asyncio.to_thread(lenient_cluster.replica_of, victim)
-        await asyncio.to_thread(replica.kill)
-        await asyncio.to_thread(victim.kill)
+        await asyncio.to_thread(lenient_cluster.lose, victim)
         pages: list[httpx2.Response] = []
 
         async def is_served(query: str) -> bool:

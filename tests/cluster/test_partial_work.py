@@ -52,7 +52,5 @@ async def _lose_one(cluster: Cluster, entities: Collection[str]) -> set[str]:
     lost = {each for each in entities if cluster.primary_of(slot_of(tag(partition_of_id(each)))) is victim}
     assert lost
     assert lost < set(entities)
-    replica = await asyncio.to_thread(cluster.replica_of, victim)
-    await asyncio.to_thread(replica.kill)
-    await asyncio.to_thread(victim.kill)
+    await asyncio.to_thread(cluster.lose, victim)
     return lost

@@ -294,6 +294,11 @@ class Cluster:
                 return next(server for server in self.servers if server.port == primary[1])
         raise LookupError(f"nobody serves slot {slot}")
 
+    def lose(self, primary: RedisServer) -> None:
+        """Kill a primary for good, and its replica with it."""
+        self.replica_of(primary).kill()
+        primary.kill()
+
     def replica_of(self, primary: RedisServer) -> RedisServer:
         """A replica of `primary`, caught up with it."""
         wanted = self.node_id(primary)

@@ -7,8 +7,8 @@ it is there by a sign of life that outlives it by three seconds.
 import asyncio
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, get_args
 
 import structlog
@@ -119,7 +119,7 @@ class WorkerServer:
         with await self._store.wakeups.listen(channel) as listener, woken_by(stop, listener):
             waiting = Waiting(listener)
             while not stop.is_set():
-                try:
+                with _outlived(service):
                     if loop.time() >= sign_at:
                         sign_at = loop.time() + SIGN_SECONDS
                         await self._say_alive(service, channel)
@@ -130,16 +130,12 @@ class WorkerServer:
                         await replying
                     # Meanwhile the model goes on with the next ones.
                     replying = loop.create_task(self._reply(service, answered)) if requests or late else None
-                except StoreUnavailable:
-                    pass  # the callers go on by text
-                except Exception:
-                    log.exception("question not answered", service=service)
                 if not waiting:
                     await listener.wait(sign_at - loop.time())
+            with _outlived(service):
+                await self._store.command("ZREM", self._keys.workers(service), channel)
             if replying:
                 await replying
-            with suppress(StoreUnavailable):
-                await self._store.command("ZREM", self._keys.workers(service), channel)
 
     async def _say_alive(self, service: Service, channel: str) -> None:
         self._version = await self._versions.current()
@@ -177,11 +173,11 @@ class WorkerServer:
             self._uncached[text] = prefix + vectors[text]
         return version, vectors
 
-    async def _reply(self, service: Service, answered: "Answered") -> None:
+    async def _reply(self, service: Service, answered: Answered) -> None:
         """Publish answers; the late requests get none of what they ask for."""
         requests, late, version, vectors = answered
         replies = [(each.request, WorkerReply()) for each in late]
-        try:
+        with _outlived(service):
             if service == "hits":
                 replies += await asyncio.gather(
                     *(self._found(each.request, version, vectors.get(each.request.text)) for each in requests)
@@ -193,10 +189,6 @@ class WorkerServer:
             await self._store.commands(
                 [("SPUBLISH", request.channel, request.id + encode(reply)) for request, reply in replies]
             )
-        except StoreUnavailable:
-            pass  # the callers go on by text
-        except Exception:
-            log.exception("question not answered", service=service)
 
     async def _found(
         self, request: WorkerRequest, version: IndexVersion | None, vector: bytes | None
@@ -208,3 +200,14 @@ class WorkerServer:
         if version and vector and version.name == self._memory.version:
             comparable = converted(vector, version.scalar, "float32")
         return request, WorkerReply(found=await self._memory.find(request.search, comparable))
+
+
+@contextmanager
+def _outlived(service: Service) -> Generator[None]:
+    """Whatever fails in the block, the worker goes on, and so do the callers, by text."""
+    try:
+        yield
+    except StoreUnavailable:
+        pass  # the connection logs it
+    except Exception:
+        log.exception("question not answered", service=service)
