@@ -1,16 +1,19 @@
 """One primary of three gone for good, and its replica with it: workers go on with what the others keep."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
+from node.retention.sweep import Retention, Rule, Trim
 from node.sign.node_key import NodeKey
-from node.store import keys
+from node.store import StoreUnavailable, keys
 from node.store.ids import partition_of_id
-from node.store.keys import tag
+from node.store.keys import PARTITIONS, tag
 from node.store.slots import slot_of
 from tests.callbacks.receiver import Receiver
 from tests.faults.writers import unlimited
+from tests.store.conftest import Opener
 from tests.support.node_under_test import SIGNING_KEY, running, until
 from tests.support.servers import Cluster
 
@@ -43,6 +46,30 @@ async def test_contracts_expire_and_callbacks_tell_of_them(lenient_cluster: Clus
 
         await until(all_told, 40)
         assert told() == offered - lost
+
+
+async def test_retention_goes_on_with_the_lists_that_can_be_read(lenient_cluster: Cluster, open_store: Opener) -> None:
+    store = await open_store(lenient_cluster.url, timeout=2.0)
+    handled: list[str] = []
+
+    async def handle(members: Sequence[str], now: int) -> int:
+        handled.extend(members)
+        return len(members)
+
+    lists = [f"old:{tag(partition)}" for partition in range(PARTITIONS)]
+    victim = lenient_cluster.primary_of(slot_of(lists[0]))
+    for listed in lists:
+        await store.command("ZADD", listed, 1, listed)
+    await asyncio.to_thread(lenient_cluster.lose, victim)
+    retention = Retention(store, [Rule("old", listed, 1, handle) for listed in lists], [Trim("old-stream:{00}", 1)])
+
+    async def looked() -> bool:
+        with suppress(StoreUnavailable):  # of the time, until the loss is noticed
+            await retention.look(30)
+        return bool(handled)
+
+    await until(looked, 40)
+    assert set(handled) == {each for each in lists if lenient_cluster.primary_of(slot_of(each)) is not victim}
 
 
 async def _lose_one(cluster: Cluster, entities: Collection[str]) -> set[str]:
