@@ -4,6 +4,7 @@
 """
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from node import VERSION, config
-from node.admin import models, restore, verify
 from node.admin.commands import Commands
-from node.admin.console import group
 from node.common import process
 from node.config import ConfigError, Settings
 from node.config.sources import CONFIG
@@ -24,14 +23,20 @@ from node.run import launch
 from node.run.serve import serve
 from node.run.validation import loaded
 
+ROLES: dict[str, tuple[Callable[[Settings], None], str]] = {
+    "serve": (serve, "run a whole node on this machine; it brings a Redis unless RELAY_REDIS_URL names one"),
+    "web": (launch.web, "run the web processes only"),
+    "worker": (launch.worker, "run the background worker only"),
+}
+"""The commands that run a node, and what they mean."""
+
+TOOLS = ("node.admin.console.group", "node.admin.restore", "node.admin.verify", "node.admin.models")
+"""Every other module with commands, in the order that --help shows them. A node does not wait until they are loaded."""
+
 
 def register(commands: Commands) -> None:
     """The commands that run a node and look at it."""
-    for role, run, meaning in (
-        ("serve", serve, "run a whole node on this machine; it brings a Redis unless RELAY_REDIS_URL names one"),
-        ("web", launch.web, "run the web processes only"),
-        ("worker", launch.worker, "run the background worker only"),
-    ):
+    for role, (run, meaning) in ROLES.items():
         commands.add(role, _runs(run), meaning).set_defaults(role=role)
     commands.add("check", _check, "say what works and what is missing, without starting the node")
     listing = commands.add("config", _config, "print every setting, its value, and where that comes from")
@@ -40,18 +45,9 @@ def register(commands: Commands) -> None:
     listing.set_defaults(settings=Settings)  # it helps where a setting is wrong, so it does not read them
 
 
-# Every module with commands, in the order that --help shows them.
-REGISTER: tuple[Callable[[Commands], None], ...] = (
-    register,
-    group.register,
-    restore.register,
-    verify.register,
-    models.register,
-)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(
         prog="relay-node",
         description="A public relay node for AI agents. Settings come from the environment and from relay.toml: "
@@ -60,8 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=VERSION)
     parser.add_argument("--config", metavar="FILE", default="", help="the file of settings, as RELAY_CONFIG")
     commands = Commands(parser)
-    for add in REGISTER:
-        add(commands)
+    register(commands)
+    if not arguments or arguments[0] not in ROLES:
+        for module in TOOLS:
+            importlib.import_module(module).register(commands)
     given = parser.parse_args(arguments)
     if given.config:
         os.environ[CONFIG] = given.config  # the processes that this one starts read the same
