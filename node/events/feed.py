@@ -109,22 +109,25 @@ class FeedStore:
         self._store = store
 
     async def read(self, after: Position, count: int) -> list[FeedEntry]:
-        """The next `count` entries. Raises CursorTooOld."""
-        trimmed, found = await self._store.commands(
+        """The next `count` entries. Raises CursorTooOld, also for a place behind the last entry."""
+        trimmed, found, last = await self._store.commands(
             [
                 ("HGET", keys.FEED_MARKS, "trimmed"),
                 ("XRANGE", keys.FEED, f"({after[0]}-{after[1]}", "+", "COUNT", count),
+                ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1),
             ]
         )
         oldest = _position(cast("bytes | None", trimmed))
         if after < oldest:
             raise CursorTooOld(oldest)
+        newest = _newest(cast("Entries", last))
+        if after > newest:  # a failover has lost entries, or the cursor was made up
+            raise CursorTooOld(newest)
         return [_entry(entry, flat) for entry, flat in cast("Entries", found)]
 
     async def newest(self) -> Position:
         """After the last entry."""
-        found = cast("Entries", await self._store.command("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1))
-        return _position(found[0][0]) if found else START
+        return _newest(cast("Entries", await self._store.command("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)))
 
     async def oldest(self) -> Position:
         """Before the first entry."""
@@ -143,6 +146,11 @@ def _entry(entry: bytes, flat: list[bytes]) -> FeedEntry:
     return FeedEntry(
         _position(entry), fields[b"type"].decode(), fields[b"id"].decode(), int(fields[b"seq"]), int(fields[b"at"])
     )
+
+
+def _newest(last: Entries) -> Position:
+    """After the last entry, if there is one."""
+    return _position(last[0][0]) if last else START
 
 
 def _position(entry: bytes | None) -> Position:

@@ -47,7 +47,11 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class CursorTooOld(Exception):
-    """Events after the place that a reader asked for are gone."""
+    """Events after the place that a reader asked for are gone, or it is a place that there never was.
+
+    No source reads from such a place: who followed from there first would have all others of its topic follow from
+    there, too (`node.events.broadcast`).
+    """
 
     def __init__(self, oldest: Position) -> None:
         super().__init__(f"the oldest position is {oldest}")

@@ -120,6 +120,9 @@ class ThreadSource:
         thread = await self._board.read(self._id, ThreadQuery(since_seq=max(posts - 1, 0), limit=max(room, 1)))
         replies = (thread.replies or [])[:room]
         read_to = _seq_of(thread)
+        newest = read_to + 1, int(thread.status == "closed")
+        if posts > newest[0] or closed > newest[1]:  # replies were lost, or the cursor was made up
+            raise CursorTooOld(newest)
         thread.replies = thread.next_since_seq = msgspec.UNSET
         events = [] if posts else [SourceEvent(self.after(0), "thread.posted", thread.created_at, thread)]
         events += [SourceEvent(self.after(reply.seq), "reply.added", reply.created_at, reply) for reply in replies]

@@ -9,6 +9,7 @@ import pytest
 
 from node.events.broadcast import Follower
 from node.events.model import EventQuery
+from node.events.source import CursorTooOld, cursor_of, position_of
 from node.inbox.model import InboxProof
 from node.run.services import Services, Stores
 from node.store import keys
@@ -159,6 +160,41 @@ async def test_a_cursor_of_one_thing_is_no_cursor_of_another(node: NodeUnderTest
     first, second = (f"thread:{thread['id']}" for thread in threads)
     cursor = (await page(node, first, cursor="earliest"))["cursor"]
     assert (await node.client.get("/api/v1/events", params={"topic": second, "cursor": cursor})).status_code == 422
+
+
+async def ahead_of(node: NodeUnderTest, topic: str) -> list[str]:
+    """Cursors of a topic behind all that there is."""
+    name = topic if ":" in topic else "feed"
+    if name == "feed":
+        return [cursor_of(name, (2**62, 0))]
+    newest = position_of(name, (await page(node, topic))["cursor"])
+    return [cursor_of(name, (newest[0], newest[1] + 1)), cursor_of(name, (newest[0] + 5, newest[1]))]
+
+
+@pytest.mark.parametrize("kind", ["board", "thread"])
+async def test_who_follows_from_where_nothing_is_yet_keeps_no_event_from_others(node: NodeUnderTest, kind: str) -> None:
+    services = Services(node.settings, Stores(node.store, node.store))
+    async with node.worker():
+        thread = await post(node, "/api/v1/board", ENGLISH)
+        await all_events(node, "board", 1)
+        topic = f"thread:{thread['id']}" if kind == "thread" else "board"
+        for made_up in await ahead_of(node, topic):
+            query = EventQuery(topic, cursor=made_up, wait=20)
+            with pytest.raises(CursorTooOld):
+                await services.events.page(services.events.topic(query, InboxProof()), query)
+            refused = await node.client.get("/api/v1/events", params={"topic": topic, "cursor": made_up})
+            assert refused.status_code == 410
+            newest = (await page(node, topic))["cursor"]
+            assert refused.headers["oldest-cursor"] == newest
+        query = EventQuery(topic, wait=20)
+        waiting = asyncio.create_task(services.events.page(services.events.topic(query, InboxProof()), query))
+        await until(lambda: _is_followed(services, kind))
+        await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can do it, says the agent."})
+        assert [event.type for event in (await waiting).events] == ["reply.added"]
+
+
+async def _is_followed(services: Services, kind: str) -> bool:
+    return services.events.followers()[kind] == 1
 
 
 async def test_a_thread_is_followed_without_a_worker(node: NodeUnderTest) -> None:
