@@ -1,10 +1,12 @@
 """Requests to the workers and their answers, and what happens without one."""
 
 import asyncio
+import threading
 import time
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from contextlib import AsyncExitStack
+from typing import Any, cast
 
 import pytest
 
@@ -141,6 +143,37 @@ async def test_a_worker_that_stops_is_asked_no_more(board: SearchableBoard, load
         assert await board.store.command("ZCARD", BOARD_KEYS.workers("vectors")) == 1
     assert await board.store.command("ZCARD", BOARD_KEYS.workers("vectors")) == 0
     assert await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is None
+
+
+async def test_a_worker_that_stops_answers_those_who_asked_before(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They waited for as long as for a dead one, and went on by text."""
+    begun, go_on = threading.Event(), threading.Event()
+    queries = type(loaded_model).queries
+
+    def held(model: Any, texts: Sequence[str]) -> list[bytes]:
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        return queries(model, texts)
+
+    workers = WorkerClient(board.store, BOARD_KEYS)
+    async with AsyncExitStack() as running:
+        await running.enter_async_context(board.worker())
+        await board.settled()
+        monkeypatch.setattr(type(loaded_model), "queries", held)
+        (channel,) = cast("list[bytes]", await board.store.command("ZRANGE", BOARD_KEYS.workers("vectors"), 0, -1))
+        with await board.store.wakeups.listen(channel.decode()) as listener:
+            asked = [asyncio.create_task(workers.vector_of("the first question"))]
+            assert await asyncio.to_thread(begun.wait, PATIENCE)
+            asked += [asyncio.create_task(workers.vector_of(f"question {n}")) for n in range(3)]
+            heard = [await listener.next(PATIENCE) for _ in asked]
+            assert all(heard), "all of them are there"
+        stopping = asyncio.create_task(running.aclose())
+        await asyncio.sleep(0)  # it has been told to stop
+        go_on.set()
+        assert None not in await asyncio.gather(*asked)
+        await stopping
 
 
 async def test_what_is_asked_twice_before_it_is_kept_is_embedded_once(

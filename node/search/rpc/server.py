@@ -123,19 +123,28 @@ class WorkerServer:
                     if loop.time() >= sign_at:
                         sign_at = loop.time() + SIGN_SECONDS
                         await self._say_alive(service, channel)
-                    waiting.hear(loop.time())
-                    requests, late = waiting.take(loop.time())
-                    answered = Answered(requests, late, *await self._vectors(requests))
-                    if replying:
-                        await replying
-                    # Meanwhile the model goes on with the next ones.
-                    replying = loop.create_task(self._reply(service, answered)) if requests or late else None
+                    replying = await self._answer(service, waiting, replying)
                 if not waiting:
                     await listener.wait(sign_at - loop.time())
             with _outlived(service):
                 await self._store.command("ZREM", self._keys.workers(service), channel)
+                replying = await self._answer(service, waiting, replying)
+                while waiting:  # those who asked before
+                    replying = await self._answer(service, waiting, replying)
             if replying:
                 await replying
+
+    async def _answer(
+        self, service: Service, waiting: Waiting, replying: asyncio.Task[None] | None
+    ) -> asyncio.Task[None] | None:
+        """Answer some of the requests, after those before. Answers go out while the model works on the next ones."""
+        loop = asyncio.get_running_loop()
+        waiting.hear(loop.time())
+        requests, late = waiting.take(loop.time())
+        answered = Answered(requests, late, *await self._vectors(requests))
+        if replying:
+            await replying
+        return loop.create_task(self._reply(service, answered)) if requests or late else None
 
     async def _say_alive(self, service: Service, channel: str) -> None:
         self._version = await self._versions.current()
