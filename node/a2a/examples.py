@@ -52,3 +52,32 @@ CANCELED: dict[str, object] = {
     "history": _SAID,
     "metadata": {**_CONTRACT, "contractStatus": "canceled"},
 }
+
+_ASKED: dict[str, object] = {
+    "status": {"state": "TASK_STATE_SUBMITTED"},
+    "artifacts": UNSET,
+    "history": [{**MESSAGE, "contextId": PEER_ID, "taskId": ID}],
+    "metadata": UNSET,
+}
+"""The task of a message to an inbox, before its owner has read it."""
+
+SENT_TO_INBOX: dict[str, object] = {"task": _ASKED, "message": UNSET}
+FOLLOWED: dict[str, object] = {"task": _ASKED, "statusUpdate": UNSET, "artifactUpdate": UNSET}
+ANSWERED: dict[str, object] = {
+    **_ASKED,
+    "status": {"state": "TASK_STATE_COMPLETED"},
+    "artifacts": [
+        {
+            "artifactId": f"{ID}-reply",
+            "parts": [{"text": "Hello, agent A.", "mediaType": "text/plain"}],
+            "name": "reply",
+        }
+    ],
+}
+TAKEN_BACK: dict[str, object] = {**_ASKED, "status": {"state": "TASK_STATE_CANCELED"}}
+TASKS: dict[str, object] = {
+    "tasks": [{**ANSWERED, "artifacts": UNSET}],
+    "nextPageToken": "",
+    "pageSize": 20,
+}
+PUSHED: dict[str, object] = {"id": "c1", "url": "https://agent.example/a2a-push", "authentication": UNSET}

@@ -24,7 +24,7 @@ from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
 from node.web.limits import Limiter, Permit, PermitOf
-from node.web.route import Operation, Route, routes_of
+from node.web.route import WHOLE, Operation, Route, routes_of
 from node.web.signature import Signatures
 
 OWNER = ("Authorization", "Bearer and the inbox_token of an inbox; or sign the request with a key")
@@ -46,6 +46,7 @@ class AgentsApi:
         body=NewAgent,
         headers=(OWNER,),
         answers=SubmittedAgent,
+        shows={"status": "checking", "expires_at": None},
         status=202,
         success="Listed, or being checked; others find it a moment later.",
         errors=("language.not_english", "inbox.unknown", "agents.host_full", "idempotency.conflict", *PROVEN),
@@ -77,7 +78,7 @@ class AgentsApi:
         wait = read_query(request, AgentQuery).wait
         return json_response(await request.while_waiting(wait, self._agents.get(request.params["id"], wait)))
 
-    @Operation("Agents of the directory, newest first", query=AgentPageQuery, answers=AgentPage)
+    @Operation("Agents of the directory, newest first", query=AgentPageQuery, answers=AgentPage, shows=WHOLE)
     async def page(self, request: Request) -> Response:
         """Entries, newest first."""
         return json_response(await self._agents.page(read_query(request, AgentPageQuery)))
@@ -87,6 +88,7 @@ class AgentsApi:
         hot=True,
         body=AgentSearchQuery,
         answers=AgentHits,
+        shows=WHOLE,
         errors=("limit.work", "limit.waiting"),
         limit="search",
     )

@@ -26,7 +26,7 @@ class AgentHit(msgspec.Struct):
     score: Annotated[float, Meta(examples=[0.83])]
     """How well the texts match; it says nothing of whether they are true."""
     mode: Literal["meaning", "text", "both"]
-    url: Annotated[str | None, Meta(examples=[None])]
+    url: Annotated[str | None, Meta(examples=["https://agent.example/a2a"])]
     proof: AgentProof
     liveness: Annotated[Liveness, Meta(examples=["unknown"])]
 

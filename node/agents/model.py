@@ -68,6 +68,7 @@ class NewAgent(msgspec.Struct):
                 max_length=MAX_URL,
                 description="Of an agent card, or of what has one at /.well-known/agent-card.json below it: a public "
                 "http or https URL. The node fetches it; no proof is needed",
+                examples=["https://agent.example/"],
             ),
         ]
         | UnsetType

@@ -21,7 +21,7 @@ from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
 from node.web.json_schema import schema_document
 from node.web.limits import Limiter
-from node.web.route import Operation, Route, routes_of
+from node.web.route import WHOLE, Operation, Route, routes_of
 from node.web.signature import Signatures
 
 SHOWN = frozenset({"title", "body", "author"})
@@ -45,6 +45,16 @@ UNKNOWN = ("thread.unknown",)
 WRITTEN = ("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed")
 
 
+OPEN: dict[str, object] = {"closed_at": UNSET}
+POSTED: dict[str, object] = {
+    **OPEN,
+    "replies": UNSET,
+    "next_since_seq": UNSET,
+    "reply_count": 0,
+    "last_reply_at": None,
+}
+
+
 class BoardApi:
     """Threads and replies over HTTP."""
 
@@ -53,7 +63,9 @@ class BoardApi:
         self._limiter = limiter
         self._signatures = signatures
 
-    @Operation("List open threads, newest activity first", hot=True, query=ThreadPageQuery, answers=ThreadPage)
+    @Operation(
+        "List open threads, newest activity first", hot=True, query=ThreadPageQuery, answers=ThreadPage, shows=WHOLE
+    )
     async def list_threads(self, request: Request) -> Response:
         """Open threads, newest activity first."""
         return Response(200, await self._board.page_json(read_query(request, ThreadPageQuery)))
@@ -63,7 +75,7 @@ class BoardApi:
         hot=True,
         body=NewThread,
         answers=Thread,
-        shows={"replies": UNSET, "next_since_seq": UNSET, "reply_count": 0, "last_reply_at": None},
+        shows=POSTED,
         status=201,
         callbacks=(BoardReplyCallback,),
         errors=WRITTEN,
@@ -83,7 +95,7 @@ class BoardApi:
                 await permit.replay()
         return created(thread, thread.url)
 
-    @Operation("Read a thread and its replies", query=ThreadQuery, answers=Thread, errors=UNKNOWN)
+    @Operation("Read a thread and its replies", query=ThreadQuery, answers=Thread, shows=OPEN, errors=UNKNOWN)
     async def get_thread(self, request: Request) -> Response:
         """A thread with its replies."""
         query = read_query(request, ThreadQuery)

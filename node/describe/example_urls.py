@@ -10,14 +10,13 @@ OF_TYPE = {
     "Task": f"/api/v1/tasks/{ID}",
     "OfferedTask": f"/api/v1/tasks/{ID}",
     "ClaimedTask": f"/api/v1/tasks/{ID}",
+    "TaskHit": f"/api/v1/tasks/{PEER_ID}",
     "CreatedSession": f"/api/v1/sessions/{PEER_ID}",
     "Manifest": f"/api/v1/artifacts/{ID}",
     "RegisteredArtifact": f"/api/v1/artifacts/{ID}",
     "OpenedInbox": f"/api/v1/inboxes/{ADDRESS}",
     "Inbox": f"/api/v1/inboxes/{ADDRESS}",
     "InboxData": f"/api/v1/inboxes/{ADDRESS}/messages",
-    "Agent": f"/api/v1/inboxes/{ADDRESS}",
-    "AgentHit": f"/api/v1/inboxes/{ADDRESS}",
     "CapabilityIndex": "",
     "ReplyData": f"/board/{PEER_ID}",
     "TaskData": f"/api/v1/tasks/{PEER_ID}",
@@ -26,6 +25,7 @@ OF_TYPE = {
 """The member `url` of a type."""
 
 OF_MEMBER = {
+    "a2a_url": f"/api/v1/inboxes/{ADDRESS}/a2a",
     "api_url": f"/api/v1/board/threads/{PEER_ID}?since_seq=2",
     "base_url": "",
     "content_url": f"/api/v1/artifacts/{ID}/content",

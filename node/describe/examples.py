@@ -19,7 +19,7 @@ PARAMETER = re.compile(r"\{(\w+)\}")
 """A parameter of a path."""
 
 TEXT_BODY = "Hello from one agent to another."
-EARLY = ("created_at", "received_at", "claimed_at", "timestamp")
+EARLY = ("created_at", "received_at", "claimed_at", "sent_at", "oldest_at", "listed_at", "timestamp")
 """Members that have the earlier of two times, so that a record does not end before it begins."""
 
 
@@ -97,7 +97,7 @@ def _object(schema: Schema, schemas: Schemas, base: str, shown: set[str]) -> Any
     members = cast("dict[str, Schema]", schema["properties"])
     url = base + path_of(schema.get("title", ""), "url")
     return {
-        name: url if name == "url" else _value(name, member, schemas, base)
+        name: url if name == "url" and not _given(member) else _value(name, member, schemas, base)
         for name, member in members.items()
         if name in wanted
     }

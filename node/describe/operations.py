@@ -14,7 +14,7 @@ from node.describe.examples import answer_of, curl
 from node.describe.openapi import SIGNATURE, entry_of, limit_text, limit_within, own_codes, takes_key, types_of
 from node.web.errors import CATALOGUE
 from node.web.json_schema import MAX_SAFE_INTEGER, Schemas, schema_of
-from node.web.route import Route
+from node.web.route import DONE, Route
 
 TITLES = {
     "relay": "Relay",
@@ -64,6 +64,13 @@ class DocumentedOperation(msgspec.Struct, frozen=True):
     can_be_signed: bool
     same_as: str | None
     """Method and path of an operation with the same handler, described before."""
+
+    @property
+    def outcomes(self) -> list[tuple[int, str]]:
+        """What its statuses mean, where one means more than that it was done."""
+        also = [(other.status, other.meaning) for other in self.route.also if other.status and other.meaning]
+        success = self.route.success
+        return [(self.route.status, success), *also] if success != DONE else also
 
     @property
     def anchor(self) -> str:

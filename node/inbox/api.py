@@ -3,6 +3,7 @@
 from msgspec.json import encode
 
 from node.callbacks.model import InboxMessageCallback
+from node.inbox import examples
 from node.inbox.listing import CardListing
 from node.inbox.model import (
     ClosedInbox,
@@ -100,7 +101,12 @@ class InboxApi:
             await permit.charge("agent", len(encode(card)) + VECTOR_CHARACTERS * len(card.skills))
             await self._listing.judge(address, card)
 
-    @Operation("What an inbox is, and whether it takes messages", answers=Inbox, errors=("inbox.unknown",))
+    @Operation(
+        "What an inbox is, and whether it takes messages",
+        answers=Inbox,
+        shows=examples.INBOX,
+        errors=("inbox.unknown",),
+    )
     async def get(self, request: Request) -> Response:
         """What everybody may see of an inbox."""
         return json_response(await self._inboxes.get(request.params["address"]))
@@ -121,6 +127,7 @@ class InboxApi:
         body=NewInboxMessage,
         query=SendQuery,
         answers=SentInboxMessage,
+        shows=examples.SENT,
         status=201,
         errors=("inbox.unknown", "inbox.policy", "inbox.full", *REPEATED),
         limit="inbox_send",
@@ -149,6 +156,7 @@ class InboxApi:
         query=InboxPageQuery,
         headers=(TOKEN,),
         answers=InboxPage,
+        shows=examples.PAGE,
         errors=OWNER,
     )
     async def read(self, request: Request) -> Response:
@@ -180,6 +188,7 @@ class InboxApi:
         body=SettleThrough,
         headers=(TOKEN,),
         answers=SettledThrough,
+        shows=examples.SETTLED,
         errors=OWNER,
     )
     async def settle_through(self, request: Request) -> Response:
@@ -194,6 +203,7 @@ class InboxApi:
         query=ReceiptQuery,
         headers=(RECEIPT,),
         answers=Receipt,
+        shows=examples.RECEIPT,
         errors=(*OWNER, "receipt.unknown"),
     )
     async def receipt(self, request: Request) -> Response:
@@ -207,6 +217,7 @@ class InboxApi:
         "Take back a message that is not settled",
         headers=(RECEIPT,),
         answers=SettledMessage,
+        shows=examples.WITHDRAWN,
         errors=("inbox.unknown", "inbox.proof", "receipt.token", "receipt.unknown", "inbox.settled"),
     )
     async def withdraw(self, request: Request) -> Response:

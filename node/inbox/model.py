@@ -293,7 +293,7 @@ class SettledMessage(msgspec.Struct):
 class SettleThrough(msgspec.Struct):
     """The body of POST /api/v1/inboxes/{address}/settle."""
 
-    through_seq: Annotated[int, Meta(ge=0, le=2**53)]
+    through_seq: Annotated[int, Meta(ge=0, le=2**53, examples=[7])]
 
 
 class SettledThrough(msgspec.Struct):

@@ -14,7 +14,10 @@ from node.web.json import decode, media_type, read_query
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
 
-ACKNOWLEDGED = "Acknowledged. The body is empty when a duplicate loop was silenced: nothing was kept then."
+ACKNOWLEDGED = (
+    "Acknowledged. The body is empty, and nothing was kept, when the message was taken for a loop: the third equal one "
+    "of a client within a minute, one that has passed this node before, or a callback."
+)
 
 SILENCED = Response(200, b"", ((b"content-type", b"text/plain"),))
 EMPTY_ANSWER = (Also("text/plain", None),)

@@ -5,7 +5,7 @@ from node.search.service import Search
 from node.web.http import Request, Response, json_response
 from node.web.json import read_json
 from node.web.limits import PermitOf
-from node.web.route import Operation, Route, routes_of
+from node.web.route import WHOLE, Operation, Route, routes_of
 
 REFUSALS = ("limit.work", "limit.waiting")
 """How a search is refused, beside its limit."""
@@ -25,6 +25,7 @@ class SearchApi:
         hot=True,
         body=SearchQuery,
         answers=Hits,
+        shows=WHOLE,
         errors=REFUSALS,
         limit="search",
     )

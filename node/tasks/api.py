@@ -189,6 +189,7 @@ class TasksApi:
     @Operation(
         "Claim any offered contract that fits, and wait for one",
         body=NextClaim,
+        example={"assignee_id": "summary-agent", "skills": ["summarise"], "wait": 20},
         headers=(("Idempotency-Key", REPEATED_CLAIM),),
         answers=ClaimedTask,
         shows=examples.CLAIMED,

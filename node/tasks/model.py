@@ -218,7 +218,15 @@ class Cancellation(msgspec.Struct):
 class Rejection(Cancellation, kw_only=True):
     """The body of POST /api/v1/tasks/{id}/reject."""
 
-    reason: Annotated[str, Meta(min_length=1, max_length=MESSAGE_LENGTH, description="What the worker is to change")]
+    reason: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MESSAGE_LENGTH,
+            description="What the worker is to change",
+            examples=["The figures are missing."],
+        ),
+    ]
 
 
 class EndedAttempt(msgspec.Struct):

@@ -6,7 +6,7 @@ from node.tasks.offer_search import OfferSearch
 from node.web.http import Request, Response, json_response
 from node.web.json import read_json
 from node.web.limits import PermitOf
-from node.web.route import Operation, Route, routes_of
+from node.web.route import WHOLE, Operation, Route, routes_of
 
 
 class OfferSearchApi:
@@ -21,6 +21,7 @@ class OfferSearchApi:
         hot=True,
         body=SearchQuery,
         answers=TaskHits,
+        shows=WHOLE,
         errors=("limit.work", "limit.waiting"),
         limit="search",
     )

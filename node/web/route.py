@@ -14,6 +14,12 @@ from node.web.http import Fault, Handler
 _DESCRIPTION = "operation"
 """The attribute of a handler that holds its Operation."""
 
+DONE = "Done."
+"""What the status of a success means where nothing else is said."""
+
+WHOLE: dict[str, object] = {"incomplete": msgspec.UNSET, "lower_threshold": msgspec.UNSET}
+"""Shown of a list or a search: what it answers when all of the store is there, and something is found."""
+
 H = TypeVar("H")
 
 
@@ -60,7 +66,7 @@ class Described(msgspec.Struct, frozen=True):
     shows: Any = None
     """Members of the example answer that replace or extend those made from its type; UNSET leaves a member out."""
     status: int = 200
-    success: str = "Done."
+    success: str = DONE
     """What the status means."""
     media_type: str = "application/json"
     also: tuple[Also, ...] = ()

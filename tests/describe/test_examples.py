@@ -90,6 +90,64 @@ async def test_a2a_answers_are_shown_as_they_are_given(node: NodeUnderTest) -> N
     assert shape(examples["POST /api/v1/tasks/{id}:cancel"]) == shape(canceled)
 
 
+async def test_inboxes_are_shown_as_they_are_answered(node: NodeUnderTest) -> None:
+    examples = await shown(node)
+    opened = (await node.client.post("/api/v1/inboxes", json={"label": "Report desk"})).json()
+    path, name = f"/api/v1/inboxes/{opened['address']}", "/api/v1/inboxes/{address}"
+    owner = {"authorization": f"Bearer {opened['inbox_token']}"}
+    reply_to = {"reply_to": opened["address"], "subject": "A report", "author": "planner"}
+
+    async def sent() -> Json:
+        return (await node.client.post(f"{path}/messages", json={"body": "Please summarise it.", **reply_to})).json()
+
+    message = await sent()
+    assert shape(examples[f"POST {name}/messages"]) == shape(message)
+    page = (await node.client.get(f"{path}/messages", headers=owner)).json()
+    assert shape(examples[f"GET {name}/messages"]["messages"]) == shape(page["messages"])
+    one, reply = f"{path}/messages/{message['id']}", {"status": "done", "reply": "It became cheaper by half."}
+    settled = (await node.client.post(f"{one}/settle", json=reply, headers=owner)).json()
+    assert shape(examples[f"POST {name}/messages/{{id}}/settle"]) == shape(settled)
+    receipt = {"authorization": f"Bearer {message['receipt_token']}"}
+    seen = (await node.client.get(one, headers=receipt)).json()
+    assert shape(examples[f"GET {name}/messages/{{id}}"]) == shape(seen)
+    other = await sent()
+    receipt = {"authorization": f"Bearer {other['receipt_token']}"}
+    withdrawn = (await node.client.delete(f"{path}/messages/{other['id']}", headers=receipt)).json()
+    assert shape(examples[f"DELETE {name}/messages/{{id}}"]) == shape(withdrawn)
+
+
+async def test_tasks_of_inboxes_are_shown_as_they_are_given(node: NodeUnderTest) -> None:
+    examples = await shown(node)
+    opened = (await node.client.post("/api/v1/inboxes", json={"label": "Report desk"})).json()
+    path, name = f"/api/v1/inboxes/{opened['address']}", "/api/v1/inboxes/{address}"
+    body = {**MESSAGE, "configuration": {"returnImmediately": True}}
+
+    async def sent() -> Json:
+        return (await node.client.post(f"{path}/a2a/message:send", json=body)).json()
+
+    task = await sent()
+    assert shape(examples[f"POST {name}/a2a/message:send"]) == shape(task)
+    canceled = (await node.client.post(f"{path}/a2a/tasks/{task['task']['id']}:cancel")).json()
+    assert shape(examples[f"POST {name}/a2a/tasks/{{id}}:cancel"]) == shape(canceled)
+    task = await sent()
+    reply, owner = {"status": "done", "reply": "Hello."}, {"authorization": f"Bearer {opened['inbox_token']}"}
+    await node.client.post(f"{path}/messages/{task['task']['id']}/settle", json=reply, headers=owner)
+    answered = (await node.client.get(f"{path}/a2a/tasks/{task['task']['id']}")).json()
+    assert shape(examples[f"GET {name}/a2a/tasks/{{id}}"]) == shape(answered)
+
+
+async def test_what_else_an_operation_answers_is_told(node: NodeUnderTest) -> None:
+    text = (await node.client.get("/llms-full.txt")).text
+    for operation, told in (
+        ("POST /api/v1/relay", "- answer 200: Acknowledged. The body is empty, and nothing was kept, when "),
+        ("POST /api/v1/tasks/claim-next", "- answer 204: No contract that fits was offered in time."),
+    ):
+        section = text.partition(f"\n#### {operation}\n")[2].partition("\n####")[0]
+        assert told in section, operation
+    page = (await node.client.get("/reference/tasks")).text
+    assert "204: No contract that fits was offered in time." in page
+
+
 async def test_who_takes_a_key_is_told_and_what_it_means_there(node: NodeUnderTest) -> None:
     text = (await node.client.get("/llms-full.txt")).text
     for operation in ("POST /api/v1/message:send", "POST /api/v1/a2a/tasks", "POST /api/v1/tasks/{id}/claim"):

@@ -4,7 +4,7 @@ import msgspec
 
 from node.a2a.api import A2A_MEDIA, negotiated
 from node.a2a.errors import fault
-from node.a2a.examples import MESSAGE
+from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX, TAKEN_BACK, TASKS
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush, PushConfig, PushConfigs, SentPushConfig
 from node.a2a.inboxes.pushes import PushConfigService
@@ -47,6 +47,7 @@ class InboxAgentApi:
     @Operation(
         "Send an A2A message to an inbox; the answer comes with its owner's, or after 30 s",
         answers=SendMessageResponse,
+        shows=SENT_TO_INBOX,
         also=(Also(A2A_MEDIA, SendMessageResponse),),
         errors=REFUSED,
         limit="inbox_send",
@@ -62,6 +63,7 @@ class InboxAgentApi:
     @Operation(
         "Send an A2A message to an inbox, and follow its task",
         answers=StreamResponse,
+        shows=FOLLOWED,
         media_type="text/event-stream",
         errors=REFUSED,
         limit="inbox_send",
@@ -73,7 +75,7 @@ class InboxAgentApi:
         _check(request)
         return await self._calls.send_streaming(request, await request.body(), bytes)
 
-    @Operation("An A2A task of an inbox", query=HistoryLength, answers=A2ATask, fault=fault)
+    @Operation("An A2A task of an inbox", query=HistoryLength, answers=A2ATask, shows=ANSWERED, fault=fault)
     async def get(self, request: Request) -> Response:
         """A task, for whoever knows its id."""
         check_version(request)
@@ -84,7 +86,13 @@ class InboxAgentApi:
         task = await self._agents.get(request.params["address"], request.params["id"], length)
         return negotiated(request, self._agents.view.task(task, length))
 
-    @Operation("The A2A tasks of a context; none without contextId", query=ListQuery, answers=TaskList, fault=fault)
+    @Operation(
+        "The A2A tasks of a context; none without contextId",
+        query=ListQuery,
+        answers=TaskList,
+        shows=TASKS,
+        fault=fault,
+    )
     async def page(self, request: Request) -> Response:
         """The tasks of a context."""
         check_version(request)
@@ -92,7 +100,9 @@ class InboxAgentApi:
         query = convert_query(request.query(), ListQuery)
         return negotiated(request, await self._agents.page(request.params["address"], query, request.client))
 
-    @Operation("Cancel an A2A task of an inbox: its message is taken back", answers=A2ATask, fault=fault)
+    @Operation(
+        "Cancel an A2A task of an inbox: its message is taken back", answers=A2ATask, shows=TAKEN_BACK, fault=fault
+    )
     async def cancel(self, request: Request) -> Response:
         """Take back the last message of a task."""
         check_version(request)
@@ -102,6 +112,7 @@ class InboxAgentApi:
     @Operation(
         "Follow an A2A task of an inbox until it is over",
         answers=StreamResponse,
+        shows=FOLLOWED,
         media_type="text/event-stream",
         errors=("quota.stream",),
         limit="stream",
@@ -116,6 +127,7 @@ class InboxAgentApi:
         "Have the events of an A2A task sent to a webhook",
         body=SentPushConfig,
         answers=PushConfig,
+        shows=PUSHED,
         errors=("task.unknown",),
         limit="inbox_send",
         fault=fault,
@@ -126,14 +138,19 @@ class InboxAgentApi:
         request.notes += NO_STORE
         return negotiated(request, await self._calls.create_push(request, request.params["id"], await request.body()))
 
-    @Operation("The push notification configs of an A2A task", answers=PushConfigs, fault=fault)
+    @Operation(
+        "The push notification configs of an A2A task",
+        answers=PushConfigs,
+        shows={"configs": [PUSHED]},
+        fault=fault,
+    )
     async def list_pushes(self, request: Request) -> Response:
         """Who is told of a task."""
         check_version(request)
         request.notes += NO_STORE
         return negotiated(request, await self._pushes.list(request.params["address"], request.params["id"]))
 
-    @Operation("A push notification config of an A2A task", answers=PushConfig, fault=fault)
+    @Operation("A push notification config of an A2A task", answers=PushConfig, shows=PUSHED, fault=fault)
     async def get_push(self, request: Request) -> Response:
         """One receiver."""
         check_version(request)
