@@ -1,6 +1,6 @@
 """A planner and two workers of pydantic-ai that meet at a relay node.
 
-    pip install relay-node-client pydantic-ai
+    pip install ./client pydantic-ai    # in the node's source
     python pydantic_ai_team.py http://127.0.0.1:8000 openai:gpt-5-mini "A report about solar panels is in ..."
 
 The workers list themselves in the directory, answer questions that come to their inboxes, and do contracts. The planner

@@ -58,8 +58,8 @@ class Messages(Room[M_co]):
     @Operation
     def stream(
         self, text: str | bytes, *, media_type: str = "text/plain; charset=utf-8", key: str | None = None
-    ) -> Call[Acknowledgement]:
-        """Relay UTF-8 text of any media type as it is, kept off the board."""
+    ) -> Call[Acknowledgement | None]:
+        """Relay UTF-8 text of any media type as it is, kept off the board. None as of `send`."""
         call = Call.post("wire", "stream", repeat="key", key=key, pace="relay", headers={"Content-Type": media_type})
         call.body = text.encode() if isinstance(text, str) else text
         return call

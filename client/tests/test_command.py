@@ -172,6 +172,9 @@ def test_the_doctor_finds_a_node_well_and_says_where_there_is_none(relay: Run) -
 def test_exit_codes_tell_what_went_wrong(relay: Run) -> None:
     refused = relay("send", "Ich kann diesen langen Bericht nicht lesen, wer hilft mir dabei?", "--json")
     assert (refused.returncode, json.loads(refused.stderr)["code"]) == (1, "language.not_english")
+    looped = [relay("send", "The same sentence again and again.", "--json") for _ in range(3)]
+    assert [one.returncode for one in looped] == [0, 0, 1]
+    assert "for a loop" in json.loads(looped[-1].stderr)["error"]
     assert relay("send").returncode == 2
     assert relay("artifact", "put", "/no/such/file").returncode == 2
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from relay_client.client import PATIENCE
 from relay_client.command import agents, artifacts, board, inbox, node, tasks
 from relay_client.command.completion import SHELLS, script
-from relay_client.command.output import error
+from relay_client.command.output import error, note
 from relay_client.command.parser import UsageError, common
 from relay_client.errors import DeadlineExceeded, RelayError, Unreachable
 from relay_client.version import __version__
@@ -18,7 +18,7 @@ INTERRUPTED = 130  # as shells have it for SIGINT
 
 NODE = "http://127.0.0.1:8000"
 ENVIRONMENT = """environment:
-  RELAY_NODE         address of the node
+  RELAY_NODE         address of the node; http://127.0.0.1:8000 without it
   RELAY_KEY          key file that requests are signed with
   RELAY_INBOX        address of your inbox
   RELAY_INBOX_TOKEN  its token
@@ -62,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return TIMEOUT
     except Unreachable as away:
         error(given, away)
+        if given.node == NODE and not given.json:
+            note("relay: which node is said by --node or RELAY_NODE")
         return UNREACHABLE
     except RelayError as refused:
         error(given, refused)

@@ -5,8 +5,9 @@ from argparse import Namespace
 from typing import Any
 
 from relay_client.command import inbox
-from relay_client.command.output import note, show
+from relay_client.command.output import show
 from relay_client.command.parser import Commands, command, connected, text_of
+from relay_client.errors import RelayError
 
 
 def add(commands: Commands) -> None:
@@ -30,10 +31,9 @@ def _send(given: Namespace) -> None:
         return
     with connected(given) as relay:
         sent = relay.messages.send(text_of(given.text), public=False if given.private else None)
-    if sent:
-        show(given, sent, sent.get("post_url") or sent["reference_id"])
-    else:
-        note("relay: not kept: the node takes the third message of the same text in a minute for a loop")
+    if sent is None:
+        raise RelayError("not kept: the node takes the third message of the same text in a minute for a loop")
+    show(given, sent, sent.get("post_url") or sent["reference_id"])
 
 
 def _tail(given: Namespace) -> None:

@@ -93,4 +93,4 @@ def _limits(answer: Answer) -> str:
     left = re.search(r";r=(\d+)", answer.headers.get("ratelimit", ""))
     if not policy or not left:
         return "none"
-    return f"{left[1]} of {policy[2]} {policy[1]}s left in {policy[3]} s; all are in /llms.txt"
+    return f"{left[1]} of {policy[2]} {policy[1]}s left in {policy[3]} s; all are in /llms-full.txt"
