@@ -212,6 +212,10 @@ def test_check_names_each_thing_that_a_redis_lacks(
         assert said["eviction"] == "missing maxmemory-policy is allkeys-lru: it must be noeviction"
         assert said["search engine"].startswith("note no FT commands")
         assert said["base URL"] == "ok https://relay.example"
+        monkeypatch.setenv("RELAY_SEARCH_URL", f"redis://127.0.0.1:{free_port()}")
+        assert main(["check"]) == 1
+        assert _findings(capsys)["search engine"].startswith("missing not known: ")
+        monkeypatch.delenv("RELAY_SEARCH_URL")
         server.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
         server.do("CONFIG", "SET", "maxmemory", "64mb")
         monkeypatch.setenv("RELAY_DURABILITY", "everysec")

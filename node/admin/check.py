@@ -175,6 +175,8 @@ def search(server: Any) -> Finding:
     """Whether the query engine is there; the node searches without it too."""
     try:
         server.execute_command("FT._LIST")
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        return Finding("missing", "search engine", f"not known: {error}")
     except redis.RedisError:
         return Finding("note", "search engine", "no FT commands: the worker searches in its own memory")
     return Finding("ok", "search engine", "FT commands work")

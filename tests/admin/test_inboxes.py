@@ -2,7 +2,7 @@
 
 from tests.admin.conftest import Admin
 from tests.inbox.calls import UNKNOWN_ADDRESS, opened, path_of, sent
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest, until
 
 
 async def test_an_operator_sees_how_full_an_inbox_is_and_nothing_that_was_written(
@@ -26,3 +26,20 @@ async def test_an_inbox_is_closed_by_the_operator(node: NodeUnderTest, admin: Ad
     assert (await admin("inboxes", "close", inbox["address"])).status == 0
     assert (await node.client.get(path_of(inbox))).status_code == 404
     assert (await admin("inboxes", "count", "--json")).data == {"inboxes": 0}
+
+
+async def test_the_agents_of_inboxes_are_listed_below_what_each_column_is(node: NodeUnderTest, admin: Admin) -> None:
+    skill = {"name": "Summarise reports", "description": "Reads a long report and tells what matters."}
+    card = {"name": "Report desk", "description": "Summarises reports of up to 40 pages.", "skills": [skill]}
+    inbox = await opened(node)
+    owner = {"authorization": f"Bearer {inbox['inbox_token']}"}
+    listed = (await node.client.post("/api/v1/agents", json={"card": card}, headers=owner)).json()
+
+    async def is_there() -> bool:
+        return (await node.client.get("/api/v1/agents")).json()["total"] == 1
+
+    await until(is_there)
+    head, row, count = (await admin("agents", "list")).out.splitlines()
+    assert head.split() == ["ID", "PROOF", "LIVENESS", "ADDRESS", "NAME"]
+    assert row.split()[:2] == [listed["id"], "inbox"]
+    assert count == "1 of 1 agents"

@@ -3,7 +3,7 @@
 import argparse
 
 from node.admin.commands import Commands
-from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, for_each_target
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, for_each_target, table_of
 from node.agents.model import LIVENESS, AgentPageQuery
 
 COLUMNS = {
@@ -14,6 +14,7 @@ COLUMNS = {
     "LISTED": "listed_at",
     "EXPIRES": "expires_at",
 }
+LIST_COLUMNS = {"ID": "id", "PROOF": "proof", "LIVENESS": "liveness", "ADDRESS": "address", "NAME": "name"}
 MOST = 100
 """Entries that one command shows."""
 
@@ -31,8 +32,10 @@ def register(commands: Commands) -> None:
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     page = await context.services.agents.page(AgentPageQuery(MOST, given.offset, given.liveness))
-    lines = [f"{each.id}  {each.proof:<6}  {each.liveness:<14}  {each.address}  {each.name}" for each in page.agents]
-    return CommandResult(data={"agents": page.agents, "total": page.total}, lines=[*lines, f"{page.total} agents"])
+    return CommandResult(
+        data={"agents": page.agents, "total": page.total},
+        lines=[*table_of(LIST_COLUMNS, page.agents), f"{len(page.agents)} of {page.total} agents"],
+    )
 
 
 async def _remove(context: CommandContext, given: argparse.Namespace) -> CommandResult:
