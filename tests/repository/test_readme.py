@@ -62,6 +62,7 @@ def learn(printed: Any, got: Any, ids: dict[str, str]) -> None:
                 assert fields.keys() < got.keys()
             else:
                 assert list(fields) == list(got)
+            assert fields.get("error") == got.get("error")
             for name, value in fields.items():
                 learn(value, got[name], ids)
         case [first, *_]:
