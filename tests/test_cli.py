@@ -197,7 +197,16 @@ def test_check_of_a_fresh_machine_finds_nothing_missing(capsys: pytest.CaptureFi
     assert said["Redis"].startswith("ok embedded")
     assert said["durability"].startswith("ok appendonly yes, appendfsync always")
     assert said["sharded pub/sub"].startswith("ok")
+    assert said["data"] == "ok no node has written its mark there yet"
     assert not (tmp_path / "data").exists()
+
+
+def test_check_does_not_take_the_data_of_a_stopped_node_for_none(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "data" / "redis").mkdir(parents=True)
+    assert main(["check"]) == 0
+    assert _findings(capsys)["data"] == f"note of a node in {tmp_path / 'data'} that does not run: not looked at"
 
 
 def test_check_names_each_thing_that_a_redis_lacks(

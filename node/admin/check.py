@@ -83,10 +83,14 @@ def store(settings: Settings) -> Iterator[Finding]:
     with ExitStack() as stack:
         url = settings.redis_url
         try:
+            is_stopped = not url and _is_stopped(settings.data_dir)
             if not url:
                 url = _embedded(settings, stack)
                 yield Finding("ok", "Redis", "embedded, as RELAY_REDIS_URL is empty: `relay-node serve` starts it")
-            yield whose(msgspec.structs.replace(settings, redis_url=url, secret=keychain.known_secret(settings)))
+            if is_stopped:
+                yield Finding("note", "data", f"of a node in {settings.data_dir} that does not run: not looked at")
+            else:
+                yield whose(msgspec.structs.replace(settings, redis_url=url, secret=keychain.known_secret(settings)))
             for where, server in _primaries(url):
                 try:
                     yield from server_findings(settings, where, server)
@@ -241,6 +245,11 @@ def base_url(settings: Settings) -> Finding:
     if parts.scheme == "http":
         return Finding("note", "base URL", f"{url} is not https: tokens travel in the clear")
     return Finding("ok", "base URL", url)
+
+
+def _is_stopped(data_dir: Path) -> bool:
+    """Whether an embedded server has left data here and does not run; another is tried in its place."""
+    return (data_dir / "redis").exists() and not running(data_dir)
 
 
 def _embedded(settings: Settings, stack: ExitStack) -> str:
