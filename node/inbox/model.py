@@ -5,6 +5,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+END = "$(?!\\n)"
+"""The end of a text. Without the second half, Python takes a line feed for it."""
+
 LABEL_LENGTH = 120
 DESCRIPTION_LENGTH = 2000
 MAX_CONTACTS = 100
@@ -31,12 +34,12 @@ EXAMPLE_ADDRESS = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
 Address = Annotated[
     str,
     Meta(
-        pattern="^([A-Za-z0-9_-]{27}|[A-Za-z0-9_-]{43})$",
+        pattern="^([A-Za-z0-9_-]{27}|[A-Za-z0-9_-]{43})" + END,
         description="Of an inbox: the thumbprint of a key, or random",
         examples=[EXAMPLE_ADDRESS],
     ),
 ]
-EntityId = Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+EntityId = Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + END)]
 Body = Annotated[str, Meta(min_length=1, max_length=BODY_BYTES, description="At most 16,384 bytes of UTF-8")]
 Ciphertext = Annotated[
     str, Meta(min_length=4, max_length=CIPHERTEXT_LENGTH, description="base64 of what only the other side can read")
@@ -80,7 +83,7 @@ class NewInbox(msgspec.Struct):
         Annotated[
             str,
             Meta(
-                pattern="^[A-Za-z0-9_-]{43}$",
+                pattern="^[A-Za-z0-9_-]{43}" + END,
                 description="X25519 public key in base64url, for senders; the node does not use it",
             ),
         ]

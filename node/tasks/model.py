@@ -19,7 +19,9 @@ DESCRIPTION_LENGTH = 20_000
 MAX_INPUTS = 50
 """Artifacts that one contract may name as its inputs."""
 MAX_SKILLS = 10
-SKILL = "^[a-z0-9][a-z0-9.+#_-]{0,49}$"
+END = "$(?!\\n)"
+"""The end of a text. Without the second half, Python takes a line feed for it."""
+SKILL = "^[a-z0-9][a-z0-9.+#_-]{0,49}" + END
 MESSAGE_LENGTH = 2000
 
 Party = Annotated[
@@ -336,7 +338,7 @@ class TaskPageQuery(msgspec.Struct, frozen=True):
         Annotated[
             str,
             Meta(
-                pattern="^[0-9]{1,20}-[0-9]{1,20}$",
+                pattern="^[0-9]{1,19}-[0-9]{1,19}" + END,
                 description="`next_since` of an earlier answer: only what was put on offer since then, oldest first",
             ),
         ]

@@ -38,7 +38,7 @@ class OfferList:
         self._feed = feed
         self._store = store
         self._looks = SharedReads(self._look)
-        self._tails = SharedReads(feed.after)
+        self._tails = SharedReads(feed.tail)
         self._rests_until = 0.0
         """Loop time before which the list is not looked at again."""
 
@@ -75,7 +75,8 @@ class OfferList:
 
     async def _since(self, query: TaskPageQuery, since: str) -> OfferRows:
         fitting: list[str] = []
-        for entry, offer in await self._tails.get(since):
+        entries, since = await self._tails.get(since)
+        for entry, offer in entries:
             if len(fitting) == query.limit:
                 break
             since = entry

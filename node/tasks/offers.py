@@ -26,6 +26,8 @@ START = "0-0"
 PAGE = 256
 """Offers that are read in one trip."""
 
+_LAST = ("XREVRANGE", keys.OFFERS, "+", "-", "COUNT", 1)
+
 _FACTS = ("kind", "status", "publisher_id", "skills", "retry_at")
 
 
@@ -88,15 +90,21 @@ class OfferFeed:
 
     async def end(self) -> str:
         """The id of the newest entry. Raises StoreUnavailable."""
-        reply = await self._store.command("XREVRANGE", keys.OFFERS, "+", "-", "COUNT", 1)
-        found = cast("list[tuple[bytes, Any]]", reply)
-        return found[0][0].decode() if found else START
+        return _end(await self._store.command(*_LAST))
 
     async def after(self, entry: str) -> list[tuple[str, Offer]]:
         """Up to PAGE entries after that one, oldest first. Raises StoreUnavailable."""
-        reply = await self._store.command("XRANGE", keys.OFFERS, f"({entry}", "+", "COUNT", PAGE)
-        rows = [(name.decode(), fields_of(flat)) for name, flat in cast("list[tuple[bytes, Any]]", reply)]
-        return [(name, _offer(row[b"id"].decode(), row[b"publisher_id"], row[b"skills"])) for name, row in rows]
+        return _entries(await self._store.command(*_after(entry)))
+
+    async def tail(self, entry: str) -> tuple[list[tuple[str, Offer]], str]:
+        """`after`, and the place that it was read from: the end of the feed, if that one is ahead of it.
+
+        A failover may have lost entries, and a client may name any place. Who is ahead waits for the next entry: to be
+        woken by all before its own would cost a read each, and answer nobody. Raises StoreUnavailable.
+        """
+        last, found = await self._store.commands([_LAST, _after(entry)])
+        entries = _entries(found)
+        return entries, entry if entries else min(entry, _end(last), key=_number)
 
     async def count(self) -> int:
         """How many contracts are listed as offered. Raises StoreUnavailable."""
@@ -118,6 +126,25 @@ class OfferFeed:
                 if kind == b"contract" and status == b"offered" and publisher and not pause:
                     offers.append(_offer(name, publisher, skills or b""))
         return offers, any(isinstance(row, StoreUnavailable) for row in rows)
+
+
+def _after(entry: str) -> tuple[str | int, ...]:
+    return "XRANGE", keys.OFFERS, f"({entry}", "+", "COUNT", PAGE
+
+
+def _entries(reply: object) -> list[tuple[str, Offer]]:
+    rows = [(name.decode(), fields_of(flat)) for name, flat in cast("list[tuple[bytes, Any]]", reply)]
+    return [(name, _offer(row[b"id"].decode(), row[b"publisher_id"], row[b"skills"])) for name, row in rows]
+
+
+def _end(reply: object) -> str:
+    found = cast("list[tuple[bytes, Any]]", reply)
+    return found[0][0].decode() if found else START
+
+
+def _number(entry: str) -> tuple[int, int]:
+    milliseconds, _, sequence = entry.partition("-")
+    return int(milliseconds), int(sequence)
 
 
 def _offer(task_id: str, publisher: bytes, skills: bytes) -> Offer:

@@ -87,6 +87,11 @@ async def test_a_field_that_cannot_be_is_named(node: NodeUnderTest, field: str, 
     assert issue["loc"] == ["body", field]
 
 
+async def test_a_skill_ends_with_its_last_letter(node: NodeUnderTest) -> None:
+    response = await node.client.post(TASKS, json=OFFER | {"skills": ["law\n"]})
+    assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["body", "skills", 0])
+
+
 async def test_an_offer_needs_publisher_and_title(node: NodeUnderTest) -> None:
     for missing in ("publisher_id", "title"):
         response = await node.client.post(TASKS, json={k: v for k, v in OFFER.items() if k != missing})
@@ -221,7 +226,10 @@ async def test_a_list_shows_twenty_unless_asked(node: NodeUnderTest) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("limit", "0"), ("limit", "51"), ("limit", "x"), ("offset", "-1"), ("offset", "9" * 40), ("status", "open")],
+    [
+        *(("limit", "0"), ("limit", "51"), ("limit", "x"), ("offset", "-1"), ("offset", "9" * 40), ("status", "open")),
+        *(("since", "1-1\n"), ("since", "1" * 20 + "-0"), ("since", "0-" + "9" * 20), ("since", "\u0661-0")),
+    ],
 )
 async def test_a_list_query_out_of_range_is_named(node: NodeUnderTest, name: str, value: str) -> None:
     response = await node.client.get(TASKS, params={"status": "offered", name: value})

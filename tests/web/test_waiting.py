@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
+import httpx2
 import pytest
 
 from node.store import keys
 from tests.inbox.calls import bearer
 from tests.support.node_under_test import NodeUnderTest, until
+from tests.tasks.calls import TASKS, offered
 
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
 AHEAD = {"since_seq": 2**53, "wait": 30}
@@ -39,3 +41,19 @@ async def test_who_is_ahead_is_answered_by_what_comes_next(
     await until(is_answered)
     [found] = (await reading).json()[lists]
     assert found["body"] == "Here is one more for you."
+
+
+async def test_who_is_ahead_of_all_offers_is_answered_by_the_next(node: NodeUnderTest) -> None:
+    for since in ("9000000000000-0", "9" * 19 + "-7"):
+        ahead = {"status": "offered", "since": since, "wait": 30}
+        reading = asyncio.create_task(node.client.get(TASKS, params=ahead, timeout=40))
+        await node.listened_to(keys.OFFERS)
+
+        async def is_answered(reading: asyncio.Task[httpx2.Response] = reading) -> bool:
+            await offered(node)
+            return reading.done()
+
+        await until(is_answered)
+        page = (await reading).json()
+        assert page["tasks"]
+        assert page["next_since"] != since

@@ -13,14 +13,11 @@ from node.a2a.model import Metadata, Wire
 from node.callbacks.policy import TargetPolicy
 from node.callbacks.target import MAX_URL
 from node.common.refusal import Invalid
-from node.inbox.model import PushTarget
+from node.inbox.model import END, PushTarget
 from node.web.json import decode
 
 IN_MESSAGE = ("body", "configuration", "taskPushNotificationConfig")
 """Where a request to send a message has a config."""
-
-END = "$(?!\\n)"
-"""The end of a text. Without the second half, Python takes a line feed for it."""
 
 VISIBLE = f"^([!-~]([ -~]*[!-~])?)?{END}"
 """What a header may say: ASCII without control characters, and blanks only inside."""
