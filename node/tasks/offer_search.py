@@ -19,6 +19,30 @@ MOST_HITS = 50
 LOOK_SECONDS = 2.0
 """Between two searches of one who waits: a new offer can be found by meaning within that."""
 
+CLIENT_LOOK_SECONDS = 1.0
+"""Between two searches of all who wait on one client's account: as often as it may search by default. However many they
+are, one of them finds a new offer within LOOK_SECONDS if they ask for the same."""
+
+REMEMBERED_CLIENTS = 10_000
+"""Clients whose searches are remembered; when there are more, those are forgotten whose time is over."""
+
+
+class Looks:
+    """When those who wait in a process may search again. They were counted once, and new offers come all the time."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+        """Loop time of the last search that was given to each client."""
+
+    def next(self, client: str, now: float, deadline: float) -> float:
+        """When one may search who waits until a deadline; later than that if others of its client come first."""
+        at = max(min(now + LOOK_SECONDS, deadline), self._last.get(client, 0.0) + CLIENT_LOOK_SECONDS)
+        if at <= deadline:
+            if len(self._last) >= REMEMBERED_CLIENTS:
+                self._last = {known: last for known, last in self._last.items() if last + CLIENT_LOOK_SECONDS > now}
+            self._last[client] = at
+        return at
+
 
 class OfferSearch:
     """The service behind POST /api/v1/tasks/search."""
@@ -27,6 +51,7 @@ class OfferSearch:
         self._tasks = tasks
         self._search = search
         self.feed = feed
+        self.looks = Looks()
 
     async def find(self, query: SearchQuery, client: str, charge: Charge) -> TaskHits:
         """Offered contracts by meaning or text, best first. Raises Invalid, Refused `limit.waiting`,
@@ -68,11 +93,12 @@ class NearestOffers:
             await self._look()
         while not self._known:
             with place_to_wait(self._search.feed.wakeups, waiter := Waiter(Wanted())) as may_wait:
-                left = deadline - loop.time() if may_wait else 0.0
-                if left <= 0:
+                now = loop.time()
+                if not may_wait or now >= deadline:
                     return None
-                await waiter.next(min(LOOK_SECONDS, left))
-                if waiter.is_released:
+                look_at = self._search.looks.next(self._client, now, deadline)
+                await waiter.next(min(look_at, deadline) - now)
+                if waiter.is_released or look_at > deadline:
                     return None
             end = await self._search.feed.end()
             has_come, self._end = end != self._end, end

@@ -4,6 +4,10 @@ import asyncio
 from itertools import count
 from typing import Any
 
+import pytest
+
+from node.tasks.offer_search import Looks, OfferSearch
+from node.tasks.offers import Offer
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.tasks.calls import TASKS, act, offered, refused
 
@@ -21,6 +25,37 @@ async def found(node: NodeUnderTest, query: str, threshold: float = 0.3, **more:
     response = await client.post(SEARCH, json={"query": query, "threshold": threshold} | more)
     assert response.status_code == 200, response.text
     return response.json()["hits"]
+
+
+async def test_all_who_wait_on_one_account_search_as_often_as_one_client_may(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = 0
+    nearest = OfferSearch.nearest
+
+    async def counted(*given: Any) -> list[Offer]:
+        nonlocal looked
+        looked += 1
+        return await nearest(*given)
+
+    monkeypatch.setattr(OfferSearch, "nearest", counted)
+    waiting = [
+        asyncio.create_task(claim_next(node, query="Portuguese pages", threshold=1.0, wait=5.5)) for _ in range(12)
+    ]
+    for _ in range(11):
+        await offered(node, **COUNT)
+        await asyncio.sleep(0.5)
+    assert {(await each).status_code for each in waiting} == {204}
+    assert 12 < looked <= 12 + 6
+
+
+def test_who_waits_alone_searches_every_other_second_and_at_the_end() -> None:
+    looks = Looks()
+    assert looks.next("one", 100.0, 130.0) == 102.0
+    assert looks.next("other", 100.0, 100.5) == 100.5
+    times = [looks.next("one", 100.0, 110.0) for _ in range(50)]
+    assert times[:8] == [103.0, 104.0, 105.0, 106.0, 107.0, 108.0, 109.0, 110.0]
+    assert all(each > 110.0 for each in times[8:])
 
 
 async def test_offers_are_found_by_their_words_at_once(node: NodeUnderTest) -> None:
