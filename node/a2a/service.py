@@ -69,7 +69,7 @@ class Messages:
 
         Raises A2AError, Invalid, StoreUnavailable.
         """
-        fields = await self._store.read(task_id) if ids.is_id(task_id) else {}
+        fields = await self._store.read(task_id, said=False) if ids.is_id(task_id) else {}
         if not fields:
             raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id)
         if context_id is not None and context_id != fields.get(b"context_id", task_id.encode()).decode():
@@ -78,7 +78,7 @@ class Messages:
 
     async def get(self, task_id: str, history_length: int | None = None) -> A2ATask | None:
         """A message task, or None if there is none under that id. Raises StoreUnavailable."""
-        fields = await self._store.read(task_id) if ids.is_id(task_id) else {}
+        fields = await self._store.read(task_id, said=history_length != 0) if ids.is_id(task_id) else {}
         return self._read(task_id, fields, history_length) if is_message(fields) else None
 
     async def cancel(self, task_id: str) -> A2ATask | None:
@@ -86,7 +86,7 @@ class Messages:
 
         Raises A2AError, StoreUnavailable.
         """
-        task = await self.get(task_id)
+        task = await self.get(task_id, history_length=0)
         if task:
             why = f"Task {task_id} is in terminal state {task.status.state}"
             raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id)
@@ -109,24 +109,27 @@ class Messages:
         if not query.context_id or query.status not in EVERY_TASK:
             return TaskList([], "", size, 0)
         context = await self._store.context(query.context_id, client)
-        found, total = await self._store.page(context, query.page_token, size + 1, oldest)
+        said = query.history_length != 0
+        found, last, total = await self._store.page(context, query.page_token, size, oldest, said=said)
         if found is None:
             raise _bad_token()
         # One that has just come to its end is still in the context, without fields.
         rows = [row for row in found if is_message(row[1]) and int(row[1][b"created_at"]) >= oldest]
-        tasks = [self._read(task_id, fields, query.history_length) for task_id, fields in rows[:size]]
+        tasks = [self._read(task_id, fields, query.history_length) for task_id, fields in rows]
         if not query.include_artifacts:
             for task in tasks:
                 task.artifacts = None
-        return TaskList(tasks, tasks[-1].id if len(rows) > size else "", size, total)
+        return TaskList(tasks, last, size, total)
 
     def _read(self, task_id: str, fields: Fields, history_length: int | None) -> A2ATask:
-        message = _MESSAGE.decode(fields[b"message"])
+        message = _MESSAGE.decode(fields[b"message"]) if b"message" in fields else None
         return self._task(task_id, fields[b"context_id"].decode(), int(fields[b"created_at"]), message, history_length)
 
-    def _task(self, task_id: str, context_id: str, at: int, message: Message, history_length: int | None) -> A2ATask:
+    def _task(
+        self, task_id: str, context_id: str, at: int, message: Message | None, history_length: int | None
+    ) -> A2ATask:
         history: list[Message] | None = None
-        if history_length != 0:
+        if message and history_length != 0:
             history = [msgspec.structs.replace(message, task_id=task_id, context_id=context_id)]
         said = Part(text=f"acknowledged {task_id}", media_type="text/plain")
         metadata: dict[str, Any] = {"referenceId": task_id, "nodeId": self._node_id}

@@ -4,11 +4,13 @@ A context that the node named is open to whoever knows its id, which nobody can 
 such as `default`, others may choose too: each client address has a context of its own under that name.
 """
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, cast
 
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
-from node.store.decoding import fields_of
+from node.store.decoding import fields_named
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import LimitStore, Rate, Taken
 from node.store.steps import Key, Rest, step
@@ -16,7 +18,15 @@ from node.store.steps import Key, Rest, step
 NO_TASK = "-"
 """Stands for the task in the record of an Idempotency-Key whose task is in another partition."""
 
+PAGE_BYTES = 1024 * 1024
+"""Of messages: a page of tasks ends with the one that reaches it."""
+
+FACTS = (b"kind", b"context_id", b"created_at")
+SAID = (*FACTS, b"message")
+"""The fields of a task, without and with its message, which may have a mebibyte."""
+
 Fields = dict[bytes, bytes]
+Values = list[bytes | None]
 
 
 @step
@@ -107,9 +117,13 @@ class MessageStore:
         before = await self._store.command("SET", key, bound, "NX", "GET", "PX", self._idempotency_ms)
         return before is None or before == bound.encode()
 
-    async def read(self, task_id: str) -> Fields:
-        """The fields of a task of any kind; none for an unknown id. Raises StoreUnavailable."""
-        return fields_of(await self._store.command("HGETALL", keys.task(task_id)))
+    async def read(self, task_id: str, *, said: bool) -> Fields:
+        """The fields of a task of any kind, with its message or not; none for an unknown id. Raises StoreUnavailable.
+
+        What is not shown is not read: nobody would be charged for it.
+        """
+        names = SAID if said else FACTS
+        return fields_named(names, cast("Values", await self._store.command("HMGET", keys.task(task_id), *names)))
 
     async def context(self, context_id: str, client: str) -> str:
         """The key of a context as that client sees it. Raises StoreUnavailable."""
@@ -117,25 +131,37 @@ class MessageStore:
         return shared if shared == own or await self._store.command("EXISTS", shared) else own
 
     async def page(
-        self, context: str, after: str, limit: int, oldest: int
-    ) -> tuple[list[tuple[str, Fields]] | None, int]:
-        """Up to `limit` tasks of a context, newest first, from the one after the task `after`.
+        self, context: str, after: str, limit: int, oldest: int, *, said: bool
+    ) -> tuple[list[tuple[str, Fields]] | None, str, int]:
+        """Up to `limit` tasks of a context, newest first, from the one after the task `after`, with messages or not.
 
-        None if the context has no task of that id. The second value: how many tasks are not older than `oldest` (ms).
-        Raises StoreUnavailable.
+        None if the context has no task of that id. Then the task after which others follow, empty if none do, and how
+        many tasks are not older than `oldest` (ms). Raises StoreUnavailable.
         """
         start = 0
         if after:
             rank = await self._store.command("ZREVRANK", context, after)
             if rank is None:
-                return None, 0
+                return None, "", 0
             start = cast("int", rank) + 1
         found, total = await self._store.commands(
             [("ZRANGE", context, start, start + limit - 1, "REV"), ("ZCOUNT", context, oldest, "+inf")]
         )
         names = [name.decode() for name in cast("list[bytes]", found)]
-        hashes = await self._store.commands([("HGETALL", keys.task(name)) for name in names])
-        return [(name, fields_of(fields)) for name, fields in zip(names, hashes, strict=True)], cast("int", total)
+        if said:
+            sizes = await self._store.commands([("HSTRLEN", keys.task(name), "message") for name in names])
+            names = names[: _fitting(cast("list[int]", sizes))]
+        fields = SAID if said else FACTS
+        rows = await self._store.commands([("HMGET", keys.task(name), *fields) for name in names])
+        last = names[-1] if start + len(names) < cast("int", total) and names else ""
+        read = [fields_named(fields, row) for row in cast("list[Values]", rows)]
+        return list(zip(names, read, strict=True)), last, cast("int", total)
+
+
+def _fitting(sizes: Sequence[int]) -> int:
+    """How many messages make a page."""
+    before = accumulate(sizes, initial=0)
+    return sum(size < PAGE_BYTES for _, size in zip(sizes, before, strict=False))
 
 
 def _contexts(context_id: str, client: str) -> tuple[Key, Key]:

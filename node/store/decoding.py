@@ -1,5 +1,6 @@
 """Reads replies of Redis: bytes become fields, text and numbers."""
 
+from collections.abc import Sequence
 from typing import cast
 
 
@@ -7,6 +8,11 @@ def fields_of(reply: object) -> dict[bytes, bytes]:
     """The fields of a hash or stream entry, from the flat list that HGETALL and XRANGE answer."""
     each = iter(cast("list[bytes]", reply or []))
     return dict(zip(each, each, strict=True))
+
+
+def fields_named(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
+    """Fields that were asked for by their names, without those that are not there."""
+    return {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
 
 def code_of(reply: object) -> str:

@@ -8,8 +8,8 @@ from typing import NamedTuple, cast
 
 from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
+from node.store.decoding import fields_named
 from node.tasks.offers import START
-from node.tasks.replies import fields_named
 from node.tasks.store import TaskStore
 from node.tasks.view import BASE, LISTED, StoredTask
 

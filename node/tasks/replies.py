@@ -1,7 +1,5 @@
 """What the steps of contracts answer, as values or exceptions."""
 
-from collections.abc import Sequence
-
 from node.common.refusal import Refused
 from node.store import RedisReply
 from node.store.decoding import fields_of
@@ -29,8 +27,3 @@ def row_of(reply: RedisReply) -> tuple[StoredTask, bool]:
             return StoredTask(now, fields_of(fields)), kind == b"replayed"
         case _:
             raise TypeError(f"a step on a contract answered {reply!r}")
-
-
-def fields_named(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
-    """Fields that were asked for by their names, without those that are not there."""
-    return {name: value for name, value in zip(names, values, strict=True) if value is not None}

@@ -14,7 +14,7 @@ from typing import cast
 from node.common.refusal import Refused
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps, bulk_steps_reachable, reached
-from node.store.decoding import code_of, fields_of
+from node.store.decoding import code_of, fields_named, fields_of
 from node.store.idempotency import IdempotencyKey, home_of
 from node.store.long_poll import wait_for_change
 from node.store.replay import REPLAY_MS
@@ -23,7 +23,7 @@ from node.tasks import steps
 from node.tasks.compaction import pack, unpack
 from node.tasks.lists import changes_of
 from node.tasks.model import OVER
-from node.tasks.replies import fields_named, row_of
+from node.tasks.replies import row_of
 from node.tasks.rights import Actor, Claim
 from node.tasks.view import BASE, LISTED, StoredTask
 

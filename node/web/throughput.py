@@ -19,7 +19,7 @@ BURST_SECONDS = 16.0
 
 BODY_WEIGHT = 2
 """Cost of a byte of a body, in bytes of an answer: JSON of many small parts, the English gate, digests. The most
-expensive MiB takes 34 ms, so at the default rate a client uses a fourteenth of a core in the long run."""
+expensive MiB takes 55 ms, so at the default rate a client uses a ninth of a core in the long run."""
 
 MAX_CLIENTS = 10_000
 """Clients remembered; when there are more, those whose bucket is full again are forgotten."""

@@ -7,6 +7,7 @@ import pytest
 
 from node.store import keys
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 
 A2A = {"a2a-version": "1.0"}
 CONTEXT = "a long talk"
@@ -101,3 +102,35 @@ async def test_a_task_whose_time_is_over_is_left_out_and_forgotten(node: NodeUnd
     found = await page(node, pageSize="2")
     assert [task["id"] for task in found["tasks"]] == [last, kept]
     assert (found["totalSize"], found["nextPageToken"]) == (2, "")
+
+
+async def test_of_long_messages_a_page_has_few_and_none_is_read_that_is_not_shown(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    size = 400_000
+    metadata = {"notes": "x" * size}
+    for _ in range(6):
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello from an agent."}]}
+        message |= {"contextId": CONTEXT, "metadata": metadata}
+        assert (await node.client.post("/api/v1/message:send", json={"message": message}, headers=A2A)).is_success
+
+    async def read_for(path: str, **query: Any) -> int:
+        before = empty_redis.info("stats")["total_net_output_bytes"]
+        assert (await node.client.get(path, params=query, headers=A2A)).status_code == 200
+        return empty_redis.info("stats")["total_net_output_bytes"] - before
+
+    first = await page(node)
+    assert (len(first["tasks"]), first["totalSize"]) == (3, 6)
+    second = await page(node, pageToken=first["nextPageToken"])
+    assert (len(second["tasks"]), second["nextPageToken"]) == (3, "")
+    assert len({task["id"] for task in first["tasks"] + second["tasks"]}) == 6
+    task_id = first["tasks"][0]["id"]
+    assert await read_for(f"/api/v1/tasks/{task_id}") > size
+    assert await read_for(f"/api/v1/tasks/{task_id}", historyLength=0) < size
+    assert await read_for("/api/v1/tasks", contextId=CONTEXT) < 4 * size
+    assert await read_for("/api/v1/tasks", contextId=CONTEXT, historyLength=0) < size
+    short = await page(node, historyLength="0")
+    assert (len(short["tasks"]), short["nextPageToken"]) == (6, "")
+    before = empty_redis.info("stats")["total_net_output_bytes"]
+    assert (await node.client.post(f"/api/v1/tasks/{task_id}:cancel", headers=A2A)).status_code == 400
+    assert empty_redis.info("stats")["total_net_output_bytes"] - before < size

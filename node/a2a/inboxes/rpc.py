@@ -5,6 +5,7 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import fields
 
 from node.a2a.errors import fault
 from node.a2a.examples import MESSAGE
@@ -47,7 +48,7 @@ MAX_ID_LENGTH = 256
 
 RpcId = str | int | None
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class RpcCall(msgspec.Struct):
@@ -194,14 +195,10 @@ async def _read(request: Request) -> RpcCall:
 
 
 def _params(params: bytes, kind: type[T]) -> T:
-    """The params of a call; ProtoJSON allows the names of the proto file, too. Raises Invalid."""
+    """The params of a call, by their names in JSON or in the proto file, which the fields have. Raises Invalid."""
     members = decode(params, dict[str, msgspec.Raw])
-    return decode(msgspec.json.encode({_json_name(name): value for name, value in members.items()}), kind)
-
-
-def _json_name(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
+    named = ((each.encode_name, members.get(each.encode_name, members.get(each.name))) for each in fields(kind))
+    return decode(msgspec.json.encode({name: value for name, value in named if value is not None}), kind)
 
 
 def _call_id(request: Request) -> RpcId:
