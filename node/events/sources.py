@@ -117,7 +117,9 @@ class ThreadSource:
     async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
         posts, closed = after
         room = limit if posts else limit - 1
-        thread = await self._board.read(self._id, ThreadQuery(since_seq=max(posts - 1, 0), limit=max(room, 1)))
+        # Replies that nobody asked for are not read: whoever gets nothing of them is not charged for them either.
+        since = max(posts - 1, 0) if "reply.added" in types else FAR_AHEAD
+        thread = await self._board.read(self._id, ThreadQuery(since_seq=since, limit=max(room, 1)))
         replies = (thread.replies or [])[:room]
         read_to = _seq_of(thread)
         newest = read_to + 1, int(thread.status == "closed")

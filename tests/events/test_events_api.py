@@ -15,6 +15,7 @@ from node.run.services import Services, Stores
 from node.store import keys
 from tests.inbox.calls import ADDRESS, INBOXES, send_signed, signed
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, until
+from tests.support.servers import RedisServer
 
 ENGLISH = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
 
@@ -195,6 +196,21 @@ async def test_who_follows_from_where_nothing_is_yet_keeps_no_event_from_others(
 
 async def _is_followed(services: Services, kind: str) -> bool:
     return services.events.followers()[kind] == 1
+
+
+async def test_replies_that_nobody_asked_for_are_not_read(node: NodeUnderTest, empty_redis: RedisServer) -> None:
+    thread = await post(node, "/api/v1/board", ENGLISH)
+    topic, said = f"thread:{thread['id']}", "I can do it, says the agent. " * 600
+    for _ in range(10):
+        await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": said})
+    before = empty_redis.info("stats")["total_net_output_bytes"]
+    got = await page(node, topic, cursor="earliest", types="thread.posted,thread.closed")
+    assert empty_redis.info("stats")["total_net_output_bytes"] - before < 4 * len(said)
+    assert ([event["type"] for event in got["events"]], got["has_more"]) == (["thread.posted"], False)
+    one = await page(node, topic, cursor="earliest", types="thread.posted", limit=1)
+    rest = await page(node, topic, cursor=one["cursor"], types="thread.closed", limit=1)
+    assert (len(one["events"]), rest["events"], rest["cursor"]) == (1, [], got["cursor"])
+    assert len((await page(node, topic, cursor="earliest", types="reply.added"))["events"]) == 10
 
 
 async def test_a_thread_is_followed_without_a_worker(node: NodeUnderTest) -> None:
