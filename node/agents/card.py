@@ -58,7 +58,12 @@ def endpoint_of(card: FetchedCard, card_target: Target, policy: Policy) -> Endpo
     own = [each for each in _endpoints(card) if _host(each.url, policy) == card_target.host]
     if not own:
         raise Invalid.field("body", "card", msg=f"names no endpoint on {card_target.host}, where it was fetched")
-    return next((each for each in own if each.binding in PROBED), own[0])
+    chosen = next((each for each in own if each.binding in PROBED), own[0])
+    # The first is shown beside the agent's name, and the second sent to it in a header.
+    for word in (chosen.binding, chosen.version):
+        if not (word.isascii() and word.isprintable()):
+            raise Invalid.field("body", "card", msg="binding and version of an endpoint must be visible ASCII")
+    return chosen
 
 
 def readable_card(card: ListedCard) -> ListedCard:

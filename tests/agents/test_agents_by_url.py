@@ -84,7 +84,13 @@ REJECTED: Sequence[tuple[str, Json, str]] = (
 
 async def test_what_is_no_card_is_rejected_with_the_reason(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
     async with node.worker():
-        for kind, card, reason in REJECTED:
+        hidden = {"url": made_up.url("good/8"), "protocolBinding": "GR\u202ePC", "protocolVersion": "1.0"}
+        header = {"url": made_up.url("good/9"), "protocolBinding": "JSONRPC", "protocolVersion": "1.0\r\nX-Forged: 1"}
+        endpoints = (
+            ("good/8", {"supportedInterfaces": [hidden]}, "visible ASCII"),
+            ("good/9", {"supportedInterfaces": [header]}, "visible ASCII"),
+        )
+        for kind, card, reason in (*REJECTED, *endpoints):
             made_up.cards[f"/{kind}"] = card
             agent = await checked(node, made_up.url(kind))
             assert (agent["status"], agent["name"], agent["listed_at"]) == ("rejected", None, None), kind
