@@ -57,7 +57,9 @@ def revalidated(
 ) -> Response:
     """200 with the body, or 304 if the client has it."""
     headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
-    return _conditional(request, body, headers, _etag_of(body))
+    response = _conditional(request, body, headers, _etag_of(body))
+    request.unsent = len(body) - len(response.body)  # it was made all the same, and counts
+    return response
 
 
 def _etag_of(body: bytes) -> str:

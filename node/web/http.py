@@ -105,6 +105,7 @@ class Request:
         "path",
         "receive",
         "scope",
+        "unsent",
     )
 
     def __init__(self, scope: Scope, receive: Receive, client: str, request_id: str, deadlines: Deadlines) -> None:
@@ -122,6 +123,8 @@ class Request:
         """Path parameters, by the names in the route's path."""
         self.notes: list[Header] = []
         """Headers that the answer will have whatever its status is: limits, replays."""
+        self.unsent = 0
+        """Bytes of an answer that was made for this request and is not sent, since the client has it."""
         self._body: bytes | None = None
         self._is_read = False
         """Whether somebody has begun to read the body, which is possible only once."""

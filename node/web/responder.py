@@ -21,7 +21,7 @@ class Responder:
     async def respond(self, request: Request, response: Response, send: Send) -> None:
         """Send an answer."""
         size = len(response.body)
-        if size >= FREE_BYTES or request.size >= FREE_BYTES:
+        if size >= FREE_BYTES or request.size >= FREE_BYTES or request.unsent:
             self._count_bytes(request, size)
         headers = [
             *response.headers,
@@ -96,9 +96,9 @@ class Responder:
         return request_id, NOSNIFF, CORS_OPEN
 
     def _count_bytes(self, request: Request, size: int) -> None:
-        """Count the bytes of a request's body and of its answer, which has `size`."""
+        """Count the bytes of a request's body and of its answer, which has `size`, or would have had some."""
         self._throughput.add(request.client, request.size, BODY_WEIGHT)
-        self._throughput.add(request.client, size)
+        self._throughput.add(request.client, size + request.unsent)
 
 
 async def _end_body(request: Request, headers: list[Header]) -> None:

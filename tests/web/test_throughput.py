@@ -91,6 +91,18 @@ class TestNode:
         assert (await node.client.get("/health")).status_code == 200
         assert (await node.client_at("198.51.100.1").get(f"/api/v1/board/{thread['id']}")).status_code == 200
 
+    async def test_a_page_that_the_client_has_counts_as_if_it_were_sent(self, node: NodeUnderTest) -> None:
+        new = {"title": "A long thread", "body": "This is a long report about solar panels. " * 400}
+        thread = (await node.client_at(B).post("/api/v1/board", json=new)).json()
+        page = await node.client_at(B).get(f"/board/{thread['id']}")
+        assert len(page.content) > FREE_BYTES
+        known = {"if-none-match": page.headers["etag"]}
+        times = 0
+        while (response := await node.client.get(f"/board/{thread['id']}", headers=known)).status_code == 304:
+            times += 1
+            assert times * len(page.content) < 2 * BURST_SECONDS * RATE
+        assert response.headers["x-error-code"] == "limit.throughput"
+
     async def test_bodies_that_are_refused_count_too(self, node: NodeUnderTest) -> None:
         body = b"[" + b"{}," * 300_000 + b"{}]"
         codes: set[str] = set()
