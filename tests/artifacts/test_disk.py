@@ -52,7 +52,7 @@ async def test_a_body_of_unknown_length_is_refused(node: Node) -> None:
     assert_refused(await node.client.put(url, content=chunks()), "blob.length_required")
 
 
-@pytest.mark.parametrize("media_type", ["text/html", "text/csv; charset=utf-8", "text/csvx", ""])
+@pytest.mark.parametrize("media_type", ["text/html", "text/csv; charset=utf-8", "text/csvx", "octet-stream"])
 async def test_another_type_is_refused(node: Node, media_type: str) -> None:
     assert_refused(await node.put(content_type=media_type), "blob.type")
     assert node.files() == []
@@ -62,10 +62,16 @@ async def test_the_same_type_may_be_spelled_otherwise(node: Node) -> None:
     assert (await node.put(content_type="Text/CSV")).status_code == 200
 
 
-async def test_an_upload_that_names_no_type_is_refused(node: Node) -> None:
+async def test_raw_bytes_without_a_type_are_taken_as_the_promised_type(node: Node) -> None:
     url = await node.store.upload_url(grant_for(), 900)
-    assert_refused(await node.client.put(url, content=DATA), "blob.type")
-    assert node.files() == []
+    assert (await node.client.put(url, content=DATA)).status_code == 200
+    assert (await node.get()).headers["content-type"] == "text/csv"
+
+
+@pytest.mark.parametrize("media_type", ["", "application/octet-stream", "Application/Octet-Stream"])
+async def test_a_type_that_only_says_bytes_is_as_none(node: Node, media_type: str) -> None:
+    assert (await node.put(content_type=media_type)).status_code == 200
+    assert (await node.get()).headers["content-type"] == "text/csv"
 
 
 async def test_an_expired_url_is_refused(node: Node) -> None:

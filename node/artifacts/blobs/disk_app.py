@@ -34,6 +34,9 @@ SEND_STALL_SECONDS = 30.0
 """Time for which a reader may take no byte of a download before the connection is given up."""
 
 _METHODS = {UploadGrant: b"PUT, OPTIONS", DownloadGrant: b"GET, HEAD, OPTIONS"}
+_UNTYPED = ([""], ["application/octet-stream"])
+"""Content types that say no more than "bytes" (RFC 9110 §8.3), which many clients send when they are told none."""
+
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 # A page of any origin may use a capability URL: whoever has it may, and no cookie goes along.
@@ -169,7 +172,8 @@ def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
         raise Refused("blob.length_required")
     if length != b"%d" % grant.byte_size:
         raise Refused("blob.size")
-    if _normal(sent.get(b"content-type", b"").decode("latin-1")) != _normal(grant.media_type):
+    named = _normal(sent.get(b"content-type", b"").decode("latin-1"))
+    if named not in _UNTYPED and named != _normal(grant.media_type):
         raise Refused("blob.type")
 
 
