@@ -1,7 +1,5 @@
 """/api/v1/agents (NETWORK 2)."""
 
-from msgspec import UnsetType
-
 from node.agents.hits import AgentHits, AgentSearchQuery
 from node.agents.model import (
     CARD_LENGTH,
@@ -56,10 +54,10 @@ class AgentsApi:
         """List an agent that a key or an inbox stands for, or the one at a URL."""
         async with self._limiter.permit(request, "agent") as permit:
             new = await read_json(request, NewAgent)
-            if isinstance(new.card, UnsetType) == isinstance(new.url, UnsetType):
+            if bool(new.card) == bool(new.url):
                 raise Invalid.field("body", "url", msg="give either url or card")
             await permit.count()
-            if not isinstance(new.card, UnsetType):
+            if new.card:
                 listed, replayed = await self._list(request, permit, new.card)
             else:
                 listed, replayed = await self._submit(request, permit, str(new.url))

@@ -60,6 +60,7 @@ class NewAgent(msgspec.Struct):
     card: (
         Annotated[ListedCard, Meta(description="An A2A agent card, or as much of one; show a key or an inbox_token")]
         | UnsetType
+        | None
     ) = UNSET
     url: (
         Annotated[
@@ -72,6 +73,7 @@ class NewAgent(msgspec.Struct):
             ),
         ]
         | UnsetType
+        | None
     ) = UNSET
 
 

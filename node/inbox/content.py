@@ -12,7 +12,15 @@ from typing import Any, cast
 import msgspec
 
 from node.common.refusal import Invalid
-from node.inbox.model import BODY_BYTES, CARD_BYTES, InboxContent, NewInbox, NewInboxMessage, Settlement
+from node.inbox.model import (
+    BODY_BYTES,
+    CARD_BYTES,
+    USUAL_LIFE_SECONDS,
+    InboxContent,
+    NewInbox,
+    NewInboxMessage,
+    Settlement,
+)
 from node.text.judged import require_all
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
@@ -39,15 +47,15 @@ def inbox_fields(wanted: NewInbox) -> dict[str, str]:
     if wanted.description is not msgspec.UNSET:
         fields["description"] = readable(wanted.description or "")
     if wanted.policy is not msgspec.UNSET:
-        fields["policy"] = wanted.policy
+        fields["policy"] = wanted.policy or "open"
     if wanted.contacts is not msgspec.UNSET:
-        fields["contacts"] = " ".join(dict.fromkeys(wanted.contacts))
+        fields["contacts"] = " ".join(dict.fromkeys(wanted.contacts or ()))
     if wanted.encryption_key is not msgspec.UNSET:
         fields["encryption_key"] = wanted.encryption_key or ""
     if wanted.card is not msgspec.UNSET:
         fields["card"] = card
     if wanted.ttl_seconds is not msgspec.UNSET:
-        fields["ttl"] = str(wanted.ttl_seconds * 1000)
+        fields["ttl"] = str((wanted.ttl_seconds or USUAL_LIFE_SECONDS) * 1000)
     return fields
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from node.common.refusal import Refused
 from node.inbox import steps
-from node.inbox.model import InboxMessageStatus, Turn
+from node.inbox.model import USUAL_LIFE_SECONDS, InboxMessageStatus, Turn
 from node.inbox.origins import sender_name
 from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, refused
 from node.store import Store, StoreUnavailable, ids, keys
@@ -28,9 +28,6 @@ from node.store.steps import Step
 
 MAX_HELD_EACH = 32
 """Of the unsettled messages of an inbox, those that came from one client address."""
-
-USUAL_LIFE_MS = 7 * DAY_MS
-"""Life of a message in an inbox that says nothing about it."""
 
 RECEIPT_MS = 7 * DAY_MS
 """For so long a receipt can be read after its message has ended."""
@@ -179,7 +176,7 @@ class InboxMessageStore:
                 sender=sender_name(address, rate.client),
                 signer=sending.signer,
                 lasts=sending.lasts_ms,
-                usual=USUAL_LIFE_MS,
+                usual=USUAL_LIFE_SECONDS * 1000,
                 keep=RECEIPT_MS,
                 most=MAX_HELD,
                 most_bytes=MAX_HELD_BYTES,

@@ -22,6 +22,9 @@ AUTHOR_LENGTH = 200
 TOPIC_LENGTH = 100
 MAX_ARTIFACTS = 10
 MONTH = 2_592_000  # seconds
+
+USUAL_LIFE_SECONDS = 604_800
+"""Life of a message in an inbox that says nothing about it: 7 days."""
 MAX_PUSH_CONFIGS = 4
 """Of one task. Each makes the node send what changes."""
 
@@ -77,8 +80,9 @@ class NewInbox(msgspec.Struct):
     policy: (
         Annotated[Policy, Meta(description="Who may write: everybody, who signs, or the keys among contacts")]
         | UnsetType
+        | None
     ) = UNSET
-    contacts: Annotated[list[Address], Meta(max_length=MAX_CONTACTS)] | UnsetType = UNSET
+    contacts: Annotated[list[Address], Meta(max_length=MAX_CONTACTS)] | UnsetType | None = UNSET
     encryption_key: (
         Annotated[
             str,
@@ -103,6 +107,7 @@ class NewInbox(msgspec.Struct):
     ttl_seconds: (
         Annotated[int, Meta(ge=60, le=MONTH, description="How long a message is held; 7 days if never said")]
         | UnsetType
+        | None
     ) = UNSET
     card: (
         Annotated[

@@ -6,6 +6,7 @@ refused is looked at again here, so that its sender learns everything at once.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
@@ -20,6 +21,9 @@ from node.web.http import Header
 
 LONGEST_LOOKED_AT = 256 * 1024
 """Characters of the longest body that is looked at again: 20,000 of text, all of them escaped, take 120,000."""
+
+MOST_LOOKED_AT = 100
+"""Objects of the longest list in a body that are looked at again."""
 
 IGNORED = b"x-ignored-fields"
 
@@ -38,6 +42,7 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 def members_of(text: str) -> Members | None:
@@ -51,13 +56,38 @@ def members_of(text: str) -> Members | None:
 
 
 def without_nulls(members: Members, kind: type[msgspec.Struct]) -> Members:
-    """The members that the type has, but for those where null stands for a default."""
+    """The members that the type has, but for those where null stands for a default; so in what they hold, too."""
     return {
-        name: raw
+        name: _inside(raw, _types(kind)[name])
         for name, raw in members.items()
         if (field := _fields(kind).get(name)) is not None
         and (bytes(raw) != b"null" or field.required or field.default in (None, msgspec.UNSET))
     }
+
+
+def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
+    """`raw` with the objects in it `without_nulls`, where its type says what they are.
+
+    What is something else is left as it is: where the whole is judged, it is refused.
+    """
+    match kind:
+        case msgspec.inspect.Metadata():
+            return _inside(raw, kind.type)
+        case msgspec.inspect.UnionType():
+            # msgspec allows one type of object and one of list in a union.
+            for each in kind.types:
+                raw = _inside(raw, each)
+        case msgspec.inspect.ListType(item_type=msgspec.inspect.StructType() as each):
+            with suppress(msgspec.ValidationError):
+                objects = _objects.decode(raw)
+                if len(objects) <= MOST_LOOKED_AT:
+                    return msgspec.Raw(msgspec.json.encode([without_nulls(members, each.cls) for members in objects]))
+        case msgspec.inspect.StructType():
+            with suppress(msgspec.ValidationError):
+                return msgspec.Raw(msgspec.json.encode(without_nulls(_members.decode(raw), kind.cls)))
+        case _:
+            pass
+    return raw
 
 
 def issues_of_body(members: Members, kind: type[msgspec.Struct]) -> list[Issue]:
@@ -106,10 +136,15 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, FieldInfo]:
 
 
 @cache
+def _types(kind: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Type]:
+    described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
+    return {field.encode_name: field.type for field in described.fields}
+
+
+@cache
 def _judged(kind: type[msgspec.Struct]) -> dict[str, str]:
     """The fields whose texts a service judges, and how (`node.text.judged`)."""
-    described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
-    return {field.encode_name: judged for field in described.fields if (judged := _judgement(field.type))}
+    return {name: judged for name, of in _types(kind).items() if (judged := _judgement(of))}
 
 
 def _judgement(kind: msgspec.inspect.Type) -> str | None:

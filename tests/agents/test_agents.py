@@ -64,6 +64,15 @@ async def test_a_bad_card_is_refused(node: NodeUnderTest, change: dict[str, Any]
     assert response.status_code == 422, response.text
 
 
+async def test_null_in_a_card_or_beside_it_stands_for_the_default(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    card = card_of("Report desk", SUMMARISE | {"tags": None, "examples": None}) | {"iconUrl": None}
+    response = await node.client.post(AGENTS, json={"card": card, "url": None}, headers=bearer(inbox["inbox_token"]))
+    assert response.status_code == 202, response.text
+    agent = await shown(node, response.json())
+    assert [skill["name"] for skill in agent["skills"]] == [SUMMARISE["name"]]
+
+
 @pytest.mark.parametrize(
     "change",
     [

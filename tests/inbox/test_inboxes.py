@@ -1,6 +1,8 @@
 """Inboxes over HTTP, on a real Redis: opened, renewed, shown, closed (NETWORK 1)."""
 
 import asyncio
+import time
+from datetime import datetime
 from typing import Any, cast
 
 import pytest
@@ -78,6 +80,22 @@ async def test_a_bad_field_is_named(node: NodeUnderTest, field: str, value: Any)
     response = await node.client.post(INBOXES, json={field: value})
     assert response.status_code == 422
     assert response.json()["detail"][0]["loc"][:2] == ["body", field]
+
+
+async def test_null_stands_for_the_default_of_every_field(node: NodeUnderTest) -> None:
+    names = ("label", "description", "policy", "contacts", "encryption_key", "callback_url", "ttl_seconds", "card")
+    inbox = await opened(node, **dict.fromkeys((*names, "rotate")))
+    assert (await node.client.get(path_of(inbox))).json()["policy"] == "open"
+
+
+async def test_a_renewal_with_null_goes_back_to_the_default(node: NodeUnderTest) -> None:
+    inbox = await opened(node, policy="contacts", contacts=[UNKNOWN_ADDRESS], ttl_seconds=60)
+    wanted = {"policy": None, "contacts": None, "ttl_seconds": None}
+    renewed = await node.client.post(INBOXES, json=wanted, headers=bearer(inbox["inbox_token"]))
+    assert renewed.status_code == 200
+    assert (await node.client.get(path_of(inbox))).json()["policy"] == "open"
+    ends_at = datetime.fromisoformat((await sent(node, inbox))["expires_at"]).timestamp()
+    assert 604_800 - 60 < ends_at - time.time() < 604_800 + 60
 
 
 async def test_a_signed_request_opens_the_address_of_its_key(node: NodeUnderTest) -> None:
