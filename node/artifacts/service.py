@@ -1,5 +1,6 @@
 """The rules of artifacts: who may register what, what a status allows, and when bytes are deleted (SPEC 4.6)."""
 
+import asyncio
 import re
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Sequence
@@ -57,6 +58,10 @@ class Download(msgspec.Struct, frozen=True):
     url: str
     grant: Grant
     filename: str | None
+
+
+BUSY_TRIES, BUSY_SECONDS = 20, 0.05
+"""How often, and after which pauses, small bytes are stored again while a request like this one stores them."""
 
 
 class Artifacts:
@@ -119,7 +124,7 @@ class Artifacts:
         usable = stored.status == "registered" and left > 0
         registered = RegisteredArtifact(
             **msgspec.structs.asdict(self._manifest(stored)),
-            upload_url=await self._blobs.upload_url(stored.grant, left) if usable else None,
+            upload_url=await self._blobs.upload_url(stored.grant, left, ends_at // 1000) if usable else None,
             upload_headers=dict(self._blobs.upload_headers(stored.grant)),
             upload_expires_at=timestamp(ends_at),
         )
@@ -174,15 +179,28 @@ class Artifacts:
         Raises what `register` does.
         """
         registered, replayed = await self.register(rate, manifest, grant, idempotency)
-        try:
-            if registered.status == "registered":
-                await self._blobs.write(msgspec.structs.replace(grant, id=registered.id), content)
-        except BlobUnavailable as unavailable:
-            raise _out_of_reach(unavailable) from unavailable
-        except Refused as refused:
-            if refused.code != "blob.uploaded":  # by an earlier request with the same Idempotency-Key
-                raise
+        if registered.status == "registered":
+            await self._write(msgspec.structs.replace(grant, id=registered.id), content)
         return await self.complete(registered.id), replayed
+
+    async def _write(self, grant: Grant, content: bytes) -> None:
+        """Store small bytes, unless another request with the same Idempotency-Key does so or has done so.
+
+        Raises Refused, `blob.unavailable` among others.
+        """
+        tries = BUSY_TRIES
+        while True:
+            tries -= 1
+            try:
+                return await self._blobs.write(grant, content)
+            except BlobUnavailable as unavailable:
+                raise _out_of_reach(unavailable) from unavailable
+            except Refused as refused:
+                if refused.code == "blob.uploaded":
+                    return None
+                if refused.code != "blob.busy" or not tries:
+                    raise
+            await asyncio.sleep(BUSY_SECONDS)
 
     async def read_inline(self, artifact_id: str) -> InlineContent:
         """The bytes of a small artifact. Raises Refused `artifact.unknown`, `artifact.state`, `artifact.large`,

@@ -1,5 +1,6 @@
 """Small artifacts whose bytes go through the node, in JSON (NETWORK 4)."""
 
+import asyncio
 from base64 import b64encode
 from collections.abc import AsyncGenerator
 from hashlib import sha256
@@ -9,7 +10,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from node.artifacts.blobs.disk import DiskStore
+from node.artifacts.blobs.interface import Grant
 from node.artifacts.model import INLINE_BYTES
+from node.common.refusal import Refused
 from tests.artifacts.blobs import DATA
 from tests.artifacts.calls import ARTIFACTS, available, node_on, register, verified
 from tests.support.node_under_test import NodeUnderTest
@@ -49,6 +53,29 @@ async def test_a_repeated_request_stores_once(node: NodeUnderTest) -> None:
     assert first.json() == second.json()
     assert second.headers["idempotency-replayed"] == "true"
     assert (await store(node, CSV | {"text": "other"}, **KEY)).status_code == 422
+
+
+async def test_requests_repeated_at_the_same_time_are_answered_alike(node: NodeUnderTest) -> None:
+    large = CSV | {"text": "name,size\n" * (INLINE_BYTES // 10)}
+    answers = await asyncio.gather(*(store(node, large, **KEY) for _ in range(8)))
+    assert [answer.status_code for answer in answers] == [201] * 8
+    assert len({answer.content for answer in answers}) == 1
+
+
+async def test_bytes_that_a_request_like_this_one_stores_are_waited_for(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, busy = DiskStore.write, [True, True]
+
+    async def busy_at_first(disk: DiskStore, grant: Grant, content: bytes) -> None:
+        if busy:
+            busy.pop()
+            raise Refused("blob.busy")
+        await write(disk, grant, content)
+
+    monkeypatch.setattr(DiskStore, "write", busy_at_first)
+    assert (await store(node, CSV)).status_code == 201
+    assert not busy
 
 
 @pytest.mark.parametrize(

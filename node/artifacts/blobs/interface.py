@@ -68,8 +68,11 @@ class BlobStore(Protocol):
         """Headers that the PUT to `upload_url` has to carry, besides Content-Length."""
         ...
 
-    async def upload_url(self, grant: Grant, expires: int) -> str:
-        """A URL that takes one PUT of exactly these bytes, for `expires` seconds."""
+    async def upload_url(self, grant: Grant, expires: int, until: int | None = None) -> str:
+        """A URL that takes one PUT of exactly these bytes, for `expires` seconds.
+
+        `until`, in Unix seconds, is when they end: a store whose URLs name no beginning makes the same URL of it again.
+        """
         ...
 
     async def content_url(self, grant: Grant, filename: str | None, expires: int) -> str:

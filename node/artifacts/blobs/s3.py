@@ -112,7 +112,7 @@ class S3Store:
         headers = {"Content-Type": grant.media_type, "x-amz-checksum-sha256": digest_base64(grant.digest_sha256)}
         return headers | {"If-None-Match": "*"} if self._bucket.once else headers
 
-    async def upload_url(self, grant: Grant, expires: int) -> str:
+    async def upload_url(self, grant: Grant, expires: int, until: int | None = None) -> str:
         headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}
         return presign(
             self._credentials,
