@@ -119,12 +119,12 @@ class Artifacts:
         stored, replayed = await self._store.register(rate, idempotency, grant.byte_size, quotas, fields)
         if replayed and idempotency:
             idempotency.check_token(stored.created_at, stored.read_at)
+        began = stored.created_at // 1000
         ends_at = stored.created_at + UPLOAD_SECONDS * 1000
-        left = (ends_at - stored.read_at) // 1000
-        usable = stored.status == "registered" and left > 0
+        usable = stored.status == "registered" and stored.read_at < ends_at
         registered = RegisteredArtifact(
             **msgspec.structs.asdict(self._manifest(stored)),
-            upload_url=await self._blobs.upload_url(stored.grant, left, ends_at // 1000) if usable else None,
+            upload_url=await self._blobs.upload_url(stored.grant, UPLOAD_SECONDS, began) if usable else None,
             upload_headers=dict(self._blobs.upload_headers(stored.grant)),
             upload_expires_at=timestamp(ends_at),
         )

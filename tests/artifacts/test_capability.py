@@ -22,6 +22,7 @@ class Clock:
 def test_what_was_granted_is_what_is_read() -> None:
     signer = Signer(SECRET, Clock())
     assert signer.read(signer.upload(grant_for(), 900)) == UploadGrant(grant_for(), 1_900)
+    assert signer.read(signer.upload(grant_for(), 900, begins=950)) == UploadGrant(grant_for(), 1_850)
     assert signer.read(signer.download(grant_for(), "naïve.csv", 300)) == DownloadGrant(grant_for(), "naïve.csv", 1_300)
 
 

@@ -1,6 +1,7 @@
 """The S3 store against a real S3 service (OpenStack Swift), which refuses what the node did not grant."""
 
 import re
+import time
 from collections.abc import AsyncGenerator, Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -50,6 +51,13 @@ async def test_bytes_go_to_the_bucket_and_come_back_as_an_attachment(
     assert got.headers["content-disposition"] == (
         "attachment; filename=\"n_meros _1_.csv\"; filename*=UTF-8''n%C3%BAmeros%20%221%22.csv"
     )
+
+
+async def test_an_upload_url_that_is_made_again_is_the_same(store: S3Store, client: httpx2.AsyncClient) -> None:
+    grant, began = grant_for(artifact_id=new_id()), int(time.time()) - 10
+    url, again = [await store.upload_url(grant, 900, began) for _ in range(2)]
+    assert again == url
+    assert (await client.put(url, content=DATA, headers=store.upload_headers(grant))).status_code == 200
 
 
 async def test_an_upload_url_works_once(store: S3Store, client: httpx2.AsyncClient) -> None:

@@ -52,9 +52,9 @@ class Signer:
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder[Capability](Capability).decode
 
-    def upload(self, grant: Grant, seconds: int, until: int | None = None) -> str:
-        """The text that lets its holder upload `grant` for `seconds`, or exactly until then."""
-        return self._sign(UploadGrant(grant, self._ends(seconds) if until is None else until))
+    def upload(self, grant: Grant, seconds: int, begins: int | None = None) -> str:
+        """The text that lets its holder upload `grant` for `seconds` from the Unix time `begins`, or from now on."""
+        return self._sign(UploadGrant(grant, self._ends(seconds) if begins is None else begins + seconds))
 
     def download(self, grant: Grant, filename: str | None, seconds: int) -> str:
         """The text that lets its holder read `grant` for `seconds`."""

@@ -54,8 +54,8 @@ class DiskStore:
     def upload_headers(self, grant: Grant) -> Mapping[str, str]:
         return {"Content-Type": grant.media_type}
 
-    async def upload_url(self, grant: Grant, expires: int, until: int | None = None) -> str:
-        return self._base + self.signer.upload(grant, expires, until)
+    async def upload_url(self, grant: Grant, expires: int, begins: int | None = None) -> str:
+        return self._base + self.signer.upload(grant, expires, begins)
 
     async def content_url(self, grant: Grant, filename: str | None, expires: int) -> str:
         return self._base + self.signer.download(grant, filename, expires)

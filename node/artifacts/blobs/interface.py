@@ -68,10 +68,9 @@ class BlobStore(Protocol):
         """Headers that the PUT to `upload_url` has to carry, besides Content-Length."""
         ...
 
-    async def upload_url(self, grant: Grant, expires: int, until: int | None = None) -> str:
-        """A URL that takes one PUT of exactly these bytes, for `expires` seconds.
-
-        `until`, in Unix seconds, is when they end: a store whose URLs name no beginning makes the same URL of it again.
+    async def upload_url(self, grant: Grant, expires: int, begins: int | None = None) -> str:
+        """A URL that takes one PUT of exactly these bytes, for `expires` seconds from the Unix time `begins`, or from
+        now on. The same arguments make the same URL.
         """
         ...
 

@@ -112,15 +112,16 @@ class S3Store:
         headers = {"Content-Type": grant.media_type, "x-amz-checksum-sha256": digest_base64(grant.digest_sha256)}
         return headers | {"If-None-Match": "*"} if self._bucket.once else headers
 
-    async def upload_url(self, grant: Grant, expires: int, until: int | None = None) -> str:
+    async def upload_url(self, grant: Grant, expires: int, begins: int | None = None) -> str:
         headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}
+        now = self._clock()  # of this machine, whose clock may be behind that of Redis: no URL begins in the future
         return presign(
             self._credentials,
             self._object("PUT", grant.id),
             headers=headers,
             query={},
             expires=expires,
-            now=self._clock(),
+            now=now if begins is None else min(now, datetime.fromtimestamp(begins, UTC)),
         )
 
     async def content_url(self, grant: Grant, filename: str | None, expires: int) -> str:

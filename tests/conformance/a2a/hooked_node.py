@@ -15,6 +15,7 @@ from node.run import launch
 from node.run.services import Services, Stores
 from node.run.web import WebNode
 from node.store import Store, keys
+from node.store.decoding import fields_of
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.web.address import ClientAddress
@@ -34,11 +35,25 @@ WAITS = "tck-input-required"
 _TURNS = msgspec.json.Decoder(list[Message])
 
 
+class HookedStore(MessageStore):
+    """The store of message tasks, which reads what the hooks keep in a task, too."""
+
+    async def read(self, task_id: str, *, said: bool = True) -> Fields:
+        return fields_of(await self._store.command("HGETALL", keys.task(task_id)))
+
+    async def page(
+        self, context: str, after: str, limit: int, oldest: int, *, said: bool
+    ) -> tuple[list[tuple[str, Fields]] | None, str, int]:
+        found, last, total = await super().page(context, after, limit, oldest, said=said)
+        return found and [(task_id, await self.read(task_id)) for task_id, _ in found], last, total
+
+
 class HookedMessages(Messages):
     """The service behind message:send, as the test kit wants to see it."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        super().__init__(MessageStore(store, settings.idempotency_ttl, settings.message_retention_days), settings)
+        self._tasks = HookedStore(store, settings.idempotency_ttl, settings.message_retention_days)
+        super().__init__(self._tasks, settings)
         self._redis = store
 
     async def send(
@@ -94,7 +109,7 @@ class HookedMessages(Messages):
         return task is not None and task.status.state == "TASK_STATE_INPUT_REQUIRED"
 
     async def _turns(self, task_id: str) -> list[Message]:
-        return _TURNS.decode((await self._store.read(task_id)).get(b"turns", b"[]"))
+        return _TURNS.decode((await self._tasks.read(task_id)).get(b"turns", b"[]"))
 
 
 class HookedServices(Services):
