@@ -32,6 +32,9 @@ from node.web.signature import Signatures
 MAX_STREAMS = 2000
 """Streams that one process holds open, half of the connections that it accepts; beyond it, 503."""
 
+LOOK_BYTES = 256
+"""Cost of an event that is looked at and not wanted, 3 us, in bytes of an answer."""
+
 PLACE_MS = int(STREAM_SECONDS * 1000) + 60_000
 """How long a stream counts among those of its client, should the process die that holds it."""
 
@@ -82,11 +85,14 @@ class EventsApi:
                 page = await request.while_waiting(query.wait, self._events.page(topic, query))
             except CursorTooOld as error:
                 raise _too_old(topic, error) from None
+            finally:
+                request.cost = topic.looked * LOOK_BYTES
             return json_response(page, headers=NO_STORE)
         if self._streams >= MAX_STREAMS or self._events.has_ended:
             raise Refused("store.busy", retry_after=5)
         kind = query.topic.partition(":")[0]  # the operator is not told of whose session a client has the id
         first, is_reset = await self._begin(request, topic, query)
+        request.cost = topic.looked * LOOK_BYTES
         async with self._limiter.permit(request, "stream") as permit:
             place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"{kind} {request.client} "))
         stream = EventStream(topic, form, first, is_reset=is_reset)
@@ -99,6 +105,7 @@ class EventsApi:
                 self._streams -= 1
 
         async def end() -> None:
+            request.cost = topic.looked * LOOK_BYTES
             with suppress(StoreUnavailable):  # the place counts until its time is over
                 await self._limiter.give_back(place)
 

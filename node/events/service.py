@@ -25,13 +25,15 @@ KINDS = ("board", "tasks", "agents", "thread", "task", "session", "inbox")
 TOPICS = "board, tasks, agents, thread:{id}, task:{id}, session:{id} or inbox:{address}"
 
 
-class Topic(msgspec.Struct, frozen=True):
+class Topic(msgspec.Struct):
     """What one client follows."""
 
     source: EventSource
     broadcast: Broadcast
     types: frozenset[str]
     """Those that it wants."""
+    looked: int = 0
+    """How many others were looked at for it."""
 
     async def position(self, cursor: str | None) -> Position:
         """Where a client begins. Raises Invalid, Refused if the thing is gone, StoreUnavailable."""
@@ -51,7 +53,9 @@ class Topic(msgspec.Struct, frozen=True):
 
     async def read(self, after: Position, limit: int) -> Batch:
         """The next events. Raises CursorTooOld, Refused if the thing is gone, StoreUnavailable."""
-        return await self.source.read(after, limit, self.types)
+        batch = await self.source.read(after, limit, self.types)
+        self.looked += batch.looked
+        return batch
 
     def frames(self, batch: Batch) -> Frames:
         """Events of a batch as they are sent."""

@@ -44,6 +44,8 @@ class Batch(msgspec.Struct, frozen=True):
     """Where it goes on."""
     has_more: bool = False
     """Whether there is more to read now."""
+    looked: int = 0
+    """How many events were looked at and are not wanted."""
 
 
 class CursorTooOld(Exception):

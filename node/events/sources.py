@@ -55,10 +55,9 @@ class FeedSource:
     async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
         entries: list[FeedEntry] = []
         start = after
-        scanned, has_more = 0, True
-        while has_more and len(entries) < limit and scanned < SCANNED_AT_ONCE:
+        looked, has_more = 0, True
+        while has_more and len(entries) < limit and looked + len(entries) < SCANNED_AT_ONCE:
             found = await self._feed.read(after, READ_AT_ONCE)
-            scanned += len(found)
             has_more = len(found) == READ_AT_ONCE
             for entry in found:
                 if len(entries) == limit:
@@ -67,7 +66,9 @@ class FeedSource:
                 after = entry.position
                 if entry.type in types:
                     entries.append(entry)
-        return Batch(await self._with_data(entries), start, after, has_more)
+                else:
+                    looked += 1
+        return Batch(await self._with_data(entries), start, after, has_more, looked)
 
     async def _with_data(self, entries: Sequence[FeedEntry]) -> list[SourceEvent]:
         posts = {(entry.entity, entry.seq): None for entry in entries if entry.type.startswith(("thread.", "reply."))}

@@ -58,7 +58,7 @@ def revalidated(
     """200 with the body, or 304 if the client has it."""
     headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
     response = _conditional(request, body, headers, _etag_of(body))
-    request.unsent = len(body) - len(response.body)  # it was made all the same, and counts
+    request.cost = len(body) - len(response.body)  # what the client has already was made all the same
     return response
 
 

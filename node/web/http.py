@@ -95,6 +95,7 @@ class Request:
         "_has_ended",
         "_is_read",
         "client",
+        "cost",
         "deadlines",
         "id",
         "is_head",
@@ -105,7 +106,6 @@ class Request:
         "path",
         "receive",
         "scope",
-        "unsent",
     )
 
     def __init__(self, scope: Scope, receive: Receive, client: str, request_id: str, deadlines: Deadlines) -> None:
@@ -123,8 +123,8 @@ class Request:
         """Path parameters, by the names in the route's path."""
         self.notes: list[Header] = []
         """Headers that the answer will have whatever its status is: limits, replays."""
-        self.unsent = 0
-        """Bytes of an answer that was made for this request and is not sent, since the client has it."""
+        self.cost = 0
+        """What was done for this request and does not show in its body or answer, in bytes of an answer."""
         self._body: bytes | None = None
         self._is_read = False
         """Whether somebody has begun to read the body, which is possible only once."""

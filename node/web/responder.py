@@ -21,7 +21,7 @@ class Responder:
     async def respond(self, request: Request, response: Response, send: Send) -> None:
         """Send an answer."""
         size = len(response.body)
-        if size >= FREE_BYTES or request.size >= FREE_BYTES or request.unsent:
+        if size >= FREE_BYTES or request.size >= FREE_BYTES or request.cost:
             self._count_bytes(request, size)
         headers = [
             *response.headers,
@@ -49,6 +49,7 @@ class Responder:
             await response.send_body(send_counted, wanted=not request.is_head)
         finally:
             await response.end()
+            self._count_bytes(request, 0)
 
     def for_router(self, request: Request, send: Send) -> Send:
         """`send` for the router, to whose answers the common headers are added."""
@@ -96,9 +97,9 @@ class Responder:
         return request_id, NOSNIFF, CORS_OPEN
 
     def _count_bytes(self, request: Request, size: int) -> None:
-        """Count the bytes of a request's body and of its answer, which has `size`, or would have had some."""
+        """Count the bytes of a request's body and of its answer, which has `size`, and what else the request cost."""
         self._throughput.add(request.client, request.size, BODY_WEIGHT)
-        self._throughput.add(request.client, size + request.unsent)
+        self._throughput.add(request.client, size + request.cost)
 
 
 async def _end_body(request: Request, headers: list[Header]) -> None:

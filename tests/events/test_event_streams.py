@@ -17,6 +17,7 @@ from tests.support.nodes import NodeProcess
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
 OFFER = {"publisher_id": "desk", "title": "Count the apples in this picture"}
 NO_LIMITS = {f"RELAY_LIMIT_{name}": "0" for name in ("BOARD", "TASK", "REPLY", "SESSION", "LINE")}
+OTHER = "127.0.0.2"
 SSE, LINES = "text/event-stream", "application/x-ndjson"
 PROCESS_PREFIX = 10
 """Characters of X-Request-Id that name the process."""
@@ -30,8 +31,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[NodeProcess]:
 
 
 @asynccontextmanager
-async def client_of(node: NodeProcess) -> AsyncGenerator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=node.url, timeout=40) as client:
+async def client_of(node: NodeProcess, address: str = "127.0.0.1") -> AsyncGenerator[httpx2.AsyncClient]:
+    transport = httpx2.AsyncHTTPTransport(local_address=address)
+    async with httpx2.AsyncClient(base_url=node.url, timeout=40, transport=transport) as client:
         yield client
 
 
@@ -223,6 +225,29 @@ async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(serve
             assert (head.status_code, head.headers["content-type"]) == (200, SSE)
     async with followed(served, "board") as (stream, _):
         assert stream.status_code == 200
+
+
+async def test_events_that_a_stream_looked_at_for_nothing_count_when_it_ends(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Whoever began streams again and again at the first event of the feed used a third of a process."""
+    with NodeProcess(tmp_path_factory.mktemp("counting")) as node:
+        node.start(**NO_LIMITS, RELAY_WORKERS="1", RELAY_CLIENT_THROUGHPUT="1024").ready()
+        async with asyncio.timeout(40), client_of(node, OTHER) as other, client_of(node) as client:
+            thread = [await post(node, "/api/v1/board", THREAD) for _ in range(100)][-1]
+            copied = 0
+            query: dict[str, str | int] = {"topic": "board", "cursor": "earliest", "limit": 10, "wait": 5}
+            while copied < 100:  # small answers, which do not count
+                page = (await other.get("/api/v1/events", params=query)).json()
+                copied, query["cursor"] = copied + len(page["events"]), page["cursor"]
+            async with followed(node, "board", types="reply.added", cursor="earliest") as (_, events):
+                await anext(events)
+                await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can, says the agent."})
+                assert (await anext(events))["type"] == "reply.added"
+                assert (await client.get("/api/v1/board?limit=1")).status_code == 200
+            while (answer := await client.get("/api/v1/board?limit=1")).status_code == 200:
+                pass
+            assert answer.headers["x-error-code"] == "limit.throughput"
 
 
 async def test_streams_end_when_their_process_stops_and_say_when_to_come_back(

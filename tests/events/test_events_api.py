@@ -13,8 +13,9 @@ from node.events.source import CursorTooOld, cursor_of, position_of
 from node.inbox.model import InboxProof
 from node.run.services import Services, Stores
 from node.store import keys
+from node.store.ids import new_id
 from tests.inbox.calls import ADDRESS, INBOXES, send_signed, signed
-from tests.support.node_under_test import PATIENCE, NodeUnderTest, until
+from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 
 ENGLISH = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
@@ -161,6 +162,19 @@ async def test_a_cursor_of_one_thing_is_no_cursor_of_another(node: NodeUnderTest
     first, second = (f"thread:{thread['id']}" for thread in threads)
     cursor = (await page(node, first, cursor="earliest"))["cursor"]
     assert (await node.client.get("/api/v1/events", params={"topic": second, "cursor": cursor})).status_code == 422
+
+
+async def test_events_that_are_looked_at_for_nothing_count_as_an_answer_does(empty_redis: RedisServer) -> None:
+    """Nobody was charged for them, and a page without events took 2 ms."""
+    entry = ("XADD", keys.FEED, "*", "type", "reply.added", "id", new_id(), "seq", 1, "at", 1)
+    async with running(settings_for(empty_redis.url, client_throughput=16 * 1024)) as node:
+        for _ in range(20):
+            await node.store.commands([entry] * 50)
+        query = {"topic": "board", "types": "thread.closed", "cursor": "earliest"}
+        answers = [await node.client.get("/api/v1/events", params=query) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]  # there is room for 1,000 of them
+    assert answers[0].json()["events"] == []
+    assert answers[2].headers["x-error-code"] == "limit.throughput"
 
 
 async def ahead_of(node: NodeUnderTest, topic: str) -> list[str]:
