@@ -15,6 +15,7 @@ from node.overload.intake import (
     BEGUN_PER_TURN,
     BODY_SECONDS,
     MAX_STORE_CALLS,
+    OBSERVE_SECONDS,
     Intake,
     Schedule,
 )
@@ -299,10 +300,10 @@ async def test_a_store_that_does_not_answer_is_delay(door: Door) -> None:
     door.come(MAX_NORMAL_REQUESTS + 1)
     await eventually(lambda: len(door.begun) == MAX_NORMAL_REQUESTS + 1)
     door.store = (MAX_NORMAL_REQUESTS + 1, 7)
-    while door.admission.limit is None:
-        door.now += INTERVAL_SECONDS / 4
-        door.come(1)
-        await asyncio.sleep(0.005)
+    while door.now < 100.0 + 2 * INTERVAL_SECONDS:  # at the pace of the intake: older requests would not count
+        door.now += OBSERVE_SECONDS
+        looked = door.asked
+        await eventually(lambda looked=looked: door.asked > looked)
     assert door.come()[0].refused
 
 
