@@ -73,7 +73,7 @@ def test_a_web_process_that_dies_is_replaced_while_the_others_answer(small: Node
 
 @pytest.mark.skipif(not forks(), reason="here a process does not begin as a copy of its parent")
 def test_what_web_processes_need_is_loaded_once_for_all_of_them(small: NodeProcess) -> None:
-    """Each loaded it for itself: 27 MB more for each of them, and a second more until a dead one was replaced."""
+    """Each loaded it for itself: 27 MB more for each of them, and 0.7 s more until a dead one was replaced."""
     small.start().ready()
     assert "gcld3" in Path(f"/proc/{small.child('web')}/maps").read_text()
 
