@@ -34,7 +34,6 @@ from node.run.belonging import LateLook, belongs, belongs_when_there
 from node.run.metrics import reporting
 from node.run.reload import Reloading, controlling_terminal, hold_back
 from node.store.address import locate
-from node.text import english
 
 HEADER_TIMEOUT_MS = 5000
 """After which a silent or idle connection is closed. Only `http1` does that: Granian's `auto` never closes a socket
@@ -83,8 +82,6 @@ def web(settings: Settings, app: str = APP) -> None:
     settings = _prepare(settings)
     known = asyncio.run(belongs(settings))
     listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
-    if listener.forks():
-        _preload(app, settings)
     # Every process forked from here on blocks signals to stop until it can heed them; a thread of ours takes ours.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     hold_back()
@@ -202,13 +199,6 @@ def _signal_web_processes(signum: signal.Signals) -> None:
         if child.pid:
             with suppress(ProcessLookupError):  # it died just now
                 os.kill(child.pid, signum)
-
-
-def _preload(app: str, settings: Settings) -> None:
-    """Load what every web process needs: they share its memory, and one that is replaced is there in half the time."""
-    _resolve(app)
-    english.preload(settings.secret)
-    process.freeze()
 
 
 def _load(app: str, level: str, parent: int) -> ASGIApp:

@@ -64,11 +64,6 @@ def handed_down() -> list[socket.socket]:
     return [socket.socket(fileno=int(each)) for each in descriptors.split(",") if each]
 
 
-def forks() -> bool:
-    """Whether a web process begins as a copy of its parent. Otherwise it inherits nothing but its own socket."""
-    return multiprocessing.get_start_method() == "fork"
-
-
 class Server(MPServer):
     """Granian with a worker for each of the sockets that it is given.
 
@@ -89,7 +84,8 @@ class Server(MPServer):
         own = self._listeners[idx]
         backlog = (BACKLOG,) if sys.platform == "linux" else ()
         self._shd, self._sso = cast("Any", SocketHolder)(own.fileno(), False, *backlog), own
-        others = [each for each in self._listeners if each is not own] if forks() else []
+        is_forked = multiprocessing.get_start_method() == "fork"  # otherwise it inherits nothing but its own
+        others = [each for each in self._listeners if each is not own] if is_forked else []
         load = partial(_load_without, others, callback_loader)
         return super()._spawn_worker(idx, target, load)  # pyright: ignore[reportUnknownMemberType]
 

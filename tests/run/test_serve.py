@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from node.common.process import NICENESS
-from node.run.listener import forks
 from tests.support.node_under_test import SECRET
 from tests.support.nodes import NodeProcess, gone
 from tests.support.servers import PATIENCE, until
@@ -69,13 +68,6 @@ def test_a_web_process_that_dies_is_replaced_while_the_others_answer(small: Node
     small.line("Respawning worker-1" if _nth(small, 1) == victim else "Respawning worker-2")
     until(_works(lambda: int(small.get("/worker")) != victim), "another process answers")
     assert gone(victim)
-
-
-@pytest.mark.skipif(not forks(), reason="here a process does not begin as a copy of its parent")
-def test_what_web_processes_need_is_loaded_once_for_all_of_them(small: NodeProcess) -> None:
-    """Each loaded it for itself: 27 MB more for each of them, and 0.7 s more until a dead one was replaced."""
-    small.start().ready()
-    assert "gcld3" in Path(f"/proc/{small.child('web')}/maps").read_text()
 
 
 def test_while_web_processes_are_replaced_new_connections_wait_and_are_answered(small: NodeProcess) -> None:
