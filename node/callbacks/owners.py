@@ -10,11 +10,13 @@ more packages, and taking the last two labels would make `co.uk` one owner. Belo
 (`github.io`) everybody is an owner, too.
 """
 
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from publicsuffixlist import PublicSuffixList
 
 from node.store import ids
+
+_SUFFIXES = PublicSuffixList()
 
 _DIGEST_HEX = 16
 """Hex digits of each of the two digests, as `ids.site_name` gives them: enough that no two clients meet."""
@@ -42,10 +44,4 @@ def registrable(host: str) -> str:
     A public suffix and an address are returned as they are. `host` is in lower case, as in `target.Target`.
     """
     is_address = host.startswith("[") or host.rpartition(".")[2].isdigit()
-    return host if is_address else _suffixes().privatesuffix(host) or host
-
-
-@cache
-def _suffixes() -> PublicSuffixList:
-    """Loaded in 40 ms, in processes that call somebody."""
-    return PublicSuffixList()
+    return host if is_address else _SUFFIXES.privatesuffix(host) or host
