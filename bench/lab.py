@@ -64,16 +64,21 @@ class Lab:
 
     @contextlib.asynccontextmanager
     async def node(
-        self, role: node.Role = "serve", prefix: node.Prefix = node.no_prefix, **own: str
+        self,
+        role: node.Role = "serve",
+        prefix: node.Prefix = node.no_prefix,
+        home: Path | None = None,
+        /,
+        **own: str,
     ) -> AsyncGenerator[Server]:
         """The node: the one at --url, else a new one with these settings beyond the usual ones, its command after
-        the words of `prefix`."""
+        the words of `prefix`. `home`: where its data is, if another one has been there before."""
         if self.options.url:
             yield given(self.options.url)
             return
-        with tempfile.TemporaryDirectory(prefix="bench-") as home:
+        with tempfile.TemporaryDirectory(prefix="bench-") as fresh:
             self.say(f"starting relay-node ({role})")
-            async with node.running(Path(home), own, role, prefix) as server:
+            async with node.running(home or Path(fresh), own, role, prefix) as server:
                 self.say(f"relay-node ({role}) answers after {server.start_seconds:.2f} s")
                 yield server
 
@@ -168,14 +173,14 @@ class Lab:
         # Each connection has its turn at least every two seconds: after five, servers close an idle one.
         size = max(1, min(connections or self.options.connections, int(rate * 2)))
 
-        def idempotency(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
+        def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
             return open_loop(pool, calls, Schedule(rate, seconds), drain=drain, each_second=self.progress(label))
 
         row = Row(scenario=self.scenario, subject=server.name, what=what, rate=rate, connections=size)
-        return Measurement(server, row, self.pool, idempotency)
+        return Measurement(server, row, self.pool, once)
 
     def _closed_loop(self, server: Server, calls: Calls, what: str, connections: int | None = None) -> Measurement:
-        def idempotency(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
+        def once(pool: Pool, seconds: float, label: str) -> Awaitable[Observed]:
             return closed_loop(pool, calls, seconds, each_second=self.progress(label))
 
         size = connections or self.options.connections
@@ -183,7 +188,7 @@ class Lab:
             server,
             Row(scenario=self.scenario, subject=server.name, what=what, connections=size),
             self.pool,
-            idempotency,
+            once,
         )
 
     async def _taken(

@@ -15,6 +15,7 @@ import msgspec
 import redis
 
 from bench.server import Server
+from node.store.search_keys import SearchKeys
 
 PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -130,6 +131,15 @@ def vector_index(server: Server) -> str:
             return ""
     found = re.search(r"algorithm\W+(\w+)", told, re.IGNORECASE)
     return found[1] if found else ""
+
+
+def waiting_for_vectors(server: Server, corpus: str) -> int:
+    """Posts of a corpus whose vectors are still to be made; 0 where the server's Redis is not known."""
+    if server.redis is None:
+        return 0
+    keys = SearchKeys(corpus)
+    with _client(server.redis) as client:
+        return client.zcard(keys.pending) + client.zcard(keys.backlog)
 
 
 SETTINGS = ("appendonly", "appendfsync", "save", "maxmemory-policy", "io-threads", "stream-node-max-bytes")

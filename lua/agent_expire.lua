@@ -9,6 +9,8 @@
 -- include announce
 local ends_at = tonumber(redis.call('HGET', agent, 'ends_at'))
 if ends_at and ends_at > now() then return {'stays', ends_at} end
-redis.call('UNLINK', agent)
-announce(events, 'agent.removed', agent_id)
+if ends_at or redis.call('EXISTS', agent) == 0 then -- else it is gone already, and was posted again
+  redis.call('UNLINK', agent)
+  announce(events, 'agent.removed', agent_id)
+end
 return {'gone'}

@@ -18,8 +18,8 @@
 -- ARGV[9] site    of its client, for the workers: whose turn it is to be indexed
 -- ARGV[10] client  for the operator
 -- ARGV[11...] fields  name, value, ...
--- Returns {'listed', ends_at} | {'replayed', ends_at} | {'conflict'} | {'gone'}: there is no such inbox | {'token'} | {'full'}
---       | {'signature'}: that signature was used before
+-- Returns {'listed', ends_at} | {'replayed', ends_at} | {'conflict'} | {'token'} | {'full'}
+--       | {'gone'}: there is no such inbox | {'signature'}: that signature was used before
 -- Slot    partition of the address
 -- include now
 -- include once

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Notes that the owner was given a message to read; done again it changes nothing. Allowed without memory, because only
--- a message that was read is settled, which frees memory.
+-- Notes that the owner was given a message to read; done again, or after its end, it changes nothing. Allowed without
+-- memory, because only a message that was read is settled, which frees memory.
 -- KEYS[1] ends     inbox-ends:{p}:<address>
 -- KEYS[2] receipt  inbox-receipt:{p}:<address>:<id>
 -- KEYS[3] push_ends  inbox-push-ends:{p}
@@ -13,7 +13,7 @@
 -- include tell_push
 local status, place, pushed = unpack(redis.call('HMGET', receipt, 'status', 'place', 'pushed'))
 local expires = status == 'queued' and redis.call('ZSCORE', ends, place)
-if not expires then return {'known'} end
+if not expires or tonumber(expires) <= now() then return {'known'} end
 local read = string.sub(place, 1, -2) .. 'r'
 redis.call('ZREM', ends, place)
 redis.call('ZADD', ends, expires, read)

@@ -34,9 +34,10 @@
 -- ARGV[18] context_id  as the sender knows it
 -- ARGV[19] said    the message as its sender gets to read it
 -- ARGV[20] most_tasks  of a context; the oldest leave it
--- Returns {'sent', allowed, remaining, reset_ms, seq, expires_at} | {'replayed', …, '<id>@<seq>@<expires_at>@<sent_at>', now}
---       | {'full', …, milliseconds until the oldest expires} | {'limited'|'conflict'|'signature'|'policy'|'turn', …}: nothing was asked, or it is answered
---       | {'gone'}: not counted
+-- Returns {'sent', allowed, remaining, reset_ms, seq, expires_at}
+--       | {'replayed', …, '<id>@<seq>@<expires_at>@<sent_at>', now}
+--       | {'full', …, milliseconds until the oldest expires} | {'limited'|'conflict'|'signature'|'policy', …}
+--       | {'turn', …}: the owner has asked nothing, or that is answered | {'gone'}: not counted
 -- Slot    partition of the address
 -- include now
 -- include take

@@ -14,7 +14,7 @@
 -- ARGV[7] size     bytes of the line's text
 -- ARGV[8] session_id
 -- ARGV[9...] fields  name, value, ... of the line
--- Returns {'sent'|'replayed', allowed, remaining, reset_ms, seq, received_at} 
+-- Returns {'sent'|'replayed', allowed, remaining, reset_ms, seq, received_at}
 --       | {'limited'|'full'|'conflict', …} | {'gone'}: not counted
 -- Slot    partition of the session's id
 -- include now

@@ -1,6 +1,6 @@
 #!lua
 -- Claims an offered contract for the first who asks: guarantees one winner for each attempt, and tells the
--- winner again if the same request comes again.
+-- winner again if the same request comes again. One that comes after its claim was given up claims nothing.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
@@ -20,11 +20,13 @@
 local at = now()
 local status, opens = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
+local is_last = redis.call('HGET', task, 'claim') == request
 if status == 'claimed' or status == 'in_progress' then
-  if redis.call('HGET', task, 'claim') ~= request then return {'refused', 'task.claimed', status} end
+  if not is_last then return {'refused', 'task.claimed', status} end
   return {'replayed', at, redis.call('HGETALL', task)}
 end
 if status ~= 'offered' then return {'refused', 'task.state', status} end
+if is_last then return {'refused', 'task.state', 'no longer claimed with this Idempotency-Key'} end
 if opens then return {'refused', 'task.paused', status, opens - at} end
 if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
   return {'refused', 'signature.replayed', status}

@@ -10,7 +10,7 @@
 -- include now
 local at, owed = now(), 0
 local known, since = string.match(redis.call('GET', work) or '', '^(%d+)@(%d+)$')
-if known then owed = math.max(0, known - math.floor((at - since) * count / window)) end
+if known then owed = math.max(0, known - math.floor(math.max(0, at - since) * count / window)) end
 if amount ~= '0' then
   owed = owed + amount
   local ends = math.ceil(owed * window / count)

@@ -47,12 +47,16 @@ class Ground(msgspec.Struct, frozen=True):
 
 
 class Attack(msgspec.Struct, frozen=True):
-    """An attack by name, and what others have to write for it before; `names` if it takes names without an answer."""
+    """An attack by name, and what others have to write for it before; `names` if it takes names without an answer.
+
+    `connections`: how many it has, unless all attacks are one.
+    """
 
     name: str
     calls: Callable[[Ground], Calls]
     prepare: Callable[[Lab, Server], Awaitable[None]] | None = None
     names: bool = False
+    connections: int = 10
 
 
 def attacker(number: int) -> str:
@@ -294,4 +298,5 @@ BODIES = Attack("1 MB of JSON, refused and accepted", bodies)
 REGISTRATIONS = Attack("100 MiB artifacts promised by one /48", registrations)
 SHARED_HOST = Attack("failing and many callbacks to a shared host", shared_host)
 SILENT_NAMES = Attack("callbacks to names without an answer", silent_names, names=True)
+CROWD = Attack("replies of 3.9 kB on a hundred connections", replies, connections=100)
 ATTACKS = (REPLIES, MESSAGES, RELAYED, BODIES, SEARCHES, SHARED_HOST, SILENT_NAMES, REGISTRATIONS)

@@ -9,6 +9,7 @@ import msgspec
 
 from bench.client import Call, request
 from bench.lab import Lab
+from bench.meter import waiting_for_vectors
 from bench.payload import Template, encoded
 from bench.scenario import Scenario
 from bench.server import Server, Unfit, ask
@@ -77,10 +78,10 @@ class Directory:
         return Call(request("GET", f"/api/v1/agents/{self.ids[number % len(self.ids)]}"), "read")
 
     async def indexed(self, node: Server, count: int) -> None:
-        """Wait until the last ones listed are found by meaning. Raises Unfit if the worker does not get there."""
+        """Wait until all have their vectors. Raises Unfit if the worker does not get there."""
         deadline = time.monotonic() + INDEXED_WITHIN_SECONDS
         for number in range(count - TOP, count):
-            while not await self._found(node, number):
+            while not await self._found(node, number) or waiting_for_vectors(node, "agents"):
                 if time.monotonic() > deadline:
                     raise Unfit(f"agents are not found by meaning after {INDEXED_WITHIN_SECONDS:.0f} s")
                 await asyncio.sleep(1.0)

@@ -19,6 +19,7 @@ from bench.lab import Lab
 from bench.neighbours.attacks import (
     ATTACKS,
     BODIES,
+    CROWD,
     MESSAGES,
     REGISTRATIONS,
     RELAYED,
@@ -43,7 +44,6 @@ from bench.server import Server, Unfit, ask
 RATE = 200.0
 CONNECTIONS = 300  # of others: enough for a kind of request that takes seconds
 QUIET_SECONDS, SECONDS = 4.0, 7.0
-HOSTILE_CONNECTIONS = 10
 EACH_OF_ALL = 3  # connections, where all attacks are one
 
 READY_SECONDS = 60.0  # until the worker answers searches by meaning
@@ -52,7 +52,7 @@ CALM_SECONDS, CALM_ANSWERS, CALM_MS = 15.0, 20, 20.0  # it is calm when so many 
 DRAIN_SECONDS = 5.0  # for what others wait for at the end, the attack going on
 
 TOGETHER = "all of these together"
-NAMES = (*(attack.name for attack in ATTACKS), TOGETHER)
+NAMES = (*(attack.name for attack in (*ATTACKS, CROWD)), TOGETHER)
 QUIET, BESIDE = "others, before: {attack}", "others, beside: {attack}"
 TIMES = "worst p99 of others beside an attack, over the quiet p99"
 FAILED = "5xx that others got, or no answer"
@@ -68,7 +68,7 @@ SETTINGS = AS_DELIVERED | {
 # Each list has a node of its own: what is left of its last attack would be in the way of others.
 NODES: tuple[tuple[tuple[Attack, ...], ...], ...] = (
     ((REPLIES,), (MESSAGES,), (RELAYED,), (BODIES,), (SEARCHES,)),
-    ((SHARED_HOST,), (SILENT_NAMES,)),
+    ((SHARED_HOST,), (SILENT_NAMES,), (CROWD,)),
     ((REGISTRATIONS,), ATTACKS),
 )
 
@@ -196,7 +196,7 @@ async def _measured(
             if attack.prepare is not None:
                 await attack.prepare(lab, node)
         ground = Ground(number, day.threads, receiver)
-        connections = HOSTILE_CONNECTIONS if len(attacks) == 1 else EACH_OF_ALL
+        connections = attacks[0].connections if len(attacks) == 1 else EACH_OF_ALL
         probe = Probe(node, receiver, client, f"beside-{number}")
         answers: list[Counter[int]] = []
         async with contextlib.AsyncExitStack() as stack:

@@ -158,7 +158,7 @@ class Artifacts(Room[M_co]):
                     raise Unreachable(f"the upload broke: {lost}") from None
                 continue
             # An upload whose answer was lost has been done: its URL takes one.
-            if answer.status < 400 or (attempt > 1 and answer.headers.get("x-error-code") == "blob.uploaded"):
+            if answer.status < 400 or (attempt > 1 and _is_second_upload(answer)):
                 break
             if answer.status < 500 or attempt == tries:
                 raise _refused(answer)
@@ -214,6 +214,11 @@ def _fetch(room: "Artifacts[object]", artifact_id: str, file: IO[bytes], progres
             raise DigestMismatch(f"the bytes of artifact {artifact_id} are not those of its manifest")
         return manifest
     raise AssertionError("the last try returns or raises")
+
+
+def _is_second_upload(answer: Answer) -> bool:
+    """Whether a PUT is refused because the bytes are there, by the node or by an S3 service (If-None-Match)."""
+    return answer.status == 412 or answer.headers.get("x-error-code") == "blob.uploaded"
 
 
 def _keep(piece: bytes, learn: Callable[[bytes], object], file: IO[bytes]) -> None:

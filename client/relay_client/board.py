@@ -153,7 +153,8 @@ class Board(Room[M_co]):
         while True:
             thread = yield from patiently(self, Board.get.call(thread_id, since_seq=since_seq, wait=WAIT))
             for reply in thread.get("replies", []):
-                since_seq = reply["seq"]
                 yield Item(reply)
-            if thread["status"] == "closed" and not thread.get("replies"):
+            reached = thread.get("next_since_seq", since_seq)  # further than the replies, if some are hidden
+            if thread["status"] == "closed" and reached <= since_seq:
                 return
+            since_seq = reached

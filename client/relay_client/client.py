@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any, Generic, TypeVar
 
 from relay_client.agents import Agents
@@ -14,13 +14,14 @@ from relay_client.events import Events
 from relay_client.inboxes import Inboxes
 from relay_client.messages import Messages
 from relay_client.node import Node
-from relay_client.room import Later, M_co, Now
+from relay_client.room import Async, M_co, Sync
 from relay_client.sessions import Sessions
 from relay_client.steps import Do, Effect, Item, Items, NoAnswer, Send, Sleep, Steps
 from relay_client.tasks import Tasks
 from relay_client.transport import AsyncHttpxTransport, AsyncPieces, AsyncTransport, HttpxTransport, Pieces, Transport
 
 T = TypeVar("T")
+E = TypeVar("E")
 R = TypeVar("R", bound="_Rooms[Any]")
 PATIENCE = Patience()
 
@@ -31,13 +32,13 @@ class _Rooms(Generic[M_co]):
     def __init__(self, base_url: str, deadline: float, tries: int, signer: Signer | None) -> None:
         self.carrier = Carrier(base_url.rstrip("/"), signer)
         self.patience = Patience(deadline, tries)
-        self._furnish()
+        self._make_rooms()
 
     def with_options(self: R, *, deadline: float | None = None, tries: int | None = None) -> R:
         """The same connections with another patience; close the original only."""
         other = copy.copy(self)
         other.patience = Patience(deadline or self.patience.deadline, tries or self.patience.tries)
-        other._furnish()
+        other._make_rooms()
         return other
 
     def run(self, steps: Steps[Any]) -> Any:
@@ -48,7 +49,7 @@ class _Rooms(Generic[M_co]):
         """Carry steps out, and give what they give."""
         raise NotImplementedError
 
-    def _furnish(self) -> None:
+    def _make_rooms(self) -> None:
         self.messages = Messages[M_co](self)
         self.board = Board[M_co](self)
         self.tasks = Tasks[M_co](self)
@@ -60,7 +61,7 @@ class _Rooms(Generic[M_co]):
         self.node = Node[M_co](self)
 
 
-class Relay(_Rooms[Now]):
+class Relay(_Rooms[Sync]):
     """A node, called by a program that waits. Threads may share one."""
 
     def __init__(
@@ -77,32 +78,32 @@ class Relay(_Rooms[Now]):
 
     def run(self, steps: Steps[T]) -> T:
         """Carry steps out."""
-        hands = _Hands(self._transport)
-        told: Any = None
+        executor = _Executor(self._transport)
+        result: Any = None
         try:
             while True:
-                told = hands.do(steps.throw(told) if isinstance(told, NoAnswer) else steps.send(told))
+                result = executor.do(_advance(steps, result))
         except StopIteration as end:
             return end.value
         finally:
-            hands.rest(steps)
+            executor.close(steps)
 
     def iterate(self, steps: Items[T]) -> Iterator[T]:
         """Carry steps out, and give what they give."""
-        hands = _Hands(self._transport)
-        told: Any = None
+        executor = _Executor(self._transport)
+        result: Any = None
         try:
             while True:
-                effect = steps.throw(told) if isinstance(told, NoAnswer) else steps.send(told)
+                effect = _advance(steps, result)
                 if isinstance(effect, Item):
-                    told = None
+                    result = None
                     yield effect.value
                 else:
-                    told = hands.do(effect)
+                    result = executor.do(effect)
         except StopIteration:
             return
         finally:
-            hands.rest(steps)
+            executor.close(steps)
 
     def close(self) -> None:
         """Close the connections."""
@@ -115,7 +116,7 @@ class Relay(_Rooms[Now]):
         self.close()
 
 
-class AsyncRelay(_Rooms[Later]):
+class AsyncRelay(_Rooms[Async]):
     """A node, called from asyncio."""
 
     def __init__(
@@ -132,35 +133,35 @@ class AsyncRelay(_Rooms[Later]):
 
     async def run(self, steps: Steps[T]) -> T:
         """Carry steps out."""
-        hands = _AsyncHands(self._transport)
-        told: Any = None
+        executor = _AsyncExecutor(self._transport)
+        result: Any = None
         try:
             while True:
                 try:
-                    effect = steps.throw(told) if isinstance(told, NoAnswer) else steps.send(told)
+                    effect = _advance(steps, result)
                 except StopIteration as end:
                     return end.value
-                told = await hands.do(effect)
+                result = await executor.do(effect)
         finally:
-            await hands.rest(steps)
+            await executor.close(steps)
 
     async def iterate(self, steps: Items[T]) -> AsyncIterator[T]:
         """Carry steps out, and give what they give."""
-        hands = _AsyncHands(self._transport)
-        told: Any = None
+        executor = _AsyncExecutor(self._transport)
+        result: Any = None
         try:
             while True:
                 try:
-                    effect = steps.throw(told) if isinstance(told, NoAnswer) else steps.send(told)
+                    effect = _advance(steps, result)
                 except StopIteration:
                     return
                 if isinstance(effect, Item):
-                    told = None
+                    result = None
                     yield effect.value
                 else:
-                    told = await hands.do(effect)
+                    result = await executor.do(effect)
         finally:
-            await hands.rest(steps)
+            await executor.close(steps)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -173,8 +174,13 @@ class AsyncRelay(_Rooms[Later]):
         await self.aclose()
 
 
-class _Hands:
-    """Does what one run of steps asks for, with at most one stream open. A failed connection is told as NoAnswer."""
+def _advance(steps: Generator[E, Any, Any], result: Any) -> E:
+    """Tell steps what came of the last one: the next."""
+    return steps.throw(result) if isinstance(result, NoAnswer) else steps.send(result)
+
+
+class _Executor:
+    """Does what one run of steps asks for, with at most one stream open. A failed connection becomes NoAnswer."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -196,7 +202,7 @@ class _Hands:
         except NoAnswer as lost:
             return lost
 
-    def rest(self, steps: Steps[Any] | Items[Any]) -> None:
+    def close(self, steps: Steps[Any] | Items[Any]) -> None:
         steps.close()
         if self._pieces:
             self._pieces.close()
@@ -210,7 +216,7 @@ class _Hands:
         return answer
 
 
-class _AsyncHands:
+class _AsyncExecutor:
     """The same, awaited."""
 
     def __init__(self, transport: AsyncTransport) -> None:
@@ -233,7 +239,7 @@ class _AsyncHands:
         except NoAnswer as lost:
             return lost
 
-    async def rest(self, steps: Steps[Any] | Items[Any]) -> None:
+    async def close(self, steps: Steps[Any] | Items[Any]) -> None:
         steps.close()
         if self._pieces:
             await self._pieces.close()

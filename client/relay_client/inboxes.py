@@ -278,7 +278,7 @@ class Inboxes(Room[M_co]):
                 yield Item(message)
                 if settle:
                     yield from _settled(self, address, message["id"], token)
-                since = message["seq"]
+            since = page["next_since_seq"]
 
 
 def _settled(room: Room[Any], address: str, message_id: str, token: str | None) -> Steps[None]:

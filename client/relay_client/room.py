@@ -16,11 +16,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Now:
+class Sync:
     """Of a room whose methods return when it is done."""
 
 
-class Later:
+class Async:
     """Of a room whose methods are awaited."""
 
 
@@ -80,9 +80,9 @@ class Operation(_Method, Generic[P, T]):
     @overload
     def __get__(self, room: None, owner: object = None) -> "Operation[P, T]": ...
     @overload
-    def __get__(self, room: Room[Now], owner: object = None) -> Callable[P, T]: ...
+    def __get__(self, room: Room[Sync], owner: object = None) -> Callable[P, T]: ...
     @overload
-    def __get__(self, room: Room[Later], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, room: Room[Async], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, room: Room[Any] | None, owner: object = None) -> Any:
         if room is None:
             return self
@@ -101,9 +101,9 @@ class Procedure(_Method, Generic[P, T]):
         self.steps = steps
 
     @overload
-    def __get__(self, room: Room[Now], owner: object = None) -> Callable[P, T]: ...
+    def __get__(self, room: Room[Sync], owner: object = None) -> Callable[P, T]: ...
     @overload
-    def __get__(self, room: Room[Later], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, room: Room[Async], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, room: Room[Any], owner: object = None) -> Any:
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
             return room.relay.run(self.steps(room, *args, **kwargs))
@@ -118,9 +118,9 @@ class Iteration(_Method, Generic[P, T]):
         self.steps = steps
 
     @overload
-    def __get__(self, room: Room[Now], owner: object = None) -> Callable[P, Iterator[T]]: ...
+    def __get__(self, room: Room[Sync], owner: object = None) -> Callable[P, Iterator[T]]: ...
     @overload
-    def __get__(self, room: Room[Later], owner: object = None) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, room: Room[Async], owner: object = None) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, room: Room[Any], owner: object = None) -> Any:
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
             return room.relay.iterate(self.steps(room, *args, **kwargs))

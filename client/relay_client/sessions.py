@@ -110,5 +110,5 @@ class Sessions(Room[M_co]):
                 continue
             epoch = page["epoch"]
             for line in page["lines"]:
-                since_seq = line["seq"]
                 yield Item(line)
+            since_seq = page["next_since_seq"]

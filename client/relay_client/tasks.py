@@ -326,9 +326,11 @@ class Tasks(Room[M_co]):
         """The newest offers, then those to come, for ever."""
         since: str | None = None
         while True:
-            call = Tasks.list.call(limit=50, wait=WAIT, since=since, skill=skill, publisher_id=publisher_id)
+            wait = WAIT if since else 0
+            call = Tasks.list.call(limit=50, wait=wait, since=since, skill=skill, publisher_id=publisher_id)
             page = yield from patiently(self, call)
-            for task in reversed(page["tasks"]):
+            # The list has the newest first; what was offered since then comes in the order of the offers.
+            for task in page["tasks"] if since else reversed(page["tasks"]):
                 yield Item(task)
             since = page.get("next_since", since)
 

@@ -37,25 +37,29 @@ def verify_webhook(headers: Mapping[str, str], body: bytes, public_key: str, hos
     ]
     if not any(_is_of(key, signed, signature) for signature in signatures):
         raise WebhookInvalid("no signature of this node")
-    said: dict[str, Any] = json.loads(body)
-    if said["data"]["callback_host"] != host:
+    said: Any = json.loads(body)
+    try:
+        is_for_host: bool = said["data"]["callback_host"] == host
+    except (KeyError, TypeError):  # the node signs A2A push notifications, too, which name no host
+        raise WebhookInvalid("this is no callback") from None
+    if not is_for_host:
         raise WebhookInvalid("this callback is for another host")
     return said
 
 
 Message = MutableMapping[str, Any]
-Told = Callable[[dict[str, Any]], Awaitable[None]]
+Handler = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class WebhookReceiver:
-    """An ASGI application that takes callbacks: `WebhookReceiver(told, public_key=..., host="agent.example")`.
+    """An ASGI application that takes callbacks: `WebhookReceiver(handler, public_key=..., host="agent.example")`.
 
-    Mount it at the path of your `callback_url`. `told` is awaited with what a genuine callback says, once for each
+    Mount it at the path of your `callback_url`. `handler` is awaited with what a genuine callback says, once for each
     `webhook-id`; if it raises, the node is answered 500, and comes again.
     """
 
-    def __init__(self, told: Told, *, public_key: str, host: str) -> None:
-        self._told = told
+    def __init__(self, handler: Handler, *, public_key: str, host: str) -> None:
+        self._handler = handler
         self._public_key = public_key
         self._host = host
         self._seen: OrderedDict[str, None] = OrderedDict()
@@ -92,7 +96,7 @@ class WebhookReceiver:
         if ident not in self._seen:
             self._under_way.add(ident)
             try:
-                await self._told(said)
+                await self._handler(said)
             finally:
                 self._under_way.discard(ident)
             self._seen[ident] = None

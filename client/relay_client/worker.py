@@ -5,10 +5,11 @@ import inspect
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from relay_client.client import AsyncRelay
-from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, RelayError
+from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, RelayError
 from relay_client.follow import PASSING, RETURN_PAUSE
 from relay_client.tasks import ClaimedTask
 
@@ -20,6 +21,7 @@ DELIVERY_TRIES = 1000  # as many as there is time for: the work is done, and the
 UNFIT = "result.unfit"
 REASON_CHARACTERS = 2000
 """As many as the node takes."""
+CLAIM_LOST = (NotAllowed, NotFound, Conflict)
 
 
 class TaskFailed(Exception):
@@ -91,19 +93,18 @@ class Worker:
     async def _attend(self, relay: AsyncRelay, task: ClaimedTask) -> None:
         """One contract. If its claim is lost, what the function returns is dropped."""
         renewing = asyncio.ensure_future(_renew(relay, task))
-        ident, token = task["id"], task["claim_token"]
         patient = relay.with_options(deadline=task["lease_seconds"] or DELIVERY_SECONDS, tries=DELIVERY_TRIES)
         try:
             result = await self._call(task)
         except TaskFailed as failed:
-            step = patient.tasks.fail(ident, token, failed.code, message=failed.message, retryable=failed.retryable)
+            step = _failed(patient, task, failed)
         except Exception as error:  # noqa: BLE001  # whatever a function of somebody else's raises
-            step = patient.tasks.fail(ident, token, CODE, message=type(error).__name__)  # its text may hold secrets
+            step = _failed(patient, task, TaskFailed(CODE, type(error).__name__))  # its text may hold secrets
         else:
             step = _delivered(patient, task, result)
         finally:
             renewing.cancel()
-        with suppress(NotAllowed, NotFound, Conflict):  # the claim was lost
+        with suppress(*CLAIM_LOST):
             await step
 
     async def _call(self, task: ClaimedTask) -> Any:
@@ -126,12 +127,28 @@ def worker(
 
 
 async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> None:
-    """Complete; or fail, if the node does not take a result of this shape."""
-    ident, token = task["id"], task["claim_token"]
+    """Complete; or fail, if the result is no JSON or the node does not take it."""
     try:
-        await relay.tasks.complete(ident, token, result)
-    except InvalidRequest as wrong:
-        await relay.tasks.fail(ident, token, UNFIT, message=str(wrong.args[0])[:REASON_CHARACTERS])
+        completing = relay.tasks.complete(task["id"], task["claim_token"], result)
+    except (TypeError, ValueError) as error:
+        await _failed(relay, task, TaskFailed(UNFIT, f"The result is no JSON ({type(error).__name__})."))
+        return
+    try:
+        await completing
+    except (*CLAIM_LOST, *PASSING):
+        raise
+    except Refused as refused:
+        await _failed(relay, task, TaskFailed(UNFIT, str(refused.args[0])))
+
+
+async def _failed(relay: AsyncRelay, task: ClaimedTask, failed: TaskFailed) -> None:
+    """Fail the attempt, in words that the node takes."""
+    message = failed.message and failed.message[:REASON_CHARACTERS]
+    fail = partial(relay.tasks.fail, task["id"], task["claim_token"], message=message, retryable=failed.retryable)
+    try:
+        await fail(failed.code)
+    except InvalidRequest:  # a code is one short line
+        await fail(CODE)
 
 
 async def _renew(relay: AsyncRelay, task: ClaimedTask) -> None:

@@ -27,6 +27,15 @@ COMMAND = (os.environ.get("CLIENT_PYTHON", sys.executable), "-m", "relay_client"
 """CLIENT_PYTHON: that of another version, with the client's dependencies."""
 PATIENCE = 60.0  # s anything here may take on a busy machine
 UPPER = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin)["body"].upper())'"""
+ODD = f"""{sys.executable} -c '
+import json, os, sys
+from relay_client import Relay
+message = json.load(sys.stdin)
+if message["body"] == "settle":
+    address, token = os.environ["RELAY_INBOX"], os.environ["RELAY_INBOX_TOKEN"]
+    Relay(os.environ["RELAY_NODE"]).inboxes.settle(address, message["id"], token, reply="Settled by the program.")
+print(message["body"] * (100_000 if message["body"] == "shout" else 1))'"""
+"""Settles one message by itself, and writes more about another than a reply may hold."""
 COUNT = f"""{sys.executable} -c 'import json, sys; print(json.dumps(len(json.load(sys.stdin)["title"])))'"""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -79,10 +88,15 @@ def test_a_message_is_sent_and_followed(relay: Run, served: NodeProcess) -> None
         cursor = node.events.page("board")["cursor"]
     sent = relay("send", "-", text="Who can summarise a long report about solar panels?")
     assert sent.stdout.startswith(f"{served.url}/api/v1/board/threads/")
+    thread = sent.stdout.strip().rpartition("/")[2]
+    with Relay(served.url) as node:  # what other tests did may come into the feed before it
+        for event in node.events.follow("board", cursor=cursor):
+            if event.get("data", {}).get("id") == thread:
+                break
+            cursor = event.get("id", cursor)
     tail = ("tail", "board", "--cursor", cursor, "--number", "1")
     assert "thread.posted" in relay(*tail).stdout
-    event = record(relay(*tail, "--types", "thread.posted", "--json"))
-    assert sent.stdout.strip().endswith(event["data"]["id"])
+    assert record(relay(*tail, "--types", "thread.posted", "--json"))["data"]["id"] == thread
 
 
 def test_what_strangers_wrote_does_not_move_the_cursor() -> None:
@@ -104,6 +118,23 @@ def test_a_question_is_answered_by_a_program(relay: Run, served: NodeProcess) ->
     kept = record(relay("inbox", "watch", "--keep", "--json", **mine))
     assert kept["body"] == "is anybody there?"
     assert record(relay("inbox", "close", "--json", **mine))["status"] == "closed"
+
+
+def test_a_watch_goes_on_after_what_it_cannot_settle(relay: Run, served: NodeProcess) -> None:
+    opened = record(relay("inbox", "open", "--json"))
+    mine = {"RELAY_INBOX": opened["address"], "RELAY_INBOX_TOKEN": opened["inbox_token"]}
+    with Relay(served.url) as node:
+        sent = [node.inboxes.send(opened["address"], text) for text in ("settle", "shout", "please count the apples")]
+        with started(served, "inbox", "watch", "--exec", ODD, "--number", "3", **mine):
+            receipts = [
+                node.inboxes.answer(opened["address"], each["id"], each["receipt_token"], within=PATIENCE)
+                for each in sent
+            ]
+    assert [(receipt["status"], receipt["reply"]) for receipt in receipts] == [
+        ("done", "Settled by the program."),
+        ("refused", None),
+        ("done", "please count the apples"),
+    ]
 
 
 def test_a_contract_is_done_by_a_program(relay: Run, served: NodeProcess) -> None:
@@ -177,6 +208,7 @@ def test_exit_codes_tell_what_went_wrong(relay: Run) -> None:
     assert "for a loop" in json.loads(looped[-1].stderr)["error"]
     assert relay("send").returncode == 2
     assert relay("artifact", "put", "/no/such/file").returncode == 2
+    assert relay("task", "work", "--exec", "/no/such/program").returncode == 2
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert relay("doctor", "--node", url, "--timeout", "0.3").returncode == 5

@@ -65,13 +65,18 @@ async def test_lines_come_until_the_session_is_destroyed(served: NodeProcess) ->
 
 async def test_offers_come_as_they_are_made(served: NodeProcess) -> None:
     async with AsyncRelay(served.url) as relay:
-        made = [(await relay.tasks.offer("offers", "Count the apples", skills=["apples"]))["id"]]
+        made = [
+            (await relay.tasks.offer("offers", f"Count the {fruit}", skills=[fruit]))["id"]
+            for fruit in ("apples", "figs")
+        ]
         seen: list[str] = []
         async for task in relay.tasks.offers(publisher_id="offers"):
             seen.append(task["id"])
-            if len(seen) == 2:
+            if len(seen) == 5:
                 break
-            made.append((await relay.tasks.offer("offers", "Count the pears", skills=["pears"]))["id"])
+            if len(seen) == 2:  # both of the first page; of those that come after it there are several at once, too
+                for fruit in ("pears", "plums", "nuts"):
+                    made.append((await relay.tasks.offer("offers", f"Count the {fruit}", skills=[fruit]))["id"])
         assert seen == made
 
 

@@ -20,6 +20,9 @@ KEY = SigningKey.generate()
 PUBLIC = f"whpk_{b64encode(bytes(KEY.verify_key)).decode()}"
 BODY = b'{"type":"board.reply","data":{"callback_host":"agent.example"}}'
 
+PUSH = b'{"statusUpdate":{"taskId":"1","contextId":"1","status":{"state":"TASK_STATE_COMPLETED"}}}'
+"""What the node signs for the receivers of A2A push notifications."""
+
 
 def signed(body: bytes, ident: str = "msg_1") -> dict[str, str]:
     """Headers of a genuine callback."""
@@ -36,6 +39,7 @@ def test_only_a_genuine_callback_for_this_host_is_taken() -> None:
         (headers, BODY + b" ", "agent.example"),
         ({**headers, "Webhook-Timestamp": str(int(time.time()) - 1000)}, BODY, "agent.example"),
         ({**headers, "Webhook-Signature": "v1,AAAA"}, BODY, "agent.example"),
+        (signed(PUSH), PUSH, "agent.example"),
     ):
         with pytest.raises(WebhookInvalid):
             verify_webhook(changed, text, PUBLIC, host)

@@ -48,6 +48,50 @@ async def test_a_worker_completes_and_fails(served: NodeProcess, monkeypatch: py
     assert "result.unfit" in json.dumps(ends[3])
 
 
+async def test_what_the_node_does_not_take_fails_the_attempt_and_not_the_worker(
+    served: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay_client.worker.CLAIM_WAIT", 0.5)
+
+    @worker(name="odd", skills=["odd"], publisher_ids=["odd desk"])
+    def answer(task: ClaimedTask) -> object:
+        match task["title"]:
+            case "Name a set of apples":
+                return {"red", "green"}
+            case "Write more than the node takes":
+                return "an apple " * 200_000
+            case "Fail with many words":
+                raise TaskFailed("input.long", "There are too many pages. " * 200, retryable=False)
+            case "Fail with a code that is none":
+                raise TaskFailed("two\nlines", "The second page is blank.", retryable=False)
+            case _:
+                return {"apples": 3}
+
+    async with AsyncRelay(served.url) as relay:
+        work = asyncio.create_task(answer.serve(relay))
+        failures: list[tuple[str, str]] = []
+        for title in (
+            "Name a set of apples",
+            "Write more than the node takes",
+            "Fail with many words",
+            "Fail with a code that is none",
+        ):
+            offer = await relay.tasks.offer("odd desk", title, skills=["odd"], lease_seconds=30, max_attempts=1)
+            ended = await relay.tasks.result(offer["id"], within=60)
+            reasons = [each["reason"] for each in ended.get("attempts", [])]
+            failures += [(ended["status"], reason["code"]) for reason in reasons if reason]
+        offer = await relay.tasks.offer("odd desk", "Count the apples", skills=["odd"])
+        assert (await relay.tasks.result(offer["id"], within=60))["status"] == "completed"
+        answer.stop()
+        await work
+    assert failures == [
+        ("failed", "result.unfit"),
+        ("failed", "result.unfit"),
+        ("failed", "input.long"),
+        ("failed", "worker.exception"),
+    ]
+
+
 def test_what_is_signed_can_be_closed_with_the_key(served: NodeProcess, tmp_path: Path) -> None:
     key = KeyFile(tmp_path / "agent.key")
     assert (tmp_path / "agent.key").stat().st_mode & 0o777 == 0o600

@@ -11,7 +11,7 @@ local function share(all, own, turns, count, window, most, at, opens)
   local used = {}
   for place, log in ipairs({all, own}) do
     local oldest = redis.call('LINDEX', log, -1)
-    while oldest and at - oldest >= window do
+    while oldest and math.abs(at - oldest) >= window do -- also what was counted before the clock was set back
       redis.call('RPOP', log)
       oldest = redis.call('LINDEX', log, -1)
     end

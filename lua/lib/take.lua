@@ -6,7 +6,7 @@ local function take(key, count, window, now)
   count, window = tonumber(count), tonumber(window)
   if count == 0 then return 1, 0, 0 end
   local oldest = redis.call('LINDEX', key, -1)
-  while oldest and now - oldest >= window do
+  while oldest and math.abs(now - oldest) >= window do -- also what was counted before the clock was set back
     redis.call('RPOP', key)
     oldest = redis.call('LINDEX', key, -1)
   end

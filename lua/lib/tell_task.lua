@@ -1,7 +1,8 @@
 -- tell_task(task, events, id, what, status, client) -> nothing
--- Tells of a change of a contract: by an event `task.<what>` with the new status, the attempt, the assignee, the callback
--- and, if it is given, the client, and by a wake-up with the new status for whoever waits for the contract. The channel bears the name of its
--- key. The contract keeps its last changes, for who follows it: `<number of the last one> <what>@<time in ms> ...`.
+-- Tells of a change of a contract: by an event `task.<what>` with the new status, the attempt, the assignee, the
+-- callback and, if it is given, the client, and by a wake-up with the new status for whoever waits for the contract, on
+-- the channel that bears the name of its key. The contract keeps its last 16 changes, for whoever follows it:
+-- `<number of the last one> <what>@<time in ms> ...`.
 -- include announce
 -- include now
 local function tell_task(task, events, id, what, status, client)

@@ -3,7 +3,7 @@
 from node.a2a.errors import fault
 from node.a2a.examples import ACKNOWLEDGED, MESSAGE
 from node.a2a.model import SendMessageResponse
-from node.a2a.refusal import A2AError
+from node.a2a.refusal import A2AError, no_extended_card, no_streams
 from node.a2a.request import check_version, read_message
 from node.a2a.service import Messages
 from node.web.http import Request, Response, json_response
@@ -13,13 +13,6 @@ from node.web.route import Also, Operation, Route, routes_of
 
 A2A_MEDIA = "application/a2a+json"
 A2A_TYPE = (b"content-type", A2A_MEDIA.encode())
-
-
-def no_streams() -> A2AError:
-    """What message:stream and :subscribe end in."""
-    return A2AError(
-        "UNSUPPORTED_OPERATION", "Streaming is not supported by this agent (capabilities.streaming is false)"
-    )
 
 
 def negotiated(request: Request, value: object) -> Response:
@@ -80,10 +73,7 @@ class A2AApi:
     async def refuse_card(self, request: Request) -> Response:
         """There is no extended card."""
         check_version(request)
-        raise A2AError(
-            "UNSUPPORTED_OPERATION",
-            "There is no extended agent card (capabilities.extendedAgentCard is false)",
-        )
+        raise no_extended_card()
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.2, without the paths under /tasks that contracts share."""

@@ -17,7 +17,6 @@ from node.web.http import JSON_TYPE, Header, Request, Response
 
 DOMAIN = "a2a-protocol.org"
 
-
 STATUS: dict[str, tuple[int, str]] = {
     "TASK_NOT_FOUND": (404, "NOT_FOUND"),
     "METHOD_NOT_FOUND": (404, "NOT_FOUND"),
@@ -51,17 +50,6 @@ REASONS = {
     "inbox.settled": "TASK_NOT_CANCELABLE",
     "inbox.turn": "UNSUPPORTED_OPERATION",
     "inbox.policy": "CLIENT_BLOCKED",
-    "inbox.full": "RATE_LIMITED",
-    "quota.stream": "RATE_LIMITED",
-    "limit.waiting": "RATE_LIMITED",
-    "limit.exceeded": "RATE_LIMITED",
-    "limit.throughput": "RATE_LIMITED",
-    "quota.bytes": "RATE_LIMITED",
-    "store.unavailable": "UNAVAILABLE",
-    "store.unknown": "UNAVAILABLE",
-    "store.busy": "UNAVAILABLE",
-    "node.overloaded": "UNAVAILABLE",
-    "server.bug": "INTERNAL_ERROR",
     "body.media_type": "CONTENT_TYPE_NOT_SUPPORTED",
     "body.encoded": "CONTENT_TYPE_NOT_SUPPORTED",
     "body.too_large": "INVALID_REQUEST",
@@ -69,7 +57,10 @@ REASONS = {
     "body.incomplete": "INVALID_REQUEST",
     "body.coding": "INVALID_REQUEST",
 }
-"""Codes of our catalogue by the reason that A2A clients know; any other is INVALID_PARAMS."""
+"""The reason that A2A clients know, by the code of our catalogue."""
+
+REASONS_BY_STATUS = {429: "RATE_LIMITED", 500: "INTERNAL_ERROR", 503: "UNAVAILABLE", 507: "UNAVAILABLE"}
+"""The reason for codes that have none of their own, by their HTTP status. For any other it is INVALID_PARAMS."""
 
 KEPT = frozenset({b"accept-encoding", b"connection", b"retry-after"})
 """Headers of the answer in our own form that the answer in A2A's form has too."""
@@ -84,7 +75,7 @@ def fault(request: Request, failure: Exception) -> Response:
         return _invalid(failure)
     plain = response_to(request, failure)  # logs what is a bug, and knows Retry-After
     code = dict(plain.headers).get(b"x-error-code", b"server.bug").decode()
-    reason = REASONS.get(code, "INVALID_PARAMS")
+    reason = REASONS.get(code) or REASONS_BY_STATUS.get(plain.status, "INVALID_PARAMS")
     violations: list[Issue] = []
     if code == "language.not_english":
         violations = [Issue(("message", "parts", 0, "text"), "Must be plain English (en-US).", "value_error")]

@@ -108,6 +108,12 @@ class ReceivedMessage(msgspec.Struct):
     """The push notification config that came with it, as it came."""
 
 
+class HistoryQuery(msgspec.Struct, rename="camel"):
+    """The query of GetTask."""
+
+    history_length: int | None = None
+
+
 class ListQuery(msgspec.Struct, rename="camel"):
     """The query of ListTasks, as text where a reader may send what is not of the protocol."""
 

@@ -11,3 +11,16 @@ class A2AError(Refused):
         self.reason = reason
         self.message = message
         self.metadata = metadata
+
+
+def no_streams() -> A2AError:
+    """What message:stream and :subscribe end in where nothing is streamed."""
+    return A2AError(
+        "UNSUPPORTED_OPERATION", "Streaming is not supported by this agent (capabilities.streaming is false)"
+    )
+
+
+def no_extended_card() -> A2AError:
+    """What asking for an extended card ends in."""
+    why = "There is no extended agent card (capabilities.extendedAgentCard is false)"
+    return A2AError("UNSUPPORTED_OPERATION", why)

@@ -14,12 +14,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from node.a2a.model import Message, Metadata, Part, ReceivedMessage
+from node.a2a.model import HistoryQuery, Message, Metadata, Part, ReceivedMessage
+from node.a2a.queries import check_history_length
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
 from node.text.readable import readable
 from node.web.http import Request
-from node.web.json import decode, media_type
+from node.web.json import convert_query, decode, media_type
 
 MEDIA_TYPES = {"application/json", "application/a2a+json"}
 PLAIN = "text/plain"
@@ -95,12 +96,24 @@ def is_a2a(request: Request) -> bool:
     )
 
 
-async def read_message(request: Request) -> ReceivedMessage:
-    """The message of a request. Raises A2AError, Invalid, Refused `body.…`."""
-    check_version(request)
+def check_media_type(request: Request) -> None:
+    """Raise Refused `body.media_type` for a body that is not declared as JSON."""
     if media_type(request) not in MEDIA_TYPES:
         # HTTP's own code for it, which the protocol's test kit asks for; the reason is A2A's.
         raise Refused("body.media_type", expected="application/json")
+
+
+def history_length_of(request: Request) -> int | None:
+    """How many messages GetTask asks for; None for all. Raises Invalid."""
+    length = convert_query(request.query(), HistoryQuery).history_length
+    check_history_length(length)
+    return length
+
+
+async def read_message(request: Request) -> ReceivedMessage:
+    """The message of a request. Raises A2AError, Invalid, Refused `body.…`."""
+    check_version(request)
+    check_media_type(request)
     received = message_of(await request.body())
     if received.push is not None:
         raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "Push notifications are not supported by this agent")

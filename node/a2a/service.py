@@ -1,14 +1,10 @@
 """A2A messages: acknowledged as completed tasks, logged under their context (SPEC 4.2)."""
 
-import math
-import re
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from node.a2a.model import (
-    LARGEST_PAGE,
     A2ATask,
     Artifact,
     ListQuery,
@@ -19,6 +15,7 @@ from node.a2a.model import (
     Status,
     TaskList,
 )
+from node.a2a.queries import check_list, wrong_token
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
 from node.common.refusal import Invalid
@@ -98,21 +95,14 @@ class Messages:
         A context id that the node made is a capability: whoever knows it may read what was said there. Raises
         Invalid, StoreUnavailable.
         """
-        size = query.page_size
-        if not 1 <= size <= LARGEST_PAGE:
-            raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {LARGEST_PAGE} inclusive, got {size}")
-        if query.history_length is not None and query.history_length < 0:
-            raise Invalid.field("query", "historyLength", msg="Must not be negative")
-        oldest = milliseconds(query.status_timestamp_after or query.last_updated_after)
-        if query.page_token and not ids.is_id(query.page_token):
-            raise _bad_token()
+        oldest, size = check_list(query), query.page_size
         if not query.context_id or query.status not in EVERY_TASK:
             return TaskList([], "", size, 0)
         context = await self._store.context(query.context_id, client)
         said = query.history_length != 0
         found, last, total = await self._store.page(context, query.page_token, size, oldest, said=said)
         if found is None:
-            raise _bad_token()
+            raise wrong_token()
         # One that has just come to its end is still in the context, without fields.
         rows = [row for row in found if is_message(row[1]) and int(row[1][b"created_at"]) >= oldest]
         tasks = [self._read(task_id, fields, query.history_length) for task_id, fields in rows]
@@ -146,20 +136,3 @@ class Messages:
 def is_message(fields: Fields) -> bool:
     """Whether the record is that of a message task, not of a work contract."""
     return fields.get(b"kind") == b"message"
-
-
-def milliseconds(instant: str) -> int:
-    """A time of RFC 3339 as a client wrote it; 0 if it is empty. Raises Invalid."""
-    if not instant:
-        return 0
-    try:
-        # Python reads six digits of a second, and some clients send seven.
-        trimmed = re.sub(r"(\.\d{6})\d+", r"\1", instant)
-        when = datetime.fromisoformat(trimmed)
-        return max(0, math.ceil((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
-    except (ValueError, OverflowError):
-        raise Invalid.field("query", "statusTimestampAfter", msg="Must be a time in RFC 3339, UTC") from None
-
-
-def _bad_token() -> Invalid:
-    return Invalid.field("query", "pageToken", msg="Must be the nextPageToken of an earlier answer")

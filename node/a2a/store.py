@@ -12,7 +12,7 @@ from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.decoding import fields_named
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import LimitStore, Rate, Taken
+from node.store.limits import DAY_MS, LimitStore, Rate, Taken
 from node.store.steps import Key, Rest, step
 
 NO_TASK = "-"
@@ -56,7 +56,7 @@ class MessageStore:
         self._store = store
         self._limits = LimitStore(store)
         self._idempotency_ms = idempotency_ttl * 1000
-        self._kept_ms = round(kept_days * 86_400_000)
+        self._kept_ms = round(kept_days * DAY_MS)
 
     async def accept(
         self, rate: Rate, context_id: str, message: bytes, idempotency: IdempotencyKey | None, *, is_new: bool

@@ -10,14 +10,14 @@ from typing import Any, get_args
 
 import msgspec
 
-from node.a2a.api import A2A_MEDIA, negotiated, no_streams
+from node.a2a.api import A2A_MEDIA, negotiated
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
-from node.a2a.model import A2ATask, ListQuery, Message, Metadata, SendMessageResponse, State, TaskList
+from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, Metadata, SendMessageResponse, State, TaskList
 from node.a2a.offer import in_message, member_of, offer_of
 from node.a2a.query_parameters import ListParameters, ReadParameters
-from node.a2a.refusal import A2AError
-from node.a2a.request import check_version, is_a2a, read_message
+from node.a2a.refusal import A2AError, no_streams
+from node.a2a.request import check_version, history_length_of, is_a2a, read_message
 from node.a2a.service import Messages
 from node.a2a.view import contract_as_task
 from node.common.refusal import Invalid, Refused
@@ -84,7 +84,7 @@ class SharedTasksApi:
         """A message task as a Task; a contract in its reader's form."""
         request.notes.append(VARY)
         task_id = request.params["id"]
-        length = _history_length(request)
+        length = history_length_of(request)
         if is_a2a(request):
             check_version(request)
             name_parameters(request, HistoryQuery)
@@ -238,16 +238,3 @@ class Cancel(msgspec.Struct):
     """The body of :cancel; clients send it, an empty object, or nothing."""
 
     metadata: Metadata | None = None
-
-
-class HistoryQuery(msgspec.Struct, rename="camel"):
-    """The query of GetTask."""
-
-    history_length: int | None = None
-
-
-def _history_length(request: Request) -> int | None:
-    length = convert_query(request.query(), HistoryQuery).history_length
-    if length is not None and length < 0:
-        raise Invalid.field("query", "historyLength", msg="Must not be negative")
-    return length

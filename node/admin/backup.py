@@ -10,8 +10,8 @@ No other user can read any of it at any time: it holds what is unlisted, and the
 bytes of artifacts, so an artifact that is available there has all of its bytes in the backup. Everything that was
 acknowledged before the command began is in it. `restore` makes a node of it, `node.admin.remote_backup` keeps it in S3.
 
-Bytes that have not the digest of their manifest are damaged already. They are named and left out: whoever restored
-them would serve them as what they are not.
+Bytes that do not have the digest of their manifest were damaged before. They are named and left out: a node that was
+restored with them would serve them as if they were whole.
 """
 
 import os

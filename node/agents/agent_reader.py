@@ -1,4 +1,4 @@
-"""Agents as the search reads them (`node.search.corpus.Source`): what an agent says of itself, and a post a skill."""
+"""Agents as the search reads them (`node.search.corpus.Source`): one post of an agent's own text, one of each skill."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal, cast

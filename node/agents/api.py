@@ -76,10 +76,10 @@ class AgentsApi:
         wait = read_query(request, AgentQuery).wait
         return json_response(await request.while_waiting(wait, self._agents.get(request.params["id"], wait)))
 
-    @Operation("Agents of the directory, newest first", query=AgentPageQuery, answers=AgentPage, shows=WHOLE)
+    @Operation("Agents of the directory, newest first", hot=True, query=AgentPageQuery, answers=AgentPage, shows=WHOLE)
     async def page(self, request: Request) -> Response:
         """Entries, newest first."""
-        return json_response(await self._agents.page(read_query(request, AgentPageQuery)))
+        return Response(200, await self._agents.page_json(read_query(request, AgentPageQuery)))
 
     @Operation(
         "Find agents by what they can do",

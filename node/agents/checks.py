@@ -15,10 +15,10 @@ import structlog
 from node.agents.entry import StoredAgent
 from node.agents.fetch import CardFetcher
 from node.agents.lists import AgentLists
-from node.agents.probe import Probe, Prober, through_inbox
+from node.agents.probe import Probe, Prober
 from node.agents.store import AgentStore
 from node.callbacks.fair import FairCaller
-from node.callbacks.partition_schedule import PartitionSchedule
+from node.callbacks.partition_schedule import PartitionSchedule, run_due
 from node.callbacks.target import Policy
 from node.store import Store, StoreUnavailable, keys
 from node.store.limits import DAY_MS
@@ -32,17 +32,11 @@ POLL_SECONDS = 5.0
 MAX_UNDER_WAY = 500
 """Entries that this process checks at the same time. Most of them wait for their turn (`node.callbacks.places`)."""
 
-INBOX_DAY_MS = 3600_000
+INBOX_PAUSE_MS = 3600_000
 """Between two looks at when the owner of an inbox was there: this asks nobody, so it may be more often than daily."""
 
 JITTER = 0.1
 """Share by which a pause is made longer or shorter, so that what was listed together is not probed together."""
-
-PAUSE_SECONDS = 0.5
-"""Until the next look when too many checks are under way, or Redis is out of reach."""
-
-STOP_SECONDS = 3.0
-"""For checks under way when the worker stops. What is cut off then is done again."""
 
 
 class AgentChecks:
@@ -72,34 +66,14 @@ class AgentChecks:
                 self._schedule.due_in(event.partition)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Check until `stop` is set. Checks under way then have STOP_SECONDS to end."""
+        """Check until `stop` is set. Checks under way then have `partition_schedule.STOP_SECONDS` to end."""
         with suppress(StoreUnavailable):
             await self._note_probe(only_first=True)
-        under_way: set[asyncio.Task[None]] = set()
-        async with asyncio.TaskGroup() as checks:
-            while not stop.is_set():
-                if len(under_way) >= MAX_UNDER_WAY:
-                    await _pause(stop)
-                    continue
-                for agent_id in await self._take_due(stop):
-                    task = checks.create_task(self._check(agent_id))
-                    under_way.add(task)
-                    task.add_done_callback(under_way.discard)
-                await self._schedule.wait(stop)
-            if under_way:
-                _, late = await asyncio.wait(under_way, timeout=STOP_SECONDS)
-                for task in late:
-                    task.cancel()
+        await run_due(self._schedule, self._take, self._check, most=MAX_UNDER_WAY, stop=stop)
 
-    async def _take_due(self, stop: asyncio.Event) -> list[str]:
-        partitions = self._schedule.due()
-        try:
-            taken = await self._entries.take(partitions)
-        except StoreUnavailable:
-            for partition in partitions:
-                self._schedule.due_in(partition)
-            await _pause(stop)
-            return []
+    async def _take(self, partitions: Sequence[int]) -> list[str]:
+        """The ids of entries that are due. Raises StoreUnavailable."""
+        taken = await self._entries.take(partitions)
         for partition, found in taken.items():
             if found.next_seconds is not None:
                 self._schedule.due_in(partition, found.next_seconds)
@@ -129,12 +103,12 @@ class AgentChecks:
 
     async def _probe(self, agent: StoredAgent) -> str:
         is_remote = agent.proof == "domain"
-        probe = await self._prober.probe(agent) if is_remote else Probe(through_inbox(agent))
+        probe = await self._prober.probe(agent) if is_remote else Probe(agent.liveness)
         await self._entries.probed(
             agent.id,
             agent.address,
             probe.found,
-            day=_some(DAY_MS if is_remote else INBOX_DAY_MS),
+            day=_some(DAY_MS if is_remote else INBOX_PAUSE_MS),
             is_certain=not is_remote,
             posted=agent.posted,
             card=probe.card,
@@ -150,8 +124,3 @@ class AgentChecks:
 
 def _some(pause: int) -> int:
     return round(pause * random.uniform(1 - JITTER, 1 + JITTER))
-
-
-async def _pause(stop: asyncio.Event) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), PAUSE_SECONDS)

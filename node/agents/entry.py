@@ -1,5 +1,6 @@
 """An entry of the directory as Redis has it, and the ids of entries."""
 
+import time
 from collections.abc import Mapping
 from typing import cast
 
@@ -7,6 +8,33 @@ import msgspec
 
 from node.agents.model import AgentProof, EntryStatus, ListedCard, Liveness
 from node.store import ids
+from node.store.limits import DAY_MS
+
+PRESENT_MS = 7 * DAY_MS
+"""An agent whose inbox was not read for longer is `unreachable`."""
+
+
+class AgentRow(msgspec.Struct, frozen=True):
+    """An entry as it was read, and what its inbox says of it. Two that are equal are shown alike."""
+
+    fields: Mapping[bytes, bytes]
+    has_inbox: bool
+    """Whether it has an inbox that is open."""
+    liveness: Liveness
+    """As it was when the entry was read."""
+
+    @classmethod
+    def of(cls, fields: Mapping[bytes, bytes], seen: bytes | None) -> "AgentRow":
+        """Of its fields and of when the owner of its inbox was last there (ms); None if it has no open inbox."""
+        proof = fields.get(b"proof", b"").decode()
+        if proof == "domain":
+            return cls(fields, False, cast("Liveness", fields.get(b"liveness", b"unknown").decode()))
+        return cls(fields, seen is not None, _through_inbox(proof, seen))
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is in the list and found: listed, and not unreachable for long."""
+        return b"shown" in self.fields
 
 
 class StoredAgent(msgspec.Struct, frozen=True):
@@ -40,8 +68,8 @@ class StoredAgent(msgspec.Struct, frozen=True):
     checked_at: int | None
     is_shown: bool
     """Whether it is in the list and found: listed, and not unreachable for long."""
-    seen_at: int | None = None
-    """When the owner of its inbox was last there; None without an inbox."""
+    has_inbox: bool
+    """Whether it has an inbox that is open."""
 
     @property
     def of_card(self) -> dict[str, str]:
@@ -67,10 +95,9 @@ def id_of(address: str, name: str) -> str:
     return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-a{text[17:20]}-{text[20:30]}{last:02x}"
 
 
-def stored_agent(agent_id: str, fields: Mapping[bytes, bytes]) -> StoredAgent | None:
-    """The entry with these fields; None if there are none."""
-    if b"status" not in fields:
-        return None
+def stored_agent(agent_id: str, row: AgentRow) -> StoredAgent:
+    """The entry that was read."""
+    fields = row.fields
 
     def text(name: bytes) -> str:
         return fields.get(name, b"").decode()
@@ -92,7 +119,15 @@ def stored_agent(agent_id: str, fields: Mapping[bytes, bytes]) -> StoredAgent | 
         version=text(b"version"),
         listed_at=int(fields.get(b"listed_at", 0)),
         ends_at=int(fields.get(b"ends_at", 0)),
-        liveness=cast("Liveness", text(b"liveness") or "unknown"),
+        liveness=row.liveness,
         checked_at=int(checked_at) if checked_at else None,
-        is_shown=b"shown" in fields,
+        is_shown=row.is_shown,
+        has_inbox=row.has_inbox,
     )
+
+
+def _through_inbox(proof: str, seen: bytes | None) -> Liveness:
+    """How alive an agent is that is reached through its inbox."""
+    if seen is None:  # the inbox of a key may be opened at any time, that of a token never again
+        return "unknown" if proof == "key" else "unreachable"
+    return "open" if time.time() * 1000 - int(seen) < PRESENT_MS else "unreachable"

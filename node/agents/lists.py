@@ -8,6 +8,7 @@ from node.agents.steps import agent_expire
 from node.agents.store import HIDDEN_MS
 from node.store import Store, ids, keys
 from node.store.bulk import bulk, reached
+from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 
 REMOVED_KEPT_MS = 7 * DAY_MS
@@ -57,8 +58,8 @@ class AgentLists:
                 ]
             else:
                 commands += [["ZREM", keys.AGENTS, agent_id], ["ZADD", keys.REMOVED_AGENTS, now, agent_id]]
+        commands.append(["ZREMRANGEBYSCORE", keys.REMOVED_AGENTS, "-inf", now - REMOVED_KEPT_MS])
         await bulk(self._store, commands)
-        await self._store.command("ZREMRANGEBYSCORE", keys.REMOVED_AGENTS, "-inf", now - REMOVED_KEPT_MS)
 
     async def sweep(self) -> list[str]:
         """Remove entries whose time is over: those that were looked at, whose places are to be derived anew.
@@ -89,5 +90,4 @@ class AgentLists:
 
     async def now(self) -> int:
         """The time by the clock of Redis (ms)."""
-        seconds, micros = cast("tuple[bytes, bytes]", await self._store.command("TIME", key=keys.AGENTS))
-        return int(seconds) * 1000 + int(micros) // 1000
+        return await now_ms(self._store, keys.AGENTS)

@@ -24,8 +24,6 @@ LIVENESS: tuple[Liveness, ...] = get_args(Liveness)
 LIVE: tuple[Liveness, ...] = ("open", "gated")
 """Of agents that can be called."""
 
-EXAMPLE_INBOX = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
-
 
 class AgentSkill(msgspec.Struct):
     """One thing that an agent can do; found by its name, description, tags and examples."""
@@ -128,7 +126,7 @@ class AgentQuery(msgspec.Struct):
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until it is checked")] = 0
 
 
-class AgentPageQuery(msgspec.Struct):
+class AgentPageQuery(msgspec.Struct, frozen=True):
     """The query of GET /api/v1/agents."""
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 20

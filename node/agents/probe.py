@@ -8,7 +8,6 @@ A probe reads the agent's card first. One that has changed is judged as when it 
 host says today, since that is all that the host's proof is worth. What a key or an inbox proves is never fetched.
 """
 
-import time
 from asyncio import get_running_loop, timeout
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
@@ -26,9 +25,6 @@ from node.callbacks.attempt import TOO_MANY, Later
 from node.callbacks.call import CallAnswer, CallResult, Headers
 from node.callbacks.fair import FairCaller
 from node.callbacks.target import Target, TargetRefused, parse
-
-PRESENT_MS = 7 * 24 * 3600 * 1000
-"""An agent whose inbox was not read for longer is `unreachable`."""
 
 Finding = Liveness | Literal["gone", ""]
 """`gone`: its card answers 404 or 410. Empty: it could not be probed now."""
@@ -151,13 +147,6 @@ def judged(binding: str, answer: CallResult) -> Finding:
     if answer.status in GATES:
         return "gated"
     return "open" if SPEAKS[binding](answer) else "wrong_protocol"
-
-
-def through_inbox(agent: StoredAgent) -> Liveness:
-    """How alive an agent is that is reached through its inbox."""
-    if agent.seen_at is None:  # the inbox of a key may be opened at any time, that of a token never again
-        return "unknown" if agent.proof == "key" else "unreachable"
-    return "open" if time.time() * 1000 - agent.seen_at < PRESENT_MS else "unreachable"
 
 
 def _refuses_by_http(answer: CallAnswer) -> bool:

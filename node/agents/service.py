@@ -1,22 +1,24 @@
 """The rules of the directory: who may list what, and how it is found (NETWORK 2)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import cast
 
 import msgspec
 
 from node.agents.card import readable_card
-from node.agents.entry import StoredAgent, id_of
+from node.agents.entry import AgentRow, StoredAgent, id_of, stored_agent
 from node.agents.fetch import card_places
 from node.agents.hits import AgentHits, AgentSearchQuery
 from node.agents.lists import AgentLists
-from node.agents.model import LIVENESS, Agent, AgentPage, AgentPageQuery, ListedCard, RemovedAgent, SubmittedAgent
-from node.agents.probe import through_inbox
+from node.agents.model import Agent, AgentPage, AgentPageQuery, ListedCard, RemovedAgent, SubmittedAgent
 from node.agents.store import AgentStore
 from node.callbacks.owners import publisher_of, site_part
 from node.callbacks.policy import TargetPolicy
 from node.callbacks.target import Target
+from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Invalid, Refused
+from node.common.shared_reads import SharedReads
 from node.common.timestamps import timestamp
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
@@ -46,6 +48,8 @@ class Agents:
         self._inboxes = inboxes
         self._search = search
         self._targets = targets
+        self._rows = PreparedRows(self._encoded)
+        self._pages = SharedReads(self._page_json)
 
     def named(self, proof: InboxProof) -> str:
         """The address that a request proves. Raises Refused `inbox.proof`, `inbox.token`."""
@@ -124,18 +128,22 @@ class Agents:
 
     async def page(self, query: AgentPageQuery) -> AgentPage:
         """Entries, newest first. Raises StoreUnavailable."""
-        agent_ids, total = await self._lists.newest(query.limit, query.offset, query.liveness)
-        wanted = (query.liveness,) if query.liveness else LIVENESS
-        found, lacking = await self._reachable(agent_ids)
-        agents = [each for each in found if each and each.liveness in wanted]
-        total -= len(agent_ids) - len(agents) - lacking
-        return AgentPage(agents, total, query.limit, query.offset, lacking > 0 or msgspec.UNSET)
+        return await self._page(query, self._shown)
+
+    async def page_json(self, query: AgentPageQuery) -> bytes:
+        """`page` as JSON. Raises StoreUnavailable.
+
+        Who asks for the same page at the same time shares a reading, and rows that have not changed are not made again.
+        """
+        return await self._pages.get(query)
 
     async def find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
         """Agents by what they can do, best first. Raises Invalid, Refused `limit.waiting`, StoreUnavailable."""
         wanted = SearchQuery(query.query, MOST_HITS if query.live else query.limit, query.threshold)
         found: Found = await self._search.search(wanted, client, charge)
-        agents, lacking = await self._reachable([each.entity_id for each in found.entities])
+        agent_ids = [each.entity_id for each in found.entities]
+        rows, lacking = await self._shown_rows(agent_ids)
+        agents = [row and self._shown(agent_id, row) for agent_id, row in zip(agent_ids, rows, strict=True)]
         return AgentHits.of(found, agents, query, lacks=lacking > 0)
 
     async def remove(self, agent_id: str, proof: InboxProof) -> RemovedAgent:
@@ -166,11 +174,34 @@ class Agents:
         await self._lists.project(looked_at)
         return len(looked_at)
 
-    async def _reachable(self, agent_ids: Sequence[str]) -> tuple[list[Agent | None], int]:
-        """Like `shown`; the second value says how many cannot be read just now, which are None too."""
-        found = await self._store.read_reachable(agent_ids)
-        agents = [self._agent(each) if isinstance(each, StoredAgent) and each.is_shown else None for each in found]
-        return agents, sum(isinstance(each, StoreUnavailable) for each in found)
+    async def _page_json(self, query: AgentPageQuery) -> bytes:
+        return msgspec.json.encode(await self._page(query, self._rows.of))
+
+    async def _page(self, query: AgentPageQuery, show: Callable[[str, AgentRow], Agent | msgspec.Raw]) -> AgentPage:
+        agent_ids, total = await self._lists.newest(query.limit, query.offset, query.liveness)
+        found, lacking = await self._shown_rows(agent_ids)
+        if not lacking and (gone := [name for name, row in zip(agent_ids, found, strict=True) if row is None]):
+            with suppress(StoreUnavailable):  # the list is behind, and is put right where it is seen
+                await self._lists.project(gone)
+        agents = [
+            cast("Agent", show(agent_id, row))
+            for agent_id, row in zip(agent_ids, found, strict=True)
+            if row and query.liveness in (None, row.liveness)
+        ]
+        total -= len(agent_ids) - len(agents) - lacking
+        return AgentPage(agents, total, query.limit, query.offset, lacking > 0 or msgspec.UNSET)
+
+    async def _shown_rows(self, agent_ids: Sequence[str]) -> tuple[list[AgentRow | None], int]:
+        """Entries that are shown, None for the others; and how many cannot be read just now, which are None too."""
+        found = await self._store.rows(agent_ids)
+        rows = [each if isinstance(each, AgentRow) and each.is_shown else None for each in found]
+        return rows, sum(isinstance(each, StoreUnavailable) for each in found)
+
+    def _encoded(self, agent_id: str, row: AgentRow) -> bytes:
+        return msgspec.json.encode(self._shown(agent_id, row))
+
+    def _shown(self, agent_id: str, row: AgentRow) -> Agent:
+        return self._agent(stored_agent(agent_id, row))
 
     async def _remove(self, agent_id: str, address: str, shown: str, replay_id: str) -> None:
         await self._store.remove(agent_id, address, shown, replay_id)
@@ -183,7 +214,7 @@ class Agents:
 
     def _agent(self, stored: StoredAgent) -> Agent:
         card = stored.card
-        inbox = stored.address if stored.seen_at is not None else None
+        inbox = stored.address if stored.has_inbox else None
         a2a_url = self._inboxes.a2a_url(inbox) if inbox else None
         is_remote = stored.proof == "domain"
         reason = stored.reason
@@ -202,7 +233,7 @@ class Agents:
             proof=stored.proof,
             address=stored.address,
             inbox=inbox,
-            liveness=stored.liveness if is_remote else through_inbox(stored),
+            liveness=stored.liveness,
             checked_at=timestamp(stored.checked_at) if stored.checked_at else None,
             listed_at=timestamp(stored.listed_at) if card else None,
             expires_at=timestamp(stored.ends_at) if card else None,

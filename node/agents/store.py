@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from node.agents.entry import StoredAgent, stored_agent
+from node.agents.entry import AgentRow, StoredAgent, stored_agent
 from node.agents.steps import agent_list, agent_probed, agent_remove, agent_settle, agent_submit
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
@@ -254,26 +254,23 @@ class AgentStore:
     async def read(self, agent_ids: Sequence[str]) -> list[StoredAgent | None]:
         """Entries, with what their inboxes say; None where there is none."""
         agents: list[StoredAgent | None] = []
-        for each in await self.read_reachable(agent_ids):
-            if isinstance(each, StoreUnavailable):
-                raise each
-            agents.append(each)
+        for agent_id, row in zip(agent_ids, await self.rows(agent_ids), strict=True):
+            if isinstance(row, StoreUnavailable):
+                raise row
+            agents.append(stored_agent(agent_id, row) if row else None)
         return agents
 
-    async def read_reachable(self, agent_ids: Sequence[str]) -> list[StoredAgent | StoreUnavailable | None]:
-        """Like `read`, with an error as a value where the server of an entry cannot be read and others can."""
-        rows = await bulk_reachable(self._store, [("HGETALL", keys.agent(each)) for each in agent_ids])
-        agents = [
-            row if isinstance(row, StoreUnavailable) else stored_agent(agent_id, fields_of(row))
-            for agent_id, row in zip(agent_ids, rows, strict=True)
-        ]
-        entries = [each for each in agents if isinstance(each, StoredAgent)]
-        addresses = list({each.address for each in entries if each.proof != "domain"})
+    async def rows(self, agent_ids: Sequence[str]) -> list[AgentRow | StoreUnavailable | None]:
+        """Entries as they are, with what their inboxes say; None where there is none.
+
+        Where the server of an entry or of its inbox cannot be read and others can, its error as a value.
+        """
+        found = await bulk_reachable(self._store, [("HGETALL", keys.agent(each)) for each in agent_ids])
+        entries = [each if isinstance(each, StoreUnavailable) else fields_of(each) for each in found]
+        addresses = list({address for each in entries if (address := _inbox_of(each))})
         seen = await bulk_reachable(self._store, [("HGET", keys.inbox(each), "seen") for each in addresses])
         seen_at = dict(zip(addresses, seen, strict=True))
-        return [
-            _with_inbox(each, seen_at.get(each.address)) if isinstance(each, StoredAgent) else each for each in agents
-        ]
+        return [_row(each, seen_at.get(_inbox_of(each))) for each in entries]
 
     async def wait(self, agent_id: str, seconds: float) -> StoredAgent | None:
         """An entry, as soon as it is checked or the time is up."""
@@ -312,15 +309,20 @@ class AgentStore:
             raise Refused(REFUSALS[word])
 
 
-def _with_inbox(agent: StoredAgent, seen_at: object) -> StoredAgent | StoreUnavailable:
-    """An entry, with what was read of its inbox: when that was seen, or None if it is not open or there is none."""
-    match seen_at:
-        case StoreUnavailable():
-            return seen_at
-        case bytes():
-            return msgspec.structs.replace(agent, seen_at=int(seen_at))
-        case _:
-            return agent
+def _inbox_of(fields: Mapping[bytes, bytes] | StoreUnavailable) -> str:
+    """The address of the inbox that an entry is reached through; empty if there is none."""
+    if isinstance(fields, StoreUnavailable) or fields.get(b"proof", b"domain") == b"domain":
+        return ""
+    return fields[b"address"].decode()
+
+
+def _row(fields: Mapping[bytes, bytes] | StoreUnavailable, seen: object) -> AgentRow | StoreUnavailable | None:
+    """An entry of these fields, and of what was read of its inbox."""
+    if isinstance(fields, StoreUnavailable):
+        return fields
+    if isinstance(seen, StoreUnavailable):
+        return seen
+    return AgentRow.of(fields, cast("bytes | None", seen)) if b"status" in fields else None
 
 
 def _flat(fields: Mapping[str, str]) -> list[str]:

@@ -5,12 +5,12 @@ Readers see an artifact as expired from its very time on (`record.StoredArtifact
 
 import asyncio
 import time
-from contextlib import suppress
 
 import structlog
 
 from node.artifacts.blobs.interface import BlobStore, BlobUnavailable
 from node.artifacts.service import Artifacts
+from node.common.stopping import sleep_unless_stopped
 from node.store import StoreUnavailable
 
 log = structlog.get_logger()
@@ -43,5 +43,4 @@ class ArtifactExpiry:
                 pass  # the connection logs it
             except BlobUnavailable as unavailable:
                 log.warning("blob store is out of reach", reason=str(unavailable))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), SWEEP_SECONDS)
+            await sleep_unless_stopped(stop, SWEEP_SECONDS)

@@ -28,6 +28,7 @@ from node.config import Settings
 from node.share.origin import Attributed, ClientOrigin
 from node.sign.digest import DigestError, content_digest, parse, read_sha256
 from node.store import ids
+from node.store.errors import after_write
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.text.lines import require_name, require_text
@@ -44,6 +45,9 @@ CONTENT_SECONDS = 300
 SWEEP_LIMIT = 100
 """The most artifacts that one sweep ends in a partition; the next sweep takes the rest."""
 
+BUSY_TRIES, BUSY_SECONDS = 20, 0.05
+"""How often, and after which pauses, small bytes are stored again while a request like this one stores them."""
+
 WITHDRAWN = "The operator of the node has removed it."
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
@@ -58,10 +62,6 @@ class Download(msgspec.Struct, frozen=True):
     url: str
     grant: Grant
     filename: str | None
-
-
-BUSY_TRIES, BUSY_SECONDS = 20, 0.05
-"""How often, and after which pauses, small bytes are stored again while a request like this one stores them."""
 
 
 class Artifacts:
@@ -181,16 +181,15 @@ class Artifacts:
         registered, replayed = await self.register(rate, manifest, grant, idempotency)
         if registered.status == "registered":
             await self._write(msgspec.structs.replace(grant, id=registered.id), content)
-        return await self.complete(registered.id), replayed
+        with after_write("the artifact is registered"):
+            return await self.complete(registered.id), replayed
 
     async def _write(self, grant: Grant, content: bytes) -> None:
         """Store small bytes, unless another request with the same Idempotency-Key does so or has done so.
 
         Raises Refused, `blob.unavailable` among others.
         """
-        tries = BUSY_TRIES
-        while True:
-            tries -= 1
+        for left in reversed(range(BUSY_TRIES)):
             try:
                 return await self._blobs.write(grant, content)
             except BlobUnavailable as unavailable:
@@ -198,9 +197,10 @@ class Artifacts:
             except Refused as refused:
                 if refused.code == "blob.uploaded":
                     return None
-                if refused.code != "blob.busy" or not tries:
+                if refused.code != "blob.busy" or not left:
                     raise
             await asyncio.sleep(BUSY_SECONDS)
+        raise AssertionError("the last try returns or raises")
 
     async def read_inline(self, artifact_id: str) -> InlineContent:
         """The bytes of a small artifact. Raises Refused `artifact.unknown`, `artifact.state`, `artifact.large`,

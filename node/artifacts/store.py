@@ -16,9 +16,9 @@ from node.common import counters
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
-from node.store.bulk import bulk_steps_reachable, reached
+from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate, Taken
+from node.store.limits import DAY_MS, Rate, Taken
 from node.store.long_poll import wait_for_change
 from node.store.steps import Key, Rest, Step, step
 
@@ -26,10 +26,10 @@ COMPLETION_MS = (900 + 900 + 60) * 1000
 """Milliseconds from registration to completion: an upload URL lives 900 s, the longest upload takes 900 s, and the
 client has a minute to say that it is done. Afterwards no upload can bring bytes any more."""
 
-VERIFICATION_MS = 24 * 3600 * 1000
+VERIFICATION_MS = DAY_MS
 """Milliseconds in which a completed artifact must be verified: longer than an outage of the blob store lasts."""
 
-EPITAPH_MS = 24 * 3600 * 1000
+EPITAPH_MS = DAY_MS
 """Milliseconds for which the manifest of an artifact without bytes is kept, so that readers learn what became of it."""
 
 PAGE_SIZE = 100
@@ -110,11 +110,6 @@ def artifact_settle(
 @step
 def artifact_withdraw(*, artifact: Key, due: Key, artifact_id: str, reason: str) -> None:
     """An artifact that the operator removes."""
-
-
-@step
-def artifact_due(*, due: Key, limit: int) -> None:
-    """Artifacts of a partition whose time is over."""
 
 
 @step
@@ -278,9 +273,7 @@ class ArtifactStore:
 
         Raises StoreUnavailable if none can.
         """
-        looking = [artifact_due(due=keys.artifacts(each), limit=limit) for each in range(ids.PARTITIONS)]
-        found = reached(looking, await bulk_steps_reachable(self._store, looking))
-        return [name.decode() for _, names in found for name in cast("list[bytes]", names)]
+        return await find_due(self._store, [keys.artifacts(each) for each in range(ids.PARTITIONS)], limit)
 
     async def end(self, artifact_id: str) -> bool:
         """Give the bytes of an artifact, which were deleted, back to the quotas. Raises StoreUnavailable.

@@ -23,6 +23,7 @@ from node.web.json_schema import schema_document
 from node.web.limits import Limiter
 from node.web.route import WHOLE, Operation, Route, routes_of
 from node.web.signature import Signatures
+from node.web.throughput import FREE_BYTES
 
 SHOWN = frozenset({"title", "body", "author"})
 """Fields of a post that everybody can read. Only a signed body with no other fields is kept with the signature."""
@@ -40,6 +41,10 @@ SCHEMA = schema_document(
     "Board", thread=Thread, reply=Reply, search_hit=Hit, new_thread=NewThread, new_reply=NewReply, search=SearchQuery
 )
 
+
+REPLY_WEIGHT = 8
+"""Cost of a byte of a reply, in bytes of an answer: 4 kB take a millisecond to judge and to keep. Their limit is one of
+each thread, so only this bounds the replies of one client to all threads together."""
 
 UNKNOWN = ("thread.unknown",)
 WRITTEN = ("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed")
@@ -115,6 +120,7 @@ class BoardApi:
         async with self._limiter.permit(request, "reply", thread_id) as permit:
             new = await read_json(request, NewReply)
             body = await request.body()
+            request.cost = FREE_BYTES + REPLY_WEIGHT * len(body)
             idempotency = idempotency_key(request, f"reply:{thread_id}", body)
             await permit.charge("reply", len(body))
             signed = await self._signatures.of(request, SHOWN)

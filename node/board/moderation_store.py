@@ -8,12 +8,13 @@ import msgspec
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import code_of, fields_of
+from node.store.limits import DAY_MS
 from node.store.steps import Key, step
 
 MAX_REPORTS = 200
 """Of one post that are kept. Nobody reads more, and the operator sees the first at once."""
 
-REPORT_MS = 90 * 86_400_000
+REPORT_MS = 90 * DAY_MS
 """Milliseconds for which reports about a post are kept after the last one."""
 
 _REPORTER = b"by:"

@@ -29,7 +29,7 @@ from node.common.timestamps import timestamp
 from node.config import Settings
 from node.sign.signed import Signed
 from node.store import ids
-from node.store.errors import OutcomeUnknown, StoreUnavailable
+from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.text.judged import require_all
@@ -156,10 +156,8 @@ class Board:
         # It is closed even if the lists cannot be changed now: the worker does so soon.
         with suppress(StoreUnavailable):
             await self.project(thread_id)
-        try:
+        with after_write("the thread is closed"):
             return await self.read(thread_id, ThreadQuery())
-        except StoreUnavailable as failure:
-            raise OutcomeUnknown("the thread is closed and cannot be read") from failure
 
     async def require_signer(self, thread_id: str, signer: str) -> None:
         """Raise unless the key that signed the thread has signed the request.

@@ -93,7 +93,7 @@ def retry_after(value: str, now: float) -> float | None:
         return min(float(value[:9]), MAX_RETRY_AFTER)
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter for a year or a zone of many digits
         return None
     seconds = date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now
     return min(max(seconds, 0.0), MAX_RETRY_AFTER)

@@ -1,4 +1,6 @@
-"""Single requests within the share of who asked for them: rates, breakers and places as for callbacks."""
+"""Single requests on behalf of a client, such as the fetch of an agent card: with the rates, breakers and places of
+callbacks, and within the share of that client.
+"""
 
 import time
 from asyncio import gather, get_running_loop, sleep

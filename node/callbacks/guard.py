@@ -22,7 +22,7 @@ from node.callbacks.target import Policy, TargetRefused
 
 MAX_DIALS = 2
 """Addresses that are tried for one connection. If a host has both IPv6 and IPv4, one of each is: mostly one of them
-works. The look-up and both dials end within the ten seconds of an attempt (`sender.AttemptTimeouts`)."""
+works. The look-up and both dials end within the ten seconds of an attempt (`call.AttemptTimeouts`)."""
 
 BUSY_MS = 2000
 """Until a name is looked up again that could not be because too many others were."""

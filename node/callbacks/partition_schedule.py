@@ -1,12 +1,24 @@
-"""When a process reads each partition for callbacks that are due, so that it need not poll all of them all the time.
+"""When a worker reads each partition for what is due (`node.store.due`), so that it need not poll all of them all the
+time: callbacks, and checks of agents.
 
 A process knows when something is due that it put into a partition itself, or saw there. What other processes put there
 it finds at the next regular read.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
-from node.store import ids
+from node.common.stopping import sleep_unless_stopped
+from node.store import StoreUnavailable, ids
+
+PAUSE_SECONDS = 0.5
+"""Until the next look when too much is under way, or Redis is out of reach."""
+
+STOP_SECONDS = 3.0
+"""For what is under way when the worker stops. What is cut off then becomes due again, and is done anew."""
+
+T = TypeVar("T")
 
 
 class PartitionSchedule:
@@ -45,3 +57,41 @@ class PartitionSchedule:
         finally:
             for each in waiting:
                 each.cancel()
+
+
+async def run_due(
+    schedule: PartitionSchedule,
+    take: Callable[[Sequence[int]], Awaitable[Sequence[T]]],
+    work: Callable[[T], Coroutine[Any, Any, None]],
+    *,
+    most: int,
+    stop: asyncio.Event,
+) -> None:
+    """Take what is due and work on it, all at the same time, until `stop` is set. Then it has STOP_SECONDS to end.
+
+    `take` is given partitions and may raise StoreUnavailable; `work` raises nothing. Nothing more is taken while there
+    is work on `most` or more.
+    """
+    under_way: set[asyncio.Task[None]] = set()
+    async with asyncio.TaskGroup() as tasks:
+        while not stop.is_set():
+            if len(under_way) >= most:
+                await sleep_unless_stopped(stop, PAUSE_SECONDS)
+                continue
+            partitions = schedule.due()
+            try:
+                taken = await take(partitions)
+            except StoreUnavailable:
+                for partition in partitions:
+                    schedule.due_in(partition)
+                await sleep_unless_stopped(stop, PAUSE_SECONDS)
+                continue
+            for each in taken:
+                task = tasks.create_task(work(each))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+            await schedule.wait(stop)
+        if under_way:
+            _, late = await asyncio.wait(under_way, timeout=STOP_SECONDS)
+            for task in late:
+                task.cancel()

@@ -1,4 +1,4 @@
-"""Callbacks under way, in Redis. No worker has anything of them in its memory that is not here.
+"""Callbacks under way, in Redis, with all of their state: a worker that ends takes nothing with it.
 
 A callback is enqueued in the partition of the entity that it tells of. Once it is due, one worker takes it, and settles
 it after the attempt: it is over, or due again later. A worker that dies in between loses nothing, since what was taken

@@ -18,8 +18,6 @@ from node.callbacks.resolve import Resolver
 from node.callbacks.target import Policy, Target
 from node.sign.node_key import NodeKey
 
-__all__ = ["AttemptTimeouts", "Sender"]
-
 
 class Sender:
     """Sends the webhooks of a node."""

@@ -30,6 +30,7 @@ from node.callbacks.breaker import Breaker, NotNow, called
 from node.callbacks.envelope import CALLBACKS
 from node.callbacks.model import TaskCallback
 from node.callbacks.owners import site_part
+from node.callbacks.partition_schedule import run_due
 from node.callbacks.places import Places
 from node.callbacks.queue import Callback, CallbackQueue, Ending, Message
 from node.callbacks.sender import Sender
@@ -57,16 +58,9 @@ MAX_TURN_MS = 3600_000
 MAX_WAIT_MS = 48 * 3600_000
 """A message waits for so long for a breaker that opens again and again; then it is given up."""
 
-PAUSE_SECONDS = 0.5
-"""Until the next look when too many callbacks are under way, or Redis is out of reach."""
-
 SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries to record how an attempt ended. All of them end before the callback is due again
 (`queue.HIDDEN_MS`)."""
-
-STOP_SECONDS = 3.0
-"""For attempts under way when the worker stops. What is cut off then is sent again."""
-
 
 MessagesOf = Callable[[Event], Awaitable[Sequence[Message]]]
 """What a room wants told of an event, each at once."""
@@ -155,32 +149,8 @@ class Deliverer:
         self._sender.change(policy)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Deliver until `stop` is set. Attempts under way then have STOP_SECONDS to end."""
-        under_way: set[asyncio.Task[None]] = set()
-        async with asyncio.TaskGroup() as attempts:
-            while not stop.is_set():
-                if len(under_way) >= MAX_UNDER_WAY:
-                    await _pause(stop)
-                    continue
-                for callback in await self._take_due(stop):
-                    task = attempts.create_task(self._attempt(callback))
-                    under_way.add(task)
-                    task.add_done_callback(under_way.discard)
-                await self._queue.schedule.wait(stop)
-            if under_way:
-                _, late = await asyncio.wait(under_way, timeout=STOP_SECONDS)
-                for task in late:
-                    task.cancel()
-
-    async def _take_due(self, stop: asyncio.Event) -> list[Callback]:
-        partitions = self._queue.schedule.due()
-        try:
-            return await self._queue.take(partitions)
-        except StoreUnavailable:
-            for partition in partitions:
-                self._queue.schedule.due_in(partition)
-            await _pause(stop)
-            return []
+        """Deliver until `stop` is set. Attempts under way then have `partition_schedule.STOP_SECONDS` to end."""
+        await run_due(self._queue.schedule, self._queue.take, self._attempt, most=MAX_UNDER_WAY, stop=stop)
 
     async def _attempt(self, callback: Callback) -> None:
         """Bring a callback one step further. Whatever goes wrong with it does not touch the others.
@@ -285,8 +255,3 @@ class Deliverer:
                 return
             await asyncio.sleep(pause)
         await self._queue.settle(callback, ending, pause_ms, reason)
-
-
-async def _pause(stop: asyncio.Event) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), PAUSE_SECONDS)

@@ -1,4 +1,7 @@
-"""Settings of the present process in the operating system and the interpreter. `run/serve.py` starts the processes."""
+"""What a process asks of the operating system and the interpreter for itself: signals, limits, priority, its end.
+
+`run/serve.py` starts the processes.
+"""
 
 import ctypes
 import gc
@@ -42,7 +45,7 @@ def leave() -> NoReturn:
 
 
 def stop_writing() -> None:
-    """Have the interpreter flush to nowhere what nobody reads any more, as after `| head`."""
+    """Send what is still to be written to stdout to /dev/null: its reader is gone, as after `| head`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -61,7 +64,7 @@ def give_way() -> None:
 
 
 def freeze() -> None:
-    """Exempt all present objects, such as modules, from garbage collection, so that it takes less time."""
+    """Exempt all present objects, such as modules, from garbage collection, so that each collection takes less time."""
     gc.collect()
     gc.freeze()
 

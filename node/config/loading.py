@@ -26,10 +26,10 @@ AWS_SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # as every program that makes traces knows it
 
 MAX_INTEGER = 2**50
-"""Of any setting: a TTL in milliseconds that much larger is none to Redis (64 bits)."""
+"""The largest integer of any setting: as seconds, its milliseconds are still a TTL to Redis (64 bits)."""
 
 MAX_FLOAT = 1e6
-"""Of any setting: nearly 3,000 years of days."""
+"""The largest fraction of any setting: as days, nearly 3,000 years."""
 
 _NOT_ONE_VARIABLE = {"limits", "aws"}
 
@@ -42,14 +42,14 @@ _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     Proxies: Proxies.parse,
     Path: Path,
 }
-"""By type."""
+"""How the text of a setting is read, by its type."""
 
 _TEXTS: Mapping[str, Callable[[str], str]] = {"base_url": http_url, "trace_url": http_url, "node_id": label}
-"""By name: texts of which not every one will do."""
+"""How settings are read that are texts of a certain form, by name."""
 
 
 def texts(environ: Mapping[str, str] = os.environ) -> dict[str, Given]:
-    """The text of every setting that has one, and its source; nothing is judged yet. Raises ConfigError."""
+    """The text of every setting that has one, and its source; no value is checked. Raises ConfigError."""
     return gather(environ, SECRETS, Settings().data_dir)
 
 

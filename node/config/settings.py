@@ -141,7 +141,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         says(
             "that one client address may move through one web process in large answers, 16 seconds' "
-            "worth at once; bodies count twice; 0 = any number",
+            "worth at once; bodies count twice, a reply to a thread 16 KiB and eight times its size, of a download "
+            "512 KiB, of an upload what comes to nothing; "
+            "0 = any number",
             0,
             unit="bytes a second",
         ),

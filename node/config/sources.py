@@ -23,7 +23,7 @@ CONFIG_NAME = "relay.toml"
 """Looked for in the data directory that the environment names."""
 
 MAX_SECRET_BYTES = 64 * 1024
-"""Of a file that holds one value: whoever names a device or a log by mistake is told."""
+"""Size of a file that holds one value. A larger one, such as a device or a log, was named by mistake."""
 
 # What Kubernetes puts into the environment of every container of a namespace, for a Service whose name begins with
 # `relay` there. `enableServiceLinks: false` keeps it out.
@@ -39,9 +39,9 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) -> dict[str, Given]:
-    """Every setting that has a text, by its name in the environment; names are not looked at.
+    """Every setting that has a text, by its name in the environment; whether there is such a setting is not checked.
 
-    `secrets` may be given by a file each. Raises ConfigError.
+    Each of `secrets` may be given by a file. Raises ConfigError.
     """
     there = {
         name: text

@@ -43,7 +43,7 @@ PARAMETERS: dict[str, Schema] = {
 SIGNED_WITH = ("Signature", "Signature-Input", "Signature-Key", "Content-Digest")
 
 AUTHORIZATION = "Authorization"
-BEARER_TOKENS = "A capability token that this node gave out: inbox_token or receipt_token."
+BEARER_TOKENS = "A token that this node gave out: inbox_token, receipt_token, publisher_token or destroy_token."
 
 HEADERS: dict[str, Schema] = {
     name: {"description": meaning, "schema": {"type": kind}}

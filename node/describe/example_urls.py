@@ -1,8 +1,7 @@
-"""Paths of the URLs in example answers: where what is shown there would be found."""
+"""The paths of URLs in example answers, by the type or the field that has the URL."""
 
+from node.inbox.model import EXAMPLE_ADDRESS
 from node.web.example_values import ID, PEER_ID
-
-ADDRESS = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
 
 OF_TYPE = {
     "Thread": f"/board/{ID}",
@@ -14,9 +13,9 @@ OF_TYPE = {
     "CreatedSession": f"/api/v1/sessions/{PEER_ID}",
     "Manifest": f"/api/v1/artifacts/{ID}",
     "RegisteredArtifact": f"/api/v1/artifacts/{ID}",
-    "OpenedInbox": f"/api/v1/inboxes/{ADDRESS}",
-    "Inbox": f"/api/v1/inboxes/{ADDRESS}",
-    "InboxData": f"/api/v1/inboxes/{ADDRESS}/messages",
+    "OpenedInbox": f"/api/v1/inboxes/{EXAMPLE_ADDRESS}",
+    "Inbox": f"/api/v1/inboxes/{EXAMPLE_ADDRESS}",
+    "InboxData": f"/api/v1/inboxes/{EXAMPLE_ADDRESS}/messages",
     "CapabilityIndex": "",
     "ReplyData": f"/board/{PEER_ID}",
     "TaskData": f"/api/v1/tasks/{PEER_ID}",
@@ -25,12 +24,12 @@ OF_TYPE = {
 """The member `url` of a type."""
 
 OF_MEMBER = {
-    "a2a_url": f"/api/v1/inboxes/{ADDRESS}/a2a",
+    "a2a_url": f"/api/v1/inboxes/{EXAMPLE_ADDRESS}/a2a",
     "api_url": f"/api/v1/board/threads/{PEER_ID}?since_seq=2",
     "base_url": "",
     "content_url": f"/api/v1/artifacts/{ID}/content",
     "post_url": f"/api/v1/board/threads/{PEER_ID}",
-    "receipt_url": f"/api/v1/inboxes/{ADDRESS}/messages/{PEER_ID}",
+    "receipt_url": f"/api/v1/inboxes/{EXAMPLE_ADDRESS}/messages/{PEER_ID}",
     "upload_url": "/blobs/k6Z1cGxvYWSEomlk…",
 }
 """Other members."""

@@ -52,6 +52,12 @@ OVERLOADED = "node.overloaded"
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
 INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
 
+UTF8_TEXT = "text/plain; charset=utf-8"
+_TEXT = {"type": "string"}
+_BYTES = {"type": "string", "format": "binary"}
+"""A body that is sent as it is, so that generated clients do not write it as a JSON string."""
+_EMPTY = {"type": "string", "maxLength": 0}
+
 
 class Error(msgspec.Struct):
     """Every error but 422."""
@@ -317,13 +323,6 @@ class _Builder:
                 "x-error-codes": sorted(codes),
             }
         return {"$ref": f"#/components/responses/{name}"}
-
-
-UTF8_TEXT = "text/plain; charset=utf-8"
-_TEXT = {"type": "string"}
-_BYTES = {"type": "string", "format": "binary"}
-"""A body that is sent as it is, so that generated clients do not write it as a JSON string."""
-_EMPTY = {"type": "string", "maxLength": 0}
 
 
 def _headers(names: Iterable[str]) -> dict[str, Schema]:

@@ -1,5 +1,6 @@
 """Which model runs: an exported one, one that is exported now, or the original where that fails."""
 
+import os
 import subprocess
 import sys
 from functools import cache
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import structlog
 
+from node.common import process
 from node.embedding.exported import FORMAT, ExportedModel, is_export
 from node.embedding.model import NO_MODEL, Model, ModelUnavailable
 from node.embedding.original import bundled, load_original
@@ -71,7 +73,14 @@ def key_of(path: Path) -> str:
 def _export(name: str, folder: Path) -> None:
     """Export in a process of its own: torch's memory goes with it. Raises OSError, SubprocessError."""
     log.info("embedding model is being exported", folder=str(folder))
-    command = [sys.executable, "-m", "node", "model", "export", str(folder), "--model", name]
-    done = subprocess.run(command, timeout=EXPORT_SECONDS, check=False, capture_output=True, text=True)  # noqa: S603 - our own
+    done = subprocess.run(  # noqa: S603 - the command is ours and no shell reads it
+        # -P: Python does not import a directory called `node` that is in the operator's current directory.
+        [sys.executable, "-P", "-m", "node", "model", "export", str(folder), "--model", name],
+        env={**os.environ, **process.import_path()},
+        timeout=EXPORT_SECONDS,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         raise subprocess.SubprocessError(done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}")

@@ -1,6 +1,5 @@
 """GET /api/v1/events (NETWORK 3): a page, or a stream."""
 
-import asyncio
 from contextlib import suppress
 
 from node.common.refusal import Refused
@@ -8,26 +7,18 @@ from node.events.frames import Form
 from node.events.model import EventPage, EventQuery, EventView
 from node.events.service import Events, Topic
 from node.events.source import Batch, CursorTooOld
-from node.events.stream import READ_AT_ONCE, STREAM_SECONDS, EventStream
+from node.events.stream import READ_AT_ONCE, EventStream
 from node.inbox.api import OWNER, TOKEN, proof_of
 from node.inbox.model import InboxProof
 from node.store.errors import StoreUnavailable
 from node.store.limits import Quota
 from node.web.errors import RefusedWithHeaders
-from node.web.http import (
-    NO_STORE,
-    BodySender,
-    Header,
-    Request,
-    Response,
-    Streaming,
-    json_response,
-    until_disconnected,
-)
+from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.json import read_query
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.signature import Signatures
+from node.web.streams import PLACE_MS, STREAM_HEADERS, BodySender, Streaming, until_gone
 
 MAX_STREAMS = 2000
 """Streams that one process holds open, half of the connections that it accepts; beyond it, 503."""
@@ -35,20 +26,11 @@ MAX_STREAMS = 2000
 LOOK_BYTES = 256
 """Cost of an event that is looked at and not wanted, 3 us, in bytes of an answer."""
 
-PLACE_MS = int(STREAM_SECONDS * 1000) + 60_000
-"""How long a stream counts among those of its client, should the process die that holds it."""
-
 FORMS: dict[str, tuple[Form, bytes]] = {
     "text/event-stream": ("sse", b"text/event-stream"),
     "application/x-ndjson": ("ndjson", b"application/x-ndjson"),
 }
 """Media types in `Accept` that ask for a stream."""
-
-STREAM_HEADERS: tuple[Header, ...] = (
-    (b"cache-control", b"no-cache, no-store, no-transform"),
-    (b"x-accel-buffering", b"no"),
-)
-"""Neither caches nor proxies may keep a part of a stream back."""
 
 
 class EventsApi:
@@ -100,7 +82,7 @@ class EventsApi:
         async def run(send: BodySender) -> None:
             self._streams += 1
             try:
-                await _until_gone(request, stream, send)
+                await until_gone(request, stream.run(send))
             finally:
                 self._streams -= 1
 
@@ -124,19 +106,6 @@ class EventsApi:
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 3."""
         return routes_of("events", ("GET", "/api/v1/events", self.follow))
-
-
-async def _until_gone(request: Request, stream: EventStream, send: BodySender) -> None:
-    """Run a stream until it ends or its client is gone."""
-    running = asyncio.ensure_future(stream.run(send))
-    gone = asyncio.ensure_future(until_disconnected(request.noting_end(request.receive)))
-    try:
-        await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if running.done() and not running.cancelled():
-            running.result()
-    finally:
-        running.cancel()
-        gone.cancel()
 
 
 def _form(request: Request) -> tuple[Form | None, bytes]:

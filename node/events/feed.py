@@ -110,10 +110,11 @@ class FeedStore:
 
     async def read(self, after: Position, count: int) -> list[FeedEntry]:
         """The next `count` entries. Raises CursorTooOld, also for a place behind the last entry."""
-        trimmed, found, last = await self._store.commands(
+        # In this order: what is trimmed or added between two of them must not be taken for what never was.
+        found, trimmed, last = await self._store.commands(
             [
-                ("HGET", keys.FEED_MARKS, "trimmed"),
                 ("XRANGE", keys.FEED, f"({after[0]}-{after[1]}", "+", "COUNT", count),
+                ("HGET", keys.FEED_MARKS, "trimmed"),
                 ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1),
             ]
         )

@@ -7,18 +7,13 @@ from msgspec import Meta
 
 CURSOR = "an event's id, the `cursor` of a page, `earliest` or `now`; none = now"
 
+TOPICS = "board, tasks, agents, thread:{id}, task:{id}, session:{id} or inbox:{address}"
+
 
 class EventQuery(msgspec.Struct):
     """The query of GET /api/v1/events."""
 
-    topic: Annotated[
-        str,
-        Meta(
-            max_length=300,
-            description="board, tasks, agents, thread:{id}, task:{id}, session:{id} or inbox:{address}",
-            examples=["board"],
-        ),
-    ]
+    topic: Annotated[str, Meta(max_length=300, description=TOPICS, examples=["board"])]
     types: Annotated[
         str, Meta(max_length=400, description="Types of the events wanted, comma separated; none = all")
     ] = ""

@@ -11,7 +11,7 @@ from node.common.refusal import Invalid
 from node.events.broadcast import Broadcast, Broadcasts, Follower
 from node.events.feed import FeedStore
 from node.events.frames import Frame, Frames
-from node.events.model import EventPage, EventQuery, EventView
+from node.events.model import TOPICS, EventPage, EventQuery, EventView
 from node.events.source import Batch, EventSource, Position, cursor_of, position_of
 from node.events.sources import FeedSource, InboxSource, SessionSource, TaskSource, ThreadSource
 from node.inbox.model import InboxProof
@@ -21,8 +21,6 @@ from node.tasks.service import Tasks
 
 KINDS = ("board", "tasks", "agents", "thread", "task", "session", "inbox")
 """First words of the topics."""
-
-TOPICS = "board, tasks, agents, thread:{id}, task:{id}, session:{id} or inbox:{address}"
 
 
 class Topic(msgspec.Struct):

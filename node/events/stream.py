@@ -15,19 +15,10 @@ from node.events.frames import Form, Frames, written
 from node.events.service import Topic
 from node.events.source import Batch, CursorTooOld
 from node.store.errors import StoreUnavailable
-from node.web.http import BodySender
-
-HEARTBEAT_SECONDS = 15.0
-"""Longest silence: balancers and proxies cut a silent connection, the usual ones after 60 s."""
-
-STREAM_SECONDS = 900.0
-"""A stream ends after this, so that followers spread over the processes again; the client comes back at its cursor."""
+from node.web.streams import HEARTBEAT_SECONDS, SEND_SECONDS, STREAM_SECONDS, BodySender
 
 MIN_RETRY_MS, MAX_RETRY_MS = 500, 3000
 """When a client comes back, at random in between, so that those of a process that stops do not come in one moment."""
-
-SEND_SECONDS = 30.0
-"""How long a client may take to read one piece."""
 
 READ_AT_ONCE = 100
 """Events that are read together until the stream has caught up."""

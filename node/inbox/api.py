@@ -26,6 +26,7 @@ from node.inbox.model import (
 )
 from node.inbox.service import INBOX_LIFE_MS, Inboxes
 from node.share.cost import VECTOR_CHARACTERS
+from node.store.errors import after_write
 from node.web.bearer import bearer_of
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
@@ -91,7 +92,8 @@ class InboxApi:
                 await permit.give_back()
             if card:
                 owner = InboxProof(None, proof.signer) if proof.signer else InboxProof(opened.inbox_token)
-                await self._listing.enter(permit.client, card, owner)
+                with after_write("the inbox is open"):
+                    await self._listing.enter(permit.client, card, owner)
         return _private(created(opened, opened.url) if opening.is_new else json_response(opened))
 
     async def _judge(self, request: Request, address: str, card: InboxCard) -> None:

@@ -19,7 +19,7 @@ from node.inbox.origins import sender_name
 from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, refused
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_steps
-from node.store.decoding import fields_of
+from node.store.decoding import code_of, fields_of
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import DAY_MS, Rate, Taken
 from node.store.long_poll import wait_for_change, wait_for_next
@@ -34,6 +34,8 @@ RECEIPT_MS = 7 * DAY_MS
 
 SEEN_STEP_MS = 60_000
 """The time at which an owner was last there is noted no more often than that, so that most polls only read."""
+
+RETRY_SECONDS = 0.5  # until a receipt that could not be read is read again, for a sender who waits
 
 MAX_CONTEXT_TASKS = 100
 """Tasks that a context lists."""
@@ -209,16 +211,23 @@ class InboxMessageStore:
     async def call(self, sending: Sending, rate: Rate, seconds: float) -> tuple[Sent, StoredReceipt | None]:
         """Send a message and wait until it is settled: it, and its receipt if anything became of it in that time.
 
-        Listening begins before the message can be read, so that no wake-up is missed. Raises as `send` does.
+        Listening begins before the message can be read, so that no wake-up is missed. Raises as `send` does, and
+        nothing once it is sent: a sender that is refused sends again.
         """
         sent: Sent | None = None
+        known: StoredReceipt | None = None
+        pause = math.inf
 
         async def look() -> StoredReceipt | None:
-            nonlocal sent
+            nonlocal sent, known, pause
             if sent is None:
                 sent = await self.send(sending, rate)
                 return None
-            return await self.receipt(sending.address, sent.id)
+            try:
+                known, pause = await self.receipt(sending.address, sent.id), math.inf
+            except StoreUnavailable:
+                pause = RETRY_SECONDS
+            return known
 
         receipt = await wait_for_change(
             self._store.wakeups,
@@ -226,16 +235,12 @@ class InboxMessageStore:
             seconds,
             look,
             # An earlier message has an id of its own, and so another channel.
-            is_new=lambda found: (
-                (found is not None and found.is_settled) or (sent is not None and sent.id != sending.id)
-            ),
-            lasts=lambda found: found.lasts if found else math.inf,
+            is_new=lambda found: bool(found and found.is_settled) or (sent is not None and sent.id != sending.id),
+            lasts=lambda found: min(pause, found.lasts if found else math.inf),
         )
         made = cast("Sent", sent)
         if made.replayed_at:
-            receipt = await self.wait(
-                sending.address, made.id, seconds, lambda found: found is None or found.is_settled
-            )
+            receipt = await self.wait(sending.address, made.id, seconds, lambda found: not found or found.is_settled)
         return made, receipt
 
     async def read(self, address: str, proof: str, since_seq: int, limit: int) -> HeldPage:
@@ -308,7 +313,9 @@ class InboxMessageStore:
             raise refused(listed)
         settling = [_settling(address, each.decode(), proof, "done", digest, ()) for each in found]
         replies = await bulk_steps(self._store, settling)
-        return sum(cast("list[bytes]", reply)[0] == b"settled" for reply in replies)
+        if lost := [reply for reply in replies if code_of(reply) in ("gone", "token")]:
+            raise refused(lost[0])  # closed or rotated meanwhile: the rest is not settled
+        return [code_of(reply) for reply in replies].count("settled")
 
     async def withdraw(self, address: str, message_id: str) -> tuple[int, int]:
         """Take a message back: its number, and when that was done (ms). Again it gets the same answer.

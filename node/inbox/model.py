@@ -322,6 +322,11 @@ class InboxProof(msgspec.Struct, frozen=True):
     replay_id: str = ""
     """The same for every use of that signature."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is a request of anybody."""
+        return self.token is None and not self.signer
+
 
 class Turn(msgspec.Struct, frozen=True):
     """The place of a message in an A2A task: a chain of messages, each an answer to what the owner asked before."""

@@ -1,7 +1,7 @@
-"""Whom the changes of A2A tasks are told, in Redis: a hash a task, which ends with it.
+"""The push notification configs of A2A tasks in Redis: one hash for each task, which expires with the task.
 
-A step that changes a followed message announces `inbox.task` (`lua/lib/tell_push.lua`). That a message expires is no
-step: a list in each partition has the times, and the worker looks there.
+A script that changes a message of such a task puts an `inbox.task` event into the outbox (`lua/lib/tell_push.lua`). A
+message expires without a script, so each partition has a list of when those messages expire, which the worker reads.
 """
 
 import math
@@ -16,19 +16,19 @@ from node.store.bulk import bulk, bulk_steps_reachable, reached
 from node.store.decoding import code_of, fields_of
 
 SWEEP_LIMIT = 100
-"""Messages of a partition that are told at a time."""
+"""Messages of a partition that are announced at a time."""
 
 
 class PushStore:
-    """Keeps, reads and drops configs, and tells of messages that have expired."""
+    """Keeps, reads and drops configs, and announces that messages have expired."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def add(self, address: str, task: InboxTask, target: PushTarget) -> Literal["set", "many", "moved"]:
-        """Tell the changes of a task from now on, and how it stands.
+        """Keep a config, and announce the present state of the task to it.
 
-        `many`: MAX_PUSH_CONFIGS others are told; `moved`: it has another message by now. Raises StoreUnavailable.
+        `many`: the task has MAX_PUSH_CONFIGS others; `moved`: it has another message by now. Raises StoreUnavailable.
         """
         partition = ids.partition_of(address)
         reply = await self._store.run(
@@ -49,23 +49,23 @@ class PushStore:
         return cast('Literal["set", "many", "moved"]', code_of(reply))
 
     async def all(self, address: str, task_id: str) -> dict[str, PushTarget]:
-        """Those of a task, by their names. Raises StoreUnavailable."""
+        """The configs of a task by their ids. Raises StoreUnavailable."""
         [found] = await bulk(self._store, [("HGETALL", keys.inbox_pushes(address, task_id))])
         targets = [msgspec.json.decode(value, type=PushTarget) for value in fields_of(found).values()]
         return {target.id: target for target in sorted(targets, key=lambda target: target.id)}
 
     async def remove(self, address: str, task_id: str, name: str) -> None:
-        """Tell one no more. Raises StoreUnavailable."""
+        """Drop a config. Raises StoreUnavailable."""
         await self._store.command("HDEL", keys.inbox_pushes(address, task_id), name)
 
     async def end_with(self, address: str, task: InboxTask) -> None:
-        """Let them end when the task does. Raises StoreUnavailable."""
+        """Let the configs of a task expire when it does. Raises StoreUnavailable."""
         ends_at = await self._store.command("PEXPIRETIME", keys.inbox_receipt(address, task.last.id))
         if cast("int", ends_at) > 0:
             await self._store.command("PEXPIREAT", keys.inbox_pushes(address, task.id), cast("int", ends_at))
 
     async def expire(self) -> bool:
-        """Tell of the messages that have expired, of those that can be read; whether there may be more.
+        """Announce the messages that have expired, as far as they can be read; whether there may be more.
 
         Raises StoreUnavailable if none can.
         """

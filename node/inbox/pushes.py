@@ -1,4 +1,4 @@
-"""Whom the changes of A2A tasks are told (NETWORK 1). What they are told is the agent's to say."""
+"""The push notification configs of A2A tasks (NETWORK 1). What is sent to them is made in `node.a2a.inboxes.pushes`."""
 
 from node.common.refusal import Refused
 from node.inbox.model import InboxTask, PushTarget
@@ -6,18 +6,18 @@ from node.inbox.push_store import PushStore
 from node.inbox.tasks import InboxTasks
 
 TRIES = 3
-"""To tell of a task that gets another message meanwhile."""
+"""To add a config to a task that gets another message meanwhile."""
 
 
 class InboxPushes:
-    """Who is told of which task. Whoever knows the id of a task has a right to that."""
+    """Which webhooks are notified of which task. Whoever knows the id of a task may add and remove them."""
 
     def __init__(self, store: PushStore, tasks: InboxTasks) -> None:
         self._store = store
         self._tasks = tasks
 
     async def add(self, address: str, task_id: str, target: PushTarget) -> bool:
-        """Tell how a task stands, and what changes; False if as many others are told as may be.
+        """Notify a webhook of a task's present state and its changes; False if it has as many as it may have.
 
         Raises Refused `receipt.unknown`, `store.busy`, StoreUnavailable.
         """
@@ -28,17 +28,17 @@ class InboxPushes:
         raise Refused("store.busy", retry_after=1)
 
     async def all(self, address: str, task_id: str) -> dict[str, PushTarget]:
-        """Those of a task by their names. Raises Refused `receipt.unknown`, StoreUnavailable."""
+        """The configs of a task by their ids. Raises Refused `receipt.unknown`, StoreUnavailable."""
         await self._tasks.get(address, task_id)
         return await self._store.all(address, task_id)
 
     async def remove(self, address: str, task_id: str, name: str) -> None:
-        """Tell one no more; also if it was told no more before. Raises Refused `receipt.unknown`, StoreUnavailable."""
+        """Remove a config; one that is gone already is no error. Raises Refused `receipt.unknown`, StoreUnavailable."""
         await self._tasks.get(address, task_id)
         await self._store.remove(address, task_id, name)
 
-    async def told_of(self, address: str, message_id: str) -> tuple[str, list[PushTarget]]:
-        """The id of the task of a message that has changed, and who is told. Raises StoreUnavailable."""
+    async def notified_of(self, address: str, message_id: str) -> tuple[str, list[PushTarget]]:
+        """The id of the task of a message that has changed, and its configs. Raises StoreUnavailable."""
         task = await self._tasks.of_message(address, message_id)
         if task is None:
             return "", []
@@ -46,7 +46,7 @@ class InboxPushes:
         return task.id, list((await self._store.all(address, task.id)).values())
 
     async def found(self, address: str, task_id: str, name: str) -> tuple[InboxTask, PushTarget] | None:
-        """A task, and one who is told of it; None if one of them is gone. Raises StoreUnavailable."""
+        """A task and one of its configs; None if either is gone. Raises StoreUnavailable."""
         try:
             task = await self._tasks.get(address, task_id)
         except Refused:  # its time is over
@@ -55,7 +55,7 @@ class InboxPushes:
         return (task, target) if target else None
 
     async def expire(self) -> bool:
-        """Tell of the messages that have expired; whether there may be more. The worker asks all the time.
+        """Announce the messages that have expired; whether there may be more. The worker calls it again and again.
 
         Raises StoreUnavailable.
         """

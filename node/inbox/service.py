@@ -75,7 +75,7 @@ class Inboxes:
 
         Raises Refused `inbox.proof` if nothing is shown, `inbox.token`.
         """
-        if proof.token is None and not proof.signer:
+        if proof.is_empty:
             raise Refused("inbox.proof")
         owner = self._tokens.owner_of(proof.token)
         if proof.token is not None and owner is None:
@@ -87,12 +87,7 @@ class Inboxes:
 
         Raises Refused `inbox.token`.
         """
-        if proof.token is None:
-            return proof.signer
-        owner = self._tokens.owner_of(proof.token)
-        if owner is None:
-            raise Refused("inbox.token")
-        return owner[0]
+        return "" if proof.is_empty else self.shown(proof)[0]
 
     async def open(
         self, client: str, place: str, wanted: NewInbox, proof: InboxProof, idempotency: IdempotencyKey | None
@@ -103,15 +98,10 @@ class Inboxes:
         Invalid, Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `idempotency.short`,
         `signature.replayed`, StoreUnavailable.
         """
-        owner = self._tokens.owner_of(proof.token)
-        if proof.token is not None and owner is None:
-            raise Refused("inbox.token")
-        if owner:
-            address, shown = owner
-        elif proof.signer:
-            address, shown = proof.signer, BY_KEY
-        else:
+        if proof.is_empty:
             address, shown = self._store.new_address(idempotency.partition if idempotency else None), ""
+        else:
+            address, shown = self.shown(proof)
         fields = inbox_fields(wanted)
         if wanted.callback_url is None:
             fields["callback_url"] = ""

@@ -13,7 +13,7 @@ from node.inbox.message_store import InboxMessageStore, StoredReceipt
 from node.inbox.model import InboxTask, InboxTurn
 from node.store import Store, keys
 from node.store.bulk import bulk, bulk_steps
-from node.store.long_poll import may_wait, wait_for_change
+from node.store.long_poll import wait_for_change
 from node.store.steps import Step
 
 STANDING = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at")
@@ -30,7 +30,7 @@ class InboxTaskStore:
     @property
     def may_wait(self) -> bool:
         """Whether this process lets anybody else wait."""
-        return may_wait(self._store.wakeups)
+        return self._store.wakeups.waiters.may_wait
 
     async def read(self, address: str, task_id: str, most: int | None = None) -> InboxTask | None:
         """A task with its last `most` messages, or all; None if none began with that one. Raises StoreUnavailable."""

@@ -4,11 +4,12 @@ GET and DELETE get 405, as MCP asks of a server that has no sessions and sends n
 """
 
 from node.mcp.server import McpServer, RpcReply
-from node.mcp.transport import EVENT_STREAM, PREFLIGHT, TransportError, cors_of, event, fault, require_json
+from node.mcp.transport import PREFLIGHT, TransportError, cors_of, event, fault, require_json
 from node.mcp.versions import WITH_HANDSHAKE
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.origin import Origins
 from node.web.route import Operation, Route, routes_of
+from node.web.streams import EVENT_STREAM
 
 PATH = "/api/v1/mcp"
 

@@ -1,4 +1,4 @@
-"""The tools for contracts that end well (NETWORK 4), for an agent that has nothing but MCP."""
+"""The tools for contracts beyond SPEC's (NETWORK 4): conditions, claim-next, leases, failures, reviews, retries."""
 
 from node.mcp.tool import CALLBACK, KEY, Tool
 

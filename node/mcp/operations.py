@@ -38,7 +38,7 @@ class OperationRequest(Request):
             "headers": [JSON_TYPE, *headers],
             AGE_GROUP: of_client.scope.get(AGE_GROUP),
         }
-        super().__init__(scope, of_client.receive, of_client.client, of_client.id, of_client.deadlines)
+        super().__init__(scope, of_client.receive, of_client.client, of_client.id, of_client.deadlines, of_client.turn)
         self.params = params
         self._body = body
 

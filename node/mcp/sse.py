@@ -18,20 +18,15 @@ from node.common.refusal import Refused
 from node.mcp.answer_budget import STREAM_BYTES
 from node.mcp.server import McpServer
 from node.mcp.store import StreamStore
-from node.mcp.transport import EVENT_STREAM, TransportError, cors_of, event, fault, require_json
+from node.mcp.transport import TransportError, cors_of, event, fault, require_json
 from node.store import Listener, StoreUnavailable
-from node.web.http import Header, Piece, Receive, Request, Response, Streaming, until_disconnected
+from node.web.http import Receive, Request, Response, until_disconnected
 from node.web.origin import Origins
 from node.web.route import Operation, Route, routes_of
+from node.web.streams import EVENT_STREAM, HEARTBEAT_SECONDS, SEND_SECONDS, STREAM_HEADERS, Piece, Streaming
 
 PATH = "/mcp/sse"
 MESSAGES = "/mcp/messages"
-
-KEEP_ALIVE_SECONDS = 15.0
-"""Between two comments: proxies close a silent stream after 60 s, MCP's Python client after 300 s."""
-
-SEND_TIMEOUT = 30.0
-"""Seconds that a client may take to read an event."""
 
 MAX_STREAMS = 2000
 """Streams that one process holds open, half of the connections that it accepts; beyond it, 503."""
@@ -40,12 +35,6 @@ MAX_CLIENT_STREAMS = 250
 """Of those, streams of one client address."""
 
 COMMENT = b": ping\n\n"
-
-HEADERS: tuple[Header, ...] = (
-    EVENT_STREAM,
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-)
 
 
 class StreamQuery(msgspec.Struct):
@@ -88,7 +77,7 @@ class SseApi:
             with suppress(StoreUnavailable):
                 await self._streams.close(stream_id)
 
-        return Streaming(run, (*HEADERS, *cors), end)
+        return Streaming(run, (EVENT_STREAM, *STREAM_HEADERS, *cors), end)
 
     @Operation(
         "A JSON-RPC message of the MCP client whose stream is session_id; the reply goes to the stream",
@@ -152,7 +141,7 @@ class SseApi:
     async def _pass_on(self, stream_id: str, listener: Listener, send: Piece) -> None:
         """Send answers and comments until the client is gone, the process stops, or an answer may have been lost."""
         loop = asyncio.get_running_loop()
-        due = loop.time() + KEEP_ALIVE_SECONDS
+        due = loop.time() + HEARTBEAT_SECONDS
         while not self._ending:
             message = await listener.next(max(0.0, due - loop.time()))
             if message == b"":
@@ -162,7 +151,7 @@ class SseApi:
             if loop.time() >= due:
                 await self._streams.keep(stream_id)
                 await _send(COMMENT, send)
-                due = loop.time() + KEEP_ALIVE_SECONDS
+                due = loop.time() + HEARTBEAT_SECONDS
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.8, the event stream transport."""
@@ -174,7 +163,7 @@ class SseApi:
 
 
 async def _send(data: bytes, send: Piece) -> None:
-    async with asyncio.timeout(SEND_TIMEOUT):
+    async with asyncio.timeout(SEND_SECONDS):
         await send(data)
 
 

@@ -8,8 +8,6 @@ from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.json import media_type
 from node.web.origin import VARY, Origins
 
-EVENT_STREAM: Header = (b"content-type", b"text/event-stream")
-
 CORS: tuple[Header, ...] = (
     VARY,
     (

@@ -6,6 +6,7 @@ from typing import cast
 import msgspec
 
 from node.store import CommandFailed, Store, ids, keys
+from node.store.clock import now_ms
 from node.store.decoding import fields_of
 
 
@@ -60,7 +61,7 @@ async def _group(store: Store, stream: str, facts: dict[bytes, bytes]) -> GroupL
     oldest += [entry for entry, _ in unread]
     seconds = 0.0
     if oldest:
-        now = int(cast("list[bytes]", await store.command("TIME", key=stream))[0])
-        seconds = max(0.0, now - min(int(entry.partition(b"-")[0]) for entry in oldest) / 1000)
+        began = min(int(entry.partition(b"-")[0]) for entry in oldest)
+        seconds = max(0, await now_ms(store, stream) - began) / 1000
     waiting = lag if lag is not None else len(unread)
     return GroupLag(name.decode(), waiting, int(facts[b"pending"]), round(seconds, 1), int(facts[b"consumers"]))

@@ -16,15 +16,13 @@ from node.describe.capabilities import Capabilities
 from node.share.capacity import Capacity
 from node.store import Store, StoreUnavailable
 from node.store.durability import Kept, read
-from node.web.http import Request, Response, json_response
+from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.route import Also, Operation, Route, routes_of
 
 HEALTH_SECONDS = 0.1
-"""For so long an answer is given again, so that many who ask for health are no load on the store."""
+"""How long an answer is given again, so that many who ask for health are no load on the store."""
 
 Shortage = Literal["ok", "low"]
-
-NO_STORE = (b"cache-control", b"no-store")
 
 
 class LiveCapabilities(Capabilities):
@@ -98,7 +96,7 @@ class HealthApi:
             durability = await read(self._store)
         except StoreUnavailable:
             return json_response(self._health("unavailable", "unknown"), 503, ((b"retry-after", b"1"),))
-        self._healthy = json_response(self._health("ok", durability), headers=(NO_STORE,))
+        self._healthy = json_response(self._health("ok", durability), headers=NO_STORE)
         self._healthy_until = monotonic() + HEALTH_SECONDS
         return self._healthy
 
@@ -106,7 +104,7 @@ class HealthApi:
     async def get_ready(self, request: Request) -> Response:
         """200 if load balancers may send requests here, else 503. Costs no call to the store."""
         ready = self._readiness.now()
-        return json_response(ready, 200 if ready.status == "ready" else 503, (NO_STORE,))
+        return json_response(ready, 200 if ready.status == "ready" else 503, NO_STORE)
 
     def _health(self, status: Literal["ok", "unavailable"], durability: Kept) -> Health:
         live = LiveCapabilities(**asdict(self._capabilities), durability=durability)

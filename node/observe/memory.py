@@ -7,15 +7,15 @@ that a node at that point does not refuse and accept by turns.
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
 import structlog
 
+from node.common.stopping import sleep_unless_stopped
 from node.config import Settings
 from node.observe.disk import redis_directory, space
-from node.observe.totals import totals
+from node.observe.totals import limits_of, totals
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, Kind, refused_from
 from node.store import CommandFailed, Store, StoreUnavailable
@@ -80,12 +80,7 @@ class MemoryAlarm:
         self._alarm = settings.memory_alarm / 100
         self._client_bytes = settings.client_bytes
         self._client_share = settings.client_share / 100
-        self._max: dict[Kind, int] = {
-            "session": settings.max_sessions,
-            "inbox": settings.max_inboxes,
-            "thread": settings.max_threads,
-            "task": settings.max_tasks,
-        }
+        self._max = limits_of(settings)
         self._disk = redis_directory(settings)
         self._disk_reserve = settings.disk_reserve
         self._capacity = capacity
@@ -107,8 +102,7 @@ class MemoryAlarm:
                 if self._logs and not self._told:
                     self._told = True
                     log.warning("memory is not watched: redis refuses to tell it", reason=str(failed))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
+            await sleep_unless_stopped(stop, LOOK_SECONDS)
 
     async def look(self) -> None:
         """Decide what is refused from now on. Raises StoreUnavailable, CommandFailed."""

@@ -5,12 +5,20 @@ Lists follow their entities after a moment, so these are close and not exact.
 
 from typing import cast
 
+from node.config import Settings
 from node.share.cost import Kind
 from node.store import Store, ids, keys
 from node.tasks.model import STATUSES
 
-LIVE: tuple[Kind, ...] = ("session", "inbox")
-"""Of the places that clients have, those of what has a life of its own."""
+
+def limits_of(settings: Settings) -> dict[Kind, int]:
+    """How many of each kind the node may hold; 0 is any number."""
+    return {
+        "session": settings.max_sessions,
+        "inbox": settings.max_inboxes,
+        "thread": settings.max_threads,
+        "task": settings.max_tasks,
+    }
 
 
 async def totals(store: Store) -> dict[Kind, int]:
@@ -18,7 +26,8 @@ async def totals(store: Store) -> dict[Kind, int]:
     now = cast("list[bytes]", await store.command("TIME"))[0].decode() + "000"
     # One after the other: a process has few calls to spare under load.
     return {
-        **{kind: await _live(store, kind, now) for kind in LIVE},
+        "session": await _not_ended(store, "session", now),
+        "inbox": await _not_ended(store, "inbox", now),
         "thread": sum((await threads_by_status(store)).values()),
         "task": sum(cast("list[int]", await store.commands([("ZCARD", keys.tasks_with(each)) for each in STATUSES]))),
     }
@@ -30,7 +39,8 @@ async def reports_waiting(store: Store) -> int:
     return sum(cast("list[int]", counts))
 
 
-async def _live(store: Store, kind: Kind, now: str) -> int:
+async def _not_ended(store: Store, kind: Kind, now: str) -> int:
+    """How many places of a kind have not ended."""
     counts = [("ZCOUNT", keys.places_of_all(each, kind), now, "+inf") for each in range(ids.PARTITIONS)]
     return sum(cast("list[int]", await store.commands(counts)))
 

@@ -7,8 +7,9 @@ from node.board.moderation_store import REPORT_MS
 from node.board.retention import ThreadRetention, least
 from node.board.store import LISTS, BoardStore
 from node.config import Settings
-from node.retention.sweep import DAY_MS, Retention, Rule, Trim
+from node.retention.sweep import Retention, Rule, Trim
 from node.store import Store, ids, keys
+from node.store.limits import DAY_MS
 from node.tasks.model import OVER
 from node.tasks.retention import TaskRetention
 from node.tasks.store import TaskStore

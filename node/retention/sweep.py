@@ -9,18 +9,18 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import cast
 
 import msgspec
 import structlog
 
+from node.common.stopping import sleep_unless_stopped
 from node.store import Store, StoreUnavailable
+from node.store.clock import now_ms
 from node.store.cursor import TimeCursor
 from node.store.keys import tag
+from node.store.limits import DAY_MS
 
 log = structlog.get_logger()
-
-DAY_MS = 86_400_000
 
 LOOK_SECONDS = 2.0
 """Between two looks at the lists."""
@@ -74,29 +74,22 @@ class Retention:
         while not stop.is_set():
             with suppress(StoreUnavailable):  # `node.store` logs it
                 await self.look(WORK_SECONDS)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
+            await sleep_unless_stopped(stop, LOOK_SECONDS)
 
     async def look(self, seconds: float) -> int:
         """Handle what is old enough, for about so many seconds. Returns how much changed.
 
-        A list that is out of reach, or has something next that is, keeps no other waiting. Raises StoreUnavailable if
-        the time cannot be read.
+        A rule is passed over if its list or the next members are out of reach, and the others go on. Raises
+        StoreUnavailable if the time cannot be read.
         """
         began = time.monotonic()
         if began - self._restarted >= RESTART_SECONDS:
             self._restarted = began
             for _, cursor in self._cursors:
                 cursor.begin_anew()
-        now = await self._now()
+        now = await now_ms(self._store, tag(self._store.serving_partition() or 0))
         if began - self._trimmed >= TRIM_SECONDS:
-            for trim in self._trims:
-                oldest = now - round(trim.days * DAY_MS)
-                with suppress(StoreUnavailable):  # `node.store` logs it
-                    if trim.sorted_set:
-                        await self._store.command("ZREMRANGEBYSCORE", trim.key, "-inf", f"({oldest}")
-                    else:
-                        await self._store.command("XTRIM", trim.key, "MINID", oldest)
+            await self._trim(now)
             self._trimmed = began
         changed, left = 0, list(self._cursors)
         while left and time.monotonic() - began < seconds:
@@ -114,14 +107,18 @@ class Retention:
                     log.debug("retention", rule=rule.name, changed=handled)
         return changed
 
+    async def _trim(self, now: int) -> None:
+        for trim in self._trims:
+            oldest = now - round(trim.days * DAY_MS)
+            with suppress(StoreUnavailable):  # `node.store` logs it
+                if trim.sorted_set:
+                    await self._store.command("ZREMRANGEBYSCORE", trim.key, "-inf", f"({oldest}")
+                else:
+                    await self._store.command("XTRIM", trim.key, "MINID", oldest)
+
     async def _handle(self, rule: Rule, cursor: TimeCursor, members: Sequence[str], now: int) -> int:
         try:
             return await rule.handle(members, now) if members else 0
         except StoreUnavailable:
             cursor.begin_anew()  # members that were passed have not been handled
             raise
-
-    async def _now(self) -> int:
-        somewhere = tag(self._store.serving_partition() or 0)
-        seconds, micros = cast("list[bytes]", await self._store.command("TIME", key=somewhere))
-        return int(seconds) * 1000 + int(micros) // 1000

@@ -1,4 +1,4 @@
-"""Whether this process may work on the Redis of its settings: judged before it starts, or once Redis can be asked."""
+"""Whether this process may work on the Redis of its settings: checked before it starts, or once Redis can be asked."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ log = structlog.stdlib.get_logger("node.run.belonging")
 
 
 async def belongs(settings: Settings) -> bool:
-    """Compare now; False if Redis cannot be asked at present. Raises ConfigError."""
+    """Check now; False if Redis cannot be asked at present. Raises ConfigError if it is another node's."""
     store = await _connect(settings)
     try:
         await identify(store, settings.secret)
@@ -27,7 +27,7 @@ async def belongs(settings: Settings) -> bool:
 
 
 async def belongs_when_there(settings: Settings) -> None:
-    """Compare as soon as Redis can be asked. Raises ConfigError."""
+    """Check as soon as Redis can be asked. Raises ConfigError if it is another node's."""
     store = await _connect(settings)
     try:
         await identify_when_there(store, settings.secret)
@@ -44,8 +44,8 @@ async def schema_of(settings: Settings) -> str:
         await store.close()
 
 
-class LateLook:
-    """Compares in a thread beside a process that has started without its Redis."""
+class LateCheck:
+    """Checks in a thread, as soon as Redis can be asked, in a process that had to start without it."""
 
     def __init__(self, settings: Settings, end: Callable[[], None]) -> None:
         """`end` is called to end the process if it must not work on that Redis."""
@@ -54,14 +54,14 @@ class LateLook:
         self._error: ConfigError | None = None
 
     def start(self) -> None:
-        threading.Thread(target=self._look, daemon=True).start()
+        threading.Thread(target=self._check, daemon=True).start()
 
     def judge(self) -> None:
         """Raise ConfigError if that is why the process has ended."""
         if self._error:
             raise self._error
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         try:
             asyncio.run(belongs_when_there(self._settings))
         except ConfigError as error:
@@ -70,6 +70,4 @@ class LateLook:
 
 
 async def _connect(settings: Settings) -> Store:
-    store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=16)
-    await store.ready()
-    return store
+    return await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=16)

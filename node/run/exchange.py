@@ -1,8 +1,8 @@
-"""What a node keeps for good as records, one JSON object a line, which another node takes over: threads, replies and
-contracts, and the manifests of artifacts.
+"""Export and import: threads, replies, contracts and the manifests of artifacts as records, one JSON object a line.
 
-Ids stay, and name the same partitions everywhere, so nothing else of the two nodes needs to be alike. A record that is
-there already is left as it is, so an import may be repeated. It composes the stores of the rooms, and so knows them.
+Ids stay the same, and an id names its partition on every node, so two nodes need not be alike in anything else. A
+record that the importing node has already is left as it is, so an import may be repeated. This reads and writes the
+entities of several rooms, which is why it is in none of them.
 """
 
 from base64 import b64decode, b64encode
@@ -34,13 +34,13 @@ RIGHTS = {"callback_url", "callback_by"}
 """Fields that are neither exported nor imported: whom a node calls was agreed with that node."""
 
 UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError)
-"""What reading a record raises that another node, or whoever had its file, has not written as this one would."""
+"""What reading a record raises if it is not as this node would have written it: the file may come from anywhere."""
 
 OF_A_CLAIM = {"assignee_id", "claimed_at", "lease_expires_at", "claim"}
 """Fields of a contract that are not imported unless it is over."""
 
 Value = str | dict[str, str]
-"""Of a field: text, or `{"base64": …}` of what is none."""
+"""The value of a field: text, or `{"base64": …}` where it is not UTF-8."""
 
 
 @step
@@ -109,19 +109,19 @@ def read_header(line: bytes) -> ExportHeader:
     return header
 
 
-async def take_in(store: Store, line: bytes, number: int) -> tuple[str, str]:
+async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]:
     """Import one line: its kind, and `imported`, `known` or `skipped`. Raises ExchangeError, StoreUnavailable."""
     try:
         record = msgspec.json.decode(line, type=ExportedRecord)
         if not ids.is_id(record.id):
             raise ExchangeError(f"line {number} has no id")
         fields = {name: _bytes(value) for name, value in record.fields.items() if name not in RIGHTS}
-        _read(record, fields)
+        _check(record, fields)
     except UNREADABLE as error:
         raise ExchangeError(f"line {number} is no record: {type(error).__name__} {error}") from error
     match record.kind:
         case "reply":
-            return "reply", await _take_reply(store, record, fields)
+            return "reply", await _import_reply(store, record, fields)
         case "thread":
             importing = thread_import(
                 thread=keys.thread(record.id),
@@ -147,7 +147,7 @@ async def take_in(store: Store, line: bytes, number: int) -> tuple[str, str]:
     return record.kind, code_of(await store.run(importing))
 
 
-def _read(record: ExportedRecord, fields: dict[str, bytes]) -> None:
+def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
     """Raise one of UNREADABLE for a record that this node could not show: each list that it is in would fail."""
     named = {name.encode(): value for name, value in fields.items()}
     match record.kind:
@@ -170,8 +170,11 @@ def _read(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             pass
 
 
-async def _take_reply(store: Store, record: ExportedRecord, fields: dict[str, bytes]) -> str:
-    """A reply of a thread that is still to come. One of a thread that is there may have been given its number since."""
+async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, bytes]) -> str:
+    """Import a reply, whose thread follows it in the file.
+
+    If the thread is here already, its reply of that number may be another one by now, so nothing is imported.
+    """
     if await store.command("EXISTS", keys.thread(record.id)):
         return "known"
     try:

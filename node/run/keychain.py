@@ -6,6 +6,7 @@ Every web and worker process of a node, on every host, must have the same two.
 import base64
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from node.sign.node_key import NodeKey
 SECRET, SIGNING_KEY = "secret", "signing-key"
 """Names of the files that keep them."""
 
-KEY_BYTES = 32  # HMAC-SHA256 takes it whole; an ed25519 seed is that long (RFC 8032 §5.1.5)
-SEED_PREFIX = "whsk_"  # as in Standard Webhooks' secret keys
+SECRET_BYTES = 32
+"""Random bytes of a secret that is made here: as many as HMAC-SHA256 takes whole."""
 
 MIN_SECRET_LENGTH = 32
 """Characters: as many as 128 random bits have in hexadecimal, which no computer can try out."""
@@ -32,8 +33,8 @@ def environment(settings: Settings) -> dict[str, str]:
     Raises ConfigError if the data directory does not let them be kept.
     """
     keys = {
-        "RELAY_SECRET": settings.secret or _kept(settings.data_dir / SECRET),
-        "RELAY_SIGNING_KEY": settings.signing_key or _kept(settings.data_dir / SIGNING_KEY, SEED_PREFIX),
+        "RELAY_SECRET": settings.secret or _kept(settings.data_dir / SECRET, _new_secret),
+        "RELAY_SIGNING_KEY": settings.signing_key or _kept(settings.data_dir / SIGNING_KEY, _new_signing_key),
     }
     check_secret(settings)
     return keys | {f"{name}{FILE_SUFFIX}": "" for name in keys}  # a child is given the keys themselves
@@ -65,7 +66,7 @@ def known_secret(settings: Settings) -> str:
 
 
 def _given_or_kept(given: str, name: str, kept: Path) -> tuple[str, str]:
-    """Where a key is, and the key; where is empty if there is none. A file of another user is none of ours to judge."""
+    """The source of a key, and the key; both empty if there is none, or its file is not ours to read."""
     if given:
         return name, given
     return (str(kept), _read(kept)) if os.access(kept, os.R_OK) else ("", "")
@@ -76,8 +77,16 @@ def _repeats(secret: str) -> bool:
     return any(secret[length:] == secret[:-length] for length in range(1, len(secret) // 2 + 1))
 
 
-def _kept(path: Path, prefix: str = "") -> str:
-    """The content of the file; it is made of `prefix` and random bytes in base64 if it is not there yet.
+def _new_secret() -> str:
+    return base64.b64encode(os.urandom(SECRET_BYTES)).decode()
+
+
+def _new_signing_key() -> str:
+    return NodeKey.generate().secret
+
+
+def _kept(path: Path, make: Callable[[], str]) -> str:
+    """The content of the file; what `make` makes is written there first if there is no such file.
 
     The file appears whole or not at all, and processes that start at the same moment read the same one.
     """
@@ -85,7 +94,7 @@ def _kept(path: Path, prefix: str = "") -> str:
         if not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=path.name) as new:  # made with mode 0600
-                new.write(prefix + base64.b64encode(os.urandom(KEY_BYTES)).decode())
+                new.write(make())
                 new.flush()
                 os.fsync(new.fileno())
                 with suppress(FileExistsError):  # another process was faster

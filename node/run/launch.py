@@ -30,7 +30,7 @@ from node.config.sources import CONFIG, config_path
 from node.observe import log
 from node.observe.metrics.snapshots import drain
 from node.run import keychain, listener
-from node.run.belonging import LateLook, belongs, belongs_when_there
+from node.run.belonging import LateCheck, belongs, belongs_when_there
 from node.run.metrics import reporting
 from node.run.reload import Reloading, controlling_terminal, hold_back
 from node.store.address import locate
@@ -56,13 +56,14 @@ is when the whole node must be gone.
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-DEAF_SECONDS = 0.25
-"""After its application has started, a web process heeds STOP_SIGNALS: Granian's event loop stands still for a moment
-in between, and what comes then is lost.
+BLOCKED_SECONDS = 0.25
+"""How long a web process goes on blocking STOP_SIGNALS after its application has started: Granian's event loop stands
+still for a moment then, and a signal that came would be lost.
 """
 
 GC_THRESHOLDS = (50_000, 20, 50)
-"""When the cyclic collector looks: imports and requests make many objects and next to no cycles."""
+"""Much higher than Python's, so that the cyclic collector runs rarely: imports and requests make many objects and next
+to no cycles."""
 
 APP = "node.run.web:create"
 WORKER = "node.run.worker:main"
@@ -82,7 +83,8 @@ def web(settings: Settings, app: str = APP) -> None:
     settings = _prepare(settings)
     known = asyncio.run(belongs(settings))
     listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
-    # Every process forked from here on blocks signals to stop until it can heed them; a thread of ours takes ours.
+    # Every process forked from here on blocks the signals to stop until it can handle them. Those to this process are
+    # taken by a thread (`_heed_signals`).
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     hold_back()
     for signum in (DRAIN, RELEASE_WAITERS):  # either would end a process that has no handler yet
@@ -104,7 +106,7 @@ def web(settings: Settings, app: str = APP) -> None:
     )
     with reporting(settings, "web") as folder:
         threading.Thread(target=_heed_signals, args=(server, settings, folder), daemon=True).start()
-        late = LateLook(settings, partial(_stop, server))
+        late = LateCheck(settings, partial(_stop, server))
         if not known:
             late.start()
         server.serve(target_loader=partial(_load, app, settings.log, os.getpid()), wrap_loader=False)
@@ -147,7 +149,7 @@ def _summary(settings: Settings) -> dict[str, object]:
     return {
         "url": settings.public_url,
         "listens": f"{settings.host}:{settings.port}",
-        "processes": settings.workers or _cores(),
+        "processes": web_processes(settings),
         "redis": redis or "embedded",
         "search_redis": search or "the same",
         "blobs": settings.blob_url or str(settings.data_dir / "blobs"),
@@ -210,14 +212,14 @@ def _load(app: str, level: str, parent: int) -> ASGIApp:
 
 
 def _unblocking_signals(app: ASGIApp) -> ASGIApp:
-    """The same application; soon after it has started, the process heeds the signals to stop."""
+    """The same application; BLOCKED_SECONDS after it has started, the process handles the signals to stop."""
 
     def wrapped(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         async def send_on(message: Any) -> None:
             await send(message)
             if message["type"] == "lifespan.startup.complete":
                 unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, STOP_SIGNALS)
-                asyncio.get_running_loop().call_later(DEAF_SECONDS, unblock)
+                asyncio.get_running_loop().call_later(BLOCKED_SECONDS, unblock)
 
         return app(scope, receive, send_on if scope["type"] == "lifespan" else send)
 
@@ -225,7 +227,7 @@ def _unblocking_signals(app: ASGIApp) -> ASGIApp:
 
 
 async def _run_until_signal(main: WorkerMain, settings: Settings, *, known: bool) -> None:
-    """`known`: whether it is known that the Redis is this node's. Raises ConfigError if it turns out not to be."""
+    """`known`: whether the Redis is known to be this node's. Raises ConfigError if it turns out not to be."""
     stop = asyncio.Event()
     for signum in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
@@ -245,8 +247,5 @@ def _resolve(target: str) -> Callable[..., Any]:
 
 def web_processes(settings: Settings) -> int:
     """How many web processes there are: RELAY_WORKERS, or one for each core."""
-    return settings.workers or _cores()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return settings.workers or cores

@@ -10,6 +10,8 @@ import multiprocessing
 import os
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
@@ -21,6 +23,16 @@ from node.config import ConfigError
 
 BACKLOG = 4096
 """Connections that may wait to be accepted in each queue; the kernel's own limit is net.core.somaxconn, 4096."""
+
+STEADY_SECONDS = 5.0
+"""A web process must live so long for its death not to count as a failure to start."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
+"""Seconds before one that did not is replaced: doubled each time, so that what cannot start does not take a core."""
+
+UNREAD_MS = 30_000
+"""For which a client may take nothing of an answer; then the kernel ends the connection. Granian would keep what
+it has not sent, 2 MB of each connection and more, without end."""
 
 HANDED_DOWN = "NODE_LISTENERS"
 """The variable in which a child of the supervisor finds the file descriptors of the sockets, separated by commas."""
@@ -53,7 +65,9 @@ def listen(host: str, port: int, processes: int) -> list[socket.socket]:
     bound(host, port).close()  # sockets that share a port would also share it with another node
     sockets = [bound(host, port, shared=True) for _ in range(processes)]
     for each in sockets:
-        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit it
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit this and the next
+        if sys.platform == "linux":
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
         each.listen(BACKLOG)
     return sockets
 
@@ -76,6 +90,24 @@ class Server(MPServer):
             app, address=host, port=port, workers=len(listeners), backlog=BACKLOG, **options
         )
         self._listeners = listeners
+        self._pause = 0.0
+        self._stops = threading.Event()
+
+    def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
+        """Have `serve` end all web processes and return."""
+        self._stops.set()
+        super().signal_handler_interrupt(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+
+    def _respawn_workers(self, workers: Sequence[int], *how: Any, **more: Any) -> None:
+        """Replace web processes that have died, after a pause if they had just been started.
+
+        Granian would give up when one dies twice within seconds, and end all others with what they hold.
+        """
+        is_soon = any(time.monotonic() - self.wrks[each].birth < STEADY_SECONDS for each in workers)
+        self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE) if is_soon else 0.0
+        if not self._stops.wait(self._pause):
+            super()._respawn_workers(workers, *how, **more)  # pyright: ignore[reportUnknownMemberType]
+        self.respawned_wrks.clear()  # pyright: ignore[reportUnknownMemberType]
 
     def _init_shared_socket(self) -> None:
         self._ssp = None

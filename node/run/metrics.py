@@ -82,7 +82,7 @@ async def report(settings: Settings, roles: list[str], pages: AdminPages) -> Non
         loop.add_signal_handler(signum, stop.set)
     # A parent that blocks these signals for itself has passed that on.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
-    on_hangup(settings, lambda _: None, tells=False)
+    on_hangup(settings, lambda _: None, logs=False)
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
     documents = None
     if settings.search_url:

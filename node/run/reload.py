@@ -24,20 +24,20 @@ logger = structlog.stdlib.get_logger("node.run.reload")
 
 
 def hold_back() -> None:
-    """Have SIGHUP wait, in this process and those that it starts, until one of them heeds it (`on_hangup`)."""
+    """Block SIGHUP, in this process and those that it starts, until it is handled there (`on_hangup`)."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
 
 
-def on_hangup(settings: Settings, take: Callable[[Settings], None], *, tells: bool = True) -> None:
-    """Have this process call `take` with the settings to be in force from then on, at each SIGHUP from now on.
+def on_hangup(settings: Settings, take: Callable[[Settings], None], *, logs: bool = True) -> None:
+    """Have this process call `take` at each SIGHUP, with the settings that are in force from then on.
 
-    `tells` as in `Reloading.read`. Needs a running event loop. Does nothing outside of the main thread, where signals
-    cannot be heeded.
+    `logs` as in `Reloading.read`. Needs a running event loop. Does nothing outside of the main thread, where signals
+    cannot be handled.
     """
     state = Reloading(settings)
 
     def reload() -> None:
-        if changed := state.read(tells=tells):
+        if changed := state.read(logs=logs):
             take(changed)
 
     with suppress(NotImplementedError, ValueError, RuntimeError):
@@ -51,10 +51,10 @@ class Reloading:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
-    def read(self, *, tells: bool = True) -> Settings | None:
+    def read(self, *, logs: bool = True) -> Settings | None:
         """Read the settings anew; None if they cannot be used: then those in force stay. Sets the log level.
 
-        `tells`: whether to log what has changed, and what would after a restart.
+        `logs`: whether to log what has changed, and what would after a restart.
         """
         try:
             found = loaded()
@@ -65,7 +65,7 @@ class Reloading:
         taken = {name: getattr(found, name) for name in ("limits", *RELOADED)}
         self.settings = msgspec.structs.replace(before, **taken)
         log.configure(self.settings.log)
-        if tells:
+        if logs:
             changed, waiting = variables(before, self.settings), variables(self.settings, found)
             logger.info("settings reloaded", changed=changed, after_a_restart=waiting)
         return self.settings

@@ -50,10 +50,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 PROBE_TIMEOUT = 1.0
 """Seconds /health may take to say that the node is ready."""
 
-WEB_GONE, WORKER_GONE, METRICS_GONE, REDIS_GONE = 7.8, 8.6, 9.0, 9.4
+KILL_AFTER = {"web": 7.8, "worker": 8.6, "metrics": 9.0, "redis": 9.4}
 """Seconds after SIGTERM (and RELAY_DRAIN_SECONDS) at which a child that is still there is killed; all within 10 s.
 
-They stop in this order. Granian kills a stalled web process at launch.KILL_SECONDS, before the first.
+They are stopped in this order. Granian kills a stalled web process at launch.KILL_SECONDS, before the first.
 """
 
 Spawn = Callable[[], subprocess.Popen[bytes]]
@@ -67,15 +67,16 @@ class Child:
         name: str,
         spawn: Spawn,
         *,
-        gone: float,
         first: Spawn | None = None,
         last_words: Callable[[], str] | None = None,
     ) -> None:
-        """`last_words`: what a process that does not log as we do wrote before it ended."""
-        self._last_words = last_words
+        """`name`: one of KILL_AFTER. `first`: how to start it the first time, if not by `spawn`.
+
+        `last_words`: what a process that does not log as we do wrote before it ended.
+        """
         self.name = name
-        self.gone = gone
         self._spawn = spawn
+        self._last_words = last_words
         self._pause = 0.0
         self._starts = 0
         self._run(first or spawn)
@@ -149,7 +150,6 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
     listeners = listener.listen(settings.host, settings.port, web_processes(settings))
     environment = {**os.environ, **process.import_path(), **prepare(settings)}
     children: list[Child] = []
-    drain = settings.drain_seconds
     with ExitStack() as stack:
         for each in listeners:
             stack.enter_context(each)
@@ -161,24 +161,22 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
             environment["RELAY_METRICS_DIR"] = str(stack.enter_context(snapshots.folder_of(settings.metrics_dir)))
         # Run in reverse: first the instance is said to stop, then it is stopped. The sockets are closed here, so that
         # the web processes refuse connections once they close them.
-        stack.callback(_stop, children)
+        stack.callback(_stop, children, settings.drain_seconds)
         for each in listeners:
             stack.callback(each.close)
         stack.callback(snapshots.drain, environment.get("RELAY_METRICS_DIR", ""))
         if redis:
             environment["RELAY_REDIS_URL"] = redis.url
             first = partial(redis.start, stop.is_set)
-            children.append(
-                Child("redis", redis.spawn, gone=drain + REDIS_GONE, first=first, last_words=redis.last_words)
-            )
+            children.append(Child("redis", redis.spawn, first=first, last_words=redis.last_words))
         if settings.admin_port:
             reporter = partial(_spawn, command("web", "worker"), dict(environment))
-            children.append(Child("metrics", reporter, gone=drain + METRICS_GONE))
+            children.append(Child("metrics", reporter))
             environment["RELAY_ADMIN_PORT"] = "0"  # web and worker start no metrics process of their own
         descriptors = [each.fileno() for each in listeners]
         serving = {**environment, listener.HANDED_DOWN: ",".join(map(str, descriptors))}
-        children.append(Child("web", partial(_spawn, web, serving, descriptors), gone=drain + WEB_GONE))
-        children.append(Child("worker", partial(_spawn, worker, environment), gone=drain + WORKER_GONE))
+        children.append(Child("web", partial(_spawn, web, serving, descriptors)))
+        children.append(Child("worker", partial(_spawn, worker, environment)))
         _tend(children, settings, stop, hangup)
 
 
@@ -197,11 +195,11 @@ def _tend(children: list[Child], settings: Settings, stop: threading.Event, hang
             log.info("ready", url=settings.public_url, host=settings.host, port=settings.port)
 
 
-def _stop(children: list[Child]) -> None:
+def _stop(children: list[Child], drain_seconds: int) -> None:
     log.info("stopping")
     began = time.monotonic()
-    for child in sorted(children, key=lambda child: child.gone):
-        child.stop(began + child.gone)
+    for child in sorted(children, key=lambda child: KILL_AFTER[child.name]):
+        child.stop(began + drain_seconds + KILL_AFTER[child.name])
     log.info("stopped", seconds=round(time.monotonic() - began, 2))
 
 

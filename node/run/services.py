@@ -61,7 +61,7 @@ class Stores(NamedTuple):
 
     @classmethod
     async def open(cls, settings: Settings) -> "Stores":
-        """Connect to both; neither is waited for."""
+        """Connect to both. One that cannot be reached is connected to as soon as it can be."""
         main = await _connect(settings.redis_url, settings)
         return cls(main, await _connect(settings.search_url, settings) if settings.search_url else main)
 

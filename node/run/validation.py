@@ -1,7 +1,7 @@
-"""Whether the settings can be used, judged before anything is started: by every command, by `check`, and by a reload.
+"""Whether the settings can be used, checked before anything is started: by every command, by `check`, and by a reload.
 
-Their form has been judged already (`node.config`). What is left takes the code that uses them, or another setting.
-Nothing is opened, written or looked up here.
+`node.config` has checked the form of each. What is checked here needs the code that uses a setting, or another setting.
+Nothing is opened, written or looked up.
 """
 
 import os
@@ -24,12 +24,12 @@ def loaded(environ: Mapping[str, str] = os.environ) -> Settings:
 
 def validate(settings: Settings) -> None:
     """Raise ConfigError, in one sentence, for the first setting that cannot be used."""
-    for judge in JUDGES:
-        judge(settings)
+    for check in CHECKS:
+        check(settings)
 
 
-def stores(settings: Settings) -> None:
-    """RELAY_REDIS_URL and RELAY_SEARCH_URL, whose passwords no message may show."""
+def check_stores(settings: Settings) -> None:
+    """Check RELAY_REDIS_URL and RELAY_SEARCH_URL, whose passwords no message may show."""
     for name, url in (("RELAY_REDIS_URL", settings.redis_url), ("RELAY_SEARCH_URL", settings.search_url)):
         try:
             if url:
@@ -38,29 +38,29 @@ def stores(settings: Settings) -> None:
             raise ConfigError(f"{name}: {error}") from error
 
 
-def blobs(settings: Settings) -> None:
-    """RELAY_BLOB_URL, and the AWS_* variables that it needs."""
+def check_blobs(settings: Settings) -> None:
+    """Check RELAY_BLOB_URL, and the AWS_* variables that it needs."""
     if blob_directory(settings) is None:
         blobs_of(settings)
 
 
-def ports(settings: Settings) -> None:
-    """RELAY_PORT and RELAY_ADMIN_PORT, on which two processes listen."""
+def check_ports(settings: Settings) -> None:
+    """Check that RELAY_PORT and RELAY_ADMIN_PORT differ: two processes listen there."""
     if settings.admin_port == settings.port:
         raise ConfigError(f"RELAY_ADMIN_PORT and RELAY_PORT are both {settings.port}: change one of them")
 
 
-def metrics_dir(settings: Settings) -> None:
-    """RELAY_METRICS_DIR, in which the processes leave what they count."""
+def check_metrics_dir(settings: Settings) -> None:
+    """Check that RELAY_METRICS_DIR, where the processes write what they count, can be written."""
     if settings.metrics_dir and not is_writable(existing(Path(settings.metrics_dir))):
         raise ConfigError(f"RELAY_METRICS_DIR={settings.metrics_dir!r} cannot be written: choose another directory")
 
 
-JUDGES: tuple[Callable[[Settings], None], ...] = (
-    stores,
-    blobs,
-    ports,
-    metrics_dir,
+CHECKS: tuple[Callable[[Settings], None], ...] = (
+    check_stores,
+    check_blobs,
+    check_ports,
+    check_metrics_dir,
     tracing.check,
     keychain.check_secret,
     keychain.check_signing_key,

@@ -50,7 +50,6 @@ from node.sessions.api import SessionsApi
 from node.share.capacity import Capacity
 from node.site.page import Pages
 from node.site.pages import SiteApi
-from node.store import long_poll
 from node.store.activity import ActivityStore
 from node.store.blocked import Blocklist
 from node.store.limits import LimitStore
@@ -72,6 +71,7 @@ from node.web.route import Route
 from node.web.router import router
 from node.web.signature import Signatures
 from node.web.throughput import Throughput
+from node.web.turn import ClientTurns, RequestTurn
 from node.web.work import WorkLimit
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def create() -> ASGIApp:
             node.change(changed)
             addresses.trust(changed.trusted_proxies)
 
-        on_hangup(settings, take, tells=False)
+        on_hangup(settings, take, logs=False)
         return node
 
     front = Front(compose, addresses)
@@ -158,7 +158,7 @@ class WebNode:
         stores = await Stores.open(settings)
         if tracing:
             stores = stores.wrapped_by(tracing.store)
-        long_poll.limit_waiting(stores.main.wakeups, settings.max_waiting)
+        stores.main.wakeups.waiters.most = settings.max_waiting
         node = cls(settings, stores, tracing)
         process.freeze()  # without it the 99th percentile of acknowledgements is 40 ms
         return node
@@ -184,7 +184,7 @@ class WebNode:
 
     def release(self) -> None:
         """Answer the requests that wait, so that the process can stop."""
-        long_poll.release_waiting(self._stores.main.wakeups)
+        self._stores.main.wakeups.waiters.release()
         self._mcp.end_streams()
         self._services.events.end()
 
@@ -213,7 +213,8 @@ def refusals_of(routes: list[Route]) -> dict[str, Response]:
     for route in routes:
         if route.fault is not None and route.media_type == "application/json" and "{" not in route.path:
             scope: Scope = {"method": route.method, "path": route.path, "headers": [], "query_string": b""}
-            own[route.path] = route.fault(Request(scope, no_body, "", "", Deadlines()), intake.overloaded())
+            request = Request(scope, no_body, "", "", Deadlines(), RequestTurn(ClientTurns(), ""))
+            own[route.path] = route.fault(request, intake.overloaded())
     return own
 
 

@@ -5,7 +5,7 @@ and by another if that one dies.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 
 import structlog
@@ -23,6 +23,7 @@ from node.callbacks.queue import CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import Callbacks, Deliverer
+from node.common.stopping import sleep_unless_stopped
 from node.config import Settings
 from node.events.feed import FeedCopier
 from node.observe.memory import MemoryAlarm
@@ -41,7 +42,7 @@ from node.store.outbox import Consumer, Event, Handler, OutboxTrimmer
 
 log = structlog.get_logger()
 
-SWEEP_SECONDS = 1.0
+LEASE_SWEEP_SECONDS = 1.0
 """Between two looks for claims whose lease has ended."""
 
 AGENT_SWEEP_SECONDS = 10.0
@@ -100,9 +101,9 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             work.create_task(deliverer.run(stop))
             work.create_task(checks.run(stop))
             work.create_task(ArtifactExpiry(services.artifacts, services.blobs).run(stop))
-            work.create_task(sweep_leases(services, stop))
-            work.create_task(sweep_agents(services, stop))
-            work.create_task(sweep_pushes(services, stop))
+            work.create_task(sweep(services.tasks.sweep, LEASE_SWEEP_SECONDS, stop))
+            work.create_task(sweep(services.agents.sweep, AGENT_SWEEP_SECONDS, stop))
+            work.create_task(sweep(services.pushes.expire, PUSH_SWEEP_SECONDS, stop))
             work.create_task(MemoryAlarm(store, settings, Capacity(), logs=True).run(stop))
             work.create_task(retention_of(settings, store).run(stop))
             work.create_task(Meter(settings, "worker", store, of_worker(deliverer.outcomes, checks.outcomes)).run(stop))
@@ -151,31 +152,10 @@ class Projections:
         self._checks.hear(events)
 
 
-async def sweep_agents(services: Services, stop: asyncio.Event) -> None:
-    """Remove entries of agents whose time is over, every AGENT_SWEEP_SECONDS until `stop` is set."""
+async def sweep(work: Callable[[], Awaitable[object]], seconds: float, stop: asyncio.Event) -> None:
+    """Every so many seconds, until `stop` is set, call `work` again and again until it finds nothing more to do."""
     while not stop.is_set():
-        with suppress(StoreUnavailable):
-            while await services.agents.sweep():
+        with suppress(StoreUnavailable):  # the connection logs it
+            while not stop.is_set() and await work():
                 pass
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), AGENT_SWEEP_SECONDS)
-
-
-async def sweep_leases(services: Services, stop: asyncio.Event) -> None:
-    """End claims whose lease is over, every SWEEP_SECONDS until `stop` is set."""
-    while not stop.is_set():
-        with suppress(StoreUnavailable):
-            while await services.tasks.sweep():
-                pass
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), SWEEP_SECONDS)
-
-
-async def sweep_pushes(services: Services, stop: asyncio.Event) -> None:
-    """Tell of followed messages that have expired, every PUSH_SWEEP_SECONDS until `stop` is set."""
-    while not stop.is_set():
-        with suppress(StoreUnavailable):
-            while await services.pushes.expire():
-                pass
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), PUSH_SWEEP_SECONDS)
+        await sleep_unless_stopped(stop, seconds)

@@ -1,1 +1,2 @@
-"""Search on the board, by meaning and by text: the request's side and the worker's (SPEC 4.4, DESIGN 9)."""
+"""Search by meaning and by text, of threads, contracts and agents alike: the request's side and the worker's (SPEC 4.4,
+DESIGN 9)."""

@@ -13,14 +13,14 @@ SEARCHES_READING = 2
 """Searches of one process that look at texts or marks at the same time."""
 
 SLICE_CHARACTERS = 4_000
-"""Looked at in one go, a quarter of a millisecond; then other searches and requests have their turn."""
+"""Characters looked at in one go, in a quarter of a millisecond; then other searches and requests have their turn."""
 
 LIGHT_CHARACTERS = 40_000
-"""That a search may look at without a rest; few look at so many."""
+"""Characters that a search may look at without a rest; few look at so many."""
 
 REST_SECONDS = 0.001
-"""After each slice beyond that. A mere turn of the event loop is not enough: the HTTP server's threads would get the
-interpreter from a busy event loop only every five milliseconds (`sys.getswitchinterval`)."""
+"""The rest after each slice beyond that. A mere turn of the event loop is not enough: the HTTP server's threads would
+get the interpreter from a busy event loop only every five milliseconds (`sys.getswitchinterval`)."""
 
 
 class Effort:

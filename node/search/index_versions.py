@@ -2,22 +2,20 @@
 
 The vectors of a version can be compared with each other: one model made them. Each version has keys of its own, so a
 new one grows beside the one in use, takes its place in one step, and the old one is then removed. The records are in
-Redis, so that all workers agree. Keys and log entries call a version a generation.
+Redis, so that all workers agree.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 import msgspec
 
+from node.embedding.model import Model
 from node.search.passages import FORMAT
 from node.store import Store, ids
 from node.store.decoding import code_of, fields_of
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
-
-if TYPE_CHECKING:  # only the worker has a model, and what a model needs
-    from node.embedding.model import Model
 
 HNSW_FROM_ENTITIES, FLAT_BELOW_ENTITIES = 20_000, 10_000
 """Where `auto` changes to HNSW (DESIGN 9), and where back: the gap keeps it from changing to and fro."""
@@ -26,6 +24,11 @@ Algorithm = Literal["flat", "hnsw"]
 
 Scalar = Literal["float32", "float16"]
 """The numbers that vectors are kept as."""
+
+
+@step
+def search_fill(*, built: Key, name: str) -> None:
+    """Note that the backlog holds all that the version being built needs."""
 
 
 @step
@@ -46,13 +49,13 @@ class IndexVersion(msgspec.Struct, frozen=True):
     scalar: Scalar = "float32"
 
 
-def kind_of(model: "Model", scalar: Scalar) -> str:
+def kind_of(model: Model, scalar: Scalar) -> str:
     """Vectors of one kind can be compared: made by the same weights from passages cut in the same way, and kept as the
     same numbers, by which the kind is named unless they are those of the first release."""
     return f"{model.fingerprint}-{FORMAT}{'' if scalar == 'float32' else f'-{scalar}'}"
 
 
-def is_made_by(model: "Model | None", version: IndexVersion | None) -> bool:
+def is_made_by(model: Model | None, version: IndexVersion | None) -> bool:
     """Whether the vectors of a version are of the kind that a model makes."""
     return model is not None and version is not None and version.model == kind_of(model, version.scalar)
 
@@ -70,13 +73,13 @@ class IndexVersions:
 
     async def both(self) -> tuple[IndexVersion | None, IndexVersion | None]:
         """The version that queries use, and the one that is being built."""
-        current, built = await self._store.commands([("HGETALL", self._keys.live), ("HGETALL", self._keys.target)])
+        current, built = await self._store.commands([("HGETALL", self._keys.current), ("HGETALL", self._keys.built)])
         return _version(current), _version(built)
 
     async def wanted(
         self,
         setting: Literal["auto", "flat", "hnsw"],
-        model: "Model",
+        model: Model,
         current: IndexVersion | None,
         open_entities: int,
         scalar: Scalar,
@@ -90,45 +93,44 @@ class IndexVersions:
 
     async def use(self, version: IndexVersion) -> None:
         """Let queries use a version from its beginning, since there is no other."""
-        await self._write(self._keys.live, version, filled=True)
+        await self._write(self._keys.current, version, filled=True)
 
     async def build(self, version: IndexVersion) -> None:
         """Begin to build a version beside the one in use."""
-        await self._write(self._keys.target, version, filled=False)
+        await self._write(self._keys.built, version, filled=False)
 
     async def mark_filled(self, version: IndexVersion) -> None:
-        """Note that the backlog holds every entity that the version being built needs."""
-        if (await self.both())[1] == version:
-            await self._store.command("HSET", self._keys.target, "filled", 1)
+        """Note that the backlog holds every entity that a version needs, if that is still being built."""
+        await self._store.run(search_fill(built=self._keys.built, name=version.name))
 
     async def is_filled(self) -> bool:
         """Whether all entities of the version being built have been put into the backlog."""
-        return await self._store.command("HGET", self._keys.target, "filled") == b"1"
+        return await self._store.command("HGET", self._keys.built, "filled") == b"1"
 
     async def switch(self, version: IndexVersion) -> bool:
         """Let queries use the version that was built, if it is complete. Returns whether they do."""
         switching = search_switch(
-            current=self._keys.live, built=self._keys.target, backlog=self._keys.backlog, name=version.name
+            current=self._keys.current, built=self._keys.built, backlog=self._keys.backlog, name=version.name
         )
         return code_of(await self._store.run(switching)) == "switched"
 
     async def names(self) -> list[str]:
         """Names of all versions of which vectors may be left."""
-        names = await self._store.command("SMEMBERS", self._keys.generations)
+        names = await self._store.command("SMEMBERS", self._keys.versions)
         return [name.decode() for name in cast("Sequence[bytes]", names)]
 
     async def forget(self, name: str) -> None:
         """Note that no vectors of a version are left."""
-        await self._store.command("SREM", self._keys.generations, name)
+        await self._store.command("SREM", self._keys.versions, name)
 
     async def reindex(self) -> None:
         """Have the workers index every open entity anew in another version. Returns at once."""
         await self._store.command("INCR", self._keys.epoch)
-        await self._store.command("SPUBLISH", self._keys.live, "reindex")
+        await self._store.command("SPUBLISH", self._keys.current, "reindex")
 
     async def _write(self, key: Key, version: IndexVersion, *, filled: bool) -> None:
         # The name first: whatever is begun is known, and so removed in the end.
-        await self._store.command("SADD", self._keys.generations, version.name)
+        await self._store.command("SADD", self._keys.versions, version.name)
         fields = {**msgspec.structs.asdict(version), "filled": int(filled)}
         await self._store.command("HSET", key, *(part for pair in fields.items() for part in pair))
 

@@ -45,7 +45,7 @@ class Found(msgspec.Struct, frozen=True):
     mode: Literal["both", "text"]
     lower: LowerThreshold | msgspec.UnsetType = msgspec.UNSET
     incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
-    """Some that match could not be read, because a part of the node is out of reach."""
+    """Set if some entities that match could not be read, because a part of the node is out of reach."""
 
 
 class Hit(msgspec.Struct):

@@ -42,10 +42,10 @@ SCANNED_ENTITIES = 2000
 """Open entities that a web process looks through when nobody else can: the newest."""
 
 UNINDEXED_ENTITIES = 100
-"""Of them that have no document yet and are read themselves."""
+"""How many of these it reads themselves, because they have no document yet."""
 
 UNINDEXED_CHARACTERS = 100_000
-"""Of those, altogether."""
+"""Characters of those that it reads, altogether."""
 
 
 class KnownMarks(NamedTuple):

@@ -23,28 +23,30 @@ from node.text.lines import require_text
 from node.text.terms import QueryTerms
 
 SPARE_MATCHES = 5
-"""Asked for beyond the limit: some entities may have been closed since they were indexed."""
+"""Matches asked for beyond the limit: some entities may have been closed since they were indexed."""
 
 HITS_AT_ONCE = 10
-"""Hits whose texts are read together, at most half a megabyte."""
+"""Hits whose texts are read together: half a megabyte at most."""
 
 CHARACTERS = 400_000
-"""Of texts that one search looks at for its snippets: 8,000 for each hit where there are fifty."""
+"""Characters of texts that one search looks at for its snippets: 8,000 for each hit where there are fifty."""
 
 CHARACTERS_A_HIT = 40_000
-"""At most, whatever other hits leave: an entity's own text and a reply of the longest kind."""
+"""The most that it looks at for one hit, however little others need: an entity's own text and a reply, both of the
+greatest length."""
 
 LEAST_CHARACTERS = 1_000
-"""For each hit, whatever other hits have taken."""
+"""What it looks at for each hit, however much others have taken."""
 
 SUGGESTED_STEPS = 20
-"""A suggestion is a multiple of 0.05."""
+"""Suggested thresholds are multiples of 1/20."""
 
 SEARCHES_AT_ONCE = MAX_WAITING_REQUESTS
-"""Of one process; most of them wait for the vector of their query, so as many as may wait at the workers."""
+"""Searches of one process at a time. Most of them wait for the vector of their query, so as many as may wait at a
+worker."""
 
 WAITING_SEARCHES = 60
-"""Of one client, behind its own others: as many as it may begin in a minute, by default."""
+"""Searches of one client that wait for its others to end: as many as it may begin in a minute, by default."""
 
 Charge = Callable[[int], None]
 """Takes the characters that a search has looked at, once it is over, whatever became of it."""

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator, Sequence
 from node.text.terms import stem
 
 SNIPPET_CHARACTERS = 240
-"""At most (DESIGN 8)."""
+"""The longest snippet (DESIGN 8)."""
 
 PIECE_CHARACTERS = 2_000
-"""Looked at in one go: a quarter of a millisecond at most."""
+"""Characters looked at in one go, which takes a quarter of a millisecond at most."""
 
 WORD_COST = 5
 """Characters that a word counts as, however short it is."""
@@ -24,8 +24,8 @@ LOOK_UP_COST = 20
 """Characters that a word counts as in addition if it begins like a wanted one, so that it has to be stemmed."""
 
 HEAD_LETTERS = 3
-"""That a word has in common with its term, if the term is longer than that: stemming changes the end of a word. With a
-shorter term it has the first letter in common."""
+"""First letters that a word has in common with its term, since stemming changes its end only. With a term that is not
+longer than this, it has the first letter in common."""
 
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"[^\W_]+")

@@ -19,12 +19,12 @@ log = structlog.get_logger()
 
 
 class SearchState(msgspec.Struct, frozen=True):
-    """The index of a corpus."""
+    """The index of a corpus. `relay-node admin status --json` shows the two versions as `live` and `target`."""
 
-    live: IndexVersion | None
+    current: IndexVersion | None = msgspec.field(name="live")
     """The version that queries use."""
-    target: IndexVersion | None
-    """The version that is built to take its place."""
+    built: IndexVersion | None = msgspec.field(name="target")
+    """The version that is being built to take its place."""
     pending: int
     backlog: int
     meaning: bool
@@ -81,7 +81,7 @@ class SearchStore:
 
     async def wake_reconcilers(self) -> None:
         """Have all workers look after the index now."""
-        await self.main.command("SPUBLISH", self.keys.live, "")
+        await self.main.command("SPUBLISH", self.keys.current, "")
 
     async def state(self) -> SearchState:
         """What there is of the index, and what is still to be done."""

@@ -1,6 +1,6 @@
 """What sessions take and show over HTTP (SPEC 2.5, 4.5)."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -93,4 +93,4 @@ class DestroyedSession(msgspec.Struct):
     """The session is gone."""
 
     session_id: str
-    status: str = "destroyed"
+    status: Literal["destroyed"] = "destroyed"

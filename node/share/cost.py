@@ -28,14 +28,14 @@ class Alarm(IntEnum):
 
 
 SEARCHED_BYTES = 20_000
-"""Bytes of a body that are searched, about: a thread or a reply has as many characters."""
+"""Bytes at the beginning of a body that are searched, about: a thread or a reply has at most as many characters."""
 
 SEARCHED_AGAIN = 5
-"""How often each of them is kept beside the body: as terms, in the vector of its passage, and in the vector's index."""
-
+"""How many times each of them is kept beside the body: as terms, in the vector of its passage, and in the index of
+vectors."""
 
 VECTOR_CHARACTERS = 700
-"""What a skill of an agent is charged for its vector, however short it is: as a passage of the usual length."""
+"""Characters that a skill of an agent is charged for its vector, however short it is: those of a usual passage."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ CLIENT_BITS = 64
 """Length of the IPv6 prefix that counts as one client (DESIGN 6)."""
 
 SITE_BITS = 48
+"""Length of the IPv6 prefix that counts as one site: the largest network that a provider assigns to one customer."""
 
 SITE_SHARE = 8
 """The total of a site, as a multiple of the total of one client."""

@@ -5,7 +5,7 @@ requests waits for its own requests; another key's single request comes next. Pl
 """
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -25,7 +25,7 @@ class Turns:
         self._free = places
         self._each = each
         self._most_waiting = waiting
-        self._taken: Counter[str] = Counter()
+        self._taken: dict[str, int] = {}  # no Counter, whose `del` is written in Python: every request comes by here
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
         self._next: OrderedDict[str, None] = OrderedDict()
         """Waiting keys that may have another place; the next one to be served is first."""
@@ -43,18 +43,24 @@ class Turns:
         """How many requests of the key wait for a place."""
         return len(self._queues.get(key, ()))
 
+    def enter_now(self, key: str) -> bool:
+        """Have a place for the key, until `leave`, if it need not wait for one. Returns whether it has."""
+        # This overtakes nobody: other keys wait only if no place is free, or if they have all the places they may have.
+        if self._free and self._taken.get(key, 0) < self._each and key not in self._queues:
+            self.take(key)
+            return True
+        return False
+
     async def enter(self, key: str) -> None:
         """Wait for a place for the key, until `leave`. Raises Crowded."""
-        # This overtakes nobody: other keys wait only if no place is free, or if they have all the places they may have.
-        if self._free and self._taken[key] < self._each and key not in self._queues:
-            self._take(key)
+        if self.enter_now(key):
             return
         queue = self._queues.setdefault(key, deque())
         if len(queue) >= self._most_waiting:
             raise Crowded(key)
         turn = asyncio.get_running_loop().create_future()
         queue.append(turn)
-        if self._taken[key] < self._each:
+        if self._taken.get(key, 0) < self._each:
             self._next.setdefault(key)
         try:
             await turn
@@ -65,24 +71,25 @@ class Turns:
                 self._forget(key, turn)
             raise
 
-    def _take(self, key: str) -> None:
+    def take(self, key: str) -> None:
+        """Have a place for the key, until `leave`, even if that is more than it may have."""
         self._free -= 1
-        self._taken[key] += 1
+        self._taken[key] = self._taken.get(key, 0) + 1
 
     def leave(self, key: str) -> None:
         """Give back a place of the key."""
         self._free += 1
-        self._taken[key] -= 1
-        if not self._taken[key]:
-            del self._taken[key]
-        if key in self._queues:
+        left = self._taken.pop(key) - 1
+        if left:
+            self._taken[key] = left
+        if key in self._queues and left < self._each:  # it may have taken more than that
             self._next.setdefault(key)
         while self._free and self._next:
             following, _ = self._next.popitem(last=False)
             turn = self._first(following)
             if turn is None:
                 continue
-            self._take(following)
+            self.take(following)
             if following in self._queues and self._taken[following] < self._each:
                 self._next[following] = None  # behind all others
             turn.set_result(None)

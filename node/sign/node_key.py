@@ -23,6 +23,7 @@ class NodeKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def generate(cls) -> "NodeKey":
+        """A new key, of which nobody else knows the seed."""
         return cls._of(SigningKey.generate())
 
     @classmethod

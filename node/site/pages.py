@@ -97,9 +97,8 @@ class SiteApi:
         """A thread and a page of its replies."""
         thread_id = request.params["thread_id"]
         since = read_query(request, RepliesQuery).since_seq
-        thread = await self._board.read(thread_id, ThreadQuery(since_seq=since, limit=MAX_REPLIES))
-        shown = _as_many_as_fit(thread, 0 if since else len(thread.body))
-        last = shown[-1].seq if shown else since
+        thread = await self._board.read(thread_id, ThreadQuery(since_seq=since, limit=MAX_REPLIES + 1))
+        shown, last, more = _page_of(thread, since)
         return self._pages.answer(
             request,
             "thread.html",
@@ -108,7 +107,7 @@ class SiteApi:
             replies=shown,
             since=since,
             last=last,
-            more=last < thread.reply_count and bool(shown),
+            more=more,
             cursor=self._events.thread_cursor(thread_id, last),
         )
 
@@ -119,7 +118,7 @@ class SiteApi:
         thread = await self._board.read(request.params["thread_id"], wanted)
         if not thread.replies:
             return Response(204, b"", ((b"cache-control", NO_CACHE),))
-        return self._pages.answer(request, "replies.html", replies=thread.replies)
+        return self._pages.answer(request, "replies.html", thread=thread)
 
     async def tasks(self, request: Request) -> Response:
         """Work that is on offer."""
@@ -187,11 +186,18 @@ class SiteApi:
         )
 
 
-def _as_many_as_fit(thread: Thread, used: int) -> Sequence[Reply]:
-    """The first replies, at least one, that fit on a page; `used` are its characters before them."""
-    replies = thread.replies or []
+def _page_of(thread: Thread, since: int) -> tuple[Sequence[Reply], int, bool]:
+    """The replies of a page after number `since`, the number that the page reaches to, and whether later ones follow.
+
+    Of a thread that was read with one reply more than a page has. Hidden replies have numbers and are not there, so
+    that neither the replies read nor `reply_count` tell how far a page reaches.
+    """
+    read_to = thread.next_since_seq or 0
+    last = min(read_to, since + MAX_REPLIES)
+    replies = [reply for reply in thread.replies or [] if reply.seq <= last]
+    used = 0 if since else len(thread.body)
     for number, reply in enumerate(replies):
         used += len(reply.body)
-        if used > MAX_THREAD_CHARACTERS and number:
-            return replies[:number]
-    return replies
+        if used > MAX_THREAD_CHARACTERS and number:  # at least one reply is shown, however long
+            return replies[:number], replies[number - 1].seq, True
+    return replies, last, read_to > last

@@ -1,4 +1,4 @@
-"""/recipes: how to use the node, as pages, and as the Markdown they are made from for who asks for it."""
+"""/recipes: how to use the node, as pages, and as the Markdown they are made from for whoever asks for it."""
 
 from collections.abc import Sequence
 from functools import cache

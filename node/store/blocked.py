@@ -8,6 +8,7 @@ import structlog
 
 from node.share.site import Network, network_of
 from node.store import Listener, Store, keys
+from node.store.clock import now_ms
 from node.store.decoding import fields_of
 
 log = structlog.get_logger()
@@ -44,7 +45,7 @@ class Blocklist:
 
     async def block(self, network: Blocked, seconds: int | None, reason: str, who: str) -> Block:
         """Block a network or key, or replace its block; `seconds` None blocks it until it is unblocked."""
-        now = await self._now()
+        now = await now_ms(self._store, keys.BLOCKED)
         until = now + seconds * 1000 if seconds else None
         block = Block(since=now, until=until, reason=reason, who=who)
         await self._store.command("HSET", keys.BLOCKED, str(network), msgspec.json.encode(block))
@@ -60,7 +61,7 @@ class Blocklist:
     async def read(self) -> tuple[dict[Blocked, Block], int]:
         """The blocks in force now, and the time of Redis (ms) at which they were read."""
         entries = fields_of(await self._store.command("HGETALL", keys.BLOCKED))
-        now = await self._now() if entries else 0
+        now = await now_ms(self._store, keys.BLOCKED) if entries else 0
         found: dict[Blocked, Block] = {}
         for name, value in entries.items():
             try:
@@ -86,7 +87,3 @@ class Blocklist:
 
     async def _publish_change(self) -> None:
         await self._store.command("SPUBLISH", keys.BLOCKED, "")
-
-    async def _now(self) -> int:
-        seconds, micros = cast("list[bytes]", await self._store.command("TIME", key=keys.BLOCKED))
-        return int(seconds) * 1000 + int(micros) // 1000

@@ -41,8 +41,9 @@ MAX_ATTEMPTS = 64
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.005, 0.1
 """Before another attempt; doubled with each, up to the maximum."""
 
-PLACES_TRIED = 16
-"""Partitions, for one whose primary is connected: with one primary of three, one search in 600 finds none."""
+PARTITIONS_TRIED = 16
+"""How many partitions are drawn to find one whose primary is connected. With one primary of three, one search in 600
+finds none."""
 
 PARTITION_SLOTS = [slot_of(tag(partition)) for partition in range(PARTITIONS)]
 
@@ -88,7 +89,7 @@ class ClusterStore(Store):
 
     def serving_partition(self) -> int | None:
         """A random partition whose primary is connected. None if none was found: then all may well be gone."""
-        for _ in range(PLACES_TRIED):
+        for _ in range(PARTITIONS_TRIED):
             partition = randrange(PARTITIONS)
             connection = self._map[PARTITION_SLOTS[partition]]
             if connection and connection.connected:

@@ -1,6 +1,10 @@
-"""What becomes due at a time, in each partition: one worker takes it, and another if that one dies."""
+"""What becomes due at a time, in each partition.
 
-from collections.abc import Mapping
+It is taken by one worker, and by another if that one dies, where doing it twice would be noticed (a callback is sent).
+Otherwise any worker that finds it does it.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 from node.store.bulk import bulk_steps_reachable, reached
@@ -11,6 +15,11 @@ from node.store.wire import Store
 @step
 def due_take(*, due: Key, hidden: int, limit: int) -> None:
     """Takes what is due, for one worker alone."""
+
+
+@step
+def due_find(*, due: Key, limit: int) -> None:
+    """Finds what is due, whoever else does."""
 
 
 class TakenNames(NamedTuple):
@@ -36,3 +45,12 @@ async def take_due(store: Store, due: Mapping[int, Key], hidden_ms: int, limit: 
             [cast("bytes", each).decode() for each in names], wait / 1000 if wait >= 0 else None
         )
     return taken
+
+
+async def find_due(store: Store, due: Sequence[Key], limit: int) -> list[str]:
+    """The names that are due, `limit` of each partition at most, of those partitions that can be read.
+
+    Raises StoreUnavailable if none can.
+    """
+    found = reached(due, await bulk_steps_reachable(store, [due_find(due=key, limit=limit) for key in due]))
+    return [name.decode() for _, names in found for name in cast("list[bytes]", names)]

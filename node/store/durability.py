@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 import structlog
 
+from node.common.stopping import sleep_unless_stopped
 from node.store.decoding import fields_of
 from node.store.errors import CommandFailed, StoreUnavailable
 from node.store.wire import Store
@@ -78,15 +79,14 @@ async def watch(store: Store, promised: Kept, stop: asyncio.Event) -> None:
     """Log what the Redis keeps, and again whenever that changes, until `stop` is set."""
     logged: Kept | None = None
     while not stop.is_set():
-        pause = 1.0
+        seconds = 1.0
         with suppress(StoreUnavailable):
             found = await read(store)
-            pause = READ_SECONDS
+            seconds = READ_SECONDS
             if found != logged:
                 logged = found
                 _log(found, promised)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), pause)
+        await sleep_unless_stopped(stop, seconds)
 
 
 def _log(found: Kept, promised: Kept) -> None:

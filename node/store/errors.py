@@ -1,4 +1,7 @@
-"""How a call to Redis can fail: nothing was written, nobody knows whether, or the node has a bug."""
+"""How a call to Redis can fail: nothing was written, nobody knows whether, or the same call would always fail."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
 
 
 class StoreUnavailable(Exception):
@@ -26,8 +29,23 @@ class OutcomeUnknown(StoreUnavailable):
     """
 
 
+@contextmanager
+def after_write(done: str) -> Generator[None]:
+    """For what follows a write in the same request: nobody may be told then that nothing was written.
+
+    `done` says what was. Raises OutcomeUnknown in place of any other StoreUnavailable.
+    """
+    try:
+        yield
+    except StoreUnavailable as failure:
+        raise OutcomeUnknown(f"{done}; what follows failed: {failure}") from failure
+
+
 class CommandFailed(Exception):
-    """Redis answered with an error that is a bug of the node: wrong type, wrong arguments, a broken script."""
+    """Redis refuses the call for good: its user may not make it, it is too old, or the node has a bug.
+
+    Such a bug is a wrong type, wrong arguments or a broken script.
+    """
 
 
 REFUSALS = {

@@ -14,6 +14,7 @@ from typing import cast
 
 import structlog
 
+from node.common.stopping import sleep_unless_stopped
 from node.store import keys
 from node.store.errors import StoreUnavailable
 from node.store.steps import Key, step
@@ -61,8 +62,7 @@ class Heartbeat:
         while not stop.is_set():
             with suppress(StoreUnavailable):
                 await self.beat()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), BEAT_SECONDS)
+            await sleep_unless_stopped(stop, BEAT_SECONDS)
 
     async def leave(self) -> None:
         """Take this worker off the list: it stops by itself, so its end is no death.

@@ -13,8 +13,8 @@ UNGUESSABLE = 16
 """A key of so many characters is taken for a secret: that many random ones hold 60 bits at least."""
 
 RETRIED = 60
-"""Seconds within which a client repeats a request whose answer it did not get. With a shorter key, which somebody else
-may have guessed or use by chance, a token is given out again for so long only."""
+"""Seconds within which a client repeats a request whose answer it did not get. A key that is not taken for a secret may
+be guessed by somebody else, or used by chance, so the answer to it has a token only for so long."""
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):

@@ -34,18 +34,24 @@ def node_identify(*, identity: Key, schema: int, oldest: int, secret: str, versi
 
 
 def fingerprint(secret: str) -> str:
-    """What tells a secret from others and does not help to guess it; empty for none."""
+    """A digest that tells one secret from another and does not help to guess it; empty for no secret."""
     return hmac.digest(secret.encode(), b"relay-node fingerprint", "sha256").hex()[:32] if secret else ""
 
 
 async def identify(store: Store, secret: str) -> None:
     """Compare, and write what is not known yet. `secret` is empty in a process that has none.
 
-    Raises ConfigError if this process must not work on that Redis, StoreUnavailable.
+    Raises ConfigError if this process must not work on that Redis, or cannot, and StoreUnavailable.
     """
     mine = fingerprint(secret)
     asking = node_identify(identity=keys.IDENTITY, schema=SCHEMA, oldest=OLDEST, secret=mine, version=VERSION)
-    schema, whose = cast("list[bytes]", await store.run(asking))
+    try:
+        schema, whose = cast("list[bytes]", await store.run(asking))
+    except CommandFailed as failed:
+        raise ConfigError(
+            f"this Redis refuses what a node needs ({failed}): it has to be of version 7 or later, and "
+            "deploy/redis/users.acl has the rights of its users"
+        ) from failed
     judge(schema.decode(), whose.decode(), mine)
 
 
@@ -67,7 +73,7 @@ def judge(schema: str, whose: str, mine: str) -> None:
 async def identify_when_there(store: Store, secret: str) -> None:
     """As `identify`, as soon as Redis can be asked. Raises ConfigError."""
     while True:
-        with suppress(StoreUnavailable, CommandFailed):
+        with suppress(StoreUnavailable):
             return await identify(store, secret)
         await asyncio.sleep(LOOK_SECONDS)
 

@@ -27,6 +27,7 @@ from typing import cast
 import msgspec
 import structlog
 
+from node.common.stopping import sleep_unless_stopped
 from node.store import ids, keys
 from node.store.decoding import fields_of
 from node.store.errors import CommandFailed, OutOfMemory, StoreUnavailable
@@ -97,7 +98,7 @@ class Consumer:
     """This worker's part in one group: one reader for each outbox."""
 
     def __init__(self, store: Store, group: str, handle: Handler, name: str | None = None, at_once: int = 1) -> None:
-        """`name`: the worker's, one that no worker had before. `at_once`: batches that are handled at the same time."""
+        """`name`: that of the worker, which no worker had before. `at_once`: batches handled at the same time."""
         name = name or new_name()
         turns = asyncio.Semaphore(at_once)
         partitions = range(ids.PARTITIONS)
@@ -321,8 +322,7 @@ class OutboxTrimmer:
             for partition in range(ids.PARTITIONS):
                 with suppress(StoreUnavailable):
                     await self.trim(keys.events(partition))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), TRIM_SECONDS)
+            await sleep_unless_stopped(stop, TRIM_SECONDS)
 
     async def trim(self, stream: Key) -> None:
         """Trim one outbox. Raises StoreUnavailable."""

@@ -6,10 +6,11 @@ partition. So the signature is bound to its key first, in a partition of its own
 same signature and the same key passes: the key then answers with what was created.
 """
 
+from node.sign.request import REPLAY_SECONDS
 from node.store import Store, ids, keys
 
-REPLAY_MS = 420_000
-"""For how long a used signature is remembered. Longer than it is accepted: 300 s, and 60 s of clock skew each way."""
+REPLAY_MS = REPLAY_SECONDS * 1000
+"""How long a used signature is remembered: for as long as it would be accepted."""
 
 
 async def bind(store: Store, replay_id: str, scope: str) -> bool:

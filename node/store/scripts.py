@@ -62,7 +62,6 @@ class Script(msgspec.Struct, frozen=True):
     args: tuple[str, ...]
     rest: str
     """What further arguments are called, of which there may be any number; empty if there may be none."""
-    writes: bool
     single_source: str
     single_sha: str
     batch_source: str
@@ -94,11 +93,6 @@ def script(name: str) -> Script:
     return compile_script(name, _read(FOLDER / f"{name}.lua"), FOLDER / "lib")
 
 
-def all_scripts() -> list[Script]:
-    """Every step of the folder."""
-    return [script(path.stem) for path in sorted(FOLDER.glob("*.lua"))]
-
-
 def compile_script(name: str, text: str, library: Path) -> Script:
     """Make a Script of a step's text. Raises ScriptError."""
     shebang, _, rest = text.partition("\n")
@@ -110,8 +104,8 @@ def compile_script(name: str, text: str, library: Path) -> Script:
     args, others = _named(name, rest, "ARGV")
     if not keys:
         raise ScriptError(f"{name}: a step without keys cannot be routed")
-    for built in re.findall(r"redis\.p?call\('\w+', *['\"]", rest):
-        raise ScriptError(f"{name}: key built inside the script: {built}")
+    if built := re.search(r"redis\.p?call\('\w+', *['\"]", rest):
+        raise ScriptError(f"{name}: key built inside the script: {built[0]}")
     library_text = "".join(_includes(name, rest, library, ()).values())
     names = _locals(keys, "KEYS") + _locals(args, "ARGV")
     single = f"{shebang}\n{library_text}{names}{rest}"
@@ -122,7 +116,6 @@ def compile_script(name: str, text: str, library: Path) -> Script:
         keys=keys,
         args=args,
         rest=others,
-        writes="no-writes" not in shebang,
         single_source=single,
         single_sha=sha1(single.encode(), usedforsecurity=False).hexdigest(),
         batch_source=batch,

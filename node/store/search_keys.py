@@ -12,7 +12,7 @@ class SearchKeys:
     """The keys of one corpus."""
 
     def __init__(self, corpus: str) -> None:
-        # The board's were there first: theirs have no name of a corpus.
+        # The board was searched before there were other corpora, so its keys do not have the name of one.
         own = "search:" if corpus == "board" else f"search:{corpus}:"
         self._own = own
         self.docs = "doc:" if corpus == "board" else f"{own}doc:"
@@ -26,12 +26,12 @@ class SearchKeys:
         """Where in that queue the last post of each site ends, a hash. TTL: a day; gone sooner when nothing waits."""
         self.backlog = Key(f"{own}backlog:{{search}}")
         """Like `pending`, for entities that are indexed anew. Their turn comes after all that are pending."""
-        self.live = Key(f"{own}live:{{search}}")
-        """The version of the vector index that queries use."""
-        self.target = Key(f"{own}target:{{search}}")
+        self.current = Key(f"{own}live:{{search}}")
+        """The version of the vector index that queries use. Its channel wakes those who keep the index whole."""
+        self.built = Key(f"{own}target:{{search}}")
         """The version that is being built to take its place; absent most of the time."""
-        self.generations = Key(f"{own}generations:{{search}}")
-        """Names of all generations of which vectors may be left."""
+        self.versions = Key(f"{own}generations:{{search}}")
+        """Names of all versions of which vectors may be left."""
         self.epoch = Key(f"{own}epoch:{{search}}")
         """How often an operator asked for everything to be indexed anew."""
         self.changes = Key(f"{own}changes:{{search}}")
@@ -68,7 +68,7 @@ class SearchKeys:
 
     def workers(self, service: str) -> Key:
         """The channels on which workers hear requests for `service` (`vectors` or `hits`), by the time (ms) until which
-        their last sign of life holds. TTL: 3 s."""
+        their last heartbeat holds. TTL: 3 s."""
         return Key(f"{self._own}workers:{service}:{{search}}")
 
     def requests(self, service: str, worker: str) -> str:

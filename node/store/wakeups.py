@@ -24,6 +24,7 @@ from hiredis import ReplyError
 
 from node.store.address import Access, ServerAddress
 from node.store.link import Link, ReconnectingLink, RedisReply, Stats, pack
+from node.store.waiting import Waiters
 
 MAX_MESSAGES = 256
 """Queued for one listener. One read of the socket brings no more answers than that."""
@@ -226,6 +227,8 @@ class WakeUps:
         self._timeout = timeout
         self._stats = stats
         self._on_stale = on_stale
+        self.waiters = Waiters()
+        """Those who listen on behalf of a client that waits (`long_poll`)."""
         self._channels: dict[str, Channel] = {}
         self._feeds: dict[ServerAddress, ServerFeed] = {}
         self._upkeep_task: asyncio.Task[None] | None = None

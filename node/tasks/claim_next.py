@@ -101,6 +101,7 @@ class ClaimsOfAny:
                 return await waiter.next(seconds if may_wait else 0)
 
             yield following
+            waiter.taken = None  # claimed; where that has failed, others who wait here have it
 
     async def _again(
         self, intended: str, new: NextClaim, request: str, idempotency: IdempotencyKey | None

@@ -10,6 +10,7 @@ import math
 import msgspec
 
 from node.store.decoding import number
+from node.store.limits import DAY_MS
 
 Fields = dict[bytes, bytes]
 
@@ -17,7 +18,7 @@ AT_WORK = (b"claimed", b"in_progress")
 TRIES_KEPT = 10
 """Attempts that a record tells of, the last ones."""
 
-LONGEST_PAUSE_MS = 86_400_000
+LONGEST_PAUSE_MS = DAY_MS
 """Before another attempt: a day, however often the pause has doubled."""
 
 

@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
 from node.store import StoreUnavailable, keys
-from node.store.long_poll import place_to_wait
 from node.tasks.offers import PAGE, Offer, OfferFeed, Wanted
 
-MOST_KNOWN = 16 * PAGE
+MOST_PAGES = 16
+MOST_KNOWN = MOST_PAGES * PAGE
 """Offers that a process looks at. Where there are more, it is so many of them in a row, beginning anywhere."""
 
 FRESH_SECONDS = 1.0
@@ -41,6 +41,8 @@ class Waiter:
         self.wanted = wanted
         self.offer: Offer | None = None
         """One that is meant for this worker, and that it has not taken yet."""
+        self.taken: Offer | None = None
+        """One that it has taken, as long as nobody knows whether it or another worker has claimed it."""
         self.is_released = False
         self._woken = asyncio.Event()
 
@@ -61,8 +63,8 @@ class Waiter:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._woken.wait()
-        offer, self.offer = self.offer, None
-        return offer
+        self.taken, self.offer = self.offer, None
+        return self.taken
 
 
 class Matching:
@@ -90,7 +92,7 @@ class Matching:
     async def waiter(self, wanted: Wanted) -> AsyncGenerator[tuple[Waiter, bool]]:
         """Somebody who gets offers while the block runs, and whether they may wait. Raises StoreUnavailable."""
         waiter = Waiter(wanted)
-        with place_to_wait(self._feed.wakeups, waiter) as may_wait:
+        with self._feed.wakeups.waiters.place(waiter) as may_wait:
             self._waiters[waiter] = None
             try:
                 if self._reading is None or self._reading.done():
@@ -100,11 +102,13 @@ class Matching:
                 yield waiter, may_wait
             finally:
                 del self._waiters[waiter]
-                if waiter.offer:
-                    self._offered(waiter.offer)
+                for offer in (waiter.taken, waiter.offer):
+                    if offer:
+                        self._offered(offer)
 
     def more_for(self, waiter: Waiter) -> None:
         """Give a worker that has lost an offer the next one that is known."""
+        waiter.taken = None
         self._serve(waiter)
 
     async def close(self) -> None:
@@ -154,10 +158,10 @@ class Matching:
             raise StoreUnavailable("the feed of offers cannot be read") from None
         total = await self._feed.count()
         starts = list(range(0, total, PAGE))
-        turn = random.randrange(len(starts)) if len(starts) * PAGE > MOST_KNOWN else 0
+        turn = random.randrange(len(starts)) if len(starts) > MOST_PAGES else 0
         now = asyncio.get_running_loop().time()
         self._handed = {name: at for name, at in self._handed.items() if now - at < HANDED_SECONDS}
-        pages = [await self._feed.listed(start) for start in (starts[turn:] + starts[:turn])[:16]]
+        pages = [await self._feed.listed(start) for start in (starts[turn:] + starts[:turn])[:MOST_PAGES]]
         offers = [offer for page, _ in pages for offer in page]
         random.shuffle(offers)  # or all processes would try the same ones first
         self._known = {}

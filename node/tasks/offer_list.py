@@ -1,7 +1,8 @@
-"""The list of offers as those read it who look for work: filtered, from where they were, and waiting for more."""
+"""The list of offers for agents that look for work: filtered, from the place that they had reached, and with a wait."""
 
 import asyncio
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from node.common.shared_reads import SharedReads
 from node.store.keys import OFFERS
@@ -21,14 +22,13 @@ third of a process however many they are."""
 LONGEST_REST = 0.25  # s, also where Redis is out of reach
 
 
-class OfferRows:
+class OfferRows(NamedTuple):
     """Some offers, and where to go on."""
 
-    def __init__(self, rows: dict[str, StoredTask], total: int, next_since: str, *, is_incomplete: bool) -> None:
-        self.rows = rows
-        self.total = total
-        self.next_since = next_since
-        self.is_incomplete = is_incomplete
+    rows: dict[str, StoredTask]
+    total: int
+    next_since: str
+    is_incomplete: bool
 
 
 class OfferList:

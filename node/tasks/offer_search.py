@@ -1,4 +1,4 @@
-"""Finds offered contracts by what they ask for, for who reads hits and for who claims the best one."""
+"""Searches offered contracts: for readers of hits, and for workers that claim the one that matches best."""
 
 import asyncio
 
@@ -6,7 +6,6 @@ from msgspec import UNSET
 
 from node.search.model import SearchQuery
 from node.search.service import Charge, Search
-from node.store.long_poll import place_to_wait
 from node.tasks.hits import TaskHits
 from node.tasks.matching import Waiter
 from node.tasks.model import NextClaim, Task
@@ -92,7 +91,7 @@ class NearestOffers:
             self._end = await self._search.feed.end()
             await self._look()
         while not self._known:
-            with place_to_wait(self._search.feed.wakeups, waiter := Waiter(Wanted())) as may_wait:
+            with self._search.feed.wakeups.waiters.place(waiter := Waiter(Wanted())) as may_wait:
                 now = loop.time()
                 if not may_wait or now >= deadline:
                     return None

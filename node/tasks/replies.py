@@ -1,5 +1,7 @@
 """What the steps of contracts answer, as values or exceptions."""
 
+import math
+
 from node.common.refusal import Refused
 from node.store import RedisReply
 from node.store.decoding import fields_of
@@ -14,8 +16,8 @@ class UncheckedResult(Exception):
         self.schema = schema
 
 
-def row_of(reply: RedisReply) -> tuple[StoredTask, bool]:
-    """The contract after a step, and whether the step was done before. Raises Refused."""
+def row_of(reply: RedisReply, asked_at: float = math.inf) -> tuple[StoredTask, bool]:
+    """The contract after a step that was asked for at that time, and whether it was done before. Raises Refused."""
     match reply:
         case [b"refused", bytes(code), bytes(status)]:
             raise Refused(code.decode(), status=status.decode())
@@ -24,6 +26,6 @@ def row_of(reply: RedisReply) -> tuple[StoredTask, bool]:
         case [b"unchecked", int(), [_, bytes(schema)]]:
             raise UncheckedResult(schema)
         case [kind, int(now), fields]:
-            return StoredTask(now, fields_of(fields)), kind == b"replayed"
+            return StoredTask(now, fields_of(fields), asked_at), kind == b"replayed"
         case _:
             raise TypeError(f"a step on a contract answered {reply!r}")

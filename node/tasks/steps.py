@@ -105,11 +105,6 @@ def task_lapse(*, task: Key, leases: Key, events: Key, id: str) -> None:
 
 
 @step
-def task_due(*, leases: Key, limit: int) -> None:
-    """Find contracts of a partition that have changed by themselves."""
-
-
-@step
 def task_read(*, task: Key, names: Rest) -> None:
     """Read fields of it."""
 

@@ -9,12 +9,14 @@ from asyncio import gather
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import cast
 
 from node.common.refusal import Refused
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk, bulk_reachable, bulk_steps, bulk_steps_reachable, reached
+from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, fields_named, fields_of
+from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, home_of
 from node.store.long_poll import wait_for_change
 from node.store.replay import REPLAY_MS
@@ -29,6 +31,9 @@ from node.tasks.view import BASE, LISTED, StoredTask
 
 COPIED = (b"kind", b"status", b"attempt", b"claim", b"publisher_id", b"assignee_id", b"bound", b"signer")
 """Fields by which the scripts judge a contract that is over."""
+
+LATE_SECONDS = 0.05
+"""From a step on a contract until it is listed: usually a few milliseconds. Others take longer to change it again."""
 
 COPY_MS = 10_000
 """How long the copy of those fields is kept: longer than any call to Redis takes."""
@@ -60,6 +65,7 @@ class TaskStore:
             raise Refused("signature.replayed")
         partition, replay_id = home
         task_id = ids.new_id(partition)
+        asked_at = monotonic()
         reply = await self._store.run(
             steps.task_create(
                 task=keys.task(task_id),
@@ -83,7 +89,7 @@ class TaskStore:
                     raise Refused("task.unknown")
                 return original.decode(), row, True
             case _:
-                return task_id, *row_of(reply)
+                return task_id, *row_of(reply, asked_at)
 
     async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> tuple[StoredTask, bool]:
         """Claim a contract: the contract, and whether the same `request` had claimed it before.
@@ -197,9 +203,7 @@ class TaskStore:
 
         Raises StoreUnavailable if none can.
         """
-        looking = [steps.task_due(leases=keys.leases(each), limit=limit) for each in range(ids.PARTITIONS)]
-        found = reached(looking, await bulk_steps_reachable(self._store, looking))
-        return [name.decode() for _, names in found for name in cast("list[bytes]", names)]
+        return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
     async def read(self, task_id: str) -> StoredTask:
         """A contract; without fields for an unknown id. Raises StoreUnavailable."""
@@ -273,8 +277,12 @@ class TaskStore:
     async def place(self, rows: Sequence[tuple[str, StoredTask]]) -> None:
         """List contracts under their status and nowhere else, and tell of those on offer; what is none, nowhere.
 
-        Repeated, it changes nothing. Raises StoreUnavailable.
+        Repeated, it changes nothing. A process that was held up meanwhile reads again what it wanted to list:
+        others may have changed it, and listed it, since. Raises StoreUnavailable.
         """
+        if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
+            task_ids = [task_id for task_id, _ in rows]
+            rows = list(zip(task_ids, await self.listed(task_ids), strict=True))
         commands, told = changes_of(rows)
         await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
@@ -314,9 +322,10 @@ class TaskStore:
         A compacted contract has no hash for the step to look at, so the step is run on a copy of what it judges by.
         That is enough, since no step changes a contract that is over.
         """
+        asked_at = monotonic()
         reply = cast("list[RedisReply]", await self._store.run(step_on(keys.task(task_id))))
         if reply[1] != b"task.unknown":
-            return row_of(reply)
+            return row_of(reply, asked_at)
         compacted = await self.compacted([task_id])
         if task_id not in compacted:
             return row_of(reply)

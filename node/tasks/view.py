@@ -4,6 +4,7 @@ The hash may lag behind the clock: a claim whose lease has ended is void before 
 hash. So every view is of the moment at which the fields were read (`node.tasks.clock`).
 """
 
+import math
 from typing import Any, cast
 
 import msgspec
@@ -63,6 +64,8 @@ class StoredTask(msgspec.Struct, frozen=True):
 
     now: int
     fields: Fields
+    asked_at: float = math.inf
+    """Before it was read (monotonic seconds); infinite where that does not matter."""
 
     @classmethod
     def of(cls, now: int, fields: Fields) -> "StoredTask":
@@ -95,10 +98,9 @@ class StoredTask(msgspec.Struct, frozen=True):
     @property
     def changed_at(self) -> int:
         """When it got its present status (ms)."""
-        names = {"claimed": b"claimed_at"}.get(self.status, b"updated_at")
-        if self.status not in ("offered", "claimed", "in_progress"):
-            names = self.status.encode() + b"_at"
-        found = (number(self.fields.get(name)) for name in (names, b"claimed_at", b"created_at"))
+        status = self.status
+        own = b"updated_at" if status in ("offered", "in_progress") else status.encode() + b"_at"
+        found = (number(self.fields.get(name)) for name in (own, b"claimed_at", b"created_at"))
         return next(at for at in found if at is not None)
 
     @property

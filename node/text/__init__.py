@@ -1,2 +1,2 @@
-"""Text: whether it is English, what of it may be shown, its search terms, its embedding. Each module is imported by its
-own name, so that a process loads cld3 (`verdict`) or torch (`embed`) only if it needs them."""
+"""Text: whether it is English, what of it may be shown, its search terms. Each module is imported by its own name, and
+cld3 is loaded at the first verdict that needs it (`verdict`), so that a process which judges no texts does without."""

@@ -25,33 +25,32 @@ ENGLISH = ("title", "text", "prose")
 def require_all(*checks: Callable[[], None], **texts: str) -> None:
     """Run all checks, and have all texts be English.
 
-    Raises Invalid with everything that is wrong, or Refused `language.not_english` if it is only that.
+    Raises Invalid with the first thing that is wrong with each text, or Refused `language.not_english` if it is only
+    that.
     """
-    issues: list[Issue] = []
+    issues: dict[tuple[str | int, ...], Issue] = {}
     for check in checks:
         try:
             check()
         except Invalid as invalid:
-            issues += invalid.issues
-    wrong = {issue.loc[1] for issue in issues}
+            for issue in invalid.issues:
+                issues.setdefault(issue.loc, issue)
+    wrong = {loc[1] for loc in issues}
     foreign = [field for field, text in texts.items() if field not in wrong and not is_english(text)]
     if issues:
-        raise Invalid([*issues, *map(_foreign, foreign)])
+        raise Invalid([*issues.values(), *map(_foreign, foreign)])
     if foreign:
         raise Refused("language.not_english", field=" is not, ".join(foreign))
 
 
 def faults_of(judged: str, field: str, text: str) -> list[Issue]:
-    """What is wrong with one text that a service has yet to judge."""
-    issues: list[Issue] = []
+    """The first thing that is wrong with a text that a service has yet to judge; empty if nothing is."""
     for check in JUDGEMENTS[judged]:
         try:
             check(field, text)
         except Invalid as invalid:
-            issues += invalid.issues
-    if judged in ENGLISH and not issues and not is_english(readable(text)):
-        issues.append(_foreign(field))
-    return issues
+            return list(invalid.issues)
+    return [_foreign(field)] if judged in ENGLISH and not is_english(readable(text)) else []
 
 
 def _foreign(field: str) -> Issue:

@@ -1,4 +1,5 @@
-"""Tells the operator's sums of `node.store.activity` what clients asked of this process: behind the requests."""
+"""Reports how many bytes clients had this process keep and how often it refused them, for the operator's sums of a day
+(`node.store.activity`). No request waits for it."""
 
 import asyncio
 from contextlib import suppress
@@ -9,7 +10,7 @@ from node.store.errors import StoreUnavailable
 from node.web.usage import Usage
 
 REPORT_SECONDS = 10.0
-"""Between two reports: nobody waits for them."""
+"""Between two reports."""
 
 
 class ActivityReports:
@@ -29,9 +30,9 @@ class ActivityReports:
             await self.report()
 
     async def report(self) -> None:
-        """Report all that is not reported. Without Redis it is dropped."""
-        await self._usage.settle()  # so that all that was kept is told of
-        kept, refused = self._usage.told, counters.REFUSED_CLIENTS
+        """Report what has not been reported yet. If Redis cannot be reached, it is dropped."""
+        await self._usage.settle()  # so that the bytes of the last second are among those in `noted`
+        kept, refused = self._usage.noted, counters.REFUSED_CLIENTS
         sums, counts = dict(kept), dict(refused)
         kept.clear()
         refused.clear()

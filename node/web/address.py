@@ -35,11 +35,11 @@ without them quotes come in pairs, so a quote that a client leaves open cannot e
 _WITH_PORT = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 
-LOOKED_AT = 64
-"""Of so many requests from peers that are no trusted proxies, one is looked at for the header of a proxy."""
+SAMPLED_ONE_IN = 64
+"""Of the requests from peers that are no trusted proxies, one in so many is searched for the header of a proxy."""
 
-TOLD_AT_MOST = 16
-"""Peers that are told of, in the life of a process."""
+MAX_WARNINGS = 16
+"""Peers about which one process warns."""
 
 
 class ClientAddress:
@@ -49,12 +49,12 @@ class ClientAddress:
         """`header`: the one that trusted proxies write."""
         self._header = header.encode()
         self._hops = _in_x_forwarded_for if header == X_FORWARDED_FOR else _in_forwarded
-        self._looked = 0
-        self._told: set[str] = set()
+        self._untrusted_requests = 0
+        self._warned_about: set[str] = set()
         self.trust(trusted)
 
     def trust(self, trusted: Proxies) -> None:
-        """Believe these proxies from now on."""
+        """Trust these proxies from now on."""
         self._trusted = trusted
         # Behind a proxy all requests have the same few peers.
         self._trusts = lru_cache(maxsize=4096)(self._is_trusted)
@@ -64,9 +64,9 @@ class ClientAddress:
         client = scope.get("client")
         peer: str = client[0] if client and client[0] else UNIX_PEER
         if not self._trusted or not self._trusts(peer):
-            self._looked += 1
-            if self._looked % LOOKED_AT == 1:
-                self._notice(peer, scope["headers"])
+            self._untrusted_requests += 1
+            if self._untrusted_requests % SAMPLED_ONE_IN == 1:
+                self._warn_of_untrusted_proxy(peer, scope["headers"])
             return client_named(peer)
         found = peer
         headers: list[Header] = scope["headers"]
@@ -80,16 +80,17 @@ class ClientAddress:
                 break
         return client_named(found)
 
-    def _notice(self, peer: str, headers: list[Header]) -> None:
-        """Say once of each neighbour that it passes on others' requests, and is not believed.
+    def _warn_of_untrusted_proxy(self, peer: str, headers: list[Header]) -> None:
+        """Warn once about a peer with a private address that sends the header of a proxy and is not trusted.
 
-        On the public network everybody may send such a header; a neighbour that does is most likely the proxy.
+        It is most likely the operator's proxy, forgotten in RELAY_TRUSTED_PROXIES. From a public address anybody may
+        send such a header.
         """
         address = _parse(peer)
-        is_neighbour = address.is_private if address else peer == UNIX_PEER
-        is_known = peer in self._told or len(self._told) == TOLD_AT_MOST
-        if is_neighbour and not is_known and any(key == self._header for key, _ in headers):
-            self._told.add(peer)
+        is_private = address.is_private if address else peer == UNIX_PEER
+        is_silenced = peer in self._warned_about or len(self._warned_about) == MAX_WARNINGS
+        if is_private and not is_silenced and any(key == self._header for key, _ in headers):
+            self._warned_about.add(peer)
             log.warning(
                 "a proxy is not believed: all its clients share its limits; if it is yours, name it",
                 peer=peer,

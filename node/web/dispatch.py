@@ -18,12 +18,14 @@ from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
 from node.web.errors import CLOSE
 from node.web.handling import counted
-from node.web.http import ASGIApp, Receive, Request, Response, Scope, Send, Streaming, receive_all
+from node.web.http import ASGIApp, Receive, Request, Response, Scope, Send, receive_all
 from node.web.origin import PREFLIGHT, Origins
 from node.web.paths import Paths
 from node.web.responder import Responder, without_body
 from node.web.route import Route
+from node.web.streams import Streaming
 from node.web.throughput import Throughput
+from node.web.turn import ClientTurns, RequestTurn
 
 HEALTH = ("/health", "/ready")
 """Answered to every client, also to a blocked one: load balancers ask for them, under whatever Host."""
@@ -44,8 +46,8 @@ class Node(Protocol):
 
     `hot` routes have a constant path, or one of the forms `/api/v1/<name>/{id}/<name>` and
     `/api/v1/<name>/{id}/<name>/{id}/<name>`. `mounted` applications answer everything below a path by themselves, and
-    `router` answers what is neither. `drain` announces that the process will
-    stop; `release` answers the requests that wait for a change.
+    `router` answers what is neither. `drain` announces that the process will stop; `release` answers the requests that
+    wait for a change.
     """
 
     @property
@@ -95,6 +97,7 @@ class Dispatcher:
         self._responder = Responder(self._restricted, node.throughput)
         self._addresses = addresses
         self._deadlines = Deadlines()
+        self._turns = ClientTurns()
         # A random prefix and a number: unique over processes and restarts, and cheaper than a random id each time.
         self._request_prefix = os.urandom(5).hex()
         self._request_numbers = count()
@@ -103,7 +106,8 @@ class Dispatcher:
         """Answer one HTTP request."""
         request_id = f"{self._request_prefix}{next(self._request_numbers):08x}"
         REQUEST.set(request_id)
-        request = Request(scope, receive, self._addresses.of(scope), request_id, self._deadlines)
+        client = self._addresses.of(scope)
+        request = Request(scope, receive, client, request_id, self._deadlines, RequestTurn(self._turns, client))
         if (refused := self._refusal(request)) is not None and request.path not in HEALTH:
             await self._refuse(request, refused, send)
             return
@@ -111,8 +115,7 @@ class Dispatcher:
         raw: bytes = scope["raw_path"]
         if raw.startswith(self._mount_prefixes):
             mounted = next(app for prefix, app in self._mounted.items() if request.path.startswith(prefix))
-            body = request.noting_end(receive_all(scope, receive))
-            await mounted(scope, body, self._responder.for_mounted(request, send))
+            await self._responder.mount(mounted, request, receive_all(scope, receive), send)
             return
         if request.method == "HEAD":
             request.is_head = True

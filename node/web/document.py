@@ -1,7 +1,6 @@
 """Answers with an ETag, and 304 for a client that has them already (If-None-Match, RFC 9110 §13.1.2).
 
-A Document is compressed once. `revalidated` answers with a body that was
-made for one request.
+A Document is made and compressed once; `revalidated` is for a body that was made for one request.
 """
 
 import gzip

@@ -10,14 +10,18 @@ from node.web.route import Route
 
 
 async def counted(route: Route, request: Request) -> Response | None:
-    """Like `handle`; also counts how the request ended and how long it took."""
+    """Like `handle`, in its client's turn; also counts how the request ended and how long it took."""
     began = perf_counter()
     if route.query is None and request.scope["query_string"]:
         name_parameters(request)
     try:
+        if not request.turn.begin_now():
+            await request.begin()
         response = await route.handler(request)
     except Exception as failure:  # noqa: BLE001 - any failure becomes an answer
         response = _answer_to(failure, route, request)
+    finally:
+        request.turn.end()
     route.calls.add(counters.CLIENT_GONE if response is None else response.status, perf_counter() - began)
     return response
 

@@ -7,7 +7,17 @@ Litestar's router; a handler cannot tell which.
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, MutableMapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
@@ -16,6 +26,7 @@ import msgspec
 
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.deadline import Deadlines
+from node.web.turn import RequestTurn
 
 T = TypeVar("T")
 
@@ -54,7 +65,7 @@ JSON_TYPE: Header = (b"content-type", b"application/json")
 NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 
 NO_STORE: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
-"""For answers that only those may read who know an id: caches must not keep them."""
+"""For answers that caches must not keep: they are for whoever knows an id, or true only now."""
 
 
 class RequestedMessage(Protocol):
@@ -106,12 +117,16 @@ class Request:
         "path",
         "receive",
         "scope",
+        "turn",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, client: str, request_id: str, deadlines: Deadlines) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, client: str, request_id: str, deadlines: Deadlines, turn: RequestTurn
+    ) -> None:
         self.scope = scope
         self.receive = receive
         self.deadlines = deadlines
+        self.turn = turn
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.is_head = False
@@ -213,19 +228,35 @@ class Request:
         WAITING_BY_CLIENT[self.client] += 1
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(until_disconnected(self.noting_end(self.receive)))
-        self._count_as_waiting(1)
         try:
-            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise Disconnected
+            async with self._pause():
+                await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+                if not task.done():
+                    raise Disconnected
             return task.result()
         finally:
-            self._count_as_waiting(-1)
             WAITING_BY_CLIENT[self.client] -= 1
             if not WAITING_BY_CLIENT[self.client]:
                 del WAITING_BY_CLIENT[self.client]
             for each in (task, gone):
                 each.cancel()
+
+    async def begin(self) -> None:
+        """Wait until the client has fewer requests under way."""
+        async with self._pause():
+            await self.turn.begin()
+
+    @asynccontextmanager
+    async def _pause(self) -> AsyncGenerator[None]:
+        """The block waits, which is no work, and other requests of the client go on meanwhile."""
+        was_under_way = self.turn.end()
+        self._count_as_waiting(1)
+        try:
+            yield
+            if was_under_way:
+                await self.turn.resume()
+        finally:
+            self._count_as_waiting(-1)
 
     def _count_as_waiting(self, change: int) -> None:
         """Tell admission control that the request begins (1) or ends (-1) to wait for a change or for its client."""
@@ -284,13 +315,11 @@ class Request:
 
     async def _next(self, message: Awaitable[ASGIMessage], deadline: float) -> ASGIMessage:
         """The next piece of the body. Raises Refused `body.stalled`."""
-        self._count_as_waiting(1)
         try:
-            return await self.deadlines.by(deadline, message)
+            async with self._pause():
+                return await self.deadlines.by(deadline, message)
         except TimeoutError:
             raise Refused("body.stalled") from None
-        finally:
-            self._count_as_waiting(-1)
 
 
 def parameters_of(query: bytes) -> dict[str, str]:
@@ -312,61 +341,6 @@ class Response:
         self.status = status
         self.body = body
         self.headers = headers
-
-
-Piece = Callable[[bytes], Awaitable[None]]
-"""Sends one piece of a body, and returns when the connection has room for more."""
-
-SENT = "PyEmptyAwaitable"
-"""What Granian's `send` returns if the connection has taken a message at the call. It need not be awaited, and cannot
-be recognised but by its type, which Granian does not export."""
-
-
-class BodySender:
-    """Sends the pieces of one body. It is a Piece."""
-
-    __slots__ = ("_send",)
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-
-    async def __call__(self, piece: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-
-    def begin(self, piece: bytes) -> asyncio.Future[None] | None:
-        """Begin to send a piece. None if the connection has taken it; else what has to be awaited before the next."""
-        sending = self._send({"type": "http.response.body", "body": piece, "more_body": True})
-        return None if type(sending).__name__ == SENT else asyncio.ensure_future(sending)
-
-
-async def _nothing() -> None:
-    """The end of what holds nothing."""
-
-
-class Streaming(Response):
-    """An answer whose body is made while it is sent: `run` makes and sends its pieces.
-
-    `end` gives back what was taken for it, and is called once in any case: HEAD asks for no body, and a client may be
-    gone before the first piece.
-    """
-
-    __slots__ = ("end", "run")
-
-    def __init__(
-        self,
-        run: Callable[[BodySender], Awaitable[None]],
-        headers: Sequence[Header],
-        end: Callable[[], Awaitable[None]] = _nothing,
-    ) -> None:
-        super().__init__(200, b"", headers)
-        self.run = run
-        self.end = end
-
-    async def send_body(self, send: Send, *, wanted: bool) -> None:
-        """Send the body, or only its end if it is not wanted (HEAD)."""
-        if wanted:
-            await self.run(BodySender(send))
-        await send({"type": "http.response.body", "body": b""})
 
 
 Handler = Callable[[Request], Awaitable[Response]]

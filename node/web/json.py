@@ -80,22 +80,20 @@ def decode(body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
 
 
 def _second_look(text: str, kind: type[T], notes: list[Header] | None, first: str) -> T:
-    """The body as `kind` without what it need not have: unknown members, and null for a default. Raises Invalid."""
-    members = members_of(text)
-    if members is None or not issubclass(kind, msgspec.Struct):
-        return _lenient(text, kind, first)
-    if notes is not None and (header := ignored("body", members, kind)):
-        notes.append(header)
-    kept = without_nulls(members, kind)
-    if issues := issues_of_body(kept, kind):
-        raise Invalid(issues)
-    return _lenient(msgspec.json.encode(kept).decode(), kind, first)
+    """The body as `kind` without what it need not have: unknown members, and null for a default. Raises Invalid.
 
-
-def _lenient(text: str, kind: type[T], first: str) -> T:
-    """The body as `kind`, whatever else it holds. Raises Invalid."""
+    `first` is what was wrong with the body as it was sent.
+    """
     if not issubclass(kind, msgspec.Struct):
         raise Invalid([issue_of(first, "body")])
+    members = members_of(text)
+    if members is not None:
+        if notes is not None and (header := ignored("body", members, kind)):
+            notes.append(header)
+        members = without_nulls(members, kind)
+        if issues := issues_of_body(members, kind):
+            raise Invalid(issues)
+        text = msgspec.json.encode(members).decode()
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError as error:

@@ -67,13 +67,12 @@ def _anything(kind: type) -> Schema:
     raise NotImplementedError(f"{kind} has no JSON Schema")
 
 
-def schema_document(title: str, *, url: str | None = None, **types: Any) -> bytes:
+def schema_document(title: str, **types: Any) -> bytes:
     """A JSON Schema document with the types as `$defs`, and a property for each name that refers to its type."""
     schemas = Schemas(types.values())
     return msgspec.json.encode(
         {
             "$schema": DRAFT,
-            **({"$id": url} if url else {}),
             "title": title,
             "properties": {name: schemas.use(kind) for name, kind in types.items()},
             "$defs": schemas.definitions,

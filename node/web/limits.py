@@ -32,10 +32,9 @@ from node.web.work import WorkLimit
 MAX_REFUSED_CLIENTS = 10_000
 """Clients that a process remembers as over a limit; when there are more, it forgets all and asks Redis again."""
 
-
-LIVE = ("session", "inbox", "stream")
-"""Things with a life of their own: the places that they have say how many there are on the node."""
-
+COUNTED_FOR_THE_NODE = ("session", "inbox", "stream")
+"""Kinds that exist until they are ended or expire. Their places are also counted for all clients together, so that the
+node knows how many there are."""
 
 RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
@@ -137,7 +136,7 @@ class Limiter:
             return None
         self.precheck(request, kind)
         quota, taken, wait = await self._store.take_quota(
-            kind, request.client, limit, most, milliseconds, counted=kind in LIVE, label=label
+            kind, request.client, limit, most, milliseconds, counted=kind in COUNTED_FOR_THE_NODE, label=label
         )
         if wait is not None:
             raise Refused(f"quota.{kind}", retry_after=wait, most=most)
@@ -163,7 +162,7 @@ class Limiter:
         del self._refused_until[key]
 
     def settle(self, request: Request, kind: str, taken: Taken, scope: str = "") -> None:
-        """Take over how Redis counted a request: answer headers, and Refused `limit.exceeded` if it was too many."""
+        """Apply how Redis counted a request: answer headers, and Refused `limit.exceeded` if it is over the limit."""
         if not self._limits[kind].count:
             return
         request.notes += self._headers(kind, taken.remaining, taken.reset)
@@ -203,8 +202,8 @@ class Permit:
 
     A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its Rate. If the block
     raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or the
-    English gate for free (SPEC 7). Not counted is a refusal for want of room (`hold`, `charge`), and in the limit of an
-    entity one because that entity does not exist.
+    English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`) is not counted, and neither is, in the
+    limit of an entity, a refusal because that entity does not exist.
     """
 
     __slots__ = ("_counted", "_kind", "_limiter", "_quota", "_request", "_scope", "_taken", "_work", "client", "limit")
@@ -258,7 +257,7 @@ class Permit:
                 await self._limiter.put_back(self._request, self._kind, self._taken)
 
     def settle(self, taken: Taken) -> None:
-        """Take over how a script counted the request. Raises Refused `limit.exceeded`."""
+        """Apply how a script counted the request. Raises Refused `limit.exceeded`."""
         self._counted = True
         self._limiter.settle(self._request, self._kind, taken, self._scope)
 

@@ -5,9 +5,13 @@ from collections.abc import Awaitable, Sequence
 
 from node.common import counters
 from node.web.errors import CLOSE
-from node.web.http import NOSNIFF, ASGIMessage, Header, Request, Response, Send, Streaming
+from node.web.http import NOSNIFF, ASGIApp, ASGIMessage, Header, Receive, Request, Response, Send
 from node.web.origin import CORS_OPEN, CORS_READABLE, Origins
+from node.web.streams import Streaming
 from node.web.throughput import BODY_WEIGHT, FREE_BYTES, Throughput
+
+MOUNTED_BYTES = 512 * 1024
+"""Of an answer of a mounted application, what counts: as much as waits in memory for a reader who takes nothing."""
 
 
 class Responder:
@@ -61,17 +65,30 @@ class Responder:
                 if request.is_unread:
                     await _end_body(request, headers)
                 message["headers"] = headers
+                self._count_bytes(request, 0)
             else:
-                self._count_bytes(request, len(message.get("body", b"")))
+                self._throughput.add(request.client, len(message.get("body", b"")))
             await send(message)
 
         return send_on
 
-    def for_mounted(self, request: Request, send: Send) -> Send:
-        """`send` for a mounted application, which sets all headers but the request id and restricted CORS."""
+    async def mount(self, application: ASGIApp, request: Request, receive: Receive, send: Send) -> None:
+        """Have a mounted application answer, which sets all headers but the request id and restricted CORS.
+
+        The body of a request that comes to nothing counts as an answer does: nothing else bounds how often it is sent.
+        """
+        left, received, is_kept = MOUNTED_BYTES, 0, False
+
+        async def receive_on() -> ASGIMessage:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            return message
 
         async def send_on(message: ASGIMessage) -> None:
+            nonlocal left, is_kept
             if message["type"] == "http.response.start":
+                is_kept = message["status"] < 300
                 counters.MOUNTED.add(message["status"])
                 headers: list[Header] = [*message["headers"], (b"x-request-id", request.id.encode())]
                 if self._restricted:
@@ -79,9 +96,17 @@ class Responder:
                 if request.is_unread:
                     await _end_body(request, headers)
                 message["headers"] = headers
+            else:
+                size = min(len(message.get("body", b"")), left)
+                left -= size
+                self._throughput.add(request.client, size)
             await send(message)
 
-        return send_on
+        try:
+            await application(request.scope, request.noting_end(receive_on), send_on)
+        finally:
+            if not is_kept:
+                self._throughput.add(request.client, received)
 
     def _common(self, request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
         """The headers of every answer, which is about to be sent with `headers`."""

@@ -18,6 +18,7 @@ from node.web import http
 from node.web.errors import response_to
 from node.web.paths import Paths
 from node.web.route import Route
+from node.web.streams import Streaming
 
 AnyRequest = LitestarRequest[Any, Any, Any]
 Handle = Callable[[Route, http.Request], Awaitable[http.Response | None]]
@@ -43,7 +44,7 @@ class LitestarAnswer(LitestarResponse[bytes]):
         """Called by Litestar."""
         headers = [*self._response.headers, *self._request.notes]
         lines = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
-        if isinstance(self._response, http.Streaming):
+        if isinstance(self._response, Streaming):
             return LitestarStream(self._response, lines, wanted=not self._request.is_head)
         return ASGIResponse(body=self.content, status_code=self.status_code, headers=lines)
 
@@ -53,7 +54,7 @@ class LitestarStream(ASGIResponse):
 
     _should_set_content_length = False
 
-    def __init__(self, response: http.Streaming, lines: Iterable[tuple[str, str]], *, wanted: bool) -> None:
+    def __init__(self, response: Streaming, lines: Iterable[tuple[str, str]], *, wanted: bool) -> None:
         super().__init__(status_code=response.status, headers=lines)
         self._streaming = response
         self._wanted = wanted

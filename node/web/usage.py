@@ -30,8 +30,9 @@ MAX_REFUSAL_SECONDS = 10.0
 FINISHING_FACTOR = 1.25
 """How much more than its total a client may use to finish what it has begun: claims, results, changes of status."""
 
-MAX_SPENT_CLIENTS = 10_000
-"""Clients remembered as having used up their total; when there are more, all are forgotten and Redis is asked."""
+MAX_CLIENTS = 10_000
+"""Clients remembered as having used up their total; when there are more, all are forgotten and Redis is asked. Also the
+clients whose bytes are noted for the operator until the next report; those of others are not."""
 
 
 class Usage:
@@ -42,8 +43,8 @@ class Usage:
         self._capacity = capacity
         self._unreported: dict[str, int] = {}
         """Bytes by client."""
-        self.told: dict[str, int] = {}
-        """Bytes by client that Redis knows of and the operator does not yet (`node.web.activity`)."""
+        self.noted: dict[str, int] = {}
+        """Bytes by client since the last report for the operator (`node.web.activity`)."""
         self._spent: dict[str, tuple[float, float]] = {}
         """For clients that have used up their total (monotonic seconds): until when the process refuses them by itself,
         and until when their total is used up."""
@@ -66,7 +67,7 @@ class Usage:
             self._unreported[client] = unreported + used
             return
         self._unreported.pop(client, None)
-        self._tell(client, unreported + used)
+        self._note(client, unreported + used)
         [wait] = await self._store.take_bytes([Use(client, used, unreported)], total)
         if wait is not None:
             if spent:
@@ -88,7 +89,7 @@ class Usage:
         uses = [Use(client, 0, unreported) for client, unreported in self._unreported.items()]
         self._unreported.clear()
         for use in uses:
-            self._tell(use.client, use.owed)
+            self._note(use.client, use.owed)
         total = self._capacity.allowance
         if not uses or not total:
             return
@@ -97,12 +98,12 @@ class Usage:
                 if wait is not None:
                     self._remember(use.client, wait)
 
-    def _tell(self, client: str, size: int) -> None:
-        if client in self.told or len(self.told) < MAX_SPENT_CLIENTS:
-            self.told[client] = self.told.get(client, 0) + size
+    def _note(self, client: str, size: int) -> None:
+        if client in self.noted or len(self.noted) < MAX_CLIENTS:
+            self.noted[client] = self.noted.get(client, 0) + size
 
     def _remember(self, client: str, wait: float) -> None:
-        if len(self._spent) >= MAX_SPENT_CLIENTS:
+        if len(self._spent) >= MAX_CLIENTS:
             self._spent.clear()
         now = time.monotonic()
         self._spent[client] = (now + min(wait, MAX_REFUSAL_SECONDS), now + wait)

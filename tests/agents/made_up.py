@@ -138,6 +138,8 @@ class MadeUpAgents:
             self._send(writer, 200, b'{"name": "' + b"x" * 400_000)
         elif kind == "nonsense":
             self._send(writer, 200, b"<html>hello</html>")
+        elif kind == "never":
+            self._send(writer, 429, b"", b"Retry-After: Thu, 01 Jan %d 00:00:00 GMT\r\n" % 10**20)
         elif kind == "failing":
             self._send(writer, 500, b"")
         else:

@@ -1,11 +1,13 @@
 """The directory over HTTP: listed, renewed, shown, removed (NETWORK 2)."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from node.agents.lists import AgentLists
 from node.agents.store import AGENT_LIFE_MS
-from node.store import keys
+from node.store import Store, keys
 from tests.agents.calls import AGENTS, SUMMARISE, TRANSLATE, card_of, listed, post, shown
 from tests.board.signed_posts import OTHER_KEY
 from tests.events.test_events_api import all_events
@@ -142,6 +144,53 @@ async def test_the_list_has_the_newest_first(node: NodeUnderTest) -> None:
         page = (await node.client.get(AGENTS, params={"limit": 2})).json()
         assert page["total"] == 3
         assert {each["id"] for each in page["agents"]} < {each["id"] for each in agents}
+
+
+async def test_a_list_shows_each_entry_as_it_is_now(node: NodeUnderTest) -> None:
+    """Rows are kept from one answer to the next, until something of an entry or of its inbox has changed."""
+    inbox = await opened(node)
+    agent = await listed(node, inbox, card_of())
+
+    async def rows() -> list[Any]:
+        page = (await node.client.get(AGENTS)).json()
+        assert page["agents"] == [await shown(node, agent)]
+        return page["agents"]
+
+    assert await rows() == await rows()
+    await listed(node, inbox, card_of("Report desk", TRANSLATE))
+    assert [skill["name"] for skill in (await rows())[0]["skills"]] == ["Translate contracts"]
+    await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", 1)
+    assert (await rows())[0]["liveness"] == "unreachable"
+    assert (await node.client.get(AGENTS, params={"liveness": "open"})).json()["agents"] == []
+    await node.client.delete(path_of(inbox), headers=bearer(inbox["inbox_token"]))
+    assert (await rows())[0]["url"] is None
+
+
+class HeldUp(AgentLists):
+    """Of a process that stands still between reading an entry and listing it."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.stands_still, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def now(self) -> int:
+        self.stands_still.set()
+        await self.goes_on.wait()
+        return await super().now()
+
+
+async def test_a_list_that_is_behind_is_put_right_where_it_is_read(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    agent = await listed(node, inbox, card_of())
+    held_up = HeldUp(node.store)
+    projecting = asyncio.create_task(held_up.project([agent["id"]]))
+    await held_up.stands_still.wait()
+    await node.client.delete(f"{AGENTS}/{agent['id']}", headers=bearer(inbox["inbox_token"]))
+    held_up.goes_on.set()
+    await projecting
+    page = (await node.client.get(AGENTS)).json()
+    assert (page["agents"], page["total"]) == ([], 0)
+    assert await node.store.command("ZCARD", keys.AGENTS) == 0
 
 
 async def test_the_worker_removes_an_entry_whose_time_is_over_and_tells_of_all(node: NodeUnderTest) -> None:

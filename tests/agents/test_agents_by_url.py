@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from node.agents.fetch import CARD_BYTES
+from node.agents.lists import AgentLists
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, TRANSLATE
 from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
@@ -122,6 +123,15 @@ async def test_posting_a_url_again_renews_its_entry(node: NodeUnderTest, made_up
         assert second["listed_at"] == first["listed_at"]
         assert second["expires_at"] > first["expires_at"]
         assert [each["name"] for each in second["skills"]] == ["Translate contracts"]
+
+
+async def test_a_late_look_for_what_has_ended_leaves_what_was_posted_again(node: NodeUnderTest) -> None:
+    """One of two workers that look at the same time, or one whose list is behind."""
+    posted = await submitted(node, "http://agent.example/")
+    await node.store.command("ZADD", keys.AGENT_ENDS, 1, posted["id"])
+    lists = AgentLists(node.store)
+    await lists.project(await lists.sweep())
+    assert (await node.client.get(f"{AGENTS}/{posted['id']}")).json()["status"] == "checking"
 
 
 async def test_a_card_that_is_gone_ends_its_entry_when_it_is_posted_again(

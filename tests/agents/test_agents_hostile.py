@@ -41,6 +41,15 @@ async def test_a_host_that_hangs_or_drips_is_rejected_in_time(
     assert "did not end within" in drip["reason"]
 
 
+async def test_a_host_that_asks_to_come_back_in_no_year_at_all_is_rejected(
+    node: NodeUnderTest, made_up: MadeUpAgents
+) -> None:
+    async with node.worker():
+        agent = await checked(node, made_up.url("never"))
+    assert agent["status"] == "rejected"
+    assert agent["reason"].endswith("answered 429")
+
+
 async def test_those_who_wait_for_a_check_have_so_many_places(
     node: NodeUnderTest, made_up: MadeUpAgents, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,10 @@ import pytest
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
 from node.artifacts.blobs.s3 import Bucket, S3Store
 from node.artifacts.blobs.sigv4 import Credentials
+from node.common.refusal import Refused
 from node.store.ids import new_id
-from tests.artifacts.blobs import BIG, DATA, free_port, grant_for
+from node.web.http import Receive, Scope, Send
+from tests.artifacts.blobs import BIG, DATA, free_port, grant_for, serving
 from tests.artifacts.swift import BUCKET, Swift
 
 URL = f"s3://{BUCKET}/node a/b+c"
@@ -66,6 +68,13 @@ async def test_an_upload_url_works_once(store: S3Store, client: httpx2.AsyncClie
     assert (await client.put(url, content=DATA, headers=headers)).status_code == 200
     again = await client.put(url, content=DATA, headers=headers)
     assert (again.status_code, code(again)) == (412, "PreconditionFailed")
+
+
+async def test_bytes_that_the_node_writes_again_are_told_from_a_bucket_that_fails(store: S3Store) -> None:
+    grant = grant_for(artifact_id=new_id())
+    await store.write(grant, DATA)
+    with pytest.raises(Refused, match=r"blob\.uploaded"):
+        await store.write(grant, DATA)
 
 
 CHECKSUM = "x-amz-checksum-sha256"
@@ -147,6 +156,21 @@ async def test_a_bucket_that_cannot_be_used_is_told_before_anything_is_stored(sw
         with pytest.raises(BlobUnavailable, match=reason):
             await other.check()
         await other.close()
+
+
+async def test_a_service_that_lets_nothing_pass_a_condition_is_told_before_anything_is_stored() -> None:
+    async def refuse_uploads(scope: Scope, receive: Receive, send: Send) -> None:
+        status = 412 if scope["method"] == "PUT" else 200
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    port = free_port()
+    aws = Swift(f"http://127.0.0.1:{port}")._asdict()
+    async with serving(refuse_uploads, port):
+        store = S3Store.from_aws(URL, aws)
+        with pytest.raises(BlobUnavailable, match="answered PUT with 412"):
+            await store.check()
+        await store.close()
 
 
 async def test_a_bucket_with_a_host_of_its_own_takes_the_same_uploads(

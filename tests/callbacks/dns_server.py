@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from errno import EADDRINUSE
 from pathlib import Path
 from typing import Self, cast
 
@@ -42,10 +43,18 @@ class DnsServer:
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        self._tcp = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._tcp.sockets[0].getsockname()[1]
-        self._udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(self), local_addr=("127.0.0.1", self.port))
-        return self
+        while True:
+            self._tcp = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+            self.port = self._tcp.sockets[0].getsockname()[1]
+            try:
+                address = ("127.0.0.1", self.port)
+                self._udp, _ = await loop.create_datagram_endpoint(lambda: _Udp(self), local_addr=address)
+            except OSError as error:
+                self._tcp.close()
+                if error.errno != EADDRINUSE:  # a port that is free for TCP may be taken for UDP
+                    raise
+            else:
+                return self
 
     async def __aexit__(self, *_: object) -> None:
         for task in list(self._answering):

@@ -10,10 +10,11 @@ import pytest
 import pytest_asyncio
 
 from node.callbacks.breaker import Breaker
+from node.callbacks.call import AttemptTimeouts
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue, DeadLetter
 from node.callbacks.resolve import SystemResolver
-from node.callbacks.sender import AttemptTimeouts, Sender
+from node.callbacks.sender import Sender
 from node.callbacks.service import Callbacks, Deliverer
 from node.config import Schedule, Settings
 from node.sign.node_key import NodeKey, webhook_key

@@ -3,8 +3,8 @@
 import httpcore2
 import pytest
 
+from node.callbacks.call import AttemptTimeouts
 from node.callbacks.guard import MAX_DIALS, MAX_READ, Guard
-from node.callbacks.sender import AttemptTimeouts
 from node.callbacks.target import Policy, TargetRefused
 from tests.callbacks.network import Dialler, FakeResolver, never, receiver, repeats, says
 

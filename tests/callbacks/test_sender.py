@@ -27,11 +27,12 @@ from node.callbacks.attempt import (
     delay,
     retry_after,
 )
+from node.callbacks.call import AttemptTimeouts
 from node.callbacks.envelope import Envelope
 from node.callbacks.guard import MAX_READ
 from node.callbacks.lookup import NotLookedUp
 from node.callbacks.resolve import Resolver
-from node.callbacks.sender import AttemptTimeouts, Sender
+from node.callbacks.sender import Sender
 from node.callbacks.target import Policy, parse
 from node.sign.node_key import NodeKey
 from tests.callbacks.network import Answer, Dialler, FakeResolver, never, receiver, repeats, says, silence
@@ -262,7 +263,9 @@ def test_retry_after_is_seconds_or_a_date():
     assert retry_after("Thu, 01 Jan 2026 00:02:00 GMT", now) == 120
     assert retry_after("Wed, 31 Dec 2025 23:00:00 GMT", now) == 0
     assert retry_after("Fri, 01 Jan 2027 00:00:00 GMT", now) == 86400
-    for text in ("", "-1", "1.5", "soon", "٣", "Thu, 99 Foo 2026 00:00:00 GMT"):
+    many = "9" * 20
+    far = f"Thu, 01 Jan {many} 00:00:00 GMT", f"Thu, 01 Jan 2026 00:00:00 +{many}"
+    for text in ("", "-1", "1.5", "soon", "٣", "Thu, 99 Foo 2026 00:00:00 GMT", *far):
         assert retry_after(text, now) is None
 
 

@@ -18,7 +18,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 
-from node.agents.entry import StoredAgent, stored_agent
+from node.agents.entry import AgentRow, StoredAgent, stored_agent
 from node.agents.fetch import CardFetcher
 from node.agents.probe import Prober
 from node.callbacks.breaker import Breaker
@@ -79,9 +79,7 @@ def listed(base: str, url: str, binding: str) -> StoredAgent:
         "binding": binding,
         "version": "1.0",
     }
-    agent = stored_agent("", {name.encode(): value.encode() for name, value in fields.items()})
-    assert agent is not None
-    return agent
+    return stored_agent("", AgentRow.of({name.encode(): value.encode() for name, value in fields.items()}, None))
 
 
 def prober(calls: FairCaller) -> Prober:

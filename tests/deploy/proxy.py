@@ -26,16 +26,19 @@ def haproxy() -> str:
 
 
 class Proxy:
-    """HAProxy on a port of its own; `nodes` are the ports of the web nodes, `tls` is a certificate with its key."""
+    """HAProxy on a port of its own; `nodes` are the ports of the web nodes, `tls` is a certificate with its key.
 
-    def __init__(self, folder: Path, *nodes: int, tls: Path | None = None) -> None:
+    With a certificate, or if asked to, it listens without TLS on another port, too, and sends clients on to https.
+    """
+
+    def __init__(self, folder: Path, *nodes: int, tls: Path | None = None, sends_on: bool = False) -> None:
         self.port = free_port()
         self.plain = free_port()
         self.metrics = free_port()
         self._log = folder / "haproxy.log"
         self._settings = {
             "LISTEN": f"127.0.0.1:{self.port}" + (f" ssl crt {tls} alpn h2,http/1.1" if tls else ""),
-            **({"PLAIN": f"127.0.0.1:{self.plain}"} if tls else {}),
+            **({"PLAIN": f"127.0.0.1:{self.plain}"} if tls or sends_on else {}),
             "METRICS": f"127.0.0.1:{self.metrics}",
             **{f"NODE_{number}": f"127.0.0.1:{port}" for number, port in enumerate(nodes, 1)},
         }

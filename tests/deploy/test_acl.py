@@ -1,5 +1,6 @@
 """A node works as the users of deploy/redis, and those users can do no more than that."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from node.admin.backup import check
 from node.config import Limit, Limits
+from node.config.values import USAGE_ERROR
 from node.run.embedded_redis import find_search
 from node.store import CommandFailed, connect
 from tests.admin.test_backup import FREE, Agent, command
@@ -74,6 +76,16 @@ def test_a_node_and_its_operator_have_all_they_need(tmp_path: Path) -> None:
             tmp_path / "restored", "restore", str(tmp_path / "backup"), RELAY_REDIS_URL=server.urls["relay-operator"]
         )
         assert restored.returncode == 0, restored.stderr
+
+
+@pytest.mark.parametrize("role", ["web", "worker"])
+def test_a_user_without_the_rights_of_a_node_is_refused_in_one_sentence(role: str, tmp_path: Path) -> None:
+    part = NodeProcess(tmp_path / "data", (sys.executable, "-m", "node", role))
+    with WithUsers(tmp_path / "redis", USERS) as server, part:
+        part.start(RELAY_REDIS_URL=server.urls["relay-replica"])
+        assert part.wait() == USAGE_ERROR
+        assert part.words().startswith("relay-node: this Redis refuses what a node needs (node_identify: NOPERM")
+        assert "Traceback" not in part.words()
 
 
 async def test_the_users_can_do_nothing_else(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy.http2 import Connection
 from tests.deploy.processes import HELLO, call, status, web_node
 from tests.deploy.proxy import CONFIG, Proxy
 from tests.support.nodes import NodeProcess
@@ -88,6 +89,46 @@ def test_one_address_cannot_have_all_connections(proxy: Proxy) -> None:
         with connect("127.0.0.24") as other:
             assert _ask(other).startswith(b"HTTP/1.1 200")
         assert _ask(crowd[0]).startswith(b"HTTP/1.1 200")
+
+
+def test_one_address_cannot_have_all_connections_where_there_is_no_tls(tmp_path: Path, node: NodeProcess) -> None:
+    with Proxy(tmp_path, node.port, sends_on=True) as proxy, ExitStack() as stack:
+
+        def ask(address: str) -> bytes:
+            link = socket.create_connection(("127.0.0.1", proxy.plain), timeout=10, source_address=(address, 0))
+            return _ask(stack.enter_context(link))
+
+        for _ in range(256):
+            assert ask("127.0.0.26").startswith(b"HTTP/1.1 308")
+        with pytest.raises(ConnectionError):
+            ask("127.0.0.26")
+        assert ask("127.0.0.27").startswith(b"HTTP/1.1 308")
+
+
+def test_one_address_cannot_have_all_requests_by_putting_many_on_a_connection(proxy: Proxy) -> None:
+    created = json.loads(call(proxy.port, "POST", "/api/v1/sessions", {"ttl_seconds": 600})[2])
+    held = f"/api/v1/sessions/{created['session_id']}/messages?since_seq=0&wait={LONGEST_WAIT}"
+    with ExitStack() as stack:
+        crowd = [Connection(proxy.port, "127.0.0.25") for _ in range(3)]
+        for each in crowd:
+            stack.callback(each.close)
+            each.get(held, 85)
+            each.get("/ready", 1)
+            assert each.content() == b'{"status":"ready"}'
+        crowd[0].get(held, 5)
+        for _ in range(4):
+            assert b"256 requests under way" in crowd[0].content()
+        assert status(proxy.port, "/ready") == 200
+    until(lambda: _is_ready_for(proxy.port, "127.0.0.25"), "what ended counts no more")
+
+
+def _is_ready_for(port: int, address: str) -> bool:
+    link = Connection(port, address)
+    link.get("/ready", 1)
+    try:
+        return b"ready" in link.content()
+    finally:
+        link.close()
 
 
 def _ask(link: socket.socket) -> bytes:

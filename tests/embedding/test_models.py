@@ -123,6 +123,13 @@ def test_the_first_start_exports_and_the_next_finds_it(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
+def test_an_export_runs_no_module_of_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.joinpath("node.py").write_text("raise SystemExit('that of the current directory')")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(subprocess.SubprocessError, match="cannot be loaded"):
+        export_of(str(tmp_path / "empty"), tmp_path / "models")
+
+
 def test_where_exporting_fails_the_original_runs(tmp_path: Path) -> None:
     tmp_path.joinpath("models").write_text("a file where the folder should be")
     assert isinstance(load("", tmp_path / "models"), OriginalModel)

@@ -242,7 +242,8 @@ async def test_events_that_a_stream_looked_at_for_nothing_count_when_it_ends(
                 copied, query["cursor"] = copied + len(page["events"]), page["cursor"]
             async with followed(node, "board", types="reply.added", cursor="earliest") as (_, events):
                 await anext(events)
-                await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can, says the agent."})
+                reply = {"body": "I can, says the agent."}
+                await other.post(f"/api/v1/board/{thread['id']}/replies", json=reply)  # replies count, too
                 assert (await anext(events))["type"] == "reply.added"
                 assert (await client.get("/api/v1/board?limit=1")).status_code == 200
             while (answer := await client.get("/api/v1/board?limit=1")).status_code == 200:

@@ -9,11 +9,16 @@ import pytest
 import pytest_asyncio
 
 from node.config import Limit, Limits
+from node.store import StoreUnavailable
+from tests.agents.calls import SUMMARISE
+from tests.inbox.calls import INBOXES, Json, opened, path_of, read
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer, eventually
 
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 HELLO = {"message": "Hello, is anybody there who can read this?"}
+CARD: Json = {"name": "Desk", "description": "Helps with long documents.", "skills": [SUMMARISE]}
+A2A_MESSAGE: Json = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}}
 
 
 @pytest.fixture
@@ -90,17 +95,55 @@ async def test_a_frozen_redis_costs_503_and_nothing_else(node: NodeUnderTest, ow
     assert (await node.client.post("/api/v1/relay", json=HELLO)).status_code == 200
 
 
+async def test_a_sender_who_waits_when_redis_dies_is_not_told_that_nothing_was_sent(own_redis: RedisServer) -> None:
+    """It would send its message again."""
+    async with running(settings_for(own_redis.url, limits=NO_LIMITS)) as node:
+        inbox = await opened(node)
+        sending = [
+            asyncio.create_task(node.client.post(path_of(inbox, path), json=body))
+            for path, body in (("/messages?wait=30", {"body": "Hello"}), ("/a2a/message:send", A2A_MESSAGE))
+        ]
+
+        async def are_held() -> bool:
+            return (await read(node, inbox, since_seq=2))["waiting"] == 2
+
+        await until(are_held)
+        own_redis.kill()
+    sent, task = [await each for each in sending]  # the node has stopped, and answered what waited
+    assert (sent.status_code, sent.json()["status"]) == (201, "queued")
+    assert (task.status_code, task.json()["task"]["status"]["state"]) == (200, "TASK_STATE_SUBMITTED")
+
+
+@pytest.mark.parametrize(
+    ("broken", "path", "body"),
+    [
+        ("node.inbox.task_store.InboxTaskStore.read", "/{address}/a2a/message:send", A2A_MESSAGE),
+        ("node.agents.store.AgentStore.put", "", {"card": CARD}),
+    ],
+)
+async def test_what_fails_after_something_was_written_is_told_as_of_unknown_outcome(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, broken: str, path: str, body: Json
+) -> None:
+    async def gone(*_: object, **__: object) -> None:
+        raise StoreUnavailable("Redis is out of reach")
+
+    inbox = await opened(node)
+    monkeypatch.setattr(broken, gone)
+    response = await node.client.post(INBOXES + path.format(**inbox), json=body)
+    assert response.status_code == 503
+    assert "repeat with the same Idempotency-Key" in response.text
+
+
 async def test_beyond_the_calls_that_may_be_under_way_a_request_is_told_that_the_node_is_busy(
     own_redis: RedisServer,
 ) -> None:
     """It used to be told that the store was out of reach, which it was not."""
-    message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}}
     async with running(settings_for(own_redis.url, limits=NO_LIMITS, max_in_flight=1)) as node:
         own_redis.pause()  # so that the first call stays under way
         *relayed, sent = await asyncio.gather(
             node.client.post("/api/v1/relay", json=HELLO),
             node.client.post("/api/v1/relay", json=HELLO),
-            node.client.post("/api/v1/message:send", json=message),
+            node.client.post("/api/v1/message:send", json=A2A_MESSAGE),
         )
         own_redis.resume()
     refused = relayed[1]

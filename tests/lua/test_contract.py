@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from node.store.scripts import FOLDER, Script, all_scripts
+from node.store.scripts import FOLDER, Script
+from tests.support.scripts import all_scripts
 
 NODE = Path(__file__).parents[2] / "node"
 DECLARED = re.compile(r"^@step\ndef (\w+)\(", re.MULTILINE)

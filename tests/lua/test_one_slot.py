@@ -18,11 +18,12 @@ from node.artifacts.store import ArtifactStore
 from node.board.moderation_store import ModerationStore
 from node.retention.rules import retention_of
 from node.store import RedisReply, StoreUnavailable, ids, keys
-from node.store.scripts import all_scripts, script
+from node.store.scripts import script
 from node.store.steps import Step
 from node.store.wire import Store
 from tests.agents.calls import card_of
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.scripts import all_scripts
 from tests.support.servers import Cluster
 from tests.tasks.calls import tasks_on
 
@@ -32,6 +33,7 @@ ELSEWHERE = {
     "thread_import": "likewise",
     "node_identify": "has one key, and is run by processes as they start: tests/store/test_identity.py",
     "search_switch": "changes the index of a query engine, which a cluster does not have",
+    "search_fill": "likewise",
 }
 """Steps that the operations below do not reach, and why."""
 

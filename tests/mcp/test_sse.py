@@ -24,7 +24,7 @@ from tests.support.servers import RedisServer
 async def test_a_stream_names_its_endpoint_first(node: NodeUnderTest) -> None:
     async with EventStream(node) as stream:
         assert stream.headers["content-type"] == "text/event-stream"
-        assert stream.headers["cache-control"] == "no-cache, no-transform"
+        assert stream.headers["cache-control"] == "no-cache, no-store, no-transform"
         assert stream.headers["x-accel-buffering"] == "no"
         assert "content-length" not in stream.headers
         assert stream.endpoint.startswith("/mcp/messages?session_id=")
@@ -96,7 +96,7 @@ async def test_only_get_opens_a_stream(node: NodeUnderTest) -> None:
 
 
 async def test_a_silent_stream_is_kept_alive(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.01)
     async with EventStream(node) as stream:
         key = await _key(node)
         await node.store.command("EXPIRE", key, 1)
@@ -116,7 +116,7 @@ async def test_a_stream_ends_when_a_reply_may_have_been_lost(node: NodeUnderTest
 
 
 async def test_a_stream_ends_when_nobody_reads_it(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "SEND_TIMEOUT", 0.05)
+    monkeypatch.setattr(sse, "SEND_SECONDS", 0.05)
     async with EventStream(node) as stream:
         stream.reading.clear()
         await stream.post(request("ping"))

@@ -21,6 +21,7 @@ from node.overload.intake import (
 )
 from node.web.deadline import Deadlines
 from node.web.http import FIRST_MESSAGE, JSON_TYPE, Request, Response
+from node.web.turn import ClientTurns, RequestTurn
 from tests.support.servers import eventually
 
 RELAY = "/api/v1/relay"
@@ -327,7 +328,7 @@ async def test_who_is_held_for_news_or_sends_slowly_is_no_work(door: Door) -> No
     more: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     scope: dict[str, Any] = {**watcher.scope, "headers": []}
     del scope[FIRST_MESSAGE]
-    request = Request(scope, more.get, "", "", Deadlines())
+    request = Request(scope, more.get, "", "", Deadlines(), RequestTurn(ClientTurns(), ""))
     body = asyncio.ensure_future(request.body())
     more.put_nowait({"type": "http.request", "body": b"a", "more_body": True})
     await eventually(lambda: door.intake.working == 0)

@@ -8,9 +8,9 @@ import pytest
 
 from node.config import Limit, Limits
 from node.retention.rules import retention_of
-from node.retention.sweep import DAY_MS
 from node.store import keys
 from node.store.cursor import TimeCursor
+from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.tasks.calls import TASKS, act, claimed, offered

@@ -1,6 +1,7 @@
 """A node under its supervisor: it starts whole, loses any one process without harm, and ends in order."""
 
 import base64
+import http.client
 import json
 import os
 import re
@@ -68,6 +69,25 @@ def test_a_web_process_that_dies_is_replaced_while_the_others_answer(small: Node
     small.line("Respawning worker-1" if _nth(small, 1) == victim else "Respawning worker-2")
     until(_works(lambda: int(small.get("/worker")) != victim), "another process answers")
     assert gone(victim)
+
+
+def test_a_web_process_that_dies_again_and_again_takes_no_other_with_it(small: NodeProcess) -> None:
+    small.start().ready()
+    connection = http.client.HTTPConnection("127.0.0.1", small.port, timeout=PATIENCE)
+    connection.request("GET", "/worker")
+    holder = int(connection.getresponse().read())
+    connection.request("GET", "/held")
+    held = connection.getresponse()
+    assert held.readline() == b"held\n"
+    number = 1 if holder == _nth(small, 2) else 2
+    for death in range(3):
+        victim = _nth(small, number, death)
+        os.kill(victim, signal.SIGKILL)
+        until(lambda: _nth(small, number, -1) != victim, "it is replaced")  # noqa: B023
+    small.signal(signal.SIGTERM)
+    assert held.read() == b"released"
+    assert small.wait(STOPPED_WITHIN) == 0
+    connection.close()
 
 
 def test_while_web_processes_are_replaced_new_connections_wait_and_are_answered(small: NodeProcess) -> None:

@@ -162,7 +162,7 @@ class SearchableBoard:
             return True
 
         await until(answers, "Redis is back")
-        await self.store.command("SPUBLISH", BOARD_KEYS.live, "")
+        await self.store.command("SPUBLISH", BOARD_KEYS.current, "")
 
     async def gone(self, thread_id: str) -> None:
         """Return once nothing of a thread is left in the index."""

@@ -1,5 +1,7 @@
 """Another kind of index is built beside the one in use, and takes its place when it is whole."""
 
+import asyncio
+
 import pytest
 
 from node.embedding.embedder import Embedder
@@ -20,12 +22,12 @@ async def live(board: SearchableBoard) -> IndexVersion:
 
 
 async def switched(board: SearchableBoard, old: IndexVersion) -> IndexVersion:
-    """The generation that has taken the place of another."""
+    """The version that has taken the place of another."""
 
     async def other() -> bool:
         return await live(board) != old
 
-    await until(other, "another generation is in use")
+    await until(other, "another version is in use")
     return await live(board)
 
 
@@ -91,14 +93,12 @@ async def test_an_operator_can_have_everything_indexed_anew(board: SearchableBoa
         after = await switched(board, before)
         assert after.epoch == before.epoch + 1
         await board.settled()
-        assert (await board.search.state()).target is None
+        assert (await board.search.state()).built is None
         assert (await board.found(LOAF, thread)).mode == "meaning"
         assert await board.ids("sourdough schedule") == [thread]
 
 
-async def test_the_old_generation_answers_until_the_new_one_is_whole(
-    board: SearchableBoard, loaded_model: Model
-) -> None:
+async def test_the_old_version_answers_until_the_new_one_is_whole(board: SearchableBoard, loaded_model: Model) -> None:
     """The switch waits for the backlog."""
     await board.post(*BREAD)
     async with board.worker():
@@ -116,7 +116,7 @@ async def test_the_old_generation_answers_until_the_new_one_is_whole(
     assert not await versions.switch(target), "once is enough"
 
 
-async def test_an_old_generation_is_forgotten(
+async def test_an_old_version_is_forgotten(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.search.indexing.reconcile.GRACE_SECONDS", 0.0)
@@ -129,10 +129,10 @@ async def test_an_old_generation_is_forgotten(
         after = await switched(board, before)
 
         async def forgotten() -> bool:
-            await board.store.command("SPUBLISH", BOARD_KEYS.live, "")
+            await board.store.command("SPUBLISH", BOARD_KEYS.current, "")
             return await IndexVersions(board.store, BOARD_KEYS).names() == [after.name]
 
-        await until(forgotten, "the old generation is gone")
+        await until(forgotten, "the old version is gone")
         assert not await board.documents.command("EXISTS", BOARD_KEYS.vector(before.name, thread, "0.0"))
         assert not await board.documents.command("EXISTS", BOARD_KEYS.passages(before.name, thread))
 
@@ -152,3 +152,24 @@ async def test_auto_changes_with_the_size_of_the_board_and_not_to_and_fro(
     assert await algorithm(HNSW_FROM_ENTITIES - 1, hnsw) == "hnsw"
     assert await algorithm(HNSW_FROM_ENTITIES, flat) == "hnsw"
     assert await algorithm(FLAT_BELOW_ENTITIES - 1, hnsw) == "flat"
+
+
+@pytest.mark.parametrize("late", range(6))
+async def test_of_two_workers_that_fill_a_version_the_late_one_leaves_nothing_behind(
+    board: SearchableBoard, late: int
+) -> None:
+    versions = IndexVersions(board.store, BOARD_KEYS)
+    version = IndexVersion("0123456789ab", "a-model", 3, "flat", 0)
+    await versions.build(version)
+
+    async def first() -> None:
+        await versions.mark_filled(version)
+        assert await versions.switch(version)
+
+    async def second() -> None:
+        for _ in range(late):
+            await versions.is_filled()
+        await versions.mark_filled(version)
+
+    await asyncio.gather(first(), second())
+    assert await versions.both() == (version, None)

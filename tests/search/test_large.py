@@ -46,7 +46,7 @@ async def test_it_is_swept_built_anew_and_its_old_vectors_are_removed(
         await IndexVersions(board.store, BOARD_KEYS).reindex()
 
         async def forgotten() -> bool:
-            await board.store.command("SPUBLISH", BOARD_KEYS.live, "")
+            await board.store.command("SPUBLISH", BOARD_KEYS.current, "")
             return old not in await versions.names()
 
         await until(forgotten, "nothing of the old vectors is left")

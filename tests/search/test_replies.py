@@ -123,7 +123,7 @@ async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
         async def switched() -> bool:
             return await IndexVersions(board.store, BOARD_KEYS).current() != old
 
-        await until(switched, "another generation is in use")
+        await until(switched, "another version is in use")
         await board.emptied()
         assert await documents(board, thread) == before
 

@@ -111,7 +111,7 @@ async def test_a_cached_vector_needs_no_worker(board: SearchableBoard) -> None:
     )
 
 
-async def test_a_vector_of_another_generation_is_not_used(board: SearchableBoard) -> None:
+async def test_a_vector_of_another_version_is_not_used(board: SearchableBoard) -> None:
     await IndexVersions(board.store, BOARD_KEYS).use(LIVE)
     await board.store.command("SET", BOARD_KEYS.query_vector("a question"), b"ba9876543210 " + VECTOR, "EX", 60)
     assert await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is None

@@ -153,3 +153,23 @@ class Machine(RuleBasedStateMachine):
 
 
 TestTurnsMachine = Machine.TestCase
+
+
+async def test_who_has_more_than_its_share_gives_places_back_before_it_gets_another() -> None:
+    turns, entered = Turns(100, each=2), list[str]()
+    for _ in range(4):
+        turns.take("greedy")
+
+    async def work() -> None:
+        async with turns.of("greedy"):
+            entered.append("greedy")
+
+    task = asyncio.create_task(work())
+    await until(lambda: turns.waiting("greedy") == 1)
+    for left in (3, 2):
+        turns.leave("greedy")
+        await asyncio.sleep(0)
+        assert not entered, f"it entered beside {left}"
+    turns.leave("greedy")
+    await task
+    assert entered == ["greedy"]

@@ -14,7 +14,6 @@ from node.sign.verification import Verified
 from tests.sign.signing import BODY, KEY, NOW, PUBLIC, Signed, sign
 
 SHOWN = ("title", "body", "author")
-RECORD = {**json.loads(BODY), "author": None}
 
 
 def proof(body: bytes = BODY, **changes: Any) -> Proof:
@@ -25,29 +24,11 @@ def proof(body: bytes = BODY, **changes: Any) -> Proof:
 
 def test_a_stored_proof_is_verified_by_whoever_reads_the_record():
     stored = msgspec.json.encode(proof())
-    proven = verify_proof(msgspec.json.decode(stored, type=Proof), RECORD)
+    proven = verify_proof(msgspec.json.decode(stored, type=Proof))
     assert proven.key == PUBLIC
     assert proven.created == NOW - 5
     assert proven.target == "node.example/api/v1/board"
     assert proven.content == json.loads(BODY)
-
-
-def test_texts_are_compared_as_the_node_shows_them():
-    body = b'{"title":"a\\u202eb","body":"c"}'
-    shown = {"title": "ab", "body": "c"}
-    assert verify_proof(proof(body), shown, clean=lambda text: text.replace("\u202e", ""))
-    with pytest.raises(ProofInvalid):
-        verify_proof(proof(body), shown)
-
-
-@pytest.mark.parametrize(
-    "record",
-    [{**RECORD, "title": "Looking for a TSV parser"}, {**RECORD, "author": "agent-7"}, {**RECORD, "body": None}],
-    ids=["altered", "added", "removed"],
-)
-def test_a_record_that_shows_something_else_is_found_out(record: dict[str, object]):
-    with pytest.raises(ProofInvalid):
-        verify_proof(proof(), record)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +50,6 @@ def test_a_body_that_cannot_be_published_is_not_kept_and_the_signature_still_ver
     stored = proof(body)
     assert stored.signed_body is None
     assert verify_proof(stored).content is None
-    with pytest.raises(ProofInvalid):
-        verify_proof(stored, RECORD)
 
 
 def without_digest() -> Proof:
@@ -110,7 +89,7 @@ TAMPERED: dict[str, Callable[[], Proof]] = {
 @pytest.mark.parametrize("tampered", TAMPERED.values(), ids=TAMPERED)
 def test_a_tampered_proof_proves_nothing(tampered: Callable[[], Proof]):
     with pytest.raises(ProofInvalid):
-        verify_proof(tampered(), RECORD)
+        verify_proof(tampered())
 
 
 @pytest.mark.parametrize(

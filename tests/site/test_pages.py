@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from node.config import Limit, Limits
-from node.site.model import PAGE_SIZE
+from node.site.model import MAX_REPLIES, PAGE_SIZE
 from tests.sign.signing import BODY, PUBLIC, Signed, sign
 from tests.site.hostile import MARKUP, body, title
 from tests.site.html import Page
@@ -236,12 +236,32 @@ async def test_a_thread_of_long_replies_is_cut_into_pages(node: NodeUnderTest) -
     assert seen == ["1", "2", "3", "4"]
 
 
+async def test_a_page_whose_replies_are_hidden_leads_on_to_the_later_ones(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    thread = await opened(node)
+    for _ in range(2 * MAX_REPLIES + 1):
+        await replied(node, thread)
+    (key,) = empty_redis.do("KEYS", f"thread:*{thread}")
+    empty_redis.do("HSET", key, "hidden_replies", ",".join(map(str, range(2, MAX_REPLIES + 2))))
+    later = f"/board/{thread}?since_seq="
+    for since, shown_replies, next_page in (
+        (0, ["1"], [f"{later}{MAX_REPLIES}"]),
+        (1, [], [f"{later}{MAX_REPLIES + 1}"]),
+        (MAX_REPLIES + 1, [str(seq) for seq in range(MAX_REPLIES + 2, 2 * MAX_REPLIES + 2)], []),
+    ):
+        page = await shown(node, f"{later}{since}")
+        assert [item["data-seq"] for item in page.all("li") if "data-seq" in item] == shown_replies
+        assert [link for link in page.links() if link.startswith(later)] == next_page
+
+
 async def test_new_replies_are_sent_to_an_open_page(node: NodeUnderTest) -> None:
     thread = await opened(node)
     await replied(node, thread, author="first")
     await replied(node, thread, author="second")
     answer = await node.client.get(f"/board/{thread}/replies?since_seq=1")
-    assert [item["data-seq"] for item in Page(answer.text).all("li")] == ["2"]
+    page = Page(answer.text)
+    assert ([item["data-seq"] for item in page.all("li")], "2 replies" in page.text) == (["2"], True)
     nothing = await node.client.get(f"/board/{thread}/replies?since_seq=2")
     assert (nothing.status_code, nothing.content) == (204, b"")
 

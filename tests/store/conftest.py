@@ -1,7 +1,7 @@
 """A Redis of its own for each test, short-lived and real; wire tests run on both event loops we serve."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -40,7 +40,6 @@ class Opener(Protocol):
         timeout: float = TIMEOUT,
         max_in_flight: int = 4096,
         required: bool = True,
-        scripts: Sequence[Script] = (),
     ) -> Store: ...
 
 
@@ -54,9 +53,8 @@ async def open_store() -> AsyncIterator[Opener]:
         timeout: float = TIMEOUT,
         max_in_flight: int = 4096,
         required: bool = True,
-        scripts: Sequence[Script] = (),
     ) -> Store:
-        store = await connect(url, timeout=timeout, max_in_flight=max_in_flight, required=required, scripts=scripts)
+        store = await connect(url, timeout=timeout, max_in_flight=max_in_flight, required=required)
         stores.append(store)
         return store
 

@@ -51,16 +51,9 @@ async def test_an_error_reply_is_a_failure_that_names_the_call(store: Store) -> 
         await store.run(COUNT("key"))
 
 
-async def test_a_script_that_does_not_compile_is_found_when_the_store_opens(
-    redis_server: RedisServer, open_store: Opener
-) -> None:
-    with pytest.raises(CommandFailed, match="SCRIPT"):
-        await open_store(redis_server.url, max_in_flight=10, scripts=[step("broken", "return return").script])
-
-
-async def test_scripts_given_at_the_start_are_loaded_then(redis_server: RedisServer, open_store: Opener) -> None:
-    await open_store(redis_server.url, max_in_flight=10, scripts=[ECHO.script])
-    assert redis_server.do("SCRIPT", "EXISTS", ECHO.script.single_sha, ECHO.script.batch_sha) == [True, True]
+async def test_a_script_that_does_not_compile_fails_its_calls(store: Store) -> None:
+    with pytest.raises(CommandFailed, match="broken: ERR Error compiling script"):
+        await store.run(step("broken", "return return")("key"))
 
 
 async def test_a_script_that_the_server_forgot_is_loaded_again_under_way(

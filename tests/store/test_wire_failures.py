@@ -144,7 +144,9 @@ async def test_calls_while_the_server_is_frozen_end_within_their_deadline(
 
 async def test_a_write_whose_answer_is_lost_is_never_repeated(redis_server: RedisServer, open_store: Opener) -> None:
     async with Proxy(redis_server) as network:
-        store = await open_store(network.url, scripts=[COUNT.script])
+        store = await open_store(network.url)
+        for source in COUNT.script.sources().values():
+            await store.everywhere("SCRIPT", "LOAD", source)
         acknowledged = unknown = 0
         for _ in range(10):
             calls = [asyncio.create_task(store.run(COUNT("key"))) for _ in range(20)]

@@ -60,8 +60,8 @@ async def front_of(*hot: Route, others: Sequence[Route] = (), rate: int = 0) -> 
 
 
 @asynccontextmanager
-async def client_of(app: ASGIApp) -> AsyncGenerator[httpx2.AsyncClient]:
+async def client_of(app: ASGIApp, address: str = "203.0.113.7") -> AsyncGenerator[httpx2.AsyncClient]:
     """Somebody who calls it."""
-    transport = httpx2.ASGITransport(app=app, client=("203.0.113.7", 40000))
+    transport = httpx2.ASGITransport(app=app, client=(address, 40000))
     async with httpx2.AsyncClient(transport=transport, base_url="http://node.example") as client:
         yield client

@@ -13,9 +13,11 @@ from node.observe import log
 from node.run import launch
 from node.run.serve import serve
 from node.web.deadline import Deadlines
-from node.web.http import BodySender, Receive, Request, Send, Streaming
+from node.web.http import Receive, Request, Send
 from node.web.responder import Responder
+from node.web.streams import BodySender, Streaming
 from node.web.throughput import Throughput
+from node.web.turn import ClientTurns, RequestTurn
 
 SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # of the environment, at /environment
 
@@ -39,7 +41,7 @@ class App:
             await self._answer(send, b"begun\n", more=True)
             await asyncio.Event().wait()
         if scope["path"] == "/sent":
-            request = Request(scope, receive, "127.0.0.1", "1", Deadlines())
+            request = Request(scope, receive, "127.0.0.1", "1", Deadlines(), RequestTurn(ClientTurns(), ""))
             return await Responder(None, Throughput(0)).stream(request, Streaming(says_whether_sent, ()), send)
         if scope["path"] == "/environment":
             body = " ".join(os.environ.get(name, "") for name in SHOWN)

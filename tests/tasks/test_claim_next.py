@@ -3,9 +3,11 @@
 import asyncio
 from typing import Any
 
+import pytest
 from pytest import MonkeyPatch
 
 from node.store import OutcomeUnknown, Store, connect
+from node.store.errors import StoreBusy
 from node.store.idempotency import bound_key
 from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.matching import Matching
@@ -123,9 +125,9 @@ class Lossy(TaskStore):
         return claimed
 
 
-def process(store: Store) -> tuple[Tasks, ClaimsOfAny, Matching]:
+def process(store: Store, through: TaskStore | None = None) -> tuple[Tasks, ClaimsOfAny, Matching]:
     """What a web process has, on its own connection."""
-    tasks = tasks_on(store, through=Lossy(store))
+    tasks = tasks_on(store, through=through or Lossy(store))
     matching = Matching(OfferFeed(store))
     return tasks, ClaimsOfAny(store, tasks, matching, search_on(store, tasks), 3600), matching
 
@@ -169,6 +171,35 @@ async def test_who_goes_away_leaves_what_comes_to_the_next(node: NodeUnderTest) 
     assert claim is not None
     assert claim.id == task.id
     await tasks.release(task.id, Holding(claim.claim_token))
+    await matching.close()
+
+
+class Busy(TaskStore):
+    """Has no room for the first claim."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, 3600)
+        self.calls = 0
+
+    async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> tuple[StoredTask, bool]:
+        self.calls += 1
+        if self.calls == 1:
+            raise StoreBusy("as many calls as may be are under way")
+        return await super().claim(task_id, assignee, request, replay_id)
+
+
+async def test_what_could_not_be_claimed_is_for_others_who_wait(node: NodeUnderTest) -> None:
+    tasks, claims, matching = process(node.store, Busy(node.store))
+    first = asyncio.create_task(claims.claim(NextClaim("first", wait=20), None))
+    await until(lambda: _waits(matching, 1))
+    second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None))
+    await until(lambda: _waits(matching, 2))
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    with pytest.raises(StoreBusy):
+        await first
+    claim, _ = await second
+    assert claim is not None
+    assert claim.id == task.id
     await matching.close()
 
 

@@ -122,6 +122,18 @@ async def test_a_claim_repeated_after_its_lease_is_a_new_one(node: NodeUnderTest
     assert refused(await act(node, task, "complete", claim_token=first["claim_token"])) == (403, "task.token")
 
 
+@pytest.mark.parametrize("how", ["release", "fail"])
+async def test_a_claim_that_arrives_again_after_it_was_given_up_claims_nothing(node: NodeUnderTest, how: str) -> None:
+    """One that was long on its way, when the worker has repeated it and got its answer elsewhere."""
+    task = await offered(node, max_attempts=3)
+    body = {"assignee_id": "summary-agent", "idempotency_key": "k1"}
+    claim = (await act(node, task, "claim", **body)).json()
+    await act(node, task, how, claim_token=claim["claim_token"], **({"code": "it.broke"} if how == "fail" else {}))
+    assert refused(await act(node, task, "claim", **body)) == (409, "task.state")
+    assert (await read(node, task))["status"] == "offered"
+    assert (await act(node, task, "claim", **body | {"idempotency_key": "k2"})).status_code == 200
+
+
 async def test_extending_starts_the_lease_again(node: NodeUnderTest) -> None:
     task = await claimed(node, lease_seconds=60)
     almost = int(await leased(node, task)) - 59_000

@@ -1,12 +1,15 @@
 """The lists of contracts are projections: behind at times, and always put right (DESIGN 4)."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from node.store import ids, keys
-from node.tasks.model import PLAIN_STATUSES, STATUSES
+from node.store import Store, ids, keys
+from node.tasks.model import PLAIN_STATUSES, STATUSES, Holding
+from node.tasks.store import TaskStore
+from node.tasks.view import StoredTask
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, act, claimed, offered, tasks_on
@@ -55,6 +58,35 @@ async def test_a_list_that_is_behind_is_put_right_where_it_is_read(node: NodeUnd
     assert ([found["id"] for found in page["tasks"]], page["total"]) == (standing, len(standing))
     assert await places(node, task["id"]) == ["offered"]
     assert [found["id"] for found in (await listed(node, "offered"))["tasks"]] == [task["id"]]
+
+
+class HeldUp(TaskStore):
+    """Of a process that stands still before it lists what it has claimed."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, 3600)
+        self.stands_still, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def place(self, rows: Sequence[tuple[str, StoredTask]]) -> None:
+        self.stands_still.set()
+        await self.goes_on.wait()
+        await super().place(rows)
+
+
+async def test_who_was_held_up_lists_a_contract_as_it_is_by_then(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what was released meanwhile, by way of another process, is on offer and nobody finds it."""
+    monkeypatch.setattr("node.tasks.store.LATE_SECONDS", 0.0)
+    task, held_up = await offered(node), HeldUp(node.store)
+    claiming = asyncio.create_task(tasks_on(node.store, through=held_up).claim_as(task["id"], "worker", "7" * 32, None))
+    await held_up.stands_still.wait()
+    other = tasks_on(node.store)
+    claim, _ = await other.claim_as(task["id"], "worker", "7" * 32, None)  # repeated there
+    await other.release(task["id"], Holding(claim.claim_token))
+    held_up.goes_on.set()
+    await claiming
+    assert await places(node, task["id"]) == ["offered"]
 
 
 async def test_a_contract_keeps_its_place_in_the_list_through_a_claim(node: NodeUnderTest) -> None:

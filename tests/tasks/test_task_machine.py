@@ -86,9 +86,11 @@ class TaskMachine(StoreMachine):
     def claim(self, model: Model, agent: str, key: str | None) -> str:
         model.pass_time(self.ms)
         standing = model.status in AT_WORK
-        again = standing and key is not None and model.key == (agent, key)
-        refusal = None if model.status == "offered" or again else "task.claimed" if standing else "task.state"
-        if model.opens is not None:
+        known = key is not None and model.key == (agent, key)
+        again = standing and known
+        free = model.status == "offered" and not known
+        refusal = None if free or again else "task.claimed" if standing else "task.state"
+        if free and model.opens is not None:
             refusal = "task.paused"
         wanted = bound_key("claim", agent, key, b"")
         answer = self.attempt(lambda: self._tasks.claim(model.id, NewClaim(agent), None, wanted), refusal)

@@ -9,7 +9,7 @@ from structlog.testing import CapturingLogger
 
 from node.config import Proxies
 from node.web import address
-from node.web.address import LOOKED_AT, ClientAddress
+from node.web.address import SAMPLED_ONE_IN, ClientAddress
 
 
 def scope(peer: str, **headers: str) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def test_a_neighbour_that_passes_requests_on_and_is_not_believed_is_told_of_once
     monkeypatch.setattr(address, "log", log)
     addresses = ClientAddress(Proxies.parse("10.0.0.1"))
     for peer in ("10.0.0.1", "8.8.8.8", "10.0.0.2", "", "10.0.0.2"):
-        for _ in range(LOOKED_AT):
+        for _ in range(SAMPLED_ONE_IN):
             addresses.of(scope(peer, x_forwarded_for="203.0.113.5"))
             addresses.of(scope(peer))
     assert [call.kwargs["peer"] for call in log.calls] == ["10.0.0.2", "unix"]

@@ -10,6 +10,7 @@ from node.common.refusal import Refused
 from node.web import http
 from node.web.deadline import Deadlines
 from node.web.http import FIRST_MESSAGE, ASGIMessage, Request, receive_all
+from node.web.turn import ClientTurns, RequestTurn
 from tests.support.servers import eventually
 
 GONE: ASGIMessage = {"type": "http.disconnect"}
@@ -32,7 +33,7 @@ class Client:
         self.scope: dict[str, Any] = {"method": "POST", "path": "/", "headers": headers}
         if first is not None:
             self.scope[FIRST_MESSAGE] = first
-        self.request = Request(self.scope, self.receive, "", "", Deadlines())
+        self.request = Request(self.scope, self.receive, "", "", Deadlines(), RequestTurn(ClientTurns(), ""))
 
     async def receive(self) -> ASGIMessage:
         message = self._messages[self.received]
@@ -129,7 +130,12 @@ async def test_a_body_that_came_while_its_request_was_held_is_not_waited_for_aga
         return messages.pop(0) if messages else await gone
 
     request = Request(
-        {"method": "GET", "path": "/", "headers": [(b"content-length", b"4")]}, receive, "", "", Deadlines()
+        {"method": "GET", "path": "/", "headers": [(b"content-length", b"4")]},
+        receive,
+        "",
+        "",
+        Deadlines(),
+        RequestTurn(ClientTurns(), ""),
     )
     news: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -159,6 +165,7 @@ async def test_a_compressed_body_is_taken_off_too() -> None:
         "",
         "",
         Deadlines(),
+        RequestTurn(ClientTurns(), ""),
     )
     with pytest.raises(Refused, match=r"body\.encoded"):
         await client.request.body()

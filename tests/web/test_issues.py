@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from node.common.refusal import Invalid
@@ -150,6 +150,7 @@ BODIES = st.dictionaries(st.sampled_from([*NewTask.__struct_fields__, "other", "
 
 
 @given(BODIES)
+@example({"publisher_id": "\r"})
 def test_a_second_look_finds_what_the_first_does(body: dict[str, Any]) -> None:
     """What msgspec takes is taken with the same values; what it refuses is refused, but for null and a default."""
     text = msgspec.json.encode(body)

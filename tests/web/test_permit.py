@@ -15,6 +15,7 @@ from node.store.limits import LimitStore, Taken
 from node.web.deadline import Deadlines
 from node.web.http import Request
 from node.web.limits import Limiter, Permit, Quotas
+from node.web.turn import ClientTurns, RequestTurn
 from tests.support.servers import RedisServer
 
 CLIENT = "203.0.113.7"
@@ -31,7 +32,7 @@ async def nothing() -> dict[str, Any]:
 
 def request() -> Request:
     scope: dict[str, Any] = {"method": "POST", "path": "/", "headers": [], "query_string": b""}
-    return Request(scope, nothing, CLIENT, "1", Deadlines())
+    return Request(scope, nothing, CLIENT, "1", Deadlines(), RequestTurn(ClientTurns(), CLIENT))
 
 
 class Desk:

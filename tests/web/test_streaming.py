@@ -2,8 +2,9 @@
 
 import pytest
 
-from node.web.http import Piece, Request, Response, Streaming
+from node.web.http import Request, Response
 from node.web.route import Route
+from node.web.streams import Piece, Streaming
 from node.web.throughput import FREE_BYTES
 from tests.support.one_route import client_of, front_of
 
@@ -50,3 +51,21 @@ async def test_what_a_stream_moves_counts_as_what_an_answer_does(is_hot: bool) -
         first, second = await client.get("/stream"), await client.get("/stream")
     assert (first.status_code, len(first.content)) == (200, 32 * FREE_BYTES)
     assert (second.status_code, second.headers["x-error-code"]) == (429, "limit.throughput")
+
+
+@pytest.mark.parametrize("is_hot", [True, False])
+async def test_the_body_of_a_request_counts_once_in_however_many_pieces_it_is_answered(is_hot: bool) -> None:
+    async def answer(request: Request) -> Response:
+        await request.body()
+
+        async def run(send: Piece) -> None:
+            for _ in range(32):
+                await send(PIECES[0])
+
+        return Streaming(run, [(b"content-type", b"text/event-stream")])
+
+    route = Route(method="POST", path="/stream", handler=answer, summary="", tag="")
+    app = await front_of(*([route] if is_hot else []), others=[] if is_hot else [route], rate=FREE_BYTES)
+    async with client_of(app) as client:
+        answers = [await client.post("/stream", content=bytes(FREE_BYTES)) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]

@@ -1,16 +1,26 @@
 """One client's large bodies and answers do not take the time of a process from the others."""
 
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
+from itertools import chain, repeat
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
+from node.web.http import ASGIMessage, Scope
+from node.web.responder import MOUNTED_BYTES
 from node.web.throughput import BODY_WEIGHT, BURST_SECONDS, FREE_BYTES, Throughput
+from tests.artifacts.calls import available, registered
 from tests.support.node_under_test import NodeUnderTest
 
 A, B = "203.0.113.7", "203.0.113.8"
 MIB = 1024 * 1024
-RATE = 4 * MIB
+RATE = MIB // 2
+"""An eighth of the default, so that a bucket is empty before a slow machine lets it fill again."""
 
 
 class Clock:
@@ -20,6 +30,11 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+async def _each(messages: Iterable[ASGIMessage]) -> AsyncIterator[ASGIMessage]:
+    for message in messages:
+        yield message
 
 
 @pytest.fixture
@@ -71,8 +86,14 @@ def test_many_clients_take_no_more_memory_than_some(clock: Clock) -> None:
 
 class TestNode:
     @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"limits": Limits(reply=Limit(1000, 1), task=Limit(1000, 1)), "client_bytes": 0}
+    def overrides(self, tmp_path: Path) -> dict[str, Any]:
+        return {
+            "limits": Limits(reply=Limit(1000, 1), task=Limit(1000, 1)),
+            "client_bytes": 0,
+            "client_throughput": RATE,
+            "data_dir": tmp_path,
+            "blob_reserve": 0,
+        }
 
     async def test_who_reads_large_threads_again_and_again_is_refused_and_others_are_not(
         self, node: NodeUnderTest
@@ -90,6 +111,56 @@ class TestNode:
         assert (await node.client.get("/board")).status_code == 429
         assert (await node.client.get("/health")).status_code == 200
         assert (await node.client_at("198.51.100.1").get(f"/api/v1/board/{thread['id']}")).status_code == 200
+
+    async def test_replies_count_by_what_judging_them_costs(self, node: NodeUnderTest) -> None:
+        thread = (
+            await node.client_at(B).post("/api/v1/board", json={"title": "A short thread", "body": "Hello."})
+        ).json()
+        path, reply = f"/api/v1/board/{thread['id']}/replies", {"body": "This is a report about solar panels. " * 100}
+        size = 0
+        while (response := await node.client.post(path, json=reply)).status_code == 201:
+            size += FREE_BYTES + REPLY_WEIGHT * len(response.request.content)
+        assert size > BURST_SECONDS * RATE
+        assert response.headers["x-error-code"] == "limit.throughput"
+        assert (await node.client_at(B).post(path, json=reply)).status_code == 201
+
+    async def test_of_a_download_what_waits_in_memory_for_its_reader_counts(self, node: NodeUnderTest) -> None:
+        artifact = await available(node, bytes(MIB), media_type="application/octet-stream")
+        place = (await node.client_at(B).get(artifact["content_url"])).headers["location"]
+        times = 0
+        while (response := await node.client.get(place)).status_code == 200:
+            times += 1
+        assert times * MOUNTED_BYTES > BURST_SECONDS * RATE
+        assert response.headers["x-error-code"] == "limit.throughput"
+        assert (await node.client_at(B).get(place)).status_code == 200
+
+    @pytest.mark.parametrize("last", ["http.request", "http.disconnect"])
+    async def test_what_is_uploaded_for_nothing_counts(self, node: NodeUnderTest, last: str) -> None:
+        size = 7 * MIB  # a bucket has room for one, and not for two
+        artifact = await registered(node, byte_size=size, media_type="application/octet-stream")
+        path = urlsplit(str(artifact["upload_url"])).path
+        headers = [(b"content-length", b"%d" % size)]
+        piece: ASGIMessage = {"type": "http.request", "body": bytes(MIB), "more_body": True}
+        answers: list[int] = []
+
+        async def send(message: ASGIMessage) -> None:
+            if message["type"] == "http.response.start":
+                answers.append(message["status"])
+
+        for _ in range(3):
+            messages = chain(repeat(piece, size // MIB), [{"type": last}])
+            scope: Scope = {
+                "type": "http",
+                "method": "PUT",
+                "path": path,
+                "raw_path": path.encode(),
+                "query_string": b"",
+                "client": (A, 40000),
+                "headers": headers,
+            }
+            await node.app(scope, partial(anext, _each(messages)), send)
+        assert answers == ([400, 400, 429] if last == "http.request" else [429])
+        assert (await node.client_at(B).get(artifact["url"])).status_code == 200
 
     async def test_a_page_that_the_client_has_counts_as_if_it_were_sent(self, node: NodeUnderTest) -> None:
         new = {"title": "A long thread", "body": "This is a long report about solar panels. " * 400}

@@ -8,10 +8,13 @@ from relay_client.client import Relay
 from relay_client.command.output import note, show
 from relay_client.command.parser import Commands, UsageError, command, connected, group, signer, text_of
 from relay_client.command.running import run, words_of
-from relay_client.errors import DeadlineExceeded, NotFound
+from relay_client.errors import Conflict, DeadlineExceeded, NotFound, Refused
 from relay_client.inboxes import InboxMessage, Settled
 
 ANSWER_SECONDS = 300.0
+SETTLE_TRIES = 1000  # as many as there is time for: the work is done
+UNFIT = (413, 422)
+"""Statuses with which the node refuses a reply: it is too large, or not of the form that a reply has."""
 
 
 def add(commands: Commands) -> None:
@@ -33,7 +36,7 @@ def add(commands: Commands) -> None:
         "--exec",
         metavar="COMMAND",
         help="run for each, with its JSON on standard input; what it "
-        "writes is the reply, and another status than 0 refuses the message",
+        "writes is the reply, and another status than 0 refuses the message, as does a reply that is too long",
     )
     watch.add_argument("--keep", action="store_true", help="show what there is, and settle nothing")
     watch.add_argument("--number", metavar="N", type=int, default=0, help="end after so many")
@@ -117,9 +120,15 @@ def _watch(given: Namespace) -> None:
 
 def _attend(relay: Relay, given: Namespace, address: str, message: InboxMessage, words: list[str]) -> None:
     ended = run(words, message, RELAY_MESSAGE_ID=message["id"])
-    if ended.status == 0:
+    if ended.status:
+        _settle(relay, given, address, message, "refused")
+        return
+    try:
         _settle(relay, given, address, message, "done", ended.output or None)
-    else:
+    except Refused as refused:
+        if refused.status not in UNFIT:
+            raise
+        note(f"relay: what {words[0]} wrote is no reply that the node takes: {refused}")
         _settle(relay, given, address, message, "refused")
 
 
@@ -127,9 +136,10 @@ def _settle(
     relay: Relay, given: Namespace, address: str, message: InboxMessage, status: Settled, reply: str | None = None
 ) -> None:
     """At once, so that what was handled does not come again if this ends."""
+    patient = relay.with_options(tries=SETTLE_TRIES)
     try:
-        settled = relay.inboxes.settle(address, message["id"], given.token, status=status, reply=reply)
-    except NotFound:  # it has expired, or its sender took it back
+        settled = patient.inboxes.settle(address, message["id"], given.token, status=status, reply=reply)
+    except (NotFound, Conflict):  # its sender took it back; it has expired, or somebody else has settled it
         return
     if given.exec:
         show(given, settled, f"{settled['seq']} {settled['status']} {message['subject'] or ''}")

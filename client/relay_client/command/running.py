@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,18 @@ class Ended:
 
 
 def words_of(command: str) -> list[str]:
-    """The words of a command line. No shell sees it, nor what strangers wrote."""
+    """The words of a command line. No shell sees it, nor what strangers wrote.
+
+    Raises UsageError for one that cannot be run, before anything is taken for it.
+    """
     try:
         words = shlex.split(command)
     except ValueError as wrong:
         raise UsageError(f"--exec {command!r}: {wrong}") from None
     if not words:
         raise UsageError("--exec needs a command")
+    if shutil.which(words[0]) is None:
+        raise UsageError(f"--exec {words[0]}: there is no such program")
     return words
 
 

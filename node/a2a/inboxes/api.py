@@ -1,7 +1,5 @@
 """The HTTP+JSON binding of the agents of inboxes: `/api/v1/inboxes/{address}/a2a` (NETWORK 1, A2A v1.0 §11)."""
 
-import msgspec
-
 from node.a2a.api import A2A_MEDIA, negotiated
 from node.a2a.errors import fault
 from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX, TAKEN_BACK, TASKS
@@ -10,30 +8,17 @@ from node.a2a.inboxes.push_config import DeletedPush, PushConfig, PushConfigs, S
 from node.a2a.inboxes.pushes import PushConfigService
 from node.a2a.inboxes.service import InboxAgents
 from node.a2a.inboxes.view import StreamResponse
-from node.a2a.model import A2ATask, ListQuery, SendMessageResponse, TaskList
-from node.a2a.refusal import A2AError
-from node.a2a.request import MEDIA_TYPES, check_version
-from node.common.refusal import Invalid, Refused
+from node.a2a.model import A2ATask, HistoryQuery, ListQuery, SendMessageResponse, TaskList
+from node.a2a.refusal import no_extended_card
+from node.a2a.request import check_media_type, check_version, history_length_of
 from node.web.http import NO_STORE, Request, Response
-from node.web.json import convert_query, media_type
+from node.web.json import convert_query
 from node.web.route import Also, Operation, Route, routes_of
 
 BASE = "/api/v1/inboxes/{address}/a2a"
 
 REFUSED = ("inbox.unknown", "inbox.policy", "inbox.turn", "inbox.full", "idempotency.conflict", "signature.invalid")
 EXAMPLE = {"message": MESSAGE, "configuration": {"returnImmediately": True}}
-
-
-class HistoryLength(msgspec.Struct, rename="camel"):
-    """The query of GetTask for a task of an inbox."""
-
-    history_length: int | None = None
-
-
-def no_extended_card() -> A2AError:
-    """What asking for an extended card ends in."""
-    why = "There is no extended agent card (capabilities.extendedAgentCard is false)"
-    return A2AError("UNSUPPORTED_OPERATION", why)
 
 
 class InboxAgentApi:
@@ -75,14 +60,12 @@ class InboxAgentApi:
         _check(request)
         return await self._calls.send_streaming(request, await request.body(), bytes)
 
-    @Operation("An A2A task of an inbox", query=HistoryLength, answers=A2ATask, shows=ANSWERED, fault=fault)
+    @Operation("An A2A task of an inbox", query=HistoryQuery, answers=A2ATask, shows=ANSWERED, fault=fault)
     async def get(self, request: Request) -> Response:
         """A task, for whoever knows its id."""
         check_version(request)
         request.notes += NO_STORE
-        length = convert_query(request.query(), HistoryLength).history_length
-        if length is not None and length < 0:
-            raise Invalid.field("query", "historyLength", msg="Must not be negative")
+        length = history_length_of(request)
         task = await self._agents.get(request.params["address"], request.params["id"], length)
         return negotiated(request, self._agents.view.task(task, length))
 
@@ -196,5 +179,4 @@ class InboxAgentApi:
 def _check(request: Request) -> None:
     """Raise A2AError, or Refused `body.media_type`, for what is no A2A 1.x request in JSON."""
     check_version(request)
-    if media_type(request) not in MEDIA_TYPES:
-        raise Refused("body.media_type", expected="application/json")
+    check_media_type(request)

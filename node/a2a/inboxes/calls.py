@@ -1,33 +1,30 @@
 """The operations of an inbox's agent on a request, for both bindings: permit, read, charge, service."""
 
-import asyncio
 from contextlib import suppress
 
 from node.a2a.inboxes.push_config import PushConfig, SentPushConfig, target_in_message, target_of
 from node.a2a.inboxes.pushes import PushConfigService
 from node.a2a.inboxes.service import InboxAgents
-from node.a2a.inboxes.stream import HEADERS, STREAM_SECONDS, Form, TaskStream
+from node.a2a.inboxes.stream import Form, TaskStream
 from node.a2a.model import ReceivedMessage, SendMessageResponse
 from node.a2a.request import message_of
 from node.callbacks.policy import TargetPolicy
 from node.common.refusal import Refused
 from node.inbox.model import InboxProof, InboxTask
-from node.store.errors import StoreUnavailable
+from node.store.errors import StoreUnavailable, after_write
 from node.store.limits import Quota
-from node.web.http import Piece, Request, Streaming, until_disconnected
+from node.web.http import Request
 from node.web.idempotency import idempotency_key
 from node.web.json import decode
 from node.web.limits import Limiter
 from node.web.signature import Signatures
+from node.web.streams import EVENT_STREAM, PLACE_MS, STREAM_HEADERS, Piece, Streaming, until_gone
 
 BLOCKING_SECONDS = 30.0
 """How long a message waits for its owner's answer, unless its sender wants the task at once."""
 
 MAX_TASK_STREAMS = 1000
 """Streams that one process holds open, a quarter of the connections that it accepts; beyond it, 503."""
-
-PLACE_MS = int(STREAM_SECONDS * 1000) + 60_000
-"""How long a stream counts among those of its client, should the process die that holds it."""
 
 
 class InboxCalls:
@@ -60,7 +57,7 @@ class InboxCalls:
     async def send_streaming(self, request: Request, content: bytes, form: Form) -> Streaming:
         """Send the message of a SendMessageRequest, and follow its task until that is over or needs its sender."""
         async with self._limiter.permit(request, "stream") as permit:
-            place = await self._place(request, await permit.hold(PLACE_MS, f"a2a {request.client} "))
+            place = self._place(request, await permit.hold(PLACE_MS, f"a2a {request.client} "))
             received, task = await self._sent(request, content)
         stream = TaskStream(self._agents, request.params["address"], task, form, is_whole=False)
         return self._streaming(request, stream, place, received.history_length)
@@ -70,7 +67,7 @@ class InboxCalls:
         address = request.params["address"]
         task = await self._agents.followed(address, task_id)
         async with self._limiter.permit(request, "stream") as permit:
-            place = await self._place(request, await permit.hold(PLACE_MS, f"a2a {request.client} "))
+            place = self._place(request, await permit.hold(PLACE_MS, f"a2a {request.client} "))
         return self._streaming(request, TaskStream(self._agents, address, task, form, is_whole=True), place)
 
     async def create_push(self, request: Request, task_id: str, content: bytes) -> PushConfig:
@@ -100,12 +97,13 @@ class InboxCalls:
                 await permit.charge("message", 2 * len(content))  # the text is kept for its owner and in the history
                 task, is_replay = await self._agents.send(rate, address, received, proof, idempotency)
             if push:
-                await self._pushes.create(address, task.id, push)
+                with after_write("the message is sent"):
+                    await self._pushes.create(address, task.id, push)
             if is_replay:
                 await permit.replay()
         return received, task
 
-    async def _place(self, request: Request, name: str) -> Quota:
+    def _place(self, request: Request, name: str) -> Quota:
         """The place of a stream among those of its client. Raises Refused `store.busy` if this process has no room."""
         if self._streams >= MAX_TASK_STREAMS or not self._agents.may_wait:
             raise Refused("store.busy", retry_after=5)
@@ -116,19 +114,13 @@ class InboxCalls:
     ) -> Streaming:
         async def run(send: Piece) -> None:
             self._streams += 1
-            running = asyncio.ensure_future(stream.run(send, history_length))
-            gone = asyncio.ensure_future(until_disconnected(request.noting_end(request.receive)))
             try:
-                await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
-                if running.done() and not running.cancelled():
-                    running.result()
+                await until_gone(request, stream.run(send, history_length))
             finally:
-                running.cancel()
-                gone.cancel()
                 self._streams -= 1
 
         async def end() -> None:
             with suppress(StoreUnavailable):  # the place counts until its time is over
                 await self._limiter.give_back(place)
 
-        return Streaming(run, HEADERS, end)
+        return Streaming(run, (EVENT_STREAM, *STREAM_HEADERS), end)

@@ -91,7 +91,7 @@ class PushSource:
     async def messages(self, event: Event) -> Sequence[Message]:
         """A message to each receiver of a task that has changed. Raises StoreUnavailable."""
         address, fields = event.entity, event.fields
-        task_id, targets = await self._pushes.told_of(address, fields["message"])
+        task_id, targets = await self._pushes.notified_of(address, fields["message"])
         only = fields.get("config")
         return [
             Message(

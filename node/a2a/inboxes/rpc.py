@@ -9,17 +9,18 @@ from msgspec.structs import fields
 
 from node.a2a.errors import fault
 from node.a2a.examples import MESSAGE
-from node.a2a.inboxes.api import BASE, REFUSED, no_extended_card
+from node.a2a.inboxes.api import BASE, REFUSED
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush
 from node.a2a.inboxes.pushes import PushConfigService
 from node.a2a.inboxes.service import InboxAgents
 from node.a2a.model import ListQuery
-from node.a2a.refusal import A2AError
-from node.a2a.request import MEDIA_TYPES, check_version
-from node.common.refusal import Invalid, Refused
+from node.a2a.queries import check_history_length
+from node.a2a.refusal import A2AError, no_extended_card
+from node.a2a.request import check_media_type, check_version
+from node.common.refusal import Invalid
 from node.web.http import JSON_TYPE, NO_STORE, Request, Response
-from node.web.json import decode, media_type
+from node.web.json import decode
 from node.web.route import Operation, Route, routes_of
 
 CODES = {
@@ -42,7 +43,7 @@ OTHER_CODE = -32000
 PARSE_ERROR = -32700
 
 CALL_ID = "rpc.id"
-"""Where the id of a call is kept beside the parameters of its path, because the form of a failure repeats it."""
+"""Where the JSON of a call's id is kept beside the parameters of its path: the answer to a failure repeats it."""
 
 MAX_ID_LENGTH = 256
 
@@ -97,7 +98,8 @@ def rpc_fault(request: Request, failure: Exception) -> Response:
         code = PARSE_ERROR
     error = {"code": code, "message": status.message, "data": status.details}
     headers = [header for header in plain.headers if header != JSON_TYPE]
-    body = msgspec.json.encode({"jsonrpc": "2.0", "id": _call_id(request), "error": error})
+    call_id = msgspec.Raw(request.params.get(CALL_ID, "null").encode())
+    body = msgspec.json.encode({"jsonrpc": "2.0", "id": call_id, "error": error})
     return Response(plain.status if code == OTHER_CODE else 200, body, [JSON_TYPE, *headers])
 
 
@@ -133,13 +135,13 @@ class InboxRpcApi:
     )
     async def call(self, request: Request) -> Response:
         """Answer a call, or stream what becomes of a task."""
-        if media_type(request) not in MEDIA_TYPES:
-            raise Refused("body.media_type", expected="application/json")
+        check_media_type(request)
         call = await _read(request)
-        request.params = {**request.params, CALL_ID: call.id}  # type: ignore[dict-item]
+        call_id = msgspec.json.encode(call.id)
+        request.params = {**request.params, CALL_ID: call_id.decode()}
         check_version(request)
         params = bytes(call.params)
-        form = partial(_result, call.id)
+        form = partial(_result, call_id)
         if call.method == "SendStreamingMessage":
             return await self._calls.send_streaming(request, params, form)
         if call.method == "SubscribeToTask":
@@ -154,8 +156,7 @@ class InboxRpcApi:
 
     async def _get(self, request: Request, params: bytes) -> object:
         asked = _params(params, TaskParams)
-        if asked.history_length is not None and asked.history_length < 0:
-            raise Invalid.field("body", "historyLength", msg="Must not be negative")
+        check_history_length(asked.history_length, "body")
         task = await self._agents.get(request.params["address"], asked.id, asked.history_length)
         return self._agents.view.task(task, asked.history_length)
 
@@ -201,9 +202,5 @@ def _params(params: bytes, kind: type[T]) -> T:
     return decode(msgspec.json.encode({name: value for name, value in named if value is not None}), kind)
 
 
-def _call_id(request: Request) -> RpcId:
-    return request.params.get(CALL_ID)
-
-
-def _result(call_id: RpcId, result: bytes) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (msgspec.json.encode(call_id), result)
+def _result(call_id: bytes, result: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call_id, result)

@@ -6,14 +6,14 @@ from typing import get_args
 import msgspec
 
 from node.a2a.inboxes.view import ENDS, PAUSES, STATES, TaskView
-from node.a2a.model import LARGEST_PAGE, A2ATask, ListQuery, ReceivedMessage, State, TaskList
+from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, State, TaskList
+from node.a2a.queries import check_list, wrong_token
 from node.a2a.refusal import A2AError
-from node.a2a.service import milliseconds
 from node.common.refusal import Invalid, Issue, Refused
 from node.config import Settings
 from node.inbox.model import TOPIC_LENGTH, InboxProof, InboxTask, NewInboxMessage, Turn
 from node.inbox.service import InboxTasks
-from node.store import ids
+from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 
@@ -78,12 +78,17 @@ class InboxAgents:
             sent_id, is_replay = await self._tasks.send(rate, address, new, turn, proof, idempotency)
         except Invalid as invalid:
             raise _in_message(invalid) from None
-        return await self.get(address, earlier.id if earlier else sent_id), is_replay
+        with after_write("the message is sent"):
+            return await self.get(address, earlier.id if earlier else sent_id), is_replay
 
     async def pause(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
-        """A task once it is over or needs its sender, or after `seconds`. Raises A2AError, StoreUnavailable."""
+        """A task once it is over or needs its sender, or after `seconds`; as it is if it cannot be read any more, since
+        a client that is refused sends its message again. Raises A2AError.
+        """
         try:
             return await self._tasks.wait(address, task, seconds, lambda found: found.last.status in PAUSES)
+        except StoreUnavailable:
+            return task
         except Refused as refused:
             raise unknown(refused, task.id) from None
 
@@ -125,23 +130,16 @@ class InboxAgents:
 
         Raises Invalid, StoreUnavailable.
         """
-        size = query.page_size
-        if not 1 <= size <= LARGEST_PAGE:
-            raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {LARGEST_PAGE} inclusive, got {size}")
-        if query.history_length is not None and query.history_length < 0:
-            raise Invalid.field("query", "historyLength", msg="Must not be negative")
+        oldest, size = check_list(query), query.page_size
         if query.status not in KNOWN_STATES:
             raise Invalid.field("query", "status", msg="Must be the name of a task state, such as TASK_STATE_WORKING")
-        oldest = milliseconds(query.status_timestamp_after or query.last_updated_after)
-        if query.page_token and not ids.is_id(query.page_token):
-            raise _bad_token()
         found = await self._tasks.of_context(address, query.context_id, client) if query.context_id else []
         wanted = [task for task in found if task.last.at >= oldest and _is_in(task, query.status)]
         start = 0
         if query.page_token:
             places = [task.id for task in wanted]
             if query.page_token not in places:
-                raise _bad_token()
+                raise wrong_token()
             start = places.index(query.page_token) + 1
         shown, room = wanted[start : start + size], PAGE_BYTES
         tasks: list[A2ATask] = []
@@ -187,7 +185,3 @@ def _in_message(invalid: Invalid) -> Invalid:
 
 def _wrong(field: str, msg: str) -> Invalid:
     return Invalid.field("body", "message", field, msg=msg)
-
-
-def _bad_token() -> Invalid:
-    return Invalid.field("query", "pageToken", msg="Must be the nextPageToken of an earlier answer")

@@ -14,25 +14,9 @@ from node.a2a.inboxes.view import ENDS, PAUSES, StreamResponse
 from node.common.refusal import Refused
 from node.inbox.model import InboxTask
 from node.store.errors import StoreUnavailable
-from node.web.http import Header, Piece
-
-HEARTBEAT_SECONDS = 15.0
-"""Longest silence: balancers and proxies cut a silent connection, the usual ones after 60 s."""
-
-STREAM_SECONDS = 900.0
-"""A stream ends after this; the client subscribes again and is told how the task stands."""
-
-SEND_SECONDS = 30.0
-"""How long a client may take to read one piece."""
+from node.web.streams import HEARTBEAT_SECONDS, SEND_SECONDS, STREAM_SECONDS, Piece
 
 COMMENT = b": still here\n\n"
-
-HEADERS: tuple[Header, ...] = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-store, no-transform"),
-    (b"x-accel-buffering", b"no"),
-)
-"""Neither caches nor proxies may keep a part of a stream back."""
 
 Form = Callable[[bytes], bytes]
 """Makes the data of an event of the JSON of a StreamResponse, as a binding wants it."""
@@ -50,7 +34,8 @@ class TaskStream:
         self._ends = ENDS if is_whole else PAUSES
 
     async def run(self, send: Piece, history_length: int | None = None) -> None:
-        """Send events until there are no more, the client is too slow, or the process stops.
+        """Send events until there are no more, the client is too slow, the process stops or the time is over. A client
+        that subscribes again is told how the task stands.
 
         Whoever calls it cancels it when the client is gone.
         """

@@ -13,7 +13,7 @@ from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add
 from node.admin.terminal import one_line
 from node.common.private_files import open_private
-from node.run.exchange import ExchangeError, header_of, read_header, records, take_in
+from node.run.exchange import ExchangeError, header_of, import_line, read_header, records
 
 STANDARD = Path("-")
 """In place of a file: standard output, or input."""
@@ -60,7 +60,7 @@ async def _import(context: CommandContext, given: argparse.Namespace) -> Command
             number = 1
             while line := await asyncio.to_thread(lines.readline):
                 number += 1
-                kind, outcome = await take_in(context.store, line, number)
+                kind, outcome = await import_line(context.store, line, number)
                 counts[f"{kind} {outcome}"] += 1
     except ExchangeError as error:
         problem = str(error)

@@ -118,8 +118,8 @@ def _screen(status: StatusReport) -> list[str]:
 
 def _how(search: SearchState) -> tuple[str, str]:
     """How queries are answered, and by which index."""
-    index = f"{search.live.algorithm}, {search.live.model}" if search.live else "no vectors yet"
-    anew = f"; being built anew: {search.target.algorithm}, {search.target.model}" if search.target else ""
+    index = f"{search.current.algorithm}, {search.current.model}" if search.current else "no vectors yet"
+    anew = f"; being built anew: {search.built.algorithm}, {search.built.model}" if search.built else ""
     return "by meaning and text" if search.meaning else "by text only", index + anew
 
 
@@ -150,7 +150,7 @@ async def _reindex(context: CommandContext, given: argparse.Namespace) -> Comman
         data={
             "asked": not given.dry_run,
             "entities": sizes,
-            "left": {name: state.backlog if state.target else None for name, state in states.items()},
+            "left": {name: state.backlog if state.built else None for name, state in states.items()},
         },
         lines=[line],
         outcome=f"{'dry run:' if given.dry_run else 'asked for'} {sum(sizes.values())}",

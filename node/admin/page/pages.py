@@ -121,7 +121,7 @@ class OperatorPages:
         act = ACTS[name]
         if not target:
             raise NotAsked("Say what it is to be done to.")
-        would = await self._run(request, ["--dry-run", *arguments(act, target, {})])
+        would = await self._run(request, arguments(act, target, {}), is_dry=True)
         token = self._forms.token(name, target)
         return self._outcome(act, name, target, would, token if would.ok else "")
 
@@ -133,11 +133,10 @@ class OperatorPages:
             return self._failure(HTTPStatus.FORBIDDEN, why)
         return self._outcome(act, name, target, await self._run(request, arguments(act, target, form)), "")
 
-    async def _run(self, request: AdminRequest, line: list[str]) -> CommandResult:
-        """Carry a command out, as the command line does."""
-        is_dry, words = line[0] == "--dry-run", [word for word in line if word != "--dry-run"]
+    async def _run(self, request: AdminRequest, line: list[str], *, is_dry: bool = False) -> CommandResult:
+        """Carry a command out, as the command line does; `is_dry` only says what it would do."""
         try:
-            given = self._parser.parse_args(words)
+            given = self._parser.parse_args(line)
         except SystemExit as error:  # argparse ends a process also where it has nothing to complain of
             raise NotAsked("That is no command.") from error
         if is_dry:

@@ -33,6 +33,9 @@ UPLOAD_SECONDS = 900.0
 SEND_STALL_SECONDS = 30.0
 """Time for which a reader may take no byte of a download before the connection is given up."""
 
+PIECE_BYTES = 64 * 1024
+"""Bytes of a download that are read and sent at a time. Granian keeps eight pieces that its reader has not taken."""
+
 _METHODS = {UploadGrant: b"PUT, OPTIONS", DownloadGrant: b"GET, HEAD, OPTIONS"}
 _UNTYPED = ([""], ["application/octet-stream"])
 """Content types that say no more than "bytes" (RFC 9110 §8.3), which many clients send when they are told none."""
@@ -149,7 +152,7 @@ class DiskApp:
         left = asyncio.ensure_future(until_disconnected(receive))
         try:
             while start < end and not left.done():
-                chunk = await asyncio.to_thread(os.pread, file.fileno(), min(CHUNK_BYTES, end - start), start)
+                chunk = await asyncio.to_thread(os.pread, file.fileno(), min(PIECE_BYTES, end - start), start)
                 if not chunk:
                     raise Disconnected
                 start += len(chunk)

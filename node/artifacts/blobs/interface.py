@@ -18,9 +18,6 @@ CHUNK_BYTES = 256 * 1024
 PROBE = b"relay-node"
 """The bytes that a check of a store writes, reads and deletes again."""
 
-PROBE_SECONDS = 60
-"""Life of the URL to which such a check uploads."""
-
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MEDIA_TYPE = re.compile(r"[!#$&^_.+0-9A-Za-z-]+/[!#$&^_.+0-9A-Za-z-]+[\x20-\x7e]*")
@@ -79,7 +76,10 @@ class BlobStore(Protocol):
         ...
 
     async def write(self, grant: Grant, content: bytes) -> None:
-        """Store bytes that came with a request. Raises Refused `blob.uploaded` if there are some under that id."""
+        """Store bytes that came with a request.
+
+        Raises Refused `blob.uploaded` if there are bytes under that id, `blob.busy` while others are being stored.
+        """
         ...
 
     async def size(self, artifact_id: str) -> int | None:

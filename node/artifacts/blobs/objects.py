@@ -12,7 +12,7 @@ from html import unescape
 import httpcore2
 
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
-from node.artifacts.blobs.s3 import AWS_VARIABLES, CONNECT_SECONDS, Bucket
+from node.artifacts.blobs.s3 import CONNECT_SECONDS, Bucket, bucket_from_aws
 from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, presign
 
 SILENCE_SECONDS = 60.0
@@ -41,19 +41,7 @@ class Objects:
     @classmethod
     def from_aws(cls, url: str, aws: Mapping[str, str]) -> "Objects":
         """Those that `s3://<bucket>/<prefix>` and the AWS_* variables name. Raises ValueError."""
-        for name in AWS_VARIABLES[:2]:
-            if not aws.get(name):
-                raise ValueError(f"{url!r} needs {name}")
-        region = aws.get("AWS_REGION") or aws.get("AWS_DEFAULT_REGION") or "us-east-1"
-        endpoint = aws.get("AWS_ENDPOINT_URL_S3") or aws.get("AWS_ENDPOINT_URL") or ""
-        session = aws.get("AWS_SESSION_TOKEN", "")
-        credentials = Credentials(
-            access_key_id=aws["AWS_ACCESS_KEY_ID"],
-            secret_access_key=aws["AWS_SECRET_ACCESS_KEY"],
-            session_token=session,
-            region=region,
-        )
-        return cls(Bucket.parse(url, region, endpoint), credentials)
+        return cls(*bucket_from_aws(url, aws))
 
     async def put(self, name: str, content: AsyncIterator[bytes], size: int, sha256: bytes) -> None:
         """Keep `size` bytes that have this digest under a name."""

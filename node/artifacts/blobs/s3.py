@@ -1,8 +1,9 @@
 """A blob store on any S3-compatible service: presigned URLs for clients, signed requests for the node.
 
-The bytes go between client and bucket; the node only asks for their size, reads them once to verify them, and deletes
-them. A presigned PUT signs Content-Length, Content-Type and the SHA-256, so that the service itself refuses other
-bytes, and `If-None-Match: *`, so that it takes only the first upload. Signatures are made in `sigv4`.
+Large bytes go between client and bucket; the node only asks for their size, reads them once to verify them, and deletes
+them. Small ones that are sent or asked for in JSON go through the node. A presigned PUT signs Content-Length,
+Content-Type and the SHA-256, so that the service itself refuses other bytes, and `If-None-Match: *`, so that it takes
+only the first upload. Signatures are made in `sigv4`.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -16,7 +17,6 @@ import msgspec
 from node.artifacts.blobs.headers import attachment, digest_base64
 from node.artifacts.blobs.interface import (
     PROBE,
-    PROBE_SECONDS,
     BlobMissing,
     BlobUnavailable,
     Grant,
@@ -24,6 +24,7 @@ from node.artifacts.blobs.interface import (
     probe_grant,
 )
 from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, authorize, presign
+from node.common.refusal import Refused
 
 AWS_VARIABLES = (
     "AWS_ACCESS_KEY_ID",
@@ -39,6 +40,12 @@ AWS_VARIABLES = (
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
 """Longest time without a byte; an object of 100 MiB may take longer as a whole."""
+
+WRITE_SECONDS = 60
+"""Life of the URL to which the node itself uploads small bytes."""
+
+STORED = (200, 201)
+"""Statuses of a PUT that has stored the bytes."""
 
 MAX_CONNECTIONS = 16
 """Connections to the bucket per process. A request that finds none free waits READ_SECONDS at most."""
@@ -81,6 +88,22 @@ class Bucket(msgspec.Struct, frozen=True):
         return cls(f"{endpoint.scheme}://{url.netloc}.{endpoint.netloc}", "/", prefix, once == "yes")
 
 
+def bucket_from_aws(url: str, aws: Mapping[str, str]) -> tuple[Bucket, Credentials]:
+    """The bucket that `url` and the AWS_* variables name. Raises ValueError, which names what is wrong."""
+    for name in AWS_VARIABLES[:2]:
+        if not aws.get(name):
+            raise ValueError(f"{url!r} needs {name}")
+    region = aws.get("AWS_REGION") or aws.get("AWS_DEFAULT_REGION") or "us-east-1"
+    endpoint = aws.get("AWS_ENDPOINT_URL_S3") or aws.get("AWS_ENDPOINT_URL") or ""
+    credentials = Credentials(
+        access_key_id=aws["AWS_ACCESS_KEY_ID"],
+        secret_access_key=aws["AWS_SECRET_ACCESS_KEY"],
+        session_token=aws.get("AWS_SESSION_TOKEN", ""),
+        region=region,
+    )
+    return Bucket.parse(url, region, endpoint), credentials
+
+
 class S3Store:
     """A BlobStore on an S3 bucket. `clock` gives the time that signatures carry."""
 
@@ -95,18 +118,7 @@ class S3Store:
     @classmethod
     def from_aws(cls, blob_url: str, aws: Mapping[str, str]) -> "S3Store":
         """The store that RELAY_BLOB_URL and the AWS_* variables name. Raises ValueError, which names what is wrong."""
-        for name in AWS_VARIABLES[:2]:
-            if not aws.get(name):
-                raise ValueError(f"{blob_url!r} needs {name}")
-        region = aws.get("AWS_REGION") or aws.get("AWS_DEFAULT_REGION") or "us-east-1"
-        endpoint = aws.get("AWS_ENDPOINT_URL_S3") or aws.get("AWS_ENDPOINT_URL") or ""
-        credentials = Credentials(
-            access_key_id=aws["AWS_ACCESS_KEY_ID"],
-            secret_access_key=aws["AWS_SECRET_ACCESS_KEY"],
-            session_token=aws.get("AWS_SESSION_TOKEN", ""),
-            region=region,
-        )
-        return cls(Bucket.parse(blob_url, region, endpoint), credentials)
+        return cls(*bucket_from_aws(blob_url, aws))
 
     def upload_headers(self, grant: Grant) -> Mapping[str, str]:
         headers = {"Content-Type": grant.media_type, "x-amz-checksum-sha256": digest_base64(grant.digest_sha256)}
@@ -166,7 +178,9 @@ class S3Store:
             if response.status == 404:
                 raise BlobUnavailable(f"there is no bucket at {self._bucket.origin}{self._bucket.path}")
         grant = probe_grant()
-        await self.write(grant, PROBE)
+        status = await self._put(grant, PROBE)
+        if status not in STORED:
+            raise BlobUnavailable(f"the bucket answered PUT with {status}")
         try:
             found = b"".join([chunk async for chunk in self.read(grant.id)])
         except BlobMissing:
@@ -188,8 +202,17 @@ class S3Store:
         )
 
     async def write(self, grant: Grant, content: bytes) -> None:
-        """PUT as a client does: to a presigned URL, with the headers that it signs."""
-        url = await self.upload_url(grant, PROBE_SECONDS)
+        status = await self._put(grant, content)
+        if status == 412:  # what If-None-Match asks for: there are bytes already
+            raise Refused("blob.uploaded")
+        if status == 409:  # another PUT of this object is under way
+            raise Refused("blob.busy")
+        if status not in STORED:
+            raise BlobUnavailable(f"the bucket answered PUT with {status}")
+
+    async def _put(self, grant: Grant, content: bytes) -> int:
+        """PUT as a client does: to a presigned URL, with the headers that it signs. Returns the status."""
+        url = await self.upload_url(grant, WRITE_SECONDS)
         headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}
         try:
             response = await self._pool.request(
@@ -197,8 +220,7 @@ class S3Store:
             )
         except _UNREACHABLE as error:
             raise BlobUnavailable(f"the bucket cannot be reached: {error!r}") from error
-        if response.status not in (200, 201):
-            raise BlobUnavailable(f"the bucket answered PUT with {response.status}")
+        return response.status
 
     @asynccontextmanager
     async def _request(self, target: SignedRequest) -> AsyncGenerator[httpcore2.Response]:

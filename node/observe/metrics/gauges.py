@@ -17,8 +17,7 @@ from node.observe.consumer_lag import lags
 from node.observe.disk import disks
 from node.observe.memory import redis_memory
 from node.observe.metrics.snapshots import Reading
-from node.observe.totals import reports_waiting, threads_by_status, totals
-from node.share.cost import Kind
+from node.observe.totals import limits_of, reports_waiting, threads_by_status, totals
 from node.store import CommandFailed, Store, StoreUnavailable, ids, keys
 from node.store.clock import skew
 from node.store.durability import read, suffices
@@ -106,18 +105,11 @@ class Gauges:
         ]
 
     async def _kept(self) -> list[Reading]:
-        settings = self._settings
-        limits: dict[Kind, int] = {
-            "session": settings.max_sessions,
-            "inbox": settings.max_inboxes,
-            "thread": settings.max_threads,
-            "task": settings.max_tasks,
-        }
         counts, waiting = await gather(totals(self._store), reports_waiting(self._store))
         return [
             Reading("relay_reports_waiting", (), waiting),
             *(Reading("relay_kept", (kind,), count) for kind, count in counts.items()),
-            *(Reading("relay_kept_limit", (kind,), limit) for kind, limit in limits.items()),
+            *(Reading("relay_kept_limit", (kind,), limit) for kind, limit in limits_of(self._settings).items()),
         ]
 
     async def _agents(self) -> list[Reading]:

@@ -16,10 +16,11 @@ import structlog
 
 from node.common import counters
 from node.common.counters import Calls
+from node.common.stopping import sleep_unless_stopped
 from node.config import Settings
 from node.observe.metrics.families import Role
 from node.observe.metrics.snapshots import Reading, Snapshot, new_path, take_over, write
-from node.store import Store, long_poll
+from node.store import Store
 from node.web.route import Route
 
 log = structlog.get_logger()
@@ -42,9 +43,9 @@ ACKNOWLEDGING = {"POST", "PUT", "DELETE"}
 
 
 class Meter:
-    """Writes the figures of one process for as long as it runs, if anybody asks for them (RELAY_ADMIN_PORT).
+    """Writes the figures of one process for as long as it runs, if the settings ask for them (RELAY_ADMIN_PORT).
 
-    `particular` are those that only its role has.
+    `particular` gives the figures that only processes of its role have.
     """
 
     def __init__(self, settings: Settings, role: Role, store: Store, particular: Source) -> None:
@@ -70,8 +71,7 @@ class Meter:
                 # The disk is waited for in a thread: a slow one must not hold up requests.
                 await asyncio.to_thread(self._write, self._snapshot())
                 due = loop.time() + WRITE_SECONDS
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), WRITE_SECONDS)
+                await sleep_unless_stopped(stop, WRITE_SECONDS)
                 self._lag = max(0.0, loop.time() - due)
         finally:
             self._write(self._snapshot())
@@ -118,7 +118,7 @@ def of_web(routes: Sequence[Route], store: Store, followers: Callable[[], Mappin
         for outcome, counted in (("taken", counters.TAKEN), ("refused", counters.OVER)):
             for limit, count in counted.items():
                 yield Reading("relay_limits_total", (limit, outcome), count)
-        yield Reading("relay_held_requests", (), long_poll.waiting_count(store.wakeups))
+        yield Reading("relay_held_requests", (), len(store.wakeups.waiters))
         yield from _counts("relay_followers", followers())
 
     return readings

@@ -1,10 +1,11 @@
 """RELAY_ADMIN_PORT: `/metrics` for Prometheus, `/live` and `/ready` for whoever starts and stops the node.
 
-What is answered, and the port where it is. The pages of the operator, which are there too, are handed in. The process
-that does so is `node.run.metrics`.
+The HTTP server, and what it answers. The operator's pages on the same port are handed in (`AdminPages`). The process
+that runs it is `node.run.metrics`.
 """
 
 import asyncio
+import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ REQUEST_DEADLINE = 5.0
 """Seconds a request to this port may take in all."""
 
 STORE_FIGURES_SECONDS = 0.5
-"""For so long, what Redis said is shown again: several who ask at a time cost it one reading."""
+"""How long figures from Redis are shown again, so that several who ask at a time cost it one reading."""
 
 OUT_OF_REACH = (StoreUnavailable, TimeoutError)
 
@@ -75,7 +76,7 @@ PAGES = ("/admin", "/static")
 """These paths, and those below them, are answered by the pages."""
 
 PAGE_DEADLINE = 60.0
-"""Seconds a page may take: all of a client is removed meanwhile."""
+"""Seconds a page may take: one of them removes all that came from a client."""
 
 MAX_FORM_BYTES = 16_384
 """Of a form that is sent: its longest field is a reason."""
@@ -204,6 +205,7 @@ class MetricsServer(ThreadingHTTPServer):
     def __init__(
         self, address: tuple[str, int], instance: Instance, pages: AdminPages, loop: asyncio.AbstractEventLoop
     ) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, _Handler)
         self.instance = instance
         self.pages = pages

@@ -25,7 +25,7 @@ TEXT_QUERY_MS = 25
 nothing else meanwhile."""
 
 PASSAGES_LOOKED_AT = 1000
-"""When it is asked how near given entities are."""
+"""Passages that are compared with a query to say how near given entities are."""
 
 _VECTOR_OPTIONS = {"flat": ("BLOCK_SIZE", 1024), "hnsw": ("M", 16, "EF_CONSTRUCTION", 200, "EF_RUNTIME", 200)}
 _BARE = ("NOOFFSETS", "NOHL", "NOFIELDS")
@@ -38,7 +38,7 @@ class QueryEngine:
     def __init__(self, documents: Store, corpus: Corpus) -> None:
         self._documents = documents
         self._keys = corpus.keys
-        # The board's were there first: theirs have no name of a corpus.
+        # The board was searched before there were other corpora, so its indexes do not have the name of one.
         self._named = "relay" if corpus.name == "board" else f"relay-{corpus.name}"
         self._keeps_float16: bool | None = None
         """None until the server was asked."""
@@ -144,7 +144,7 @@ class QueryEngine:
         return all(index.encode() in names for names in lists)
 
     async def _tolerant(self, *command: Any) -> None:
-        """For what another process may have done already."""
+        """Run a command whose effect another process may have brought about already."""
         try:
             await self._documents.command(*command)
         except CommandFailed as error:

@@ -23,14 +23,15 @@ from node.store.steps import Key, Step, step
 from node.text.terms import MARK, marks_of, terms_of
 
 NOTED_CHARACTERS = 5_000
-"""Of a new entity's text that the posting request makes terms of, within a millisecond; a worker does the rest."""
+"""The beginning of a new entity's text, of which the posting request makes terms within a millisecond; a worker makes
+those of the rest."""
 
 TERMS = 1_200
 """Distinct terms that a post is found by, the first ones: English of 20,000 characters has 600 to 1,100. A new one
 takes a query engine some 280 bytes, fifty times what a short word weighs."""
 
 REPLY_MARKS = 4096
-"""Terms of an entity's replies that count for its share of a query: those of the newest, some 50,000 characters."""
+"""How many terms of an entity's replies count for its share of a query: those of the newest, some 50,000 characters."""
 
 VECTORS_AT_ONCE = {"flat": 32, "hnsw": 4}
 """Vectors written together. They cost one flush of Redis' log, and keep Redis from all else for two or three

@@ -39,9 +39,9 @@ class EntityWork:
 
     def __init__(self) -> None:
         self.passages: dict[str, Passage] = {}
-        """Those that the vectors are wanted of, by name."""
+        """The passages that are to have vectors, by name."""
         self.whole = False
-        """Whether the entity is to have no other vectors."""
+        """Whether the entity is to have no vectors of other passages."""
         self.changed: set[int] = set()
         """Numbers of the posts whose vectors came or went."""
 
@@ -56,7 +56,7 @@ class EntityWork:
 
 
 class Indexer:
-    """One worker's part in it."""
+    """Makes documents in one worker."""
 
     def __init__(self, store: SearchStore, embedder: Embedder) -> None:
         self._store = store
@@ -194,8 +194,8 @@ class Indexer:
         await self._documents.put_vectors(version, vectors | dict(zip(unknown, packed, strict=True)), changing)
 
     async def _newer(self, entity_id: str, work: EntityWork) -> set[str]:
-        """Names of the passages of replies that came later. What does not fit beside them is not embedded, so that of
-        many replies that wait only those are that stay."""
+        """Names of the passages of later replies. An older reply for which these leave no room is not embedded: its
+        vectors would soon be removed again."""
         replies = work.changed - {OWN}
         return await self._documents.newer(entity_id, min(replies)) if replies else set()
 

@@ -30,7 +30,7 @@ LOADED_AT_ONCE = 50
 
 
 class MemoryReplica:
-    """One worker's index."""
+    """The index in the memory of one worker."""
 
     def __init__(self, store: SearchStore) -> None:
         self._store = store
@@ -99,7 +99,7 @@ class MemoryReplica:
             await self._read_into(index, current, {each: {EVERY} for each in entities[start : start + LOADED_AT_ONCE]})
         version = current.name if current else ""
         self._index, self._version, self._seen = index, version, last
-        log.info("search index loaded into memory", entities=len(index), generation=version)
+        log.info("search index loaded into memory", entities=len(index), index_version=version)
 
     async def _read_into(
         self, index: MemoryIndex, version: IndexVersion | None, changed: Mapping[str, Collection[int]]

@@ -84,7 +84,7 @@ class Queue:
         if names:
             await self._store.run(search_done(queue=leased.queue, ends=leased.ends, names=list(names)))
         if leased.queue == self._keys.backlog and not await self._store.command("EXISTS", leased.queue):
-            await self._store.command("SPUBLISH", self._keys.live, "")
+            await self._store.command("SPUBLISH", self._keys.current, "")
 
     async def give_back(self, leased: Leased, names: Collection[str]) -> None:
         """Make due at once what was not begun."""

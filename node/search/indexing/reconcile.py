@@ -22,17 +22,17 @@ from node.store import CommandFailed, StoreUnavailable
 log = structlog.get_logger()
 
 POLL_SECONDS = 10.0
-"""Between looks."""
+"""Between two looks."""
 
 SWEEP_SECONDS = 60.0
 """Between two comparisons of all entities with all documents, at least."""
 
 GRACE_SECONDS = 30.0
-"""For which vectors outlive their use: queries may be under way, and workers may not have noticed."""
+"""How long vectors outlive their use: queries may be under way, and workers may not have noticed the switch."""
 
 
 class Reconciler:
-    """One worker's part in it; however many workers take part, the outcome is the same."""
+    """Looks after the index from one worker; however many workers do so, the outcome is the same."""
 
     def __init__(self, store: SearchStore, embedder: Embedder, algorithm: Literal["auto", "flat", "hnsw"]) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class Reconciler:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look after the index until `stop` is set."""
-        with await self._store.wakeups.listen(self._store.keys.live) as listener:
+        with await self._store.wakeups.listen(self._store.keys.current) as listener:
             while not stop.is_set():
                 try:
                     await unless(stop, self.look())
@@ -91,10 +91,10 @@ class Reconciler:
         if current is None:
             await self._versions.use(wanted)
             current = wanted
-        # Another kind of vectors is wanted only by a worker that starts with it: else two kinds of workers would take
-        # turns.
+        # Vectors of another kind are built only for a worker that has just started with another model: workers of two
+        # kinds that run side by side would otherwise replace each other's index for ever.
         elif wanted not in (current, built) and (self._is_first_look or current.model == wanted.model):
-            log.info("search index is built anew", generation=wanted.name, algorithm=wanted.algorithm)
+            log.info("search index is built anew", index_version=wanted.name, algorithm=wanted.algorithm)
             await self._versions.build(wanted)
             built = wanted
         self._is_first_look = False
@@ -113,7 +113,7 @@ class Reconciler:
                 await self._store.queue.add_anew(entities)
             await self._versions.mark_filled(built)
         if await self._versions.switch(built):
-            log.info("search index switched", generation=built.name)
+            log.info("search index switched", index_version=built.name)
 
     async def _may_lack_documents(self, engine: QueryEngine | None, current: IndexVersion | None) -> bool:
         """Whether documents may be missing: after a start, a reconnection or a switch, or if the engine has too few."""

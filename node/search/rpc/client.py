@@ -1,8 +1,8 @@
 """How a web process asks the workers: for the vector of a query, or for the matches in an index in memory.
 
-Both go by sharded pub/sub: the request on a channel of one worker, the answer on a channel of this process. So nothing
-of them is written to disk. An answer that does not come in time is as good as none: search goes on by text. What both
-sides send each other is defined here; `server` is the side of the workers.
+Both go by sharded pub/sub: the request on a channel of one worker, the answer on a channel of this process. So Redis
+writes neither to its disk. If no answer comes in time, the search goes on by text. What both sides send each other is
+defined here; `server` is the side of the workers.
 """
 
 import asyncio
@@ -13,22 +13,20 @@ from typing import Literal, NamedTuple, cast
 
 import msgspec
 
+from node.embedding.model import MAX_QUERY_CHARACTERS
 from node.search.ranking import RankedEntities, SearchRequest
 from node.store import Store
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
 ANSWER_SECONDS = 0.3
-"""For which an answer is waited for (DESIGN 9)."""
+"""How long a process waits for an answer (DESIGN 9)."""
 
 MAX_WAITING_REQUESTS = 256
-"""At one worker: more than it can answer in time."""
+"""Requests that wait at one worker: more than it can answer in time."""
 
 REMEMBERED_VECTORS = 512
-"""In this process, under 1 MB."""
-
-QUERY_CHARACTERS = 2000
-"""Of a query that say what it means; as much as the worker embeds."""
+"""Vectors of queries that a process remembers; they take less than 1 MB."""
 
 Service = Literal["vectors", "hits"]
 """What a worker offers: vectors of queries, or the matches in its index in memory."""
@@ -40,7 +38,7 @@ def search_request(*, workers: Key, cached: Key, current: Key, is_answer: int, t
 
 
 class WorkerRequest(msgspec.Struct, frozen=True, array_like=True):
-    """For matches if there is a search, else for the vector of the text."""
+    """Asks for matches if it has a search, else for the vector of its text."""
 
     id: bytes
     channel: str
@@ -69,7 +67,7 @@ class QueryVector(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WorkerReply(msgspec.Struct, frozen=True, array_like=True):
-    """One of the two. It is sent behind the id of the request."""
+    """Either of the two, or neither: then the search goes on by text. It is sent behind the id of the request."""
 
     vector: QueryVector | None = None
     found: RankedEntities | None = None
@@ -128,7 +126,7 @@ class WorkerClient:
                 search_request(
                     workers=self._keys.workers(service),
                     cached=self._keys.query_vector(text),
-                    current=self._keys.live,
+                    current=self._keys.current,
                     is_answer=int(search is None),
                     turn=next(self._turns),
                     request=encode(request),
@@ -147,4 +145,4 @@ class WorkerClient:
 
 def embedded_part(query: str) -> str:
     """The part of a query that is embedded, on one line; its vector is cached under it."""
-    return " ".join(query.split())[:QUERY_CHARACTERS]
+    return " ".join(query.split())[:MAX_QUERY_CHARACTERS]

@@ -1,7 +1,7 @@
 """The workers' side of `client`: vectors of queries, and matches in an index in memory.
 
-Requests that came together are embedded together; one whose caller waits no longer is not answered. A worker says that
-it is there by a sign of life that outlives it by three seconds.
+Requests that came together are embedded together; one whose caller waits no longer is not answered. By a heartbeat each
+second a worker says that it can answer; three seconds after the last one it is asked no more.
 """
 
 import asyncio
@@ -39,19 +39,19 @@ log = structlog.get_logger()
 REQUESTS_AT_ONCE = 8
 """Requests answered together."""
 
-SIGN_SECONDS = 1.0
-"""Between two signs of life."""
+BEAT_SECONDS = 1.0
+"""Between two heartbeats."""
 
 ALIVE_MS = 3000
-"""For which a sign of life holds."""
+"""How long a heartbeat holds."""
 
 CACHED_SECONDS = 600
-"""For which the vector of a query is kept in Redis."""
+"""How long the vector of a query is kept in Redis."""
 
 
 @step
 def search_alive(*, workers: Key, channel: str, holds: int) -> None:
-    """A worker's sign of life."""
+    """A worker's heartbeat."""
 
 
 class Waiting:
@@ -90,7 +90,7 @@ class Answered(NamedTuple):
 
 
 class WorkerServer:
-    """One worker's part in it."""
+    """Answers for one worker."""
 
     def __init__(self, store: SearchStore, embedder: Embedder, memory: MemoryReplica) -> None:
         self._store = store.main
@@ -102,8 +102,8 @@ class WorkerServer:
         self._version: IndexVersion | None = None
         """The index version in use, as it was when it was last looked at."""
         self._uncached: dict[str, bytes] = {}
-        """What is to be remembered in Redis, by the text of the query. Written now and then, since an answer that goes
-        out with a write waits for the disk."""
+        """Vectors to be kept in Redis, by the text of the query. They are written with the next heartbeat and not with
+        the answer, which would have to wait for the disk."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Answer until `stop` is set."""
@@ -114,19 +114,19 @@ class WorkerServer:
     async def _serve(self, service: Service, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         channel = self._keys.requests(service, self._name)
-        sign_at = loop.time()
+        beat_at = loop.time()
         replying: asyncio.Task[None] | None = None
         with await self._store.wakeups.listen(channel) as listener, woken_by(stop, listener):
             waiting = Waiting(listener)
             while not stop.is_set():
-                with _outlived(service):
-                    if loop.time() >= sign_at:
-                        sign_at = loop.time() + SIGN_SECONDS
-                        await self._say_alive(service, channel)
+                with _failures_logged(service):
+                    if loop.time() >= beat_at:
+                        beat_at = loop.time() + BEAT_SECONDS
+                        await self._beat(service, channel)
                     replying = await self._answer(service, waiting, replying)
                 if not waiting:
-                    await listener.wait(sign_at - loop.time())
-            with _outlived(service):
+                    await listener.wait(beat_at - loop.time())
+            with _failures_logged(service):
                 await self._store.command("ZREM", self._keys.workers(service), channel)
                 replying = await self._answer(service, waiting, replying)
                 while waiting:  # those who asked before
@@ -137,7 +137,10 @@ class WorkerServer:
     async def _answer(
         self, service: Service, waiting: Waiting, replying: asyncio.Task[None] | None
     ) -> asyncio.Task[None] | None:
-        """Answer some of the requests, after those before. Answers go out while the model works on the next ones."""
+        """Answer some of the requests, once those before are answered (`replying`).
+
+        Returns the task that sends the answers: they go out while the model works on the next requests.
+        """
         loop = asyncio.get_running_loop()
         waiting.hear(loop.time())
         requests, late = waiting.take(loop.time())
@@ -146,9 +149,9 @@ class WorkerServer:
             await replying
         return loop.create_task(self._reply(service, answered)) if requests or late else None
 
-    async def _say_alive(self, service: Service, channel: str) -> None:
+    async def _beat(self, service: Service, channel: str) -> None:
         self._version = await self._versions.current()
-        if self._can(service):
+        if self._offers(service):
             await self._store.run(search_alive(workers=self._keys.workers(service), channel=channel, holds=ALIVE_MS))
         uncached, self._uncached = self._uncached, {}
         await bulk(
@@ -156,8 +159,8 @@ class WorkerServer:
             [("SET", self._keys.query_vector(text), made, "EX", CACHED_SECONDS) for text, made in uncached.items()],
         )
 
-    def _can(self, service: Service) -> bool:
-        """Whether there is what the service needs, with the index version in use."""
+    def _offers(self, service: Service) -> bool:
+        """Whether this worker has what the service needs for the index version in use."""
         return self._memory.ready if service == "hits" else is_made_by(self._embedder.model, self._version)
 
     async def _vectors(self, requests: Sequence[Requested]) -> tuple[IndexVersion | None, dict[str, bytes]]:
@@ -183,10 +186,10 @@ class WorkerServer:
         return version, vectors
 
     async def _reply(self, service: Service, answered: Answered) -> None:
-        """Publish answers; the late requests get none of what they ask for."""
+        """Publish answers; those to the late requests are empty."""
         requests, late, version, vectors = answered
         replies = [(each.request, WorkerReply()) for each in late]
-        with _outlived(service):
+        with _failures_logged(service):
             if service == "hits":
                 replies += await asyncio.gather(
                     *(self._found(each.request, version, vectors.get(each.request.text)) for each in requests)
@@ -212,11 +215,11 @@ class WorkerServer:
 
 
 @contextmanager
-def _outlived(service: Service) -> Generator[None]:
-    """Whatever fails in the block, the worker goes on, and so do the callers, by text."""
+def _failures_logged(service: Service) -> Generator[None]:
+    """If the block fails, log that and go on; the callers, who get no answer, search by text."""
     try:
         yield
     except StoreUnavailable:
         pass  # the connection logs it
     except Exception:
-        log.exception("question not answered", service=service)
+        log.exception("search request not answered", service=service)

@@ -129,12 +129,13 @@ function oneAtATime(work) {
 // Thread: replies appear as they come.
 async function addReplies(list) {
   const page = await load(`${list.dataset.replies}?since_seq=${list.dataset.seq}`);
-  for (const item of page ? page.querySelectorAll("li") : []) {
+  if (!page) return;
+  for (const item of page.querySelectorAll("li")) {
     item.classList.add("new");
     list.append(item);
     list.dataset.seq = item.dataset.seq;
-    document.getElementById("replies").textContent = item.dataset.seq === "1" ? "1 reply" : `${item.dataset.seq} replies`;
   }
+  document.getElementById("replies").textContent = page.getElementById("replies").textContent;
 }
 
 // Board and agents: what is new or answered moves to the top.

@@ -1,0 +1,47 @@
+"""Checks of what GetTask and ListTasks ask for, the same for the node's own agent and for those of inboxes."""
+
+import math
+import re
+from datetime import UTC, datetime
+
+from node.a2a.model import LARGEST_PAGE, ListQuery
+from node.common.refusal import Invalid
+from node.store import ids
+
+
+def check_history_length(length: int | None, place: str = "query") -> None:
+    """Raise Invalid for a negative one; `place` is where the client wrote it."""
+    if length is not None and length < 0:
+        raise Invalid.field(place, "historyLength", msg="Must not be negative")
+
+
+def check_list(query: ListQuery) -> int:
+    """Check a query except its status. Returns the time from which on tasks are wanted, in milliseconds since 1970.
+
+    Raises Invalid.
+    """
+    size = query.page_size
+    if not 1 <= size <= LARGEST_PAGE:
+        raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {LARGEST_PAGE} inclusive, got {size}")
+    check_history_length(query.history_length)
+    if query.page_token and not ids.is_id(query.page_token):
+        raise wrong_token()
+    return _milliseconds(query.status_timestamp_after or query.last_updated_after)
+
+
+def wrong_token() -> Invalid:
+    """The refusal of a pageToken that this list has not given out."""
+    return Invalid.field("query", "pageToken", msg="Must be the nextPageToken of an earlier answer")
+
+
+def _milliseconds(instant: str) -> int:
+    """A time of RFC 3339 as a client wrote it; 0 if it is empty. Raises Invalid."""
+    if not instant:
+        return 0
+    try:
+        # Python reads six digits of a second, and some clients send seven.
+        trimmed = re.sub(r"(\.\d{6})\d+", r"\1", instant)
+        when = datetime.fromisoformat(trimmed)
+        return max(0, math.ceil((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        raise Invalid.field("query", "statusTimestampAfter", msg="Must be a time in RFC 3339, UTC") from None

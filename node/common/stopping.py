@@ -1,0 +1,10 @@
+"""How a loop that runs until its process stops waits between two rounds."""
+
+import asyncio
+from contextlib import suppress
+
+
+async def sleep_unless_stopped(stop: asyncio.Event, seconds: float) -> None:
+    """Return after so many seconds, or as soon as `stop` is set."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)

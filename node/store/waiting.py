@@ -1,0 +1,54 @@
+"""Who waits for a change in this process: how many may, and how all of them are let go when the process is to stop."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+MAX_WAITING = 8192
+"""How many may wait in a process at the same time, unless RELAY_MAX_WAITING says otherwise."""
+
+
+class Hearing(Protocol):
+    """Somebody who waits, and can be told to wait no longer."""
+
+    def hear(self, message: bytes) -> None:
+        """Stop waiting."""
+        ...
+
+
+class Waiters:
+    """All who wait for a change on behalf of a client. One for each `WakeUps`."""
+
+    def __init__(self) -> None:
+        self.most = MAX_WAITING
+        """How many may wait at the same time."""
+        self.released = False
+        """Whether nobody is to wait any more."""
+        self._waiters: set[Hearing] = set()
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiters)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether one more may wait."""
+        return not self.released and len(self._waiters) < self.most
+
+    @contextmanager
+    def place(self, waiter: Hearing) -> Generator[bool]:
+        """Count a waiter while the block runs. Yields False, and does not count it, if no more may wait."""
+        if not self.may_wait:
+            yield False
+            return
+        self._waiters.add(waiter)
+        try:
+            yield True
+        finally:
+            self._waiters.discard(waiter)
+
+    def release(self) -> None:
+        """End all waits, so that those who wait answer with what there is, and allow no others."""
+        self.released = True
+        for waiter in self._waiters:
+            waiter.hear(b"")

@@ -1,0 +1,96 @@
+"""Answers whose body is made while it is sent, and what all streams have in common: how long they live, how they stay
+alive, and that they end with their client."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from node.web.http import Header, Request, Response, Send, until_disconnected
+
+HEARTBEAT_SECONDS = 15.0
+"""Longest silence: balancers and proxies cut a silent connection, the usual ones after 60 s."""
+
+SEND_SECONDS = 30.0
+"""How long a client may take to read one piece."""
+
+STREAM_SECONDS = 900.0
+"""A stream that its client can take up again ends after this, so that streams spread over the processes again."""
+
+PLACE_MS = int(STREAM_SECONDS * 1000) + 60_000
+"""How long a stream counts among those of its client, should the process die that holds it."""
+
+STREAM_HEADERS: tuple[Header, ...] = (
+    (b"cache-control", b"no-cache, no-store, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+"""Neither caches nor proxies may keep a part of a stream back."""
+
+EVENT_STREAM: Header = (b"content-type", b"text/event-stream")
+
+
+Piece = Callable[[bytes], Awaitable[None]]
+"""Sends one piece of a body, and returns when the connection has room for more."""
+
+SENT = "PyEmptyAwaitable"
+"""What Granian's `send` returns if the connection has taken a message at the call. It need not be awaited, and cannot
+be recognised but by its type, which Granian does not export."""
+
+
+class BodySender:
+    """Sends the pieces of one body. It is a Piece."""
+
+    __slots__ = ("_send",)
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    async def __call__(self, piece: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    def begin(self, piece: bytes) -> asyncio.Future[None] | None:
+        """Begin to send a piece. None if the connection has taken it; else what has to be awaited before the next."""
+        sending = self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        return None if type(sending).__name__ == SENT else asyncio.ensure_future(sending)
+
+
+async def _nothing() -> None:
+    """The `end` of an answer for which nothing was taken."""
+
+
+class Streaming(Response):
+    """An answer whose body is made while it is sent: `run` makes and sends its pieces.
+
+    `end` gives back what was taken for it, and is called once in any case: HEAD asks for no body, and a client may be
+    gone before the first piece.
+    """
+
+    __slots__ = ("end", "run")
+
+    def __init__(
+        self,
+        run: Callable[[BodySender], Awaitable[None]],
+        headers: Sequence[Header],
+        end: Callable[[], Awaitable[None]] = _nothing,
+    ) -> None:
+        super().__init__(200, b"", headers)
+        self.run = run
+        self.end = end
+
+    async def send_body(self, send: Send, *, wanted: bool) -> None:
+        """Send the body, or only its end if it is not wanted (HEAD)."""
+        if wanted:
+            await self.run(BodySender(send))
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def until_gone(request: Request, stream: Coroutine[Any, Any, None]) -> None:
+    """Run a stream until it ends or its client is gone. Raises what the stream raises."""
+    running = asyncio.ensure_future(stream)
+    gone = asyncio.ensure_future(until_disconnected(request.noting_end(request.receive)))
+    try:
+        await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done() and not running.cancelled():
+            running.result()
+    finally:
+        running.cancel()
+        gone.cancel()

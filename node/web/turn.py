@@ -1,0 +1,128 @@
+"""A process works on a few requests of each client at a time; further ones wait until those have ended (DESIGN 13.3).
+
+All clients of a process meet in its event loop. Without this, a hundred requests that one client sends at once, each of
+which takes some milliseconds, would all be begun before the next request of anybody else. A client that has the process
+to itself may have any number.
+"""
+
+import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from time import monotonic
+
+from node.common.refusal import Refused
+from node.share.site import SITE_SHARE, site_of
+from node.share.turns import Turns
+
+REQUESTS_AT_ONCE = 4
+"""Of one client in one process, and SITE_SHARE times as many of a site. Most of an acknowledgement is waiting for
+Redis, so this is still some thousand requests a second."""
+
+MOST_WAITING = 512
+"""Requests of one client that wait for their turn in one process, and SITE_SHARE times as many of a site. Connections
+do not bound them: a client may be gone before its request is begun, and its connection free for the next one."""
+
+MOST_WAITING_IN_ALL = 8192
+"""Of all clients of a process."""
+
+SHARED_SECONDS = 1.0
+"""For so long after a request of another client no client has the process to itself."""
+
+
+class ClientTurns:
+    """Those of all clients of a process."""
+
+    def __init__(self) -> None:
+        # Any number may be under way, and how many may wait is decided here.
+        self.clients = Turns(sys.maxsize, each=REQUESTS_AT_ONCE, waiting=sys.maxsize)
+        self.sites = Turns(sys.maxsize, each=REQUESTS_AT_ONCE * SITE_SHARE, waiting=sys.maxsize)
+        """For clients that are not their own site."""
+        self._waiting: dict[str, int] = {}
+        """Requests that wait, by the site of their client, which is the client itself unless that has one."""
+        self._waiting_in_all = 0
+        self._latest = ""
+        """The client whose request came last."""
+        self._other_at = float("-inf")
+        """When that was another one than before (monotonic seconds)."""
+
+    def is_alone(self, client: str) -> bool:
+        """Whether the client, whose request has just come, has the process to itself."""
+        now = monotonic()
+        if client != self._latest:
+            if self._latest:
+                self._other_at = now
+            self._latest = client
+        return now - self._other_at >= SHARED_SECONDS
+
+    def check_room(self, place: str, most: int) -> None:
+        """Raise Refused `limit.waiting` if `most` requests of that client or site wait already, or too many in all."""
+        if self._waiting.get(place, 0) >= most or self._waiting_in_all >= MOST_WAITING_IN_ALL:
+            raise Refused("limit.waiting", retry_after=1.0, most=most)
+
+    @contextmanager
+    def waiting(self, place: str) -> Generator[None]:
+        """Count a request of that client or site among those that wait, while the block runs."""
+        self._waiting[place] = self._waiting.get(place, 0) + 1
+        self._waiting_in_all += 1
+        try:
+            yield
+        finally:
+            self._waiting_in_all -= 1
+            if left := self._waiting.pop(place) - 1:
+                self._waiting[place] = left
+
+
+class RequestTurn:
+    """The turn of one request."""
+
+    __slots__ = ("_client", "_site", "_turns", "_under_way")
+
+    def __init__(self, turns: ClientTurns, client: str) -> None:
+        self._turns = turns
+        self._client = client
+        self._site = site_of(client) if ":" in client else ""
+        self._under_way = False
+
+    def begin_now(self) -> bool:
+        """Begin, if no other request has to be waited for. Returns whether it is under way.
+
+        Raises Refused `limit.waiting` if too many wait already.
+        """
+        clients, sites = self._turns.clients, self._turns.sites
+        if self._turns.is_alone(self._client):
+            clients.take(self._client)
+            if self._site:
+                sites.take(self._site)
+            self._under_way = True
+        elif clients.enter_now(self._client):
+            if not self._site or sites.enter_now(self._site):
+                self._under_way = True
+            else:
+                clients.leave(self._client)
+        if not self._under_way:
+            self._turns.check_room(self._site or self._client, MOST_WAITING * (SITE_SHARE if self._site else 1))
+        return self._under_way
+
+    async def begin(self) -> None:
+        """Begin as soon as the client and its site have fewer requests under way."""
+        with self._turns.waiting(self._site or self._client):
+            await self.resume()
+
+    async def resume(self) -> None:
+        """Go on after a pause, as soon as they have. However many do, nobody is refused for it."""
+        with ExitStack() as undo:
+            await self._turns.clients.enter(self._client)
+            undo.callback(self._turns.clients.leave, self._client)
+            if self._site:
+                await self._turns.sites.enter(self._site)
+            undo.pop_all()
+        self._under_way = True
+
+    def end(self) -> bool:
+        """End, or pause. Returns whether the request was under way."""
+        was_under_way, self._under_way = self._under_way, False
+        if was_under_way:
+            if self._site:
+                self._turns.sites.leave(self._site)
+            self._turns.clients.leave(self._client)
+        return was_under_way

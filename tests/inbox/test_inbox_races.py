@@ -1,0 +1,50 @@
+"""What happens to an inbox between two steps of one request (NETWORK 1)."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from node.inbox.steps import inbox_mark
+from node.store import RedisReply, Store, ids, keys
+from node.store.bulk import bulk_steps
+from node.store.steps import Step
+from tests.inbox.calls import INBOXES, bearer, code, members, opened, path_of, read, sent
+from tests.support.node_under_test import NodeUnderTest
+
+
+async def test_who_loses_the_right_to_settle_while_settling_is_told_so(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = await opened(node)
+    await sent(node, inbox)
+    owner = bearer(inbox["inbox_token"])
+
+    async def rotated_before(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
+        monkeypatch.undo()
+        inbox.update((await node.client.post(INBOXES, json={"rotate": True}, headers=owner)).json())
+        return await bulk_steps(store, steps)
+
+    monkeypatch.setattr("node.inbox.message_store.bulk_steps", rotated_before)
+    through = await node.client.post(path_of(inbox, "/settle"), json={"through_seq": 1}, headers=owner)
+    assert code(through) == (403, "inbox.token")
+    assert (await read(node, inbox))["waiting"] == 1
+
+
+async def test_a_message_that_expires_while_it_is_read_is_not_marked_after_its_end(node: NodeUnderTest) -> None:
+    """Push notifications would tell that it is worked on after they have told that it has failed."""
+    inbox = await opened(node)
+    message = await sent(node, inbox)
+    address, partition = inbox["address"], ids.partition_of(inbox["address"])
+    named = keys.inbox_receipt(address, message["id"])
+    [(place, _)] = await members(node, keys.inbox_ends(address))
+    await node.store.command("ZADD", keys.inbox_ends(address), 1, place)
+    marking = inbox_mark(
+        ends=keys.inbox_ends(address),
+        receipt=named,
+        push_ends=keys.inbox_push_ends(partition),
+        events=keys.events(partition),
+        address=address,
+        id=message["id"],
+    )
+    assert await node.store.run(marking) == [b"known"]
+    assert await node.store.command("HGET", named, "status") == b"queued"

@@ -1,0 +1,47 @@
+"""The clock of Redis is set back, as that of a machine may be: nobody has to wait until it is as late again."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from node.callbacks.breaker import Breaker, NotNow
+from node.callbacks.owners import publisher_of
+from node.config import Limit
+from node.store.limits import LimitStore
+from node.store.work import WorkStore
+from tests.support.fake_store import Clock, FakeStore
+
+CLIENT = "203.0.113.7"
+HOUR = 3600
+LIMIT = Limit(2, 60)
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    clock = Clock()
+    with clock.installed():
+        yield clock
+
+
+async def test_a_limit_begins_anew(clock: Clock) -> None:
+    limits = LimitStore(FakeStore())
+    assert [bool((await limits.take("relay", CLIENT, LIMIT)).allowed) for _ in range(3)] == [True, True, False]
+    clock.advance(-HOUR)
+    assert (await limits.take("relay", CLIENT, LIMIT)).allowed
+
+
+async def test_what_a_client_owes_does_not_grow(clock: Clock) -> None:
+    work = WorkStore(FakeStore())
+    before = await work.spend("search", CLIENT, 1, LIMIT)
+    clock.advance(-HOUR)
+    assert await work.spend("search", CLIENT, 0, LIMIT) == before
+
+
+async def test_callbacks_go_on(clock: Clock) -> None:
+    breaker = Breaker(FakeStore(), LIMIT, LIMIT)
+    for _ in range(2):
+        await breaker.allow(publisher_of(CLIENT))
+    with pytest.raises(NotNow):
+        await breaker.allow(publisher_of(CLIENT))
+    clock.advance(-HOUR)
+    await breaker.allow(publisher_of(CLIENT))

@@ -1,0 +1,40 @@
+"""The port of the metrics is at the address that RELAY_ADMIN_HOST names."""
+
+import asyncio
+import http.client
+import threading
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from node.observe.metrics.server import AdminRequest, AdminResponse, Instance, MetricsServer
+from node.observe.metrics.snapshots import Reading
+from tests.support.node_under_test import NodeUnderTest
+
+
+async def no_figures() -> list[Reading]:
+    return []
+
+
+async def no_pages(_request: AdminRequest) -> AdminResponse:
+    return AdminResponse(HTTPStatus.NOT_FOUND, [], b"")
+
+
+def status_of(host: str, port: int, path: str) -> int:
+    client = http.client.HTTPConnection(host, port, timeout=10)
+    try:
+        client.request("GET", path)
+        return client.getresponse().status
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_it_may_be_an_address_of_either_ip_version(host: str, node: NodeUnderTest, tmp_path: Path) -> None:
+    instance = Instance(tmp_path, node.store, no_figures, [])
+    with MetricsServer((host, 0), instance, no_pages, asyncio.get_running_loop()) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        status = await asyncio.to_thread(status_of, host, server.server_address[1], "/live")
+        await asyncio.to_thread(server.shutdown)
+    assert status == HTTPStatus.OK

@@ -1,0 +1,8 @@
+"""Every Lua step of the node."""
+
+from node.store.scripts import FOLDER, Script, script
+
+
+def all_scripts() -> list[Script]:
+    """The steps of the folder, by name."""
+    return [script(path.stem) for path in sorted(FOLDER.glob("*.lua"))]

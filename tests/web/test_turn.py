@@ -1,0 +1,242 @@
+"""A process works on a few requests of each client at a time, whoever else sends how many (DESIGN 13.3)."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from node.common.refusal import Refused
+from node.share.site import SITE_SHARE
+from node.web import turn
+from node.web.http import Request, Response
+from node.web.route import Route
+from node.web.turn import REQUESTS_AT_ONCE
+from tests.support.node_under_test import until
+from tests.support.one_route import client_of, front_of
+
+EAGER, MODEST = "203.0.113.7", "203.0.113.8"
+MORE = 3 * REQUESTS_AT_ONCE
+
+
+class Work:
+    """What a handler does, until it is told that it is done."""
+
+    def __init__(self) -> None:
+        self.under_way = Counter[str]()
+        self.most = Counter[str]()
+        self.done = asyncio.Event()
+
+    async def reaches(self, client: str, count: int) -> None:
+        """Return once so many requests of a client are under way."""
+
+        async def is_reached() -> bool:
+            return self.under_way[client] == count
+
+        await until(is_reached)
+
+    async def handle(self, request: Request) -> Response:
+        """Work on a request."""
+        await request.body()
+        return await self._work(request)
+
+    async def wait_first(self, request: Request) -> Response:
+        """Wait for a change, as a read with `wait=` does, and then work."""
+        await request.while_waiting(30, self.done.wait())
+        return await self._work(request)
+
+    async def _work(self, request: Request) -> Response:
+        self.under_way[request.client] += 1
+        self.most[request.client] = max(self.most[request.client], self.under_way[request.client])
+        await self.done.wait()
+        await asyncio.sleep(0)
+        self.under_way[request.client] -= 1
+        return Response(200, b"{}")
+
+
+@pytest.fixture(autouse=True)
+def other_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others of a test have just been here, however slow the machine is."""
+    monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
+
+
+@asynccontextmanager
+async def shared_with_others(app: Any, address: str = EAGER) -> AsyncGenerator[httpx2.AsyncClient]:
+    """A client of a process that others use, too."""
+    async with client_of(app, MODEST) as other, client_of(app, address) as client:
+        assert (await other.get("/")).status_code == 200
+        assert (await client.get("/")).status_code == 200
+        yield client
+
+
+async def home(_request: Request) -> Response:
+    return Response(200, b"{}")
+
+
+HOME = Route(method="GET", path="/", handler=home, summary="", tag="")
+
+
+def route(handler: Any, path: str = "/work") -> Route:
+    return Route(method="POST", path=path, handler=handler, summary="", tag="")
+
+
+@pytest.mark.parametrize("is_hot", [True, False])
+async def test_who_sends_many_requests_waits_for_its_own(is_hot: bool) -> None:
+    work = Work()
+    app = await (front_of(HOME, route(work.handle)) if is_hot else front_of(HOME, others=[route(work.handle)]))
+    async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
+        sent = [asyncio.create_task(eager.post("/work")) for _ in range(MORE)]
+        await work.reaches(EAGER, REQUESTS_AT_ONCE)
+        one = asyncio.create_task(modest.post("/work"))
+        await work.reaches(MODEST, 1)
+        assert work.under_way[EAGER] == REQUESTS_AT_ONCE
+        work.done.set()
+        answers = await asyncio.gather(one, *sent)
+    assert [answer.status_code for answer in answers] == [200] * (1 + MORE)
+    assert work.most == {EAGER: REQUESTS_AT_ONCE, MODEST: 1}
+
+
+async def test_who_has_the_process_to_itself_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Work()
+    app = await front_of(HOME, route(work.handle))
+    async with shared_with_others(app) as client:
+        monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the others are gone
+        sent = [asyncio.create_task(client.post("/work")) for _ in range(MORE)]
+        await work.reaches(EAGER, MORE)
+        monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)  # and one is back, who is begun as ever
+        async with client_of(app, MODEST) as other:
+            one = asyncio.create_task(other.post("/work"))
+            await work.reaches(MODEST, 1)
+            one_more = asyncio.create_task(client.post("/work"))
+            work.done.set()
+            answers = await asyncio.gather(one, one_more, *sent)
+    assert {answer.status_code for answer in answers} == {200}
+    assert work.most[EAGER] == MORE
+
+
+async def test_requests_that_wait_for_a_change_hold_up_no_other_and_are_answered_in_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turn, "MOST_WAITING", 1)  # they have waited already, and are none of those
+    waiting, work = Work(), Work()
+    app = await front_of(HOME, route(waiting.wait_first), route(work.handle, "/other"))
+    async with shared_with_others(app) as client:
+        held = [asyncio.create_task(client.post("/work")) for _ in range(MORE)]
+        other = asyncio.create_task(client.post("/other"))
+        await work.reaches(EAGER, 1)
+        work.done.set()
+        assert (await other).status_code == 200
+        waiting.done.set()
+        answers = await asyncio.gather(*held, client.post("/other"))
+        assert {answer.status_code for answer in answers} == {200}
+    assert waiting.most[EAGER] <= REQUESTS_AT_ONCE
+
+
+async def test_requests_whose_body_does_not_come_hold_up_no_other_and_gain_nothing_by_it() -> None:
+    work, come = Work(), asyncio.Event()
+    app = await front_of(HOME, route(work.handle))
+
+    async def late() -> AsyncGenerator[bytes]:
+        yield b"{"
+        await come.wait()
+        yield b"}"
+
+    async with shared_with_others(app) as client:
+        # The transport of the test reads all of a body before it calls, so the application is called by itself.
+        sent = [asyncio.create_task(called(app, late())) for _ in range(MORE)]
+        other = asyncio.create_task(client.post("/work"))
+        await work.reaches(EAGER, 1)
+        come.set()
+        await work.reaches(EAGER, REQUESTS_AT_ONCE)
+        work.done.set()
+        assert await asyncio.gather(*sent) == [200] * MORE
+        assert (await other).status_code == 200
+    assert work.most[EAGER] == REQUESTS_AT_ONCE
+
+
+async def test_the_clients_of_a_site_have_so_many_together() -> None:
+    work = Work()
+    app = await front_of(route(work.handle))
+    addresses = [f"2001:db8:0:{number:x}::1" for number in range(MORE)]
+    async with AsyncExitStack() as clients:
+        sent = [
+            asyncio.create_task((await clients.enter_async_context(client_of(app, address))).post("/work"))
+            for address in addresses
+            for _ in range(REQUESTS_AT_ONCE)
+        ]
+        outside = await clients.enter_async_context(client_of(app, "2001:db8:1::1"))
+        other = asyncio.create_task(outside.post("/work"))
+        await work.reaches("2001:db8:1::/64", 1)
+
+        async def is_full() -> bool:
+            return work.under_way.total() == 1 + REQUESTS_AT_ONCE * SITE_SHARE
+
+        await until(is_full)
+        work.done.set()
+        assert {answer.status_code for answer in await asyncio.gather(other, *sent)} == {200}
+    assert max(work.most.values()) == REQUESTS_AT_ONCE
+
+
+@pytest.mark.parametrize("address", [EAGER, "2001:db8::1"])
+async def test_only_so_many_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setattr(turn, "MOST_WAITING", 3)
+    most = 3 * (SITE_SHARE if ":" in address else 1)
+    work = Work()
+    app = await front_of(HOME, route(work.handle))
+    async with shared_with_others(app, address) as client:
+        sent = [asyncio.create_task(client.post("/work")) for _ in range(REQUESTS_AT_ONCE + most + MORE)]
+
+        async def too_many_are_refused() -> bool:
+            return sum(each.done() for each in sent) == MORE
+
+        await until(too_many_are_refused)
+        refused = [each.result() for each in sent if each.done()]
+        assert {(each.status_code, each.headers["x-error-code"]) for each in refused} == {(429, "limit.waiting")}
+        async with client_of(app, MODEST) as other:
+            assert (await other.get("/")).status_code == 200
+        work.done.set()
+        answers = await asyncio.gather(*sent)
+        assert [answer.status_code for answer in answers].count(200) == REQUESTS_AT_ONCE + most
+        assert (await client.post("/work")).status_code == 200
+
+
+@pytest.mark.parametrize("failure", [Refused("thread.unknown"), RuntimeError("a fault of the node")])
+async def test_the_turn_ends_with_the_request_however_it_ends(failure: Exception) -> None:
+    async def fail(_request: Request) -> Response:
+        raise failure
+
+    app = await front_of(HOME, route(fail))
+    async with shared_with_others(app) as client:
+        # With a body that nobody reads: it is read before the answer, after the handler's turn.
+        answers = [await client.post("/work", content=b"unread") for _ in range(MORE)]
+    assert {answer.status_code for answer in answers} == {404 if isinstance(failure, Refused) else 500}
+
+
+async def called(app: Any, body: AsyncGenerator[bytes]) -> int:
+    """The status of the answer to a request of the eager client, whose body comes piece by piece."""
+    statuses: list[int] = []
+
+    async def receive() -> dict[str, Any]:
+        piece = await anext(body, None)
+        return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/work",
+        "raw_path": b"/work",
+        "query_string": b"",
+        "headers": [(b"host", b"node.example"), (b"transfer-encoding", b"chunked")],
+        "client": (EAGER, 40000),
+        "scheme": "http",
+    }
+    await app(scope, receive, send)
+    return statuses[0]
