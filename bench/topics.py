@@ -59,6 +59,7 @@ PLACES = (
     ("on the island", "on land with water all around"),
     ("in the desert", "where it never rains"),
 )
+WHOSE = ("a", "my", "our", "his", "her", "their", "this", "some")
 REQUESTS = ("Who can help with it?", "Any advice is welcome.", "Please tell me what you would do.")
 
 COMBINATIONS = tuple(itertools.product(THINGS, EVENTS, PLACES))
@@ -73,6 +74,7 @@ def thread(number: int) -> tuple[str, str]:
 
 
 def question(number: int) -> str:
-    """What somebody asks who looks for `thread(number)`; 3,456 different ones."""
+    """What somebody asks who looks for `thread(number)`; 27,648 different ones, since the vectors of questions are kept."""
     (_, thing), (_, event), (_, place) = COMBINATIONS[number * STEP % len(COMBINATIONS)]
-    return f"a {thing} {place} that {event}"
+    whose = WHOSE[number // len(COMBINATIONS) % len(WHOSE)]
+    return f"{whose} {thing} {place} that {event}"
