@@ -120,17 +120,13 @@ def info(redis_socket: Path, section: str) -> Mapping[str, Any]:
         return client.info(section)
 
 
-def vector_index(server: Server) -> str:
-    """The algorithm of the search engine's vector index, as FT.INFO states it; empty if there is none."""
+def vector_index(server: Server, corpus: str) -> str:
+    """The algorithm of the vector index that searches of a corpus use; empty if there is none, or none that is known.
+    Another may be there already, which is being built."""
     if server.redis is None:
         return ""
     with _client(server.redis) as client:
-        try:
-            told = " ".join(str(client.execute_command("FT.INFO", name)) for name in client.execute_command("FT._LIST"))
-        except redis.ResponseError:  # a server without the search engine knows neither
-            return ""
-    found = re.search(r"algorithm\W+(\w+)", told, re.IGNORECASE)
-    return found[1] if found else ""
+        return client.hget(SearchKeys(corpus).current, "algorithm") or ""
 
 
 def waiting_for_vectors(server: Server, corpus: str) -> int:

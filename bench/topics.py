@@ -74,7 +74,7 @@ def thread(number: int) -> tuple[str, str]:
 
 
 def question(number: int) -> str:
-    """What somebody asks who looks for `thread(number)`; 27,648 different ones, since the vectors of questions are kept."""
+    """What somebody asks who looks for `thread(number)`; 27,648 different ones: the vectors of questions are kept."""
     (_, thing), (_, event), (_, place) = COMBINATIONS[number * STEP % len(COMBINATIONS)]
     whose = WHOSE[number // len(COMBINATIONS) % len(WHOSE)]
     return f"{whose} {thing} {place} that {event}"

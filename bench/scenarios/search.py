@@ -139,9 +139,9 @@ async def _recall(lab: Lab, home: Path, exact: list[list[Hit]], threads: int) ->
     texts that are embedded together alike, so the score of a text depends on the others by up to 0.01."""
     async with lab.node("serve", no_prefix, home, RELAY_VECTOR_INDEX="hnsw") as node:
         deadline = time.monotonic() + INDEXED_WITHIN_SECONDS
-        while vector_index(node).lower() != "hnsw" or waiting_for_vectors(node, "board"):
+        while vector_index(node, "board") != "hnsw" or waiting_for_vectors(node, "board"):
             if time.monotonic() > deadline:
-                raise Unfit(f"recall of hnsw: the index is {vector_index(node) or 'not one of the search engine'}")
+                raise Unfit(f"recall of hnsw: the index in use is {vector_index(node, 'board')}")
             await asyncio.sleep(1.0)
         lab.point(RECALL, recall(exact, await _answers(node)), "", f"{QUERIES} queries, {threads:,} threads")
 
