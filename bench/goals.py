@@ -99,10 +99,10 @@ def _point(scenario: str, name: str) -> Callable[[Results], float | None]:
 
 
 def _cost(scenario: str, what: str) -> Callable[[Results], float | None]:
-    """CPU of the web process for an operation, over that for an acknowledgement."""
+    """CPU of the web process for an operation, over that for an acknowledgement on the board's node."""
 
     def measured(results: Results) -> float | None:
-        return _over(results.row(scenario, NODE, what), results.row("relay", NODE, relay.CEILING), "web_cpu_us")
+        return _over(results.row(scenario, NODE, what), results.row("board", NODE, board.ACK), "web_cpu_us")
 
     return measured
 

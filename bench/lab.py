@@ -9,7 +9,7 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -138,6 +138,10 @@ class Lab:
         """Closed loop: as many requests as `connections` connections get answered."""
         [row] = await self._taken([self._closed_loop(server, calls, what, connections)], runs, seconds)
         return row
+
+    async def at_ceilings(self, server: Server, kinds: Mapping[str, Calls]) -> list[Row]:
+        """Several kinds of request at their ceilings, their runs in turn, so that their costs can be compared."""
+        return await self._taken([self._closed_loop(server, calls, what) for what, calls in kinds.items()])
 
     async def side_by_side(
         self, pairs: Sequence[tuple[Server, Calls]], what: str, rate: float | None = None
