@@ -87,7 +87,7 @@ async def running(
         server = Server(
             name="relay-node",
             port=port,
-            settings={"part": role, **_reported(environment)},
+            settings={"part": role, **reported(environment)},
             root=root,
             role="supervisor" if role == "serve" else "web",
             redis=socket,
@@ -105,10 +105,12 @@ def redis(directory: Path, durability: str = "always") -> Generator[tuple[Path, 
         yield server.socket, server.start().pid
 
 
-def _reported(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a reader needs to know: no paths, no ports, no secrets."""
+def reported(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a reader needs to know: no paths (the model's is one of this machine), no ports, no secrets."""
     hidden = {"RELAY_PORT", "RELAY_DATA_DIR", "RELAY_REDIS_URL", "RELAY_SECRET", "RELAY_HOST"}
-    given = {name: value for name, value in environment.items() if name not in hidden and value}
+    given = {
+        name: value for name, value in environment.items() if name not in hidden and value and not value.startswith("/")
+    }
     usual = {name for name, value in given.items() if "_LIMIT_" in name and value == NEVER_REACHED}
     shown = {name: value for name, value in given.items() if name not in usual}
     return shown | ({"RELAY_LIMIT_*": NEVER_REACHED} if usual else {})

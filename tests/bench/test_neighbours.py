@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import itertools
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -73,6 +74,8 @@ async def test_a_process_that_is_led_to_a_name_server_asks_it_and_no_other(tmp_p
         try:
             names = await stack.enter_async_context(name_server())
         except Unfit as unfit:
+            if "CI" in os.environ:
+                raise
             pytest.skip(str(unfit))
         names.target = "127.9.8.7"
         code = "import socket; print(socket.gethostbyname('hooks.some.example'))"
