@@ -112,8 +112,12 @@ def partition_of_id(entity_id: str) -> int:
 
 def digest(*parts: str | bytes) -> str:
     """A short name for what is too long or too private to be part of a key: 32 hex digits."""
-    raw = [part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass") for part in parts]
-    return blake2b(b"".join([b"%d:%b" % (len(part), part) for part in raw]), digest_size=16).hexdigest()
+    name = blake2b(digest_size=16)
+    for part in parts:
+        raw = part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass")
+        name.update(b"%d:" % len(raw))
+        name.update(raw)
+    return name.hexdigest()
 
 
 def may_be_ours(context_id: str) -> bool:

@@ -47,7 +47,7 @@ _SPACE = re.compile(f"[{SPACES}]")
 _LINE = re.compile(r"[\u2028\u2029]")
 _ENDS_LINE = re.compile(r"[\t\n\r\u2028\u2029]")
 _DOUBTFUL = re.compile(f"[{HIDDEN}{JOINING}{PILING}{SPACES}\u2028\u2029\U00010000-\U0001efff\U0001fb00-\U0010ffff]")
-_SENTENCE_ENDS = (". ", "! ", "? ")
+_SENTENCE_END = re.compile(r"[.!?] ")
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
@@ -84,9 +84,8 @@ def _if_visible(found: re.Match[str]) -> str:
 def first_sentence(text: str, limit: int) -> str:
     """The first sentence of `text` on one line, cut at the end of a word if it is longer than `limit` characters."""
     line = " ".join(readable(text[: limit * 8]).split())
-    ends = [end for mark in _SENTENCE_ENDS if (end := line.find(mark)) >= 0]
-    if ends:
-        line = line[: min(ends) + 1]
+    if end := _SENTENCE_END.search(line):
+        line = line[: end.start() + 1]
     if len(line) <= limit:
         return line
     cut = line[: limit - 1].rstrip(JOINING)

@@ -6,7 +6,7 @@ All numbers were fitted together on a labelled set, so none should be changed al
 
 import re
 import unicodedata
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple, cast
 
 from node.text.lexicon import ENGLISH, FOREIGN, lexicon
@@ -22,6 +22,13 @@ PRIOR = 0.5
 """Added to every sum, since most of what a node is sent is English."""
 
 MAX_ACRONYM_LETTERS = 5
+
+MAX_TOKENS = 8_192
+"""Tokens that are remembered, some 2 MB; when there are more, all are forgotten."""
+
+_ENGLISH_TOKENS: dict[str, tuple[str, ...]] = {}
+"""The words, all of them English, of tokens that were read before: `noon` for `Noon.`, none for `a`. Most windows have
+no others, and looking them up takes a fifth of the time of reading them again."""
 
 _OUTER = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"
 _STOPS = ".,;:!?"
@@ -60,6 +67,17 @@ class Evidence(NamedTuple):
 
 def weigh(window: str) -> Evidence:
     """The evidence of a cleaned window. Never raises; takes time linear in the window's length."""
+    tokens = window.split()
+    parts = [*map(_ENGLISH_TOKENS.get, tokens)]
+    if None not in parts and (words := [*chain.from_iterable(cast("list[tuple[str, ...]]", parts))]):
+        return _all_english(words)
+    evidence = _read(window)
+    if evidence == _all_english(evidence.words):
+        _remember(tokens)
+    return evidence
+
+
+def _read(window: str) -> Evidence:
     if "%(" in window or "&" in window or "\\" in window:
         window = _MARKUP.sub(" ", window)
     if not window.isascii():
@@ -95,8 +113,8 @@ def weigh(window: str) -> Evidence:
         place += len(parts)
         gone += 1 - len(parts)
     points = cast("list[float]", found)
-    if words and points.count(ENGLISH) == len(words):  # most windows
-        return Evidence(words, ENGLISH * len(words) ** 0.5 + PRIOR, False)
+    if words and points.count(ENGLISH) == len(words):
+        return _all_english(words)
     words = list(map(str.lower, words))
     if not _PHRASE_ENDS.isdisjoint(words):
         words, points = _without_phrases(words, points)
@@ -106,6 +124,22 @@ def weigh(window: str) -> Evidence:
     if 2 * len(words) < len(tokens) - links:
         total += points.count(UNKNOWN) * (UNKNOWN_IN_CODE - UNKNOWN)
     return Evidence(words, total / len(words) ** 0.5 + PRIOR, FOREIGN in points)
+
+
+def _all_english(words: list[str]) -> Evidence:
+    return Evidence(words, ENGLISH * len(words) ** 0.5 + PRIOR, False)
+
+
+def _remember(tokens: list[str]) -> None:
+    """Remember those tokens that are English by themselves, and single characters that are no words."""
+    if len(_ENGLISH_TOKENS) + len(tokens) > MAX_TOKENS:
+        _ENGLISH_TOKENS.clear()
+    for token in tokens:
+        if token not in _ENGLISH_TOKENS:
+            evidence = _read(token)
+            words = evidence.words
+            if evidence == _all_english(words) or (not words and len(token) == 1):
+                _ENGLISH_TOKENS[token] = tuple(words)
 
 
 def _counted_words(token: str, known: dict[str, int]) -> tuple[list[str], list[float]]:

@@ -51,17 +51,17 @@ class Origins:
 
     def refusal(self, request: Request) -> str:
         """The code with which a node that is not open refuses a request; empty if it does not."""
-        host, origin = request.header(b"host"), request.header(b"origin")
+        host, origin = request.named.get(b"host"), request.named.get(b"origin")
         if host is None or not (origin or self._checks_every_host):
             return ""
-        return self.judge(host.encode("latin-1"), origin.encode("latin-1") if origin else None)
+        return self.judge(host, origin or None)
 
     def headers(self, request: Request) -> tuple[Header, ...]:
         """The CORS headers of an answer of a node that is not open."""
-        origin = request.header(b"origin")
+        origin = request.named.get(b"origin")
         if not origin or self.refusal(request):
             return (VARY,)
-        return (b"access-control-allow-origin", origin.encode("latin-1")), EXPOSED, VARY
+        return (b"access-control-allow-origin", origin), EXPOSED, VARY
 
     def _judge(self, host: bytes, origin: bytes | None) -> str:
         """`host.foreign` for a name that is not this node's, `origin.refused` for a page that may not call it."""

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from node.text import word_evidence
 from node.text.lexicon import AMBIGUOUS, ENGLISH, FOREIGN, lexicon
 from node.text.word_evidence import (
     PRIOR,
@@ -126,3 +127,35 @@ def test_foreign_identifiers_count_only_where_nothing_is_a_word() -> None:
 def test_every_key_of_the_lexicon_can_be_asked_for() -> None:
     assert len(lexicon()) > 86_000
     assert all([each.lower() for each in weigh(word).words] == [word.lower()] for word in list(lexicon())[::500])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The build agent has finished a report, and will answer before noon.",
+        "We'll share yesterday's well-known results (A to B); isn't it I who asks?",
+        "a - & 7 !",
+        "Say bonjour to a friend.",
+        "Ad hoc, per se: the status quo of New York.",
+        "Read%(name)s and&amp;write the notes\\nof the day.",
+    ],
+)
+def test_a_window_has_the_same_evidence_when_its_tokens_have_been_seen_before(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(word_evidence, "_ENGLISH_TOKENS", {})
+    first = weigh(text)
+    for token in text.split():
+        weigh(f"hello {token} friend")
+    assert weigh(text) == first
+
+
+def test_the_tokens_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    remembered: dict[str, tuple[str, ...]] = {}
+    monkeypatch.setattr(word_evidence, "_ENGLISH_TOKENS", remembered)
+    monkeypatch.setattr(word_evidence, "MAX_TOKENS", 10)
+    english = [word for word, points_of in lexicon().items() if points_of == ENGLISH and word.islower()][:60]
+    for start in range(0, 60, 5):
+        assert weigh(" ".join(english[start : start + 5])).level > 0
+        assert len(remembered) <= 10
+    assert english[-1] in remembered
