@@ -23,8 +23,15 @@ PRIOR = 0.5
 
 MAX_ACRONYM_LETTERS = 5
 
-MAX_TOKENS = 8_192
-"""Tokens that are remembered, some 2 MB; when there are more, all are forgotten."""
+MAX_TOKENS = 16_384
+"""Tokens that are remembered, some 3 MB; when there are more, all are forgotten."""
+
+MAX_READ_ALONE = 2
+"""If so few tokens of a window are new, and at most half of them, each is read alone: it is likely a number, or a word
+that was not met yet."""
+
+MAX_LEARNT = 8
+"""New tokens of an English window that are read for the next one; not all, so that odd texts cost little more."""
 
 _ENGLISH_TOKENS: dict[str, tuple[str, ...]] = {}
 """The words, all of them English, of tokens that were read before: `noon` for `Noon.`, none for `a`. Most windows have
@@ -69,12 +76,21 @@ def weigh(window: str) -> Evidence:
     """The evidence of a cleaned window. Never raises; takes time linear in the window's length."""
     tokens = window.split()
     parts = [*map(_ENGLISH_TOKENS.get, tokens)]
-    if None not in parts and (words := [*chain.from_iterable(cast("list[tuple[str, ...]]", parts))]):
-        return _all_english(words)
-    evidence = _read(window)
-    if evidence == _all_english(evidence.words):
-        _remember(tokens)
-    return evidence
+    place, unknown = -1, parts.count(None)
+    if unknown > MAX_READ_ALONE or 2 * unknown > len(tokens):
+        evidence = _read(window)
+        if evidence == _all_english(evidence.words):
+            for place in [place for place, part in enumerate(parts) if part is None][:MAX_LEARNT]:
+                if word := _plain_word(tokens[place]):
+                    _remember(tokens[place], (word,))
+        return evidence
+    for _ in range(unknown):
+        place = parts.index(None, place + 1)
+        parts[place] = _english_words(tokens[place])
+        if parts[place] is None:
+            return _read(window)
+    words = [*chain.from_iterable(cast("list[tuple[str, ...]]", parts))]
+    return _all_english(words) if words else _read(window)
 
 
 def _read(window: str) -> Evidence:
@@ -130,16 +146,40 @@ def _all_english(words: list[str]) -> Evidence:
     return Evidence(words, ENGLISH * len(words) ** 0.5 + PRIOR, False)
 
 
-def _remember(tokens: list[str]) -> None:
-    """Remember those tokens that are English by themselves, and single characters that are no words."""
-    if len(_ENGLISH_TOKENS) + len(tokens) > MAX_TOKENS:
+def _english_words(token: str) -> tuple[str, ...] | None:
+    """The words of a token, none for a number and the like; None if not all of them are certainly English.
+
+    Remembers words, and single characters that are none. There are too many numbers.
+    """
+    if token.rstrip(_STOPS).isdecimal():
+        return ()
+    if word := _plain_word(token):
+        words = (word,)
+    else:
+        evidence = _read(token)
+        words = tuple(evidence.words)
+        if words and evidence != _all_english(evidence.words):
+            return None
+    if words or len(token) == 1:
+        _remember(token, words)
+    return words
+
+
+def _plain_word(token: str) -> str | None:
+    """The English word that a token is but for a capital and a stop; None if it is something else, or not ASCII."""
+    word = token[:-1] if token[-1] in _STOPS else token
+    if not (word.isalpha() and word.isascii()):
+        return None
+    known, lower = lexicon(), word.lower()
+    if (known.get(word) or known.get(lower)) != ENGLISH:
+        return None
+    return token if token in known else lower
+
+
+def _remember(token: str, words: tuple[str, ...]) -> None:
+    if len(_ENGLISH_TOKENS) >= MAX_TOKENS:
         _ENGLISH_TOKENS.clear()
-    for token in tokens:
-        if token not in _ENGLISH_TOKENS:
-            evidence = _read(token)
-            words = evidence.words
-            if evidence == _all_english(words) or (not words and len(token) == 1):
-                _ENGLISH_TOKENS[token] = tuple(words)
+    _ENGLISH_TOKENS[token] = words
 
 
 def _counted_words(token: str, known: dict[str, int]) -> tuple[list[str], list[float]]:
