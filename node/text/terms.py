@@ -8,18 +8,22 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar, cast
 from zlib import crc32
 
 import Stemmer  # pyright: ignore[reportMissingTypeStubs]
+
+T = TypeVar("T")
 
 MAX_QUERY_TERMS = 64
 """Distinct terms of a query that count, the first ones: about as much as the embedding model reads."""
 
 MAX_TERM_CHARACTERS = 64
 """Characters of a term; of a longer word (a key, a blob) only the beginning counts."""
+
+REMEMBERED_WORDS = 50_000
+"""Words whose terms are remembered; when there are more, all are forgotten."""
 
 MARK = 4
 """Bytes of a mark, which is a hash of a term (`marks_of`)."""
@@ -28,10 +32,15 @@ _WORD = r"[^\W_]+"
 _CHUNK = re.compile(rf"{_WORD}(?:[_.:/#@+-]+{_WORD})*")
 _PART = re.compile(_WORD)
 _JOINT = re.compile(r"[_.:/#@+]|\d")
-_MAY_JOIN = re.compile(r"[_.:/#@+-][^\W_]")
-"""In every text that has an identifier."""
 _ASCII_WORDS = bytes(place if chr(place).isascii() and chr(place).isalnum() else 0x20 for place in range(256))
 """Makes spaces of all that is part of no word."""
+_ASCII_KINDS = bytes(
+    ord("a") if chr(place).isascii() and chr(place).isalnum() else ord("-") if chr(place) in "_.:/#@+-" else 0x20
+    for place in range(256)
+)
+"""Makes `a` of all that is part of a word, and `-` of what joins words to an identifier."""
+_MAY_JOIN = b"-a"
+"""In every text of such kinds that has an identifier."""
 _PUNCTUATION = re.compile(r"[^a-z0-9]+")
 """Removed after NFKD, which makes (1) of ⑴."""
 _MARKS = re.compile(r"[\u0300-\u036f]+")
@@ -57,9 +66,19 @@ class _Stemmer(Protocol):
 _stemmer = cast("_Stemmer", cast("Any", Stemmer).Stemmer("english", 0))  # 0: no cache, there is one below
 
 
-def stem(word: str) -> str:
-    """The term of one word without punctuation; empty for a stop word."""
-    return _cached(word) if len(word) <= MAX_TERM_CHARACTERS else _stemmed(word)  # a whole text may be one word
+class Remembered(dict[str, T]):
+    """What a function says of words: cheaper to look up than in an `lru_cache`, which puts them in order each time."""
+
+    def __init__(self, function: Callable[[str], T]) -> None:
+        self._function = function
+
+    def __missing__(self, word: str) -> T:
+        value = self._function(word)
+        if len(word) <= MAX_TERM_CHARACTERS:  # a whole text may be one word
+            if len(self) >= REMEMBERED_WORDS:
+                self.clear()
+            self[word] = value
+        return value
 
 
 def _stemmed(word: str) -> str:
@@ -71,19 +90,19 @@ def _stemmed(word: str) -> str:
     return (_stemmer.stemWord(folded) if folded.isalpha() else folded)[:MAX_TERM_CHARACTERS]
 
 
-_cached = lru_cache(maxsize=50_000)(_stemmed)
+stem = Remembered(_stemmed).__getitem__
+"""The term of one word without punctuation; empty for a stop word."""
 
 
 def terms_of(text: str) -> list[str]:
     """The terms of a text in order: its words, and each identifier (`E_4471`, `os.path`) also as a whole."""
-    if text.isascii() and _MAY_JOIN.search(text) is None:  # most texts; this takes half of the time
-        chunks = text.encode().translate(_ASCII_WORDS).decode().split()
+    if text.isascii() and _MAY_JOIN not in (raw := text.encode()).translate(_ASCII_KINDS):  # most texts
+        chunks = raw.translate(_ASCII_WORDS).decode().split()
     else:
         chunks = cast("list[str]", _CHUNK.findall(text))
         if not all(map(str.isalnum, chunks)):
             return list(_terms(chunks))
-    term_of = _cached if max(map(len, chunks), default=0) <= MAX_TERM_CHARACTERS else stem
-    return list(filter(None, map(term_of, chunks)))
+    return list(filter(None, map(stem, chunks)))
 
 
 class QueryTerms:

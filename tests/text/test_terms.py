@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.text.terms import MAX_QUERY_TERMS, MAX_TERM_CHARACTERS, QueryTerms, marks_of, terms_of
+from node.text import terms
+from node.text.terms import MAX_QUERY_TERMS, MAX_TERM_CHARACTERS, QueryTerms, Remembered, marks_of, terms_of
 from tests.support.words import words_of
 
 TERM = re.compile(rf"[a-z0-9]{{1,{MAX_TERM_CHARACTERS}}}")
@@ -85,3 +86,12 @@ def test_a_word_without_end_is_cut() -> None:
 @given(st.text(alphabet=st.sampled_from("abXY09 _.:/#@+-\n\t'\"(),;\x00\x1c"), max_size=40))
 def test_a_text_in_ascii_has_the_terms_that_it_has_beside_a_dash(text: str) -> None:
     assert terms_of(text) == terms_of(f"{text} — ")
+
+
+def test_words_without_end_and_more_than_a_number_of_words_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms, "REMEMBERED_WORDS", 3)
+    lengths = Remembered(len)
+    assert [lengths[word] for word in ("a", "bb", "ccc", "a" * 65)] == [1, 2, 3, 65]
+    assert set(lengths) == {"a", "bb", "ccc"}
+    assert [lengths[word] for word in ("dddd", "a")] == [4, 1]
+    assert set(lengths) == {"dddd", "a"}
