@@ -140,9 +140,9 @@ def _object_of(raw: bytes, *, is_public: bool) -> msgspec.Raw:
 
 def _check_types(fields: dict[str, Any]) -> None:
     issues = [
-        Issue(("body", name), f"Expected {kind.__name__}", "type_error")
+        Issue(("body", name), f"Expected {TYPED_FIELDS[name].__name__}", "type_error")
         for name in sorted(TYPED_FIELDS.keys() & fields.keys())
-        if (kind := TYPED_FIELDS[name]) and not (fields[name] is None or isinstance(fields[name], kind))
+        if fields[name] is not None and not isinstance(fields[name], TYPED_FIELDS[name])
     ]
     if issues:
         raise Invalid(issues)

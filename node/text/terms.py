@@ -8,13 +8,11 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, cast
 from zlib import crc32
 
 import Stemmer  # pyright: ignore[reportMissingTypeStubs]
-
-T = TypeVar("T")
 
 MAX_QUERY_TERMS = 64
 """Distinct terms of a query that count, the first ones: about as much as the embedding model reads."""
@@ -66,19 +64,16 @@ class _Stemmer(Protocol):
 _stemmer = cast("_Stemmer", cast("Any", Stemmer).Stemmer("english", 0))  # 0: no cache, there is one below
 
 
-class Remembered(dict[str, T]):
-    """What a function says of words: cheaper to look up than in an `lru_cache`, which puts them in order each time."""
+class RememberedTerms(dict[str, str]):
+    """Terms by word: cheaper to look up than in an `lru_cache`, which puts them in order each time."""
 
-    def __init__(self, function: Callable[[str], T]) -> None:
-        self._function = function
-
-    def __missing__(self, word: str) -> T:
-        value = self._function(word)
+    def __missing__(self, word: str) -> str:
+        term = _stemmed(word)
         if len(word) <= MAX_TERM_CHARACTERS:  # a whole text may be one word
             if len(self) >= REMEMBERED_WORDS:
                 self.clear()
-            self[word] = value
-        return value
+            self[word] = term
+        return term
 
 
 def _stemmed(word: str) -> str:
@@ -90,7 +85,7 @@ def _stemmed(word: str) -> str:
     return (_stemmer.stemWord(folded) if folded.isalpha() else folded)[:MAX_TERM_CHARACTERS]
 
 
-stem = Remembered(_stemmed).__getitem__
+stem = RememberedTerms().__getitem__
 """The term of one word without punctuation; empty for a stop word."""
 
 

@@ -23,8 +23,11 @@ PRIOR = 0.5
 
 MAX_ACRONYM_LETTERS = 5
 
-MAX_TOKENS = 16_384
-"""Tokens that are remembered, some 3 MB; when there are more, all are forgotten."""
+MAX_TOKENS = 8_192
+"""Tokens that are remembered, 5 MB at most; when there are more, all are forgotten."""
+
+MAX_TOKEN_CHARACTERS = 24
+"""Characters of a token that is remembered. A longer one would bring many words (`in-of-to-…`)."""
 
 MAX_READ_ALONE = 2
 """If so few tokens of a window are new, and at most half of them, each is read alone: it is likely a number, or a word
@@ -35,7 +38,7 @@ MAX_LEARNT = 8
 
 _ENGLISH_TOKENS: dict[str, tuple[str, ...]] = {}
 """The words, all of them English, of tokens that were read before: `noon` for `Noon.`, none for `a`. Most windows have
-no others, and looking them up takes a fifth of the time of reading them again."""
+no others, and to look them up takes less time than to read them again."""
 
 _OUTER = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"
 _STOPS = ".,;:!?"
@@ -76,14 +79,13 @@ def weigh(window: str) -> Evidence:
     """The evidence of a cleaned window. Never raises; takes time linear in the window's length."""
     tokens = window.split()
     parts = [*map(_ENGLISH_TOKENS.get, tokens)]
-    place, unknown = -1, parts.count(None)
+    unknown = parts.count(None)
     if unknown > MAX_READ_ALONE or 2 * unknown > len(tokens):
         evidence = _read(window)
         if evidence == _all_english(evidence.words):
-            for place in [place for place, part in enumerate(parts) if part is None][:MAX_LEARNT]:
-                if word := _plain_word(tokens[place]):
-                    _remember(tokens[place], (word,))
+            _learn([token for token, part in zip(tokens, parts, strict=True) if part is None][:MAX_LEARNT])
         return evidence
+    place = -1
     for _ in range(unknown):
         place = parts.index(None, place + 1)
         parts[place] = _english_words(tokens[place])
@@ -94,6 +96,7 @@ def weigh(window: str) -> Evidence:
 
 
 def _read(window: str) -> Evidence:
+    """The evidence of a window, by all of its characters."""
     if "%(" in window or "&" in window or "\\" in window:
         window = _MARKUP.sub(" ", window)
     if not window.isascii():
@@ -146,6 +149,13 @@ def _all_english(words: list[str]) -> Evidence:
     return Evidence(words, ENGLISH * len(words) ** 0.5 + PRIOR, False)
 
 
+def _learn(tokens: list[str]) -> None:
+    """Remember those tokens that are plain words, which is quick to tell."""
+    for token in tokens:
+        if word := _plain_word(token):
+            _remember(token, (word,))
+
+
 def _english_words(token: str) -> tuple[str, ...] | None:
     """The words of a token, none for a number and the like; None if not all of them are certainly English.
 
@@ -177,6 +187,8 @@ def _plain_word(token: str) -> str | None:
 
 
 def _remember(token: str, words: tuple[str, ...]) -> None:
+    if len(token) > MAX_TOKEN_CHARACTERS:
+        return
     if len(_ENGLISH_TOKENS) >= MAX_TOKENS:
         _ENGLISH_TOKENS.clear()
     _ENGLISH_TOKENS[token] = words

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.text import terms
-from node.text.terms import MAX_QUERY_TERMS, MAX_TERM_CHARACTERS, QueryTerms, Remembered, marks_of, terms_of
+from node.text.terms import MAX_QUERY_TERMS, MAX_TERM_CHARACTERS, QueryTerms, RememberedTerms, marks_of, terms_of
 from tests.support.words import words_of
 
 TERM = re.compile(rf"[a-z0-9]{{1,{MAX_TERM_CHARACTERS}}}")
@@ -90,8 +90,8 @@ def test_a_text_in_ascii_has_the_terms_that_it_has_beside_a_dash(text: str) -> N
 
 def test_words_without_end_and_more_than_a_number_of_words_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terms, "REMEMBERED_WORDS", 3)
-    lengths = Remembered(len)
-    assert [lengths[word] for word in ("a", "bb", "ccc", "a" * 65)] == [1, 2, 3, 65]
-    assert set(lengths) == {"a", "bb", "ccc"}
-    assert [lengths[word] for word in ("dddd", "a")] == [4, 1]
-    assert set(lengths) == {"dddd", "a"}
+    remembered = RememberedTerms()
+    assert [remembered[word] for word in ("tests", "Tables", "the", "a" * 65)] == ["test", "tabl", "", "a" * 64]
+    assert remembered == {"tests": "test", "Tables": "tabl", "the": ""}
+    assert remembered["words"] == "word"
+    assert remembered == {"words": "word"}

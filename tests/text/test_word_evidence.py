@@ -159,3 +159,13 @@ def test_the_tokens_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPa
         assert weigh(" ".join(english[start : start + 5])).level > 0
         assert len(remembered) <= 10
     assert english[-1] in remembered
+
+
+def test_a_long_token_of_many_words_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    remembered: dict[str, tuple[str, ...]] = {}
+    monkeypatch.setattr(word_evidence, "_ENGLISH_TOKENS", remembered)
+    long, short = "-".join(["word"] * 20), "well-known"
+    for token in (long, short):
+        assert weigh(f"hello my dear friend {token} and hello") == weigh(f"hello my dear friend {token} and hello")
+    assert long not in remembered
+    assert remembered[short] == ("well", "known")
