@@ -45,14 +45,22 @@ class Effort:
 
     async def spend(self, characters: int) -> None:
         """Count characters that were just looked at; after a slice of them let others go on. Raises Crowded."""
+        if self.count(characters):
+            await self.give_way()
+
+    def count(self, characters: int) -> bool:
+        """Count characters that were just looked at. Returns whether they make a slice, after which to `give_way`."""
         self.looked += characters
         self._unbroken += characters
-        if self._unbroken >= SLICE_CHARACTERS:
-            self._unbroken = 0
-            # A search keeps its place while it rests, so however many clients search for much, a core is not used up.
-            await sleep(REST_SECONDS if self.looked > LIGHT_CHARACTERS else 0)
-            self._leave()
-            await self._enter()
+        return self._unbroken >= SLICE_CHARACTERS
+
+    async def give_way(self) -> None:
+        """Let others go on. Raises Crowded."""
+        self._unbroken = 0
+        # A search keeps its place while it rests, so however many clients search for much, a core is not used up.
+        await sleep(REST_SECONDS if self.looked > LIGHT_CHARACTERS else 0)
+        self._leave()
+        await self._enter()
 
     async def _enter(self) -> None:
         await self._readers.enter(self._client)

@@ -4,7 +4,7 @@ An engine finds candidates by meaning and by text, and says how near each is and
 score and place that gives is decided here. Nothing here knows where candidates come from.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -34,15 +34,15 @@ class SearchRequest(msgspec.Struct, frozen=True):
     threshold: float
 
 
-class NearEntity(msgspec.Struct, frozen=True, array_like=True):
-    """An entity near the query in meaning, and the passage that is nearest."""
+class NearEntity(msgspec.Struct, frozen=True, order=True):
+    """An entity near the query in meaning, and the passage that is nearest. The nearer of two is the larger."""
 
+    meaning: float
     entity_id: str
     passage: str
-    meaning: float
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, frozen=True, order=True):
     """A post that contains some of the words. The better of two is the larger."""
 
     score: float
@@ -104,19 +104,14 @@ def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> ByText:
     return ByText(list(entities), best, whole and len(entities) < CANDIDATES)
 
 
-def candidates(text: ByText, nearest: Iterable[NearEntity]) -> list[str]:
-    """The entities that may contain some of the words: those found by text, and unless these are all, those near in
-    meaning."""
-    return text.entities if text.whole else list(dict.fromkeys([*text.entities, *(each.entity_id for each in nearest)]))
-
-
 class Ranking:
     """The entities of both lists in their order.
 
-    `nearest` is the list by meaning, best first, `text` that by text. `shares` are those of the query's terms that
-    entities contain, at least `least` for each found by text. The order is that of the reciprocal ranks in the two
-    lists, each weighted by the square of its score, so that a good rank among bad matches counts for little; then the
-    newer entity first. So how near those are that were found by text alone changes what is said of them, not the order.
+    `nearest` is the list by meaning, best first, `text` that by text. `shares` are those of the query's terms that the
+    latter contain, at least `least` each. The order is that of the reciprocal ranks in the two lists, each weighted by
+    the square of its score, so that a good rank among bad matches counts for little; then the newer entity first. So
+    what is learnt later of those found in one list alone, how much they contain (`contain`) or how near they are
+    (`best`), changes what is said of them, not the order.
     """
 
     def __init__(
@@ -124,25 +119,36 @@ class Ranking:
     ) -> None:
         self._near = {each.entity_id: each for each in nearest}
         self._replies = text.replies
+        self._all_contain = text.whole
         self._shares = dict(shares)
         weights = {each.entity_id: each.meaning**2 / (RECIPROCAL + rank) for rank, each in enumerate(nearest, 1)}
         for rank, entity in enumerate(text.entities, 1):
             share = self._shares[entity] = max(shares.get(entity, 0.0), least)
             weights[entity] = weights.get(entity, 0.0) + share**2 / (RECIPROCAL + rank)
-        self._order = sorted(weights, key=lambda entity: (weights[entity], entity), reverse=True)
+        self._order = [entity for _, entity in sorted(zip(weights.values(), weights, strict=True), reverse=True)]
+
+    def unshared(self, request: SearchRequest) -> list[str]:
+        """Those near in meaning alone of which it must be known how much they contain, to say which ones are the best:
+        none if no other entity than those found by text contains anything."""
+        return [] if self._all_contain else [each for each in self._likeliest(request) if each not in self._shares]
+
+    def contain(self, shares: Mapping[str, float]) -> None:
+        """Learn how much of the query entities contain, those that were `unshared`."""
+        self._shares.update(shares)
 
     def unknown(self, request: SearchRequest) -> list[str]:
         """Those found by text alone of which it must be known how near they are, to say which ones are the best."""
-        found: list[str] = []
-        certain = 0
+        return [each for each in self._likeliest(request) if each not in self._near]
+
+    def _likeliest(self, request: SearchRequest) -> Iterator[str]:
+        """The entities in order, until so many as are wanted reach the threshold by what is known of them."""
+        missing = request.limit
         for entity in self._order:
+            yield entity
             known = self._near.get(entity)
-            certain += max(known.meaning if known else 0.0, self._shares.get(entity, 0.0)) >= request.threshold
-            if known is None:
-                found.append(entity)
-            if certain == request.limit:
+            missing -= max(known.meaning if known else 0.0, self._shares.get(entity, 0.0)) >= request.threshold
+            if not missing:
                 break
-        return found
 
     def ranked(
         self, request: SearchRequest, others: Iterable[NearEntity], mode: Literal["both", "text"]
@@ -159,10 +165,10 @@ class Ranking:
 
         The score is the better of meaning and share.
         """
-        near = {**self._near, **{each.entity_id: each for each in others}}
+        asked = {each.entity_id: each for each in others}
         best: list[RankedEntity] = []
         for entity in self._order:
-            known = near.get(entity)
+            known = self._near.get(entity) or asked.get(entity)
             meaning, share = known.meaning if known else 0.0, self._shares.get(entity, 0.0)
             score = max(meaning, share)
             if score >= request.threshold:

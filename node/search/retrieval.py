@@ -20,7 +20,6 @@ from node.search.ranking import (
     Ranking,
     SearchRequest,
     by_text,
-    candidates,
 )
 from node.search.rpc.client import QueryVector, WorkerClient
 from node.store import CommandFailed, Store, StoreUnavailable
@@ -72,9 +71,10 @@ class EngineRetriever:
         """The matches. Raises StoreUnavailable, CommandFailed if the engine is not what it was."""
         query = QueryTerms(request.text)
         (text, known), (vector, nearest) = await asyncio.gather(self._by_text(query), self._by_meaning(request.text))
+        shares = Shares(self._documents, self._keys, query, known, effort)
         async with effort.reading():
-            shares = await read_shares(self._documents, self._keys, query, candidates(text, nearest), effort, known)
-            ranking = Ranking(nearest, text, shares, query.least)
+            ranking = Ranking(nearest, text, await shares.read(text.entities), query.least)
+            ranking.contain(await shares.read(ranking.unshared(request)))
             others = await self._meanings(vector, ranking.unknown(request))
         return ranking.ranked(request, others, "both" if vector else "text")
 
@@ -130,10 +130,9 @@ class WorkerMemoryRetriever:
         if not query.terms:
             return RankedEntities([], "text")
         entities = await self._corpus.source.newest_open(SCANNED_ENTITIES)
-        unindexed: list[str] = []
-        known = KnownMarks({}, False, None)
-        shares = await read_shares(self._documents, self._corpus.keys, query, entities, effort, known, unindexed)
-        await self._read_unindexed(query, unindexed[:UNINDEXED_ENTITIES], shares, effort)
+        indexed = Shares(self._documents, self._corpus.keys, query, KnownMarks({}, False, None), effort)
+        shares = await indexed.read(entities)
+        await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, effort)
         found = [entity for entity in entities if shares.get(entity)]
         found.sort(key=lambda entity: shares[entity], reverse=True)
         return Ranking([], ByText(found, {}, True), shares).ranked(request, (), "text")
@@ -154,40 +153,54 @@ class WorkerMemoryRetriever:
                     await effort.spend(len(text))
 
 
-async def read_shares(
-    documents: Store,
-    keys: SearchKeys,
-    query: QueryTerms,
-    entities: Sequence[str],
-    effort: Effort,
-    known: KnownMarks,
-    unindexed: list[str] | None = None,
-) -> dict[str, float]:
-    """The shares of the terms that entities contain, the most likely entities first, until MAX_MARKS were looked at.
+class Shares:
+    """The shares of a query's terms that entities contain, until MAX_MARKS were looked at."""
 
-    Entities that have no document are added to `unindexed`. Raises StoreUnavailable.
-    """
-    shares: dict[str, float] = {}
-    left = MAX_MARKS
-    for start in range(0, len(entities), ENTITIES_AT_ONCE):
-        some = entities[start : start + ENTITIES_AT_ONCE]
-        unread = [entity for entity in some if not known.own_complete and entity not in known.own]
-        replied = [entity for entity in some if known.replied is None or entity in known.replied]
+    def __init__(
+        self, documents: Store, keys: SearchKeys, query: QueryTerms, known: KnownMarks, effort: Effort
+    ) -> None:
+        self._documents = documents
+        self._keys = keys
+        self._query = query
+        self._known = known
+        self._effort = effort
+        self._left = MAX_MARKS
+        self.unmarked: list[str] = []
+        """Entities of those read whose own text has no marks, because it is not indexed or has no terms."""
+
+    async def read(self, entities: Sequence[str]) -> dict[str, float]:
+        """Those of some entities, the most likely ones first. Raises StoreUnavailable, Crowded."""
+        shares: dict[str, float] = {}
+        for start in range(0, len(entities), ENTITIES_AT_ONCE):
+            some = entities[start : start + ENTITIES_AT_ONCE]
+            own, replies = await self._marks(some)
+            for entity in some:
+                if self._left <= 0:
+                    return shares
+                of_own, of_replies = own.get(entity, b""), replies.get(entity, b"")
+                shares[entity] = self._query.share(of_own, of_replies)
+                if not of_own:
+                    self.unmarked.append(entity)
+                looked = (len(of_own) + len(of_replies)) // MARK
+                self._left -= looked
+                if self._effort.count(looked // MARKS_A_CHARACTER):
+                    await self._effort.give_way()
+        return shares
+
+    async def _marks(self, entities: Sequence[str]) -> tuple[Mapping[str, bytes], Mapping[str, bytes]]:
+        """The marks of their own texts and of their replies."""
+        known = self._known
+        unread = [each for each in entities if not known.own_complete and each not in known.own]
+        replied = [each for each in entities if known.replied is None or each in known.replied]
+        if not unread and not replied:
+            return known.own, {}
         found = await bulk(
-            documents,
-            [*(marks_of_own(keys, each) for each in unread), *(marks_of_replies(keys, each) for each in replied)],
+            self._documents,
+            [
+                *(marks_of_own(self._keys, each) for each in unread),
+                *(marks_of_replies(self._keys, each) for each in replied),
+            ],
         )
         marks = [each or b"" for each in cast("list[bytes | None]", found)]
-        own = dict(zip(unread, marks, strict=False))
-        replies = dict(zip(replied, marks[len(unread) :], strict=True))
-        for entity in some:
-            of_own, of_replies = own.get(entity) or known.own.get(entity, b""), replies.get(entity, b"")
-            shares[entity] = query.share(of_own, of_replies)
-            if unindexed is not None and not of_own:
-                unindexed.append(entity)
-            looked = (len(of_own) + len(of_replies)) // MARK
-            await effort.spend(looked // MARKS_A_CHARACTER)
-            left -= looked
-            if left <= 0:
-                return shares
-    return shares
+        read = dict(zip(unread, marks, strict=False))
+        return {**known.own, **read} if read else known.own, dict(zip(replied, marks[len(unread) :], strict=True))

@@ -6,6 +6,7 @@ is charged to the client, and no search holds up the event loop.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
@@ -16,7 +17,7 @@ from node.search.model import Found, FoundEntity, LowerThreshold, SearchQuery
 from node.search.passages import each_piece, place_of
 from node.search.ranking import SUGGESTED_THRESHOLD, RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
-from node.search.snippets import Excerpt
+from node.search.snippets import Excerpt, Wanted
 from node.search.store import SearchState, SearchStore
 from node.share.turns import Crowded, Turns
 from node.text.lines import require_text
@@ -50,6 +51,36 @@ WAITING_SEARCHES = 60
 
 Charge = Callable[[int], None]
 """Takes the characters that a search has looked at, once it is over, whatever became of it."""
+
+
+class Match(NamedTuple):
+    """A match, and the posts that its hit is made of."""
+
+    ranked: RankedEntity
+    own: Place
+    near: Place | None
+    """The one that is nearest in meaning, if that is why the entity was found."""
+    piece: int
+    """The number of its passage that is nearest."""
+    reply: Place | None
+    """The reply that matches best by text, if that is why."""
+
+    @classmethod
+    def of(cls, ranked: RankedEntity) -> "Match":
+        """By the ranking alone."""
+        own = Place(ranked.entity_id, OWN)
+        near, piece, reply = None, 0, None
+        if ranked.passage and ranked.mode != "text":
+            seq, piece = place_of(ranked.passage)
+            near = own if seq == OWN else Place(ranked.entity_id, seq)
+        if ranked.reply and ranked.mode != "meaning":
+            reply = Place(ranked.entity_id, ranked.reply)
+        return cls(ranked, own, near, piece, reply)
+
+    @property
+    def places(self) -> list[Place]:
+        """Of these posts."""
+        return [place for place in {self.own, self.near, self.reply} if place]
 
 
 class SearchTurns:
@@ -122,51 +153,24 @@ class Search:
         self, ranked: RankedEntities, query: SearchQuery, effort: Effort
     ) -> tuple[list[FoundEntity], bool]:
         """What is shown of the matches, and whether some of them could not be read."""
-        words = QueryTerms(query.query).terms
+        wanted = Wanted(QueryTerms(query.query).terms)
         hits: list[FoundEntity] = []
         left = CHARACTERS
-        matches = list(ranked.matches)
+        matches = list(map(Match.of, ranked.matches))
         is_incomplete = False
         while matches and len(hits) < query.limit:
             some = matches[: min(HITS_AT_ONCE, query.limit - len(hits))]
             del matches[: len(some)]
-            places = [place for match in some for place in _places_of(match)]
-            posts, _, unreachable = await self._corpus.read_reachable(places)
+            posts, _, unreachable = await self._corpus.read_reachable([place for each in some for place in each.places])
             is_incomplete |= bool(unreachable)
-            opened = [match for match in some if Place(match.entity_id, OWN) in posts]
+            opened = [match for match in some if match.own in posts]
             for number, match in enumerate(opened):
                 share = left // min(query.limit - len(hits), len(opened) - number + len(matches))
                 before = effort.looked
                 most = max(LEAST_CHARACTERS, min(CHARACTERS_A_HIT, share))
-                hits.append(await self._hit(match, posts, words, most, effort))
+                hits.append(await _hit(match, posts, wanted, most, effort))
                 left -= effort.looked - before
         return hits, is_incomplete
-
-    async def _hit(
-        self, match: RankedEntity, posts: Mapping[Place, Post], words: Sequence[str], most: int, effort: Effort
-    ) -> FoundEntity:
-        excerpt = Excerpt(words)
-        passage = None
-        if _is_near(match):
-            seq, number = place_of(match.passage)
-            post = posts.get(Place(match.entity_id, seq))
-            before = effort.looked
-            passage = await _piece(post.body[:most] if post else "", number, effort)
-            most -= effort.looked - before
-        for text in _texts(match, posts, passage):
-            for cost in excerpt.look(text, most):
-                most -= cost
-                await effort.spend(cost)
-            if excerpt.complete or most <= 0:
-                break
-        return FoundEntity(
-            entity_id=match.entity_id,
-            title=posts[Place(match.entity_id, OWN)].title,
-            snippet=excerpt.text,
-            score=match.score,
-            mode=match.mode,
-            seq=place_of(match.passage)[0] if _is_near(match) else match.reply,
-        )
 
 
 def _lower(scores: Sequence[float], limit: int) -> LowerThreshold | UnsetType:
@@ -177,32 +181,47 @@ def _lower(scores: Sequence[float], limit: int) -> LowerThreshold | UnsetType:
     return LowerThreshold(threshold, min(limit, sum(score >= threshold for score in scores)))
 
 
-def _is_near(match: RankedEntity) -> bool:
-    return bool(match.passage) and match.mode != "text"
-
-
-def _places_of(match: RankedEntity) -> set[Place]:
-    """The posts that a hit is made of: the entity's own, and the replies that its snippet may be cut from."""
-    nearest = place_of(match.passage)[0] if _is_near(match) else OWN
-    best = match.reply if match.mode != "meaning" else OWN
-    return {Place(match.entity_id, seq) for seq in (OWN, nearest, best)}
+async def _hit(match: Match, posts: Mapping[Place, Post], wanted: Wanted, most: int, effort: Effort) -> FoundEntity:
+    excerpt = Excerpt(wanted)
+    passage = None
+    if match.near:
+        post = posts.get(match.near)
+        before = effort.looked
+        passage = await _piece(post.body[:most] if post else "", match.piece, effort)
+        most -= effort.looked - before
+    for text in _texts(match, posts, passage):
+        for cost in excerpt.look(text, most):
+            most -= cost
+            if effort.count(cost):
+                await effort.give_way()
+        if excerpt.complete or most <= 0:
+            break
+    return FoundEntity(
+        entity_id=match.ranked.entity_id,
+        title=posts[match.own].title,
+        snippet=excerpt.text,
+        score=match.ranked.score,
+        mode=match.ranked.mode,
+        seq=match.near.seq if match.near else match.ranked.reply,
+    )
 
 
 async def _piece(text: str, number: int, effort: Effort) -> str | None:
     """One piece of a text, None if there are not so many."""
     for found in each_piece(text):
-        await effort.spend(len(found))
+        if effort.count(len(found)):
+            await effort.give_way()
         if not number:
             return found
         number -= 1
     return None
 
 
-def _texts(match: RankedEntity, posts: Mapping[Place, Post], passage: str | None) -> Iterator[str]:
+def _texts(match: Match, posts: Mapping[Place, Post], passage: str | None) -> Iterator[str]:
     """The texts that a snippet may be cut from, the likeliest first."""
     if passage:
         yield passage
-    if match.mode != "meaning" or not passage:
-        for seq in dict.fromkeys((OWN, match.reply)):
-            if post := posts.get(Place(match.entity_id, seq)):
+    if match.ranked.mode != "meaning" or not passage:
+        for place in (match.own, match.reply):
+            if place and (post := posts.get(place)):
                 yield post.body

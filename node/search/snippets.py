@@ -23,14 +23,40 @@ WORD_COST = 5
 LOOK_UP_COST = 20
 """Characters that a word counts as in addition if it begins like a wanted one, so that it has to be stemmed."""
 
+PLACE_COST = 2
+"""Characters that it counts as in addition for being found, whether or not it is looked up."""
+
 HEAD_LETTERS = 3
 """First letters that a word has in common with its term, since stemming changes its end only. With a term that is not
 longer than this, it has the first letter in common."""
 
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"[^\W_]+")
+_ASCII_WORDS = bytes(ord(chr(place).lower()) if place < 128 and chr(place).isalnum() else 0x20 for place in range(256))
+"""Makes small letters of capitals, and spaces of all that is part of no word."""
 _ENDS = ".!?:;"
 CUT = "…"
+
+
+class Wanted:
+    """The terms whose words an excerpt is to have."""
+
+    def __init__(self, terms: Collection[str]) -> None:
+        self.terms = frozenset(terms)
+        self.heads = frozenset(term[:HEAD_LETTERS] if len(term) > HEAD_LETTERS else term[:1] for term in self.terms)
+        """How their words begin."""
+        self._spaced = [f" {head}" for head in self.heads]
+
+    def places(self, words: str, start: int, stop: int) -> list[int]:
+        """Where in `start`..`stop` a word begins like a wanted one. `words` has a space in front of each."""
+        found: set[int] = set()
+        for head in self._spaced:
+            end = stop + len(head) - 1
+            place = words.find(head, start, end)
+            while place >= 0:
+                found.add(place)
+                place = words.find(head, place + 1, end)
+        return sorted(found)
 
 
 class Excerpt:
@@ -39,10 +65,8 @@ class Excerpt:
     Among equals the earliest; where no word occurs, the beginning of the first text.
     """
 
-    def __init__(self, words: Collection[str]) -> None:
-        """`words` are terms."""
-        self._wanted = frozenset(words)
-        self._heads = frozenset(term[:HEAD_LETTERS] if len(term) > HEAD_LETTERS else term[:1] for term in self._wanted)
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
         self._most = -1
         self.text = ""
         """The best of the texts looked at so far."""
@@ -50,38 +74,57 @@ class Excerpt:
     @property
     def complete(self) -> bool:
         """Whether it holds all the words, so that no other text can be better."""
-        return self._most == len(self._wanted)
+        return self._most == len(self._wanted.terms)
 
     def look(self, text: str, most: int) -> Iterator[int]:
         """Look at a text, for about `most` characters. Gives the cost of each piece, in characters, once it is done."""
         line = " ".join(text[:most].split())
+        words = f" {line.encode().translate(_ASCII_WORDS).decode()} " if line.isascii() else None
         window = _Window()
-        stop = 0 if self._wanted else len(line)
+        stop = 0 if self._wanted.terms else len(line)
         while stop < len(line) and most > 0:
             start, room = stop, min(PIECE_CHARACTERS, most)
-            words, looked_up, stop = self._look_at(line, start, _end_of_piece(line, start, room), room, window)
-            cost = max(stop - start, WORD_COST * words) + LOOK_UP_COST * looked_up
+            end = _end_of_piece(line, start, room)
+            if words is None:
+                cost, stop = self._look_at(line, start, end, room, window)
+            else:
+                cost, stop = self._look_at_ascii(words, start, end, room, window)
             most -= cost
             yield cost
         self._take(line, window)
 
-    def _look_at(self, line: str, start: int, stop: int, room: int, window: "_Window") -> tuple[int, int, int]:
-        """Find the wanted words of one piece. Returns how many words it has, how many had to be looked up, and where it
-        ended: before `stop` if the latter were too many."""
-        wanted, heads, ascii_only = self._wanted, self._heads, line.isascii()
+    def _look_at_ascii(self, words: str, start: int, stop: int, room: int, window: "_Window") -> tuple[int, int]:
+        """`_look_at` for most texts. `words` are those of the line, in small letters, with a space in front of each."""
+        places = self._wanted.places(words, start, stop)
+        most = -(-room // LOOK_UP_COST)
+        for place in places[:most]:
+            end = words.index(" ", place + 1)
+            term = stem(words[place + 1 : end])
+            if term in self._wanted.terms:
+                window.add(place, end - 1, term)
+            if len(places) >= most:
+                stop = end - 1
+        return stop - start + PLACE_COST * len(places) + LOOK_UP_COST * min(most, len(places)), stop
+
+    def _look_at(self, line: str, start: int, stop: int, room: int, window: "_Window") -> tuple[int, int]:
+        """Find the wanted words of one piece. Returns what it cost, and where it ended: before `stop` if too many words
+        had to be looked up."""
+        terms, heads = self._wanted.terms, self._wanted.heads
         words = looked_up = 0
-        for words, match in enumerate(_WORD.finditer(line, start, stop), 1):
+        for match in _WORD.finditer(line, start, stop):
+            words += 1
             word = match[0]
             head = word[:HEAD_LETTERS].lower()
-            if head not in heads and head[:1] not in heads and (ascii_only or word.isascii()):
+            if head not in heads and head[:1] not in heads and word.isascii():
                 continue
             looked_up += 1
             term = stem(word)
-            if term in wanted:
+            if term in terms:
                 window.add(match.start(), match.end(), term)
             if looked_up * LOOK_UP_COST >= room:
-                return words, looked_up, match.end()
-        return words, looked_up, stop
+                stop = match.end()
+                break
+        return max(stop - start, WORD_COST * words) + LOOK_UP_COST * looked_up, stop
 
     def _take(self, line: str, window: "_Window") -> None:
         count, start, end = window.best

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any, Protocol, cast
 from zlib import crc32
 
@@ -25,6 +25,9 @@ REMEMBERED_WORDS = 50_000
 
 MARK = 4
 """Bytes of a mark, which is a hash of a term (`marks_of`)."""
+
+FEW_MARKS = 64
+"""Marks of a text that are looked at one by one sooner than some of them are found by bisection."""
 
 _WORD = r"[^\W_]+"
 _CHUNK = re.compile(rf"{_WORD}(?:[_.:/#@+-]+{_WORD})*")
@@ -110,7 +113,8 @@ class QueryTerms:
             if len(distinct) == MAX_QUERY_TERMS:
                 break
         self.terms = list(distinct)
-        self._marks = sorted(map(_mark, self.terms))
+        self._marks = frozenset(map(_mark, self.terms))
+        self._ordered = sorted(self._marks)
 
     @property
     def least(self) -> float:
@@ -126,16 +130,18 @@ class QueryTerms:
             return 0.0
         found = self._among(marks)
         if others and len(found) < len(self._marks):
-            found |= set(self._marks).intersection(memoryview(others).cast("I"))
+            found |= self._marks.intersection(memoryview(others).cast("I"))
         return len(found) / len(self._marks)
 
-    def _among(self, marks: bytes) -> set[int]:
+    def _among(self, marks: bytes) -> Set[int]:
         """The marks of the query that are among `marks`, which are sorted."""
-        sorted_marks = memoryview(marks).cast("I") if marks else memoryview(b"")
+        sorted_marks = memoryview(marks).cast("I")
         size = len(sorted_marks)
+        if size <= FEW_MARKS:
+            return self._marks.intersection(sorted_marks)
         found: set[int] = set()
         place = 0
-        for mark in self._marks:
+        for mark in self._ordered:
             place = bisect_left(sorted_marks, mark, place)
             if place == size:
                 break

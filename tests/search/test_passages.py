@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from node.search import passages
 from node.search.passages import MAX_PASSAGES, Passage, kept, of_own, of_reply, pieces, place_of
-from node.search.snippets import SNIPPET_CHARACTERS, Excerpt
+from node.search.snippets import SNIPPET_CHARACTERS, Excerpt, Wanted
 from node.text.terms import QueryTerms, stem
 from tests.support.words import words_of
 
@@ -24,7 +24,7 @@ def shown(text: str, query: str, most: int = 10**6) -> str:
 
 
 def best(texts: list[str], query: str, most: int = 10**6) -> str:
-    excerpt = Excerpt(QueryTerms(query).terms)
+    excerpt = Excerpt(Wanted(QueryTerms(query).terms))
     for text in texts:
         if not excerpt.complete:
             sum(excerpt.look(text, most))
@@ -191,3 +191,9 @@ def test_a_word_of_the_text_is_in_its_snippet(text: str, place: int) -> None:
     if words:
         word = words[place % len(words)]
         assert word in words_of(shown(text, word)) or word not in QueryTerms(word).terms
+
+
+@given(WORDS, st.sampled_from(["run", "a sun", "running tests", "b c", "die tie"]))
+def test_a_text_is_cut_alike_with_and_without_a_letter_beyond_ascii(text: str, query: str) -> None:
+    text = f"Running dies as ties do. {text} Tested suns run."
+    assert shown(f"{text} z", query) == shown(f"{text} é", query).replace("é", "z")

@@ -13,7 +13,7 @@ LISTS = st.lists(st.tuples(st.sampled_from("abcdefgh"), SCORES), unique_by=lambd
 def rank(
     by_meaning: list[tuple[str, float]], by_text: list[tuple[str, float]], threshold: float = 0.7, limit: int = 5
 ) -> list[RankedEntity]:
-    nearest = [NearEntity(thread, "0.0", meaning) for thread, meaning in by_meaning]
+    nearest = [NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning]
     text = ByText([thread for thread, _ in by_text], {}, True)
     return Ranking(nearest, text, dict(by_text)).best(SearchRequest("", limit, threshold))
 
@@ -75,13 +75,39 @@ def test_hits_are_distinct_reach_the_threshold_and_are_as_many_as_asked_for(
 def test_how_near_others_are_is_asked_of_those_only_that_may_be_among_the_best(
     by_meaning: list[tuple[str, float]], by_text: list[tuple[str, float]], others: float, threshold: float, limit: int
 ) -> None:
-    nearest = [NearEntity(thread, "0.0", meaning) for thread, meaning in by_meaning]
+    nearest = [NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning]
     text = ByText([thread for thread, _ in by_text], {}, True)
     ranking, request = Ranking(nearest, text, dict(by_text)), SearchRequest("", limit, threshold)
     known = {near.entity_id for near in nearest}
-    unknown = [NearEntity(thread, "1.0", others) for thread, _ in by_text if thread not in known]
+    unknown = [NearEntity(others, thread, "1.0") for thread, _ in by_text if thread not in known]
     asked = set(ranking.unknown(request))
     assert asked.isdisjoint(known)
     assert ranking.best(request, [near for near in unknown if near.entity_id in asked]) == ranking.best(
         request, unknown
     )
+
+
+@given(LISTS, LISTS, st.dictionaries(st.sampled_from("abcdefgh"), SCORES), SCORES, st.integers(1, 8))
+def test_how_much_others_contain_is_asked_of_those_only_that_may_be_among_the_best(
+    by_meaning: list[tuple[str, float]],
+    by_text: list[tuple[str, float]],
+    contained: dict[str, float],
+    threshold: float,
+    limit: int,
+) -> None:
+    nearest = [NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning]
+    text, request = ByText([thread for thread, _ in by_text], {}, False), SearchRequest("", limit, threshold)
+    asked, all_known = (Ranking(nearest, text, dict(by_text)) for _ in range(2))
+    unshared = asked.unshared(request)
+    assert set(unshared) <= dict(by_meaning).keys() - dict(by_text).keys()
+    asked.contain({thread: contained[thread] for thread in unshared if thread in contained})
+    all_known.contain({thread: share for thread, share in contained.items() if thread not in dict(by_text)})
+    assert asked.unknown(request) == all_known.unknown(request)
+    assert asked.best(request) == all_known.best(request)
+
+
+def test_nothing_is_asked_of_others_where_text_found_all_that_contain_anything() -> None:
+    nearest = [NearEntity(0.9, "a", "0.0"), NearEntity(0.1, "b", "0.0")]
+    assert Ranking(nearest, ByText(["c"], {}, True), {"c": 0.5}).unshared(SearchRequest("", 5, 0.7)) == []
+    assert Ranking(nearest, ByText(["c"], {}, False), {"c": 0.5}).unshared(SearchRequest("", 5, 0.7)) == ["a", "b"]
+    assert Ranking(nearest, ByText(["c"], {}, False), {"c": 0.5}).unshared(SearchRequest("", 1, 0.7)) == ["a"]

@@ -5,7 +5,6 @@ block, so it lives in one thread; `node.search.indexing.memory_replica` feeds it
 """
 
 from collections.abc import Iterable, Mapping
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,6 @@ from node.search.ranking import (
     Ranking,
     SearchRequest,
     by_text,
-    candidates,
     meaning_of,
 )
 from node.text.terms import QueryTerms
@@ -81,8 +79,8 @@ class Vectors:
         for row in sorted(map(int, rows), key=lambda row: float(cosines[row]), reverse=True):
             if owner := self._owners[row]:
                 entity_id, passage = owner
-                found.setdefault(entity_id, NearEntity(entity_id, passage, meaning_of(float(cosines[row]))))
-        return sorted(found.values(), key=attrgetter("meaning", "entity_id"), reverse=True)
+                found.setdefault(entity_id, NearEntity(meaning_of(float(cosines[row])), entity_id, passage))
+        return sorted(found.values(), reverse=True)
 
     def nearest_of(self, cosines: NDArray[np.float32], posts: Iterable[Place]) -> NearEntity | None:
         """How near the entity of these posts is, if they have vectors."""
@@ -90,7 +88,7 @@ class Vectors:
         if not rows:
             return None
         cosine, owner = max((float(cosines[row]), self._owners[row] or ("", "")) for row in rows)
-        return NearEntity(*owner, meaning_of(cosine))
+        return NearEntity(meaning_of(cosine), *owner)
 
     def _add(self, entity_id: str, passage: str, raw: bytes) -> int:
         vector = np.frombuffer(raw, np.float32)
@@ -164,16 +162,18 @@ class MemoryIndex:
         cosines = self._vectors.cosines(vector) if vector is not None else None
         if cosines is not None:
             nearest = self._vectors.nearest(cosines, CANDIDATES)
-        shares = {
-            entity: query.share(self._marks.get(entity, b""), self._reply_marks.get(entity, b""))
-            for entity in candidates(text, nearest)
-        }
-        ranking = Ranking(nearest, text, shares, query.least)
+        ranking = Ranking(nearest, text, self._shares(query, text.entities), query.least)
+        ranking.contain(self._shares(query, ranking.unshared(request)))
         others: list[NearEntity] = []
         if cosines is not None:
             by_entity = (self._vectors.nearest_of(cosines, self._posts[each]) for each in ranking.unknown(request))
             others = [near for near in by_entity if near]
         return ranking.ranked(request, others, "text" if vector is None else "both")
+
+    def _shares(self, query: QueryTerms, entities: Iterable[str]) -> dict[str, float]:
+        return {
+            entity: query.share(self._marks.get(entity, b""), self._reply_marks.get(entity, b"")) for entity in entities
+        }
 
 
 def _candidate(place: Place, score: float) -> Candidate:

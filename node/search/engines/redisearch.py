@@ -6,16 +6,13 @@ made of a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothi
 cluster the engine must be cluster-wide: asked at one primary, it answers for all.
 """
 
-import asyncio
-from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
-from node.search.corpus import Corpus
+from node.search.corpus import OWN, Corpus
 from node.search.index_versions import IndexVersion
 from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, NearEntity, meaning_of
-from node.store import CommandFailed, RedisReply, Store
-from node.store.decoding import fields_of
+from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
 """Of the indexes of terms: another one makes another index."""
@@ -92,12 +89,23 @@ class QueryEngine:
 
         Raises StoreUnavailable, CommandFailed without the indexes.
         """
-        own, replies = await asyncio.gather(
-            self._matching(self._terms, terms, CANDIDATES, "RETURN", 1, "marks", width=3),
-            self._matching(self._reply_terms, terms, REPLY_CANDIDATES, "NOCONTENT", width=2),
+        found_own, found_replies = await self._documents.commands(
+            [
+                _matching(self._terms, terms, CANDIDATES, "RETURN", 1, "marks"),
+                _matching(self._reply_terms, terms, REPLY_CANDIDATES, "NOCONTENT"),
+            ]
         )
-        marks = {_post(key)[0]: fields_of(fields).get(b"marks", b"") for key, _, fields in own}
-        return [_candidate(*row) for row in own], [_candidate(*row) for row in replies], marks
+        own: list[Candidate] = []
+        marks: dict[str, bytes] = {}
+        for key, score, fields in _rows(found_own, 3):
+            entity = key.decode().rpartition(":")[2]  # SearchKeys.doc
+            own.append(Candidate(round(float(score), 6), entity, OWN))
+            marks[entity] = fields[1] if fields else b""
+        replies: list[Candidate] = []
+        for key, score in _rows(found_replies, 2):
+            _, entity, seq = key.decode().rsplit(":", 2)  # SearchKeys.reply_doc
+            replies.append(Candidate(round(float(score), 6), entity, int(seq)))
+        return own, replies, marks
 
     async def by_meaning(self, version: str, vector: bytes) -> list[NearEntity]:
         """Entities nearest to a vector, best first. Raises StoreUnavailable, CommandFailed without the index."""
@@ -108,29 +116,16 @@ class QueryEngine:
         tags = "|".join(entity.replace("-", "\\-") for entity in entities)
         return await self._nearest(version, f"(@thread:{{{tags}}})", vector, PASSAGES_LOOKED_AT) if tags else []
 
-    async def _matching(self, index: str, terms: Sequence[str], most: int, *content: Any, width: int) -> list[Any]:
-        scored = ("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", TEXT_QUERY_MS, "LIMIT", 0, most)
-        return await self._search(index, f"@terms:({'|'.join(terms)})", *scored, *content, width=width)
-
     async def _nearest(self, version: str, among: str, vector: bytes, most: int) -> list[NearEntity]:
-        rows = await self._search(
-            self._vectors(version),
-            f"{among}=>[KNN {most} @vector $vector AS distance]",
-            *("PARAMS", 2, "vector", vector, "SORTBY", "distance", "LIMIT", 0, most, "RETURN", 1, "distance"),
-            width=2,
-        )
+        query = f"{among}=>[KNN {most} @vector $vector AS distance]"
+        options = ("PARAMS", 2, "vector", vector, "SORTBY", "distance", "LIMIT", 0, most, "RETURN", 1, "distance")
+        found = await self._documents.command(*_search(self._vectors(version), query, *options))
         nearest: dict[str, NearEntity] = {}
-        for key, (_, distance) in rows:  # the nearest first
+        for key, (_, distance) in _rows(found, 2):  # the nearest first
             _, entity, passage = key.decode().rsplit(":", 2)
             if entity not in nearest:
-                nearest[entity] = NearEntity(entity, passage, meaning_of(1 - float(distance)))
-        return sorted(nearest.values(), key=attrgetter("meaning", "entity_id"), reverse=True)
-
-    async def _search(self, index: str, query: str, *options: Any, width: int) -> list[Any]:
-        """The rows found: `width` values each, the key first."""
-        reply = await self._documents.command("FT.SEARCH", index, query, *options, "DIALECT", 2)
-        _total, *flat = cast("list[RedisReply]", reply)
-        return list(zip(*(flat[part::width] for part in range(width)), strict=True))
+                nearest[entity] = NearEntity(meaning_of(1 - float(distance)), entity, passage)
+        return sorted(nearest.values(), reverse=True)
 
     async def _create(self, index: str, *definition: Any) -> None:
         if not await self._has(index):
@@ -160,11 +155,17 @@ class QueryEngine:
         return int(float(cast("bytes", facts[facts.index(b"num_docs") + 1])))
 
 
-def _candidate(key: bytes, score: bytes, *_: object) -> Candidate:
-    return Candidate(round(float(score), 6), *_post(key))
+def _search(index: str, query: str, *options: Arg) -> tuple[Arg, ...]:
+    return "FT.SEARCH", index, query, *options, "DIALECT", 2
 
 
-def _post(key: bytes) -> tuple[str, int]:
-    """The entity and the number of the post that a document is of (`SearchKeys.doc`, `SearchKeys.reply_doc`)."""
-    *_, last, seq = key.decode().split(":")
-    return (last, int(seq)) if seq.isdigit() else (seq, 0)
+def _matching(index: str, terms: Sequence[str], most: int, *content: Arg) -> tuple[Arg, ...]:
+    scored = ("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", TEXT_QUERY_MS, "LIMIT", 0, most)
+    return _search(index, f"@terms:({'|'.join(terms)})", *scored, *content)
+
+
+def _rows(reply: RedisReply, width: int) -> Iterator[tuple[Any, ...]]:
+    """The rows found: `width` values each, the key first."""
+    values = iter(cast("list[Any]", reply))
+    next(values)  # how many rows there are altogether
+    return zip(*[values] * width, strict=True)
