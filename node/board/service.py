@@ -86,7 +86,7 @@ class Board:
             return await self._original(thread_id), True
         # The thread is kept even if the list cannot be changed now: the worker puts it there soon.
         with suppress(StoreUnavailable):
-            await self._store.touch(thread_id, created_at)
+            self._store.touch(thread_id, created_at)
             if self._note:
                 await self._note(thread_id, title, body)
         stored = StoredThread(
@@ -119,7 +119,7 @@ class Board:
         if replayed:
             return await self._original_reply(thread_id, seq), True
         with suppress(StoreUnavailable):
-            await self._store.touch(thread_id, created_at)
+            self._store.touch(thread_id, created_at)
         reply = Reply(
             id=reply_id,
             seq=seq,

@@ -333,9 +333,12 @@ class BoardStore:
                 changes.append(["ZREM", listed, *elsewhere])
         await self._store.commands(changes)
 
-    async def touch(self, thread_id: str, active: int) -> None:
-        """Move a new or answered thread to the top of the list of open ones. Raises StoreUnavailable."""
-        await self._store.command("ZADD", keys.OPEN_THREADS, "GT", active, thread_id)
+    def touch(self, thread_id: str, active: int) -> None:
+        """Move a new or answered thread to the top of the list of open ones. Raises StoreUnavailable.
+
+        The answer does not wait for it, and a list that is read later has it: Redis takes requests as they come.
+        """
+        self._store.send(("ZADD", keys.OPEN_THREADS, "GT", active, thread_id))
 
 
 def _flat(fields: Fields) -> list[str | bytes]:

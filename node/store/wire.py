@@ -11,10 +11,12 @@ It is sent again only if Redis said that it did not begin it.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from typing import TypeAlias, cast
 
 import msgspec
+import structlog
 from hiredis import ReplyError
 
 from node.store.address import Location
@@ -24,6 +26,8 @@ from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
 from node.store.steps import Step
 from node.store.wakeups import WakeUps
+
+log = structlog.get_logger()
 
 NAMES_AT_ONCE = 1000
 """Keys that Redis looks at in one call for their names: some 0.2 ms."""
@@ -43,6 +47,7 @@ class Store(ABC):
         """Calls that may be under way; one more is refused at once (StoreBusy)."""
         self.stats = Stats()
         self._loop = asyncio.get_running_loop()
+        self._sending_again: set[asyncio.Task[None]] = set()
 
     async def run(self, step: Step) -> RedisReply:
         """Run one step, on the server of its first key. Calls of one script may share a trip (group commit)."""
@@ -61,6 +66,34 @@ class Store(ABC):
         if isinstance(outcome, Exception):
             return await self._again(call, outcome, connection)
         return outcome
+
+    def send(self, wanted: Step | Sequence[Arg]) -> None:
+        """Run a step or a plain command, and do not wait until it has run: for what is done again if it fails.
+
+        What the same server is asked in a later turn of the event loop finds it done. Raises StoreUnavailable if it
+        cannot be sent.
+        """
+        if isinstance(wanted, Step):
+            slot, connection = self._route(wanted.keys[0])
+            call = self._call(wanted.script, wanted.keys, wanted.args, slot)
+        else:
+            slot, connection = self._route(wanted[1])
+            call = self._call(None, (), wanted, slot)
+        connection.submit(call).add_done_callback(partial(self._sent, call, connection))
+
+    def _sent(self, call: Call, connection: Connection, outcome: "asyncio.Future[CallResult]") -> None:
+        if isinstance(failure := outcome.result(), Exception):
+            task = self._loop.create_task(self._send_again(call, failure, connection))
+            self._sending_again.add(task)
+            task.add_done_callback(self._sending_again.discard)
+
+    async def _send_again(self, call: Call, failure: Exception, connection: Connection) -> None:
+        try:
+            await self._again(call, failure, connection)
+        except StoreUnavailable:
+            pass  # the connection logs it
+        except CommandFailed:
+            log.exception("a command that nobody waits for failed", command=call.name)
 
     async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
         """Run plain commands in one trip to each server concerned; the first argument of each is its key.

@@ -32,6 +32,15 @@ class FakeStore(Store):
         self.wakeups = WakeUps(lambda _: None, Access(), 1.0, Stats())
 
     async def run(self, step: Step) -> RedisReply:
+        return self._run(step)
+
+    def send(self, wanted: Step | Sequence[Arg]) -> None:
+        if isinstance(wanted, Step):
+            self._run(wanted)
+        else:
+            self.redis.execute_command(*wanted)
+
+    def _run(self, step: Step) -> RedisReply:
         tags = {key[key.index("{") : key.index("}")] for key in step.keys}
         assert len(tags) == 1, f"{step.script.name}: {step.keys}"
         source = step.script.single_source.partition("\n")[2]  # fakeredis does not know the #!lua line

@@ -65,9 +65,12 @@ class Documents:
     async def note(self, entity_id: str, title: str, body: str) -> None:
         """Have a new entity found by text at once; for the request that posted it."""
         post = Post(entity_id, OWN, body, title)
-        await self._engine.query_engine()
-        await self._documents.run(_put_step(self._keys, post, post.text[:NOTED_CHARACTERS]))
-        await self._changes.publish([post.place])
+        step = _put_step(self._keys, post, post.text[:NOTED_CHARACTERS])
+        if await self._engine.query_engine():
+            self._documents.send(step)
+        else:
+            await self._documents.run(step)
+            await self._changes.publish([post.place])
 
     async def put(self, posts: Sequence[Post], *, forced: bool = False) -> None:
         """Have posts found by their text; what is there already is not written again unless `forced`."""
