@@ -4,7 +4,6 @@ What they do is in `web.py` and `worker.py`. `serve.py` runs both roles on one m
 """
 
 import asyncio
-import gc
 import importlib
 import multiprocessing
 import os
@@ -60,10 +59,6 @@ BLOCKED_SECONDS = 0.25
 """How long a web process goes on blocking STOP_SIGNALS after its application has started: Granian's event loop stands
 still for a moment then, and a signal that came would be lost.
 """
-
-GC_THRESHOLDS = (50_000, 20, 50)
-"""Much higher than Python's, so that the cyclic collector runs rarely: imports and requests make many objects and next
-to no cycles."""
 
 APP = "node.run.web:create"
 WORKER = "node.run.worker:main"
@@ -122,7 +117,6 @@ def worker(settings: Settings, main: str = WORKER) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until they can be heeded
     known = asyncio.run(belongs(settings))
     process.give_way()
-    gc.set_threshold(*GC_THRESHOLDS)
     with reporting(settings, "worker") as folder:
         settings = msgspec.structs.replace(settings, metrics_dir=folder)
         uvloop.run(_run_until_signal(_resolve(main), settings, known=known))
@@ -206,7 +200,6 @@ def _signal_web_processes(signum: signal.Signals) -> None:
 def _load(app: str, level: str, parent: int) -> ASGIApp:
     """Make the application; runs in a web process, before it takes requests."""
     process.die_with_parent(parent, signal.SIGKILL)
-    gc.set_threshold(*GC_THRESHOLDS)
     log.configure(level, "web")
     return _unblocking_signals(_resolve(app)())
 

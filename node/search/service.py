@@ -17,7 +17,7 @@ from node.search.model import Found, FoundEntity, LowerThreshold, SearchQuery
 from node.search.passages import each_piece, place_of
 from node.search.ranking import SUGGESTED_THRESHOLD, RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
-from node.search.snippets import Excerpt, Wanted
+from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore
 from node.share.turns import Crowded, Turns
 from node.text.lines import require_text
@@ -153,7 +153,7 @@ class Search:
         self, ranked: RankedEntities, query: SearchQuery, effort: Effort
     ) -> tuple[list[FoundEntity], bool]:
         """What is shown of the matches, and whether some of them could not be read."""
-        wanted = Wanted(QueryTerms(query.query).terms)
+        wanted = WantedTerms(QueryTerms(query.query).terms)
         hits: list[FoundEntity] = []
         left = CHARACTERS
         matches = list(map(Match.of, ranked.matches))
@@ -181,7 +181,9 @@ def _lower(scores: Sequence[float], limit: int) -> LowerThreshold | UnsetType:
     return LowerThreshold(threshold, min(limit, sum(score >= threshold for score in scores)))
 
 
-async def _hit(match: Match, posts: Mapping[Place, Post], wanted: Wanted, most: int, effort: Effort) -> FoundEntity:
+async def _hit(
+    match: Match, posts: Mapping[Place, Post], wanted: WantedTerms, most: int, effort: Effort
+) -> FoundEntity:
     excerpt = Excerpt(wanted)
     passage = None
     if match.near:

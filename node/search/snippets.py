@@ -38,7 +38,7 @@ _ENDS = ".!?:;"
 CUT = "…"
 
 
-class Wanted:
+class WantedTerms:
     """The terms whose words an excerpt is to have."""
 
     def __init__(self, terms: Collection[str]) -> None:
@@ -65,7 +65,7 @@ class Excerpt:
     Among equals the earliest; where no word occurs, the beginning of the first text.
     """
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WantedTerms) -> None:
         self._wanted = wanted
         self._most = -1
         self.text = ""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from node.search import passages
 from node.search.passages import MAX_PASSAGES, Passage, kept, of_own, of_reply, pieces, place_of
-from node.search.snippets import SNIPPET_CHARACTERS, Excerpt, Wanted
+from node.search.snippets import SNIPPET_CHARACTERS, Excerpt, WantedTerms
 from node.text.terms import QueryTerms, stem
 from tests.support.words import words_of
 
@@ -24,7 +24,7 @@ def shown(text: str, query: str, most: int = 10**6) -> str:
 
 
 def best(texts: list[str], query: str, most: int = 10**6) -> str:
-    excerpt = Excerpt(Wanted(QueryTerms(query).terms))
+    excerpt = Excerpt(WantedTerms(QueryTerms(query).terms))
     for text in texts:
         if not excerpt.complete:
             sum(excerpt.look(text, most))
