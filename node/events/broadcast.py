@@ -31,12 +31,17 @@ KEPT_BYTES = 4 * 1024 * 1024
 MAX_BEHIND_BYTES = 256 * 1024
 """A follower that has so much left to read is dropped: it is too slow, and would have to be kept for."""
 
-REST = 2.0
-"""For so many times as long as the last events took to send, no more are read: the followers of a source take a third
-of a process, however many they are. What happens meanwhile is sent to each of them together."""
+REST = 4.0
+"""For so many times as long as events took to send, no more are sent: the followers of a source take a fifth of a
+process, however many they are. What happens meanwhile is sent to each of them together."""
 
 TOLD_AT_ONCE = 100
 """Followers that are told before others have their turn: sending to them takes about a millisecond."""
+
+SELDOM_SECONDS = 0.25
+"""Events that come so long after those before are sent without a rest in between: their followers hear them soonest.
+Where they come one after the other, there is a rest after every TOLD_AT_ONCE followers, or else the threads that write
+to sockets would have all the processors for as long as it takes to write to thousands."""
 
 MAX_SHARED = 8
 """Selections of types for which the pieces of a batch are kept until all followers have it, so that many selections do
@@ -200,6 +205,7 @@ class Broadcast:
 
     async def _read(self) -> None:
         loop = asyncio.get_running_loop()
+        ended = -SELDOM_SECONDS
         try:
             with await self._wakeups.listen(self._source.channel) as self._listener:
                 while self._followers:
@@ -210,8 +216,12 @@ class Broadcast:
                         await asyncio.sleep(RETRY_SECONDS)
                         continue
                     began = loop.time()
-                    await self._publish(batch)
-                    await asyncio.sleep(REST * (loop.time() - began))
+                    if began - ended < SELDOM_SECONDS:
+                        await self._publish(batch, REST)
+                    else:
+                        await self._publish(batch, 0.0)
+                        await asyncio.sleep(REST * (loop.time() - began))
+                    ended = loop.time()
                     if not batch.has_more:
                         await self._listener.next(POLL_SECONDS)
         except (Refused, CursorTooOld):
@@ -221,7 +231,8 @@ class Broadcast:
             self._frames.clear()
             self.end()
 
-    async def _publish(self, batch: Batch) -> None:
+    async def _publish(self, batch: Batch, rest: float) -> None:
+        """Send a batch to all followers. `rest`: after so many of them, for how many times as long as that took."""
         # Before the new ones are added: all of a batch stay until who waits for them has them, however large it is.
         while self._frames and self._bytes - self._frames[0].end >= KEPT_BYTES:
             self._floor = self._frames.popleft().position
@@ -233,10 +244,13 @@ class Broadcast:
             self._bytes = frame.end
         self._position = batch.position
         types = {event.type for event in batch.events}
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         for number, follower in enumerate(list(self._followers) if types else (), 1):
             follower.tell(types)
             if number % TOLD_AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await asyncio.sleep(rest * (loop.time() - began))
+                began = loop.time()
         self._shared.clear()
 
 

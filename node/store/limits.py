@@ -3,8 +3,8 @@
 A limit is counted exactly, by a log of the times of the last accepted requests (DESIGN 6).
 """
 
+import os
 from collections.abc import Sequence
-from secrets import token_hex
 from time import time
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -123,7 +123,7 @@ class LimitStore:
         """
         partition = ids.home_of(client)
         own, site, everybody = _places(partition, kind, client)
-        quota = Quota(kind, client, label + token_hex(4))
+        quota = Quota(kind, client, label + os.urandom(4).hex())
         taking = quota_take(
             rate=keys.rate(partition, kind, client),
             own=own,

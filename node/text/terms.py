@@ -151,8 +151,9 @@ class QueryTerms:
 
 
 def marks_of(terms: Sequence[str]) -> bytes:
-    """The distinct terms of a text as sorted hashes of MARK bytes, which tell whether it contains a term."""
-    return array("I", sorted(set(map(crc32, map(str.encode, set(terms)))))).tobytes()
+    """The distinct terms of a text as sorted hashes of MARK bytes, which tell whether it contains a term. Two terms may
+    have one hash, which is then there twice."""
+    return array("I", sorted(map(crc32, map(str.encode, set(terms))))).tobytes()
 
 
 def _terms(chunks: Iterable[str]) -> Iterator[str]:
