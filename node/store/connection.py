@@ -19,7 +19,7 @@ A command that blocks (BLPOP, XREAD BLOCK) must never be sent here: it would hol
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
@@ -78,6 +78,22 @@ class Call(msgspec.Struct):
             self.outcome.set_result(outcome)
 
 
+class Unawaited(Call, kw_only=True):
+    """A call of which nobody wants to know how it ended. `failed` is told, once, if it was not with a reply.
+
+    Its `outcome` is never settled, so many may have the same one. To settle a future of its own, and to have that call
+    back, would cost half as much as the call.
+    """
+
+    failed: "Callable[[Unawaited, Exception], None]"
+    is_settled: bool = False
+
+    def settle(self, outcome: CallResult) -> None:
+        if isinstance(outcome, Exception) and not self.is_settled:
+            self.failed(self, outcome)
+        self.is_settled = True
+
+
 class Pipeline(Call, kw_only=True):
     """Plain commands that are sent together and settled by the list of their replies, in which errors are values.
 
@@ -116,6 +132,8 @@ class Connection(ReconnectingLink):
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._sweep_due = 0.0
         self._loads: dict[str, asyncio.Task[CallResult]] = {}
+        self.loaded: set[str] = set()
+        """Scripts that were loaded into the server by way of this connection since it was made."""
         self._retired = False
         super().__init__(server, access, timeout, stats)
 
@@ -158,6 +176,7 @@ class Connection(ReconnectingLink):
     def linked(self, link: Link) -> None:
         link.deliver = self._deliver
         link.on_writable = self._flush
+        self.loaded.clear()
         self._flush()
 
     def unlinked(self) -> None:

@@ -20,7 +20,7 @@ import structlog
 from hiredis import ReplyError
 
 from node.store.address import Location
-from node.store.connection import Call, CallResult, Connection, Pipeline
+from node.store.connection import Call, CallResult, Connection, Pipeline, Unawaited
 from node.store.errors import CommandFailed, StoreBusy, StoreUnavailable, judge
 from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
@@ -47,6 +47,8 @@ class Store(ABC):
         """Calls that may be under way; one more is refused at once (StoreBusy)."""
         self.stats = Stats()
         self._loop = asyncio.get_running_loop()
+        self._nobody: asyncio.Future[CallResult] = self._loop.create_future()
+        """Waits for the calls that nobody waits for."""
         self._sending_again: set[asyncio.Task[None]] = set()
 
     async def run(self, step: Step) -> RedisReply:
@@ -70,24 +72,35 @@ class Store(ABC):
     def send(self, wanted: Step | Sequence[Arg]) -> None:
         """Run a step or a plain command, and do not wait until it has run: for what is done again if it fails.
 
-        What the same server is asked in a later turn of the event loop finds it done. Raises StoreUnavailable if it
-        cannot be sent.
+        What the same server is asked in a later turn of the event loop finds it done. Raises StoreUnavailable if no
+        server is known for it, or too many calls are under way; what fails later is logged.
         """
         if isinstance(wanted, Step):
             slot, connection = self._route(wanted.keys[0])
-            call = self._call(wanted.script, wanted.keys, wanted.args, slot)
+            if wanted.script.name not in connection.loaded:  # what is loaded after NOSCRIPT would be late
+                connection.loaded.add(wanted.script.name)
+                for source in wanted.script.sources().values():
+                    self._send(connection, None, (), ("SCRIPT", "LOAD", source), slot)
+            self._send(connection, wanted.script, wanted.keys, wanted.args, slot)
         else:
             slot, connection = self._route(wanted[1])
-            call = self._call(None, (), wanted, slot)
-        connection.submit(call).add_done_callback(partial(self._sent, call, connection))
+            self._send(connection, None, (), wanted, slot)
 
-    def _sent(self, call: Call, connection: Connection, outcome: "asyncio.Future[CallResult]") -> None:
-        if isinstance(failure := outcome.result(), Exception):
-            task = self._loop.create_task(self._send_again(call, failure, connection))
-            self._sending_again.add(task)
-            task.add_done_callback(self._sending_again.discard)
+    def _send(
+        self, connection: Connection, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int
+    ) -> None:
+        self._admit(1)
+        deadline = self._loop.time() + self.timeout
+        failed = partial(self._send_again, connection)
+        connection.submit(Unawaited(script, keys, args, slot, deadline, self._nobody, failed=failed))
 
-    async def _send_again(self, call: Call, failure: Exception, connection: Connection) -> None:
+    def _send_again(self, connection: Connection, sent: Unawaited, failure: Exception) -> None:
+        call = Call(sent.script, sent.keys, sent.args, sent.slot, sent.deadline, self._loop.create_future())
+        task = self._loop.create_task(self._sent_again(call, failure, connection))
+        self._sending_again.add(task)
+        task.add_done_callback(self._sending_again.discard)
+
+    async def _sent_again(self, call: Call, failure: Exception, connection: Connection) -> None:
         try:
             await self._again(call, failure, connection)
         except StoreUnavailable:

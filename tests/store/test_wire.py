@@ -67,6 +67,37 @@ async def test_a_script_that_the_server_forgot_is_loaded_again_under_way(
     assert loads == 10, "both forms, once for each time that they were lost"
 
 
+async def test_what_is_sent_without_waiting_is_done_before_what_is_asked_in_a_later_turn(store: Store) -> None:
+    for number in range(2, 202, 2):
+        for _ in range(2):
+            store.send(COUNT("number"))
+        store.send(("SET", "key", number))
+        await asyncio.sleep(0)
+        assert await store.commands([("GET", "number"), ("GET", "key")]) == [b"%d" % number] * 2
+    assert store.stats.in_flight == 0
+
+
+async def test_a_script_sent_without_waiting_is_loaded_if_the_server_forgot_it(
+    redis_server: RedisServer, store: Store
+) -> None:
+    await store.run(COUNT("number"))
+    redis_server.do("SCRIPT", "FLUSH")
+    for _ in range(10):
+        store.send(COUNT("number"))
+    await eventually(lambda: redis_server.do("GET", "number") == b"11")
+    assert store.stats.in_flight == 0
+
+
+async def test_what_is_sent_without_waiting_and_fails_is_logged(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    await store.command("SET", "key", "text")
+    store.send(COUNT("key"))
+    store.send(("LPUSH", "key", "value"))
+    await eventually(lambda: "'command': 'count'" in caplog.text and "'command': 'LPUSH'" in caplog.text)
+    assert store.stats.in_flight == 0
+
+
 async def test_an_argument_that_cannot_be_sent_fails_only_its_own_call(store: Store) -> None:
     calls = [store.run(ECHO("key", text)) for text in ("one", "\ud800", "two")]
     one, wrong, two = await asyncio.gather(*calls, return_exceptions=True)

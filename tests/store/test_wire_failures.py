@@ -53,6 +53,20 @@ async def test_a_store_opens_before_redis_exists_and_serves_when_it_does(early: 
     assert await served(store) == b"served"
 
 
+async def test_what_is_sent_without_waiting_disturbs_nobody_while_redis_is_gone(
+    redis_server: RedisServer, store: Store
+) -> None:
+    redis_server.kill()
+    await noticed(store)
+    for _ in range(100):
+        store.send(COUNT("number"))
+        store.send(("INCR", "number"))
+    redis_server.start()
+    assert await served(store) == b"served"
+    await eventually(lambda: store.stats.in_flight == 0)
+    assert int(redis_server.do("GET", "number") or 0) <= 200, "none ran twice"
+
+
 async def test_a_store_that_is_required_says_that_redis_is_not_there(tmp_path: Path, open_store: Opener) -> None:
     with pytest.raises(StoreUnavailable, match="could not be reached"):
         await open_store(f"unix://{tmp_path}/none", timeout=0.1, max_in_flight=1)
