@@ -136,6 +136,12 @@ class TracedStore(Store):
     async def run(self, step: Step) -> RedisReply:
         return await self._in_span(step.script.name, self._store.run(step))
 
+    def send(self, wanted: Step | Sequence[Arg]) -> None:
+        self._store.send(wanted)
+        if trace.get_current_span().is_recording():  # of what nobody waits for, only that it was sent
+            name = wanted.script.name if isinstance(wanted, Step) else str(wanted[0])
+            trace.get_current_span().add_event("sent", _operation(name))
+
     async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
         steps = list(steps)
         return await self._in_span(steps[0].script.name, self._store.run_all(steps)) if steps else []
@@ -181,7 +187,7 @@ class TracedStore(Store):
     async def _in_span(self, name: str, call: Awaitable[T]) -> T:
         if not trace.get_current_span().is_recording():
             return await call
-        known = {"db.system.name": "redis", "db.operation.name": name}
+        known = _operation(name)
         # An exception's text may quote what it was given: its type is all that a span says.
         with self._tracer.start_as_current_span(
             name, kind=SpanKind.CLIENT, attributes=known, record_exception=False, set_status_on_exception=False
@@ -212,6 +218,10 @@ class TracedSender(Sender):
         _propagator.inject(carrier)
         request.headers += [(name.encode(), value.encode()) for name, value in carrier.items()]
         return request
+
+
+def _operation(name: str) -> dict[str, str]:
+    return {"db.system.name": "redis", "db.operation.name": name}
 
 
 def _context_of(scope: Scope) -> Any:

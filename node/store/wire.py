@@ -49,7 +49,7 @@ class Store(ABC):
         self._loop = asyncio.get_running_loop()
         self._nobody: asyncio.Future[CallResult] = self._loop.create_future()
         """Waits for the calls that nobody waits for."""
-        self._sending_again: set[asyncio.Task[None]] = set()
+        self._repeating: set[asyncio.Task[None]] = set()
 
     async def run(self, step: Step) -> RedisReply:
         """Run one step, on the server of its first key. Calls of one script may share a trip (group commit)."""
@@ -91,16 +91,16 @@ class Store(ABC):
     ) -> None:
         self._admit(1)
         deadline = self._loop.time() + self.timeout
-        failed = partial(self._send_again, connection)
+        failed = partial(self._repeat, connection)
         connection.submit(Unawaited(script, keys, args, slot, deadline, self._nobody, failed=failed))
 
-    def _send_again(self, connection: Connection, sent: Unawaited, failure: Exception) -> None:
+    def _repeat(self, connection: Connection, sent: Unawaited, failure: Exception) -> None:
         call = Call(sent.script, sent.keys, sent.args, sent.slot, sent.deadline, self._loop.create_future())
-        task = self._loop.create_task(self._sent_again(call, failure, connection))
-        self._sending_again.add(task)
-        task.add_done_callback(self._sending_again.discard)
+        task = self._loop.create_task(self._repeated(call, failure, connection))
+        self._repeating.add(task)
+        task.add_done_callback(self._repeating.discard)
 
-    async def _sent_again(self, call: Call, failure: Exception, connection: Connection) -> None:
+    async def _repeated(self, call: Call, failure: Exception, connection: Connection) -> None:
         try:
             await self._again(call, failure, connection)
         except StoreUnavailable:

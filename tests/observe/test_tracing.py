@@ -75,6 +75,18 @@ def test_a_request_continues_the_trace_of_its_caller_down_to_redis(traced: Trace
     assert server.start_time_unix_nano <= calls[0].start_time_unix_nano <= server.end_time_unix_nano
 
 
+def test_what_a_request_sends_to_redis_and_does_not_wait_for_is_an_event_of_its_span(traced: Traced) -> None:
+    node, collector, _ = traced
+    trace = TRACE[::-1]
+    thread = {"title": "Towers", "body": f"Who knows {WORDS}?"}
+    post(node, "/api/v1/board", thread, traceparent=f"00-{trace}-{CALLER}-01")
+    server = found(collector, "POST /api/v1/board", trace)
+    sent = [(event.name, {each.key: each.value.string_value for each in event.attributes}) for event in server.events]
+    assert sent == [("sent", {"db.system.name": "redis", "db.operation.name": name}) for name in ("ZADD", "doc_put")], (
+        "the list, and the note to the search"
+    )
+
+
 def test_a_request_without_a_trace_begins_one_and_the_router_names_it_as_well(traced: Traced) -> None:
     node, collector, _ = traced
     node.get("/api/v1/board/schema")

@@ -88,9 +88,7 @@ async def test_a_script_sent_without_waiting_is_loaded_if_the_server_forgot_it(
     assert store.stats.in_flight == 0
 
 
-async def test_what_is_sent_without_waiting_and_fails_is_logged(
-    store: Store, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_is_sent_without_waiting_and_fails_is_logged(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     await store.command("SET", "key", "text")
     store.send(COUNT("key"))
     store.send(("LPUSH", "key", "value"))
