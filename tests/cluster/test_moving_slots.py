@@ -53,6 +53,20 @@ async def test_many_commands_follow_the_slot_that_has_moved(cluster: Cluster, st
     assert source.info("errorstats")["errorstat_MOVED"]["count"] >= 1
 
 
+async def test_what_is_sent_without_waiting_follows_the_slot_that_has_moved(cluster: Cluster, store: Store) -> None:
+    key = "sent:{2a}"
+    store.send(COUNT(key))
+    await asyncio.sleep(0)
+    assert await store.command("GET", key) == b"1"
+    source = cluster.primary_of(slot_of(key))
+    await asyncio.to_thread(cluster.move, slot_of(key), target := other_than(cluster, source))
+    for _ in range(10):
+        store.send(COUNT(key))
+        store.send(("INCR", key))
+    await eventually(lambda: target.do("GET", key) == b"21")
+    assert store.stats.in_flight == 0
+
+
 async def test_one_living_member_among_the_given_ones_is_enough(cluster: Cluster, open_store: Opener) -> None:
     store = await open_store(f"redis+cluster://127.0.0.1:1,127.0.0.1:{cluster.servers[4].port}", timeout=TIMEOUT)
     assert await store.command("SET", "key:{2a}", "value") == b"OK"
