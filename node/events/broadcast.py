@@ -6,6 +6,7 @@ are told a few at a time, and requests of others are served in between.
 """
 
 import asyncio
+from asyncio import sleep
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -213,15 +214,15 @@ class Broadcast:
                     try:
                         batch = await self._source.read(self._position, READ_AT_ONCE, self._source.types)
                     except StoreUnavailable:
-                        await asyncio.sleep(RETRY_SECONDS)
+                        await sleep(RETRY_SECONDS)
                         continue
                     began = loop.time()
-                    if began - ended < SELDOM_SECONDS:
-                        await self._publish(batch, REST)
-                    else:
-                        await self._publish(batch, 0.0)
-                        await asyncio.sleep(REST * (loop.time() - began))
-                    ended = loop.time()
+                    rest = REST if began - ended < SELDOM_SECONDS else 0.0
+                    await self._publish(batch, rest)
+                    if batch.events:
+                        if not rest:
+                            await sleep(REST * (loop.time() - began))
+                        ended = loop.time()
                     if not batch.has_more:
                         await self._listener.next(POLL_SECONDS)
         except (Refused, CursorTooOld):
@@ -249,7 +250,7 @@ class Broadcast:
         for number, follower in enumerate(list(self._followers) if types else (), 1):
             follower.tell(types)
             if number % TOLD_AT_ONCE == 0:
-                await asyncio.sleep(rest * (loop.time() - began))
+                await sleep(rest * (loop.time() - began))
                 began = loop.time()
         self._shared.clear()
 

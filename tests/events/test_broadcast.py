@@ -113,6 +113,34 @@ async def test_followers_who_wait_get_the_same_piece_and_those_of_other_types_an
     assert [data_of(frames) for frames in await asyncio.gather(*waiting)] == [[], [], []]
 
 
+async def test_who_follows_seldom_events_hears_them_without_a_rest_and_frequent_ones_with_one_in_between(
+    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest
+) -> None:
+    rests: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr(broadcast, "sleep", sleep)
+    monkeypatch.setattr(broadcast, "TOLD_AT_ONCE", 1)
+    monkeypatch.setattr(broadcast, "SELDOM_SECONDS", LONG)  # so that whatever comes after the first is frequent
+    readers = [Reader() for _ in range(3)]
+    waiting = [asyncio.create_task(joined(told).next(LONG, reader.hear)) for reader in readers]
+    await node.listened_to(numbers.channel)
+    for last in (1, 2):
+        await numbers.grow(1)
+
+        async def all_have_heard(last: int = last) -> bool:
+            return all(last in reader.heard for reader in readers) and len(rests) >= (4 if last == 1 else 7)
+
+        await until(all_have_heard)
+    told.end()
+    await asyncio.gather(*waiting)
+    assert rests[:3] == [0.0] * 3, "between the followers of the first event"
+    assert len(rests) == 7, "one rest after the first, and one after each follower of the second"
+    assert all(rest > 0 for rest in rests[3:])
+
+
 async def test_who_has_no_room_is_left_alone_until_it_has_and_gets_all_once_and_in_order(
     numbers: Numbers, told: Broadcast, node: NodeUnderTest
 ) -> None:
