@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -38,11 +38,20 @@ class Hostile:
         self.dials = 0
         self.url = ""
         self._talk = talk
+        self._writers: list[asyncio.StreamWriter] = []
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.dials += 1
+        self._writers.append(writer)
         await self._talk(reader, writer)
         writer.close()
+
+    async def hang_up(self) -> None:
+        """Close the connections that are still open."""
+        for writer in self._writers:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
 
 @asynccontextmanager
@@ -54,6 +63,7 @@ async def hostile(talk: Talk) -> AsyncGenerator[Hostile]:
         yield serve
     finally:
         server.close()
+        await serve.hang_up()
         await server.wait_closed()
 
 
