@@ -194,8 +194,7 @@ async def _hit(
     for text in _texts(match, posts, passage):
         for cost in excerpt.look(text, most):
             most -= cost
-            if effort.count(cost):
-                await effort.give_way()
+            await effort.spend(cost)
         if excerpt.complete or most <= 0:
             break
     return FoundEntity(
@@ -211,8 +210,7 @@ async def _hit(
 async def _piece(text: str, number: int, effort: Effort) -> str | None:
     """One piece of a text, None if there are not so many."""
     for found in each_piece(text):
-        if effort.count(len(found)):
-            await effort.give_way()
+        await effort.spend(len(found))
         if not number:
             return found
         number -= 1

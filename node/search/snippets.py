@@ -18,13 +18,13 @@ PIECE_CHARACTERS = 2_000
 """Characters looked at in one go, which takes a quarter of a millisecond at most."""
 
 WORD_COST = 5
-"""Characters that a word counts as, however short it is."""
+"""Characters that a word counts as, however short it is, in a text beyond ASCII: each of its words is looked at."""
 
 LOOK_UP_COST = 20
 """Characters that a word counts as in addition if it begins like a wanted one, so that it has to be stemmed."""
 
 PLACE_COST = 2
-"""Characters that it counts as in addition for being found, whether or not it is looked up."""
+"""Characters that a word of an ASCII text counts as in addition if it begins like a wanted one, looked up or not."""
 
 HEAD_LETTERS = 3
 """First letters that a word has in common with its term, since stemming changes its end only. With a term that is not

@@ -81,8 +81,7 @@ class Call(msgspec.Struct):
 class Unawaited(Call, kw_only=True):
     """A call of which nobody wants to know how it ended. `failed` is told, once, if it was not with a reply.
 
-    Its `outcome` is never settled, so many may have the same one. To settle a future of its own, and to have that call
-    back, would cost half as much as the call.
+    Its `outcome` is never settled, so all of them share one: a future for each, and its callback, would be for nothing.
     """
 
     failed: "Callable[[Unawaited, Exception], None]"
@@ -133,7 +132,7 @@ class Connection(ReconnectingLink):
         self._sweep_due = 0.0
         self._loads: dict[str, asyncio.Task[CallResult]] = {}
         self.loaded: set[str] = set()
-        """Scripts that were loaded into the server by way of this connection since it was made."""
+        """Scripts that `Store.send` has loaded into the server since the connection was made."""
         self._retired = False
         super().__init__(server, access, timeout, stats)
 

@@ -78,9 +78,9 @@ class Store(ABC):
         if isinstance(wanted, Step):
             slot, connection = self._route(wanted.keys[0])
             if wanted.script.name not in connection.loaded:  # what is loaded after NOSCRIPT would be late
-                connection.loaded.add(wanted.script.name)
                 for source in wanted.script.sources().values():
                     self._send(connection, None, (), ("SCRIPT", "LOAD", source), slot)
+                connection.loaded.add(wanted.script.name)
             self._send(connection, wanted.script, wanted.keys, wanted.args, slot)
         else:
             slot, connection = self._route(wanted[1])

@@ -80,7 +80,8 @@ async def test_what_is_sent_without_waiting_is_done_before_what_is_asked_in_a_la
 async def test_a_script_sent_without_waiting_is_loaded_if_the_server_forgot_it(
     redis_server: RedisServer, store: Store
 ) -> None:
-    await store.run(COUNT("number"))
+    store.send(COUNT("number"))
+    await eventually(lambda: redis_server.do("GET", "number") == b"1")
     redis_server.do("SCRIPT", "FLUSH")
     for _ in range(10):
         store.send(COUNT("number"))
