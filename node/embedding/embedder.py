@@ -1,6 +1,6 @@
-"""A model for an event loop: in one thread of low priority, where queries go before the passages that wait.
+"""A model for an event loop: queries in one thread, passages in another of lower priority.
 
-A query waits for one small batch of passages at most.
+So no query waits for passages, which on a busy machine take many times as long as on an idle one.
 """
 
 import asyncio
@@ -9,18 +9,21 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from node.embedding.choice import load
 from node.embedding.model import Model, ModelUnavailable
 
-NICENESS = 10
-"""Of the model's thread, added to the process': acknowledgements come first on a busy machine."""
+T = TypeVar("T")
+
+PASSAGES_NICENESS = 10
+"""Of the thread for passages, added to the process': nobody waits for these."""
 
 BATCH_CHARACTERS = 400
 """Characters in one batch, each text counted as long as the longest. Some 10 ms of one core: the longest that a query
-waits for a batch of passages, or for longer queries that came with it."""
+waits for longer ones that came with it."""
 
 BATCH_TEXTS = 16
 
@@ -31,42 +34,37 @@ class Embedder:
     def __init__(self, name: str, models: Path) -> None:
         self._name = name
         self._models = models
-        self._thread = ThreadPoolExecutor(1, "embedding", _lower_priority)
-        self._turn = asyncio.Lock()
+        self._queries = ThreadPoolExecutor(1, "queries")
+        self._passages = ThreadPoolExecutor(1, "passages", _lower_priority)
         self.model: Model | None = None
         """None until it is loaded."""
 
     async def load(self) -> Model:
         """Load the model, after exporting it if that was not done before. Raises ModelUnavailable."""
-        self.model = model = await self._run(load, self._name, self._models)
+        self.model = model = await _run(self._passages, load, self._name, self._models)
         return model
 
     async def queries(self, texts: Sequence[str]) -> list[bytes]:
-        """Vectors of queries, in batches of like length, each after at most one batch of passages."""
-        model = self._loaded()
-        return await _in_batches(texts, lambda batch: self._run(model.queries, batch))
+        """Vectors of queries, in batches of like length."""
+        return await _in_batches(texts, partial(_run, self._queries, self._loaded().queries))
 
     async def passages(self, texts: Sequence[str]) -> list[bytes]:
-        """Vectors of passages, in small batches between which queries have their turn."""
-        model = self._loaded()
-
-        async def make(batch: Sequence[str]) -> list[bytes]:
-            async with self._turn:
-                return await self._run(model.passages, batch)
-
-        return await _in_batches(texts, make)
+        """Vectors of passages, in small batches."""
+        return await _in_batches(texts, partial(_run, self._passages, self._loaded().passages))
 
     def close(self) -> None:
-        """Let the thread end after what it is doing."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def _run(self, call: Any, *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
+        """Let the threads end after what they are doing."""
+        for thread in self._queries, self._passages:
+            thread.shutdown(wait=False, cancel_futures=True)
 
     def _loaded(self) -> Model:
         if self.model is None:
             raise ModelUnavailable("the embedding model is not loaded yet")
         return self.model
+
+
+async def _run(thread: ThreadPoolExecutor, call: Callable[..., T], *args: Any) -> T:
+    return await asyncio.get_running_loop().run_in_executor(thread, call, *args)
 
 
 async def _in_batches(texts: Sequence[str], make: Callable[[Sequence[str]], Awaitable[Sequence[bytes]]]) -> list[bytes]:
@@ -94,4 +92,4 @@ def batches(texts: Sequence[str]) -> Iterator[list[int]]:
 def _lower_priority() -> None:
     if sys.platform == "linux":  # where a thread has a priority of its own
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS)
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + PASSAGES_NICENESS)

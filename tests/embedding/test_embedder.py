@@ -1,4 +1,4 @@
-"""The thread of the embedding model, with the real model."""
+"""The threads of the embedding model, with the real model."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.embedding.choice import load
-from node.embedding.embedder import BATCH_CHARACTERS, BATCH_TEXTS, NICENESS, Embedder, batches
+from node.embedding.embedder import BATCH_CHARACTERS, BATCH_TEXTS, PASSAGES_NICENESS, Embedder, batches
 from node.embedding.model import Model, ModelUnavailable
 from tests.support.models import MODELS, exported_model
 
@@ -67,47 +67,42 @@ async def test_short_queries_are_not_padded_to_the_length_of_a_long_one(
         assert cosine(vector, queries([text])[0]) > 0.97
 
 
-async def test_a_query_waits_for_one_batch_of_passages_at_most(embedder: Embedder, model: Model) -> None:
-    done: list[str] = []
+async def test_a_query_does_not_wait_for_passages(embedder: Embedder, model: Model) -> None:
     begun = asyncio.Event()
+    answered = threading.Event()
     loop = asyncio.get_running_loop()
     encode = model.passages
 
-    def noted(texts: Sequence[str]) -> list[bytes]:
+    def held(texts: Sequence[str]) -> list[bytes]:
         loop.call_soon_threadsafe(begun.set)
-        vectors = encode(texts)
-        done.append("passages")
-        return vectors
+        assert answered.wait(60)
+        return encode(texts)
 
-    model.passages = noted
+    model.passages = held
     try:
-        burst = asyncio.create_task(embedder.passages(["one of many passages " * 30] * 20))
+        burst = asyncio.create_task(embedder.passages(["one of many passages " * 30] * 3))
         await begun.wait()
         await embedder.queries(["a question"])
-        done.append("query")
-        await burst
+        assert not burst.done()
+        answered.set()
+        assert len(await burst) == 3
     finally:
+        answered.set()
         del model.passages
-    assert done.index("query") <= 2
-    assert done.count("passages") == 20
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads have no priority of their own here")
-async def test_the_models_thread_is_nicer_than_the_rest(embedder: Embedder, model: Model) -> None:
-    seen: list[int] = []
-    encode = model.queries
+async def test_passages_have_a_lower_priority_than_queries(
+    embedder: Embedder, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def niceness(texts: Sequence[str]) -> list[bytes]:
+        return [str(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).encode() for _ in texts]
 
-    def noted(texts: Sequence[str]) -> list[bytes]:
-        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        return encode(texts)
-
-    model.queries = noted
-    try:
-        await embedder.queries(["a question"])
-    finally:
-        del model.queries
+    monkeypatch.setattr(model, "queries", niceness)
+    monkeypatch.setattr(model, "passages", niceness)
     here = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    assert seen == [min(19, here + NICENESS)]
+    assert [int(each) for each in await embedder.queries(["a question"])] == [here]
+    assert [int(each) for each in await embedder.passages(["a passage"])] == [min(19, here + PASSAGES_NICENESS)]
 
 
 @given(st.lists(st.integers(0, 3000)))
