@@ -14,9 +14,9 @@ from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
 from node.share.turns import Turns
 
-REQUESTS_AT_ONCE = 4
+REQUESTS_AT_ONCE = 2
 """Of one client in one process, and SITE_SHARE times as many of a site. Most of an acknowledgement is waiting for
-Redis, so this is still some thousand requests a second."""
+Redis, so this is still some hundred requests a second."""
 
 MOST_WAITING = 512
 """Requests of one client that wait for their turn in one process, and SITE_SHARE times as many of a site. Connections

@@ -161,7 +161,7 @@ async def test_requests_whose_body_does_not_come_hold_up_no_other_and_gain_nothi
 async def test_the_clients_of_a_site_have_so_many_together() -> None:
     work = Work()
     app = await front_of(route(work.handle))
-    addresses = [f"2001:db8:0:{number:x}::1" for number in range(MORE)]
+    addresses = [f"2001:db8:0:{number:x}::1" for number in range(2 * SITE_SHARE)]
     async with AsyncExitStack() as clients:
         sent = [
             asyncio.create_task((await clients.enter_async_context(client_of(app, address))).post("/work"))
