@@ -1,6 +1,7 @@
 """A model for an event loop: queries in one thread, passages in another of lower priority.
 
-So no query waits for passages, which on a busy machine take many times as long as on an idle one.
+So no query waits for passages, which on a busy machine take many times as long as on an idle one; only a model that
+could not be exported takes one call at a time.
 """
 
 import asyncio
