@@ -26,6 +26,10 @@ from bench.server import Server, Unfit, given
 CONNECTIONS = 64
 FILLING_CONNECTIONS = 32
 
+COMPARED_SECONDS = 1.0
+"""Length of a run of things that are compared. A shared host changes its speed within seconds: the ratio of two
+neighbouring runs is the surer the shorter they are, and the median of many such ratios is surer than that of three."""
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line asked for; a rate of None lets a scenario find its own."""
@@ -141,7 +145,7 @@ class Lab:
 
     async def at_ceilings(self, server: Server, kinds: Mapping[str, Calls]) -> list[Row]:
         """Several kinds of request at their ceilings, their runs in turn, so that their costs can be compared."""
-        return await self._taken([self._closed_loop(server, calls, what) for what, calls in kinds.items()])
+        return await self._compared([self._closed_loop(server, calls, what) for what, calls in kinds.items()])
 
     async def side_by_side(
         self, pairs: Sequence[tuple[Server, Calls]], what: str, rate: float | None = None
@@ -150,7 +154,7 @@ class Lab:
 
         At `rate` if there is one, else at the ceiling. A server other than the first that fails is left out.
         """
-        return await self._taken(
+        return await self._compared(
             [
                 self._closed_loop(server, calls, what) if rate is None else self._open_loop(server, calls, what, rate)
                 for server, calls in pairs
@@ -194,6 +198,11 @@ class Lab:
             self.pool,
             once,
         )
+
+    async def _compared(self, measurements: list[Measurement]) -> list[Row]:
+        """Take as many seconds of each as of any other measurement, in more and shorter runs."""
+        parts = max(1, round(self.options.seconds / COMPARED_SECONDS))
+        return await self._taken(measurements, self.options.runs * parts, self.options.seconds / parts)
 
     async def _taken(
         self,
