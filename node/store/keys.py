@@ -51,9 +51,9 @@ def work(partition: int, kind: str, client: str) -> Key:
     return Key(f"work:{_TAGS[partition]}:{kind}:{client}")
 
 
-def loop(partition: int, payload: str) -> Key:
-    """How often one client sent one relay payload. TTL: 60 s."""
-    return Key(f"loop:{_TAGS[partition]}:{payload}")
+def copies(partition: int, payload: str) -> Key:
+    """When one client sent one relay payload last, and the time before (ms). TTL: 60 s."""
+    return Key(f"copies:{_TAGS[partition]}:{payload}")
 
 
 def idempotency(partition: int, scope: str) -> Key:

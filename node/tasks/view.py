@@ -11,7 +11,7 @@ import msgspec
 
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
-from node.tasks.clock import at_time
+from node.tasks.clock import at_time, next_change
 from node.tasks.model import PLAIN_STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 BASE = (
@@ -102,6 +102,11 @@ class StoredTask(msgspec.Struct, frozen=True):
         own = b"updated_at" if status in ("offered", "in_progress") else status.encode() + b"_at"
         found = (number(self.fields.get(name)) for name in (own, b"claimed_at", b"created_at"))
         return next(at for at in found if at is not None)
+
+    @property
+    def lasts(self) -> float:
+        """Seconds, after it was read, until it changes by itself; infinite if it never does."""
+        return (next_change(self.fields) - self.now + 1) / 1000
 
     @property
     def result(self) -> bytes:

@@ -19,6 +19,16 @@ async def test_the_third_same_payload_within_a_minute_is_silenced(node: NodeUnde
     assert other.json()["status"] == "acknowledged"
 
 
+async def test_the_minute_is_that_before_the_third_wherever_it_begins(node: NodeUnderTest) -> None:
+    for _ in range(2):
+        await node.client.post(RELAY, json=HELLO)
+    [copies] = await node.names("copies:*")
+    last, first = map(int, (await node.store.command("GET", copies)).split())  # type: ignore[union-attr]
+    await node.store.command("SET", copies, f"{last} {first - 60_000}", "PX", 60_000)  # the first came a minute before
+    answers = [await node.client.post(RELAY, json=HELLO) for _ in range(3)]
+    assert [len(answer.content) > 0 for answer in answers] == [True, False, False]
+
+
 async def test_order_and_white_space_do_not_make_json_another_payload(node: NodeUnderTest) -> None:
     same = [
         b'{"message": "Hello there", "public": false, "of": {"a": 1, "b": [true, null]}}',
