@@ -1,5 +1,6 @@
-#!lua
--- Gives back a place in a client's limit: the request, as it turned out, is none that counts.
+#!lua flags=allow-oom
+-- Gives back a place in a client's limit: the request, as it turned out, is none that counts. Allowed without memory,
+-- which it frees.
 -- KEYS[1] rate    rate:{p}:<kind>:<client>
 -- ARGV[1] at      when the place was taken (ms)
 -- Returns {places returned, 0 or 1}
