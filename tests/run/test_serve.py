@@ -132,6 +132,14 @@ def test_a_stopping_node_answers_the_requests_it_holds(small: NodeProcess) -> No
     assert small.wait(STOPPED_WITHIN) == 0
 
 
+def test_a_second_signal_ends_the_drain(small: NodeProcess) -> None:
+    small.start(RELAY_DRAIN_SECONDS="3600").ready()
+    small.signal(signal.SIGTERM)
+    small.line("draining")
+    small.signal(signal.SIGTERM)
+    assert small.wait(STOPPED_WITHIN) == 0
+
+
 def test_a_piece_of_a_stream_that_has_room_is_sent_without_a_wait(small: NodeProcess) -> None:
     small.start().ready()
     assert small.get("/sent") == b"piece sent"  # else followers of events cost three times as much
