@@ -30,7 +30,13 @@ ROLES: dict[str, tuple[Callable[[Settings], None], str]] = {
 }
 """The commands that run a node, and what they mean."""
 
-TOOLS = ("node.admin.console.group", "node.admin.restore", "node.admin.verify", "node.admin.models")
+TOOLS = (
+    "node.admin.console.group",
+    "node.admin.restore",
+    "node.admin.new_secret",
+    "node.admin.verify",
+    "node.admin.models",
+)
 """Every other module with commands, in the order that --help shows them. A node does not wait until they are loaded."""
 
 
