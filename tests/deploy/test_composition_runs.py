@@ -96,7 +96,7 @@ def test_the_nodes_of_the_composition_serve(cluster: list[RedisServer], tmp_path
         webs: list[NodeProcess] = []
         for name in ("web-1", "web-2"):
             web = NodeProcess(tmp_path / name, [str(PROGRAM), *services()[name]["command"]])
-            webs.append(stack.enter_context(web).start(**settings_of(name, cluster, search), RELAY_WORKERS="1"))
+            webs.append(stack.enter_context(web).start(**settings_of(name, cluster, search) | {"RELAY_WORKERS": "1"}))
         settings = settings_of("worker", cluster, search)
         worker = NodeProcess(tmp_path / "worker", [str(PROGRAM), *services()["worker"]["command"]])
         stack.enter_context(worker).start(**settings)
