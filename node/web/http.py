@@ -52,6 +52,9 @@ BODY_STALL_SECONDS = 5.0
 MIN_BODY_RATE = 16 * 1024
 """Bytes a second that a body must bring in addition, so that a byte now and then does not hold a connection."""
 
+MAX_PARAMETERS = 64
+"""Of a query string. Thousands of short ones would take ten times as long as one of the same length."""
+
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""
 
@@ -163,7 +166,7 @@ class Request:
         return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
 
     def query(self) -> dict[str, str]:
-        """The query parameters; the last one of a repeated name. Raises Invalid for bad UTF-8."""
+        """The query parameters; the last one of a repeated name. Raises Invalid (`parameters_of`)."""
         return parameters_of(self.scope["query_string"])
 
     async def body(self) -> bytes:
@@ -323,9 +326,15 @@ class Request:
 
 
 def parameters_of(query: bytes) -> dict[str, str]:
-    """The parameters of a query string; the last one of a repeated name. Raises Invalid for bad UTF-8."""
+    """The parameters of a query string; the last one of a repeated name.
+
+    Raises Invalid for bad UTF-8, and for more than MAX_PARAMETERS.
+    """
     if not query:
         return {}
+    if query.count(b"&") >= MAX_PARAMETERS:
+        what = f"the query string has more than {MAX_PARAMETERS} parameters"
+        raise Invalid([Issue(("query",), what, "value_error")])
     try:
         return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
     except (UnicodeDecodeError, ValueError):
