@@ -36,6 +36,8 @@ class Limits(msgspec.Struct, frozen=True):
     lost_claim: Annotated[Limit, says("task claims lost to others, or of tasks that are unknown or paused")] = Limit(
         600, 60
     )
+    result: Annotated[Limit, says("results of tasks that are refused: they were checked for nothing")] = Limit(60, 60)
+    lease: Annotated[Limit, says("leases extended and claims given up")] = Limit(600, 60)
     stream: Annotated[Limit, says("streams of events that are opened")] = Limit(60, 60)
     session: Annotated[Limit, says("new sessions")] = Limit(10, 60)
     line: Annotated[Limit, says("session lines, per client address and session")] = Limit(600, 60)

@@ -67,6 +67,23 @@ PageLimit = Annotated[int, Meta(ge=1, le=50)]
 PageOffset = Annotated[int, Meta(ge=0, le=2**53)]
 
 
+SHOWN_FIELDS = (
+    "publisher_id",
+    "title",
+    "description",
+    "input_artifact_ids",
+    "lease_seconds",
+    "require_proof",
+    "max_attempts",
+    "retry_seconds",
+    "review_seconds",
+    "skills",
+    "deadline",
+    "result_schema",
+)
+"""Fields of an offer that its record shows, so that its proof may carry them."""
+
+
 class NewTask(msgspec.Struct):
     """The body of POST /api/v1/tasks."""
 
