@@ -21,6 +21,7 @@ from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore
 from node.share.turns import Crowded, Turns
 from node.text.lines import require_text
+from node.text.readable import readable
 from node.text.terms import QueryTerms
 
 SPARE_MATCHES = 5
@@ -104,7 +105,7 @@ class Search:
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        require_text("query", query.query)
+        require_text("query", readable(query.query))
         effort = Effort(client, self._turns.readers)
         try:
             async with self._turns.searches.of(client):
@@ -123,7 +124,7 @@ class Search:
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        require_text("query", query.query)
+        require_text("query", readable(query.query))
         effort = Effort(client, self._turns.readers)
         try:
             async with self._turns.searches.of(client):

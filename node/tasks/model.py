@@ -115,7 +115,7 @@ class NewTask(msgspec.Struct):
         Annotated[
             datetime,
             Meta(
-                tz=True, description="RFC 3339; after it the contract is `expired`", examples=["2027-01-01T00:00:00Z"]
+                tz=True, description="RFC 3339; after it the contract is `expired`", examples=["2099-12-31T00:00:00Z"]
             ),
         ]
         | None

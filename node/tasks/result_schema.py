@@ -93,7 +93,6 @@ class ResultCheck:
             return [_issue(error)]
         return [_unfit()]
 
-
     @cached_property
     def _explaining(self) -> Draft202012Validator | None:
         """What tells of the faults; None if a reference leads into one of the alternatives."""
