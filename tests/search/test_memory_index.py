@@ -1,5 +1,6 @@
 """The index in memory against the definitions of what it computes."""
 
+import asyncio
 import math
 from array import array
 from collections import Counter
@@ -161,6 +162,17 @@ async def test_an_index_that_could_not_be_loaded_anew_is_not_taken_for_loaded(
         found = (await replica.find(SearchRequest("sourdough", 5, 0.7), None)).matches
         assert [match.entity_id for match in found] == [thread]
         assert replica.version == "0123456789ab"
+
+
+async def test_who_asked_before_a_worker_was_told_to_stop_is_answered(empty_redis: RedisServer) -> None:
+    async with searchable(empty_redis.url) as board:
+        thread = await board.post("Sourdough schedule", "When should I mix the dough?")
+        replica, stop = MemoryReplica(board.searched), asyncio.Event()
+        stop.set()
+        await replica.run(stop)
+        found = (await replica.find(SearchRequest("sourdough", 5, 0.7), None)).matches
+        assert [match.entity_id for match in found] == [thread]
+        replica.close()
 
 
 async def test_changes_that_were_trimmed_away_before_the_first_was_seen_are_noticed(
