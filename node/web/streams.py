@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from node.common.cancellation import ended_before
 from node.web.http import Header, Request, Response, Send, until_disconnected
 
 HEARTBEAT_SECONDS = 15.0
@@ -86,11 +87,6 @@ class Streaming(Response):
 async def until_gone(request: Request, stream: Coroutine[Any, Any, None]) -> None:
     """Run a stream until it ends or its client is gone. Raises what the stream raises."""
     running = asyncio.ensure_future(stream)
-    gone = asyncio.ensure_future(until_disconnected(request.noting_end(request.receive)))
-    try:
-        await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if running.done() and not running.cancelled():
-            running.result()
-    finally:
-        running.cancel()
-        gone.cancel()
+    await ended_before(running, asyncio.ensure_future(until_disconnected(request.noting_end(request.receive))))
+    if not running.cancelled():
+        running.result()
