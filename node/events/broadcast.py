@@ -141,7 +141,7 @@ class Broadcast:
         self._position: Position = START
         """Up to where the source has been read."""
         self._bytes = 0
-        """Size of all frames so far."""
+        """Size of all frames since the reader was started."""
         self._batch_after: Position = START
         """Where the last batch began."""
         self._batch_number = 0
@@ -229,7 +229,11 @@ class Broadcast:
             pass  # the thing is gone; or this process was cut off for so long that its followers have to begin anew
         finally:
             self._listener = self._reading = None
+            # A reader that is started later counts bytes from 0 again, and goes on with the numbers of the frames.
+            self._first_number += len(self._frames)
             self._frames.clear()
+            self._shared.clear()
+            self._bytes = 0
             self.end()
 
     async def _publish(self, batch: Batch, rest: float) -> None:

@@ -33,11 +33,14 @@ class CorpusWorker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set."""
-        async with asyncio.TaskGroup() as work:
-            work.create_task(self._memory.run(stop))
-            work.create_task(self._server.run(stop))
-            work.create_task(self.indexer.run(stop))
-            work.create_task(self.reconciler.run(stop))
+        try:
+            async with asyncio.TaskGroup() as work:
+                work.create_task(self._memory.run(stop))
+                work.create_task(self._server.run(stop))
+                work.create_task(self.indexer.run(stop))
+                work.create_task(self.reconciler.run(stop))
+        finally:
+            self._memory.close()
 
 
 class SearchWorker:

@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from node.common.cancellation import ended_before
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.deadline import Deadlines
 from node.web.turn import RequestTurn
@@ -233,16 +234,13 @@ class Request:
         gone = asyncio.ensure_future(until_disconnected(self.noting_end(self.receive)))
         try:
             async with self._pause():
-                await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-                if not task.done():
+                if not await ended_before(task, gone):
                     raise Disconnected
             return task.result()
         finally:
             WAITING_BY_CLIENT[self.client] -= 1
             if not WAITING_BY_CLIENT[self.client]:
                 del WAITING_BY_CLIENT[self.client]
-            for each in (task, gone):
-                each.cancel()
 
     async def begin(self) -> None:
         """Wait until the client has fewer requests under way."""
