@@ -17,10 +17,10 @@ from node.store.bulk import bulk_reachable
 from node.store.decoding import fields_of
 from node.store.due import TakenNames, take_due
 from node.store.errors import StoreUnavailable
-from node.store.idempotency import IdempotencyKey
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS
 from node.store.long_poll import wait_for_change
-from node.store.replay import REPLAY_MS
+from node.store.replay import replay_key, replay_ttl
 
 AGENT_LIFE_MS = 30 * DAY_MS
 """Of an entry, from when it was last posted."""
@@ -115,12 +115,12 @@ class AgentStore:
                 listed=keys.agents_of(address),
                 inbox=keys.inbox(address),
                 due=keys.agents_due(partition),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else agent,
-                replay=keys.replay(partition, replay_id) if replay_id else agent,
+                idem=record_key(idempotency, partition, agent),
+                replay=replay_key(replay_id, partition, agent),
                 events=keys.events(partition),
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 proof=shown,
                 agent_id=agent_id,
                 life=AGENT_LIFE_MS,
@@ -161,9 +161,9 @@ class AgentStore:
                 agent=agent,
                 listed=keys.agents_of(host),
                 due=keys.agents_due(partition),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else agent,
+                idem=record_key(idempotency, partition, agent),
                 events=keys.events(partition),
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 agent_id=agent_id,
                 most=MAX_ENTRIES,
@@ -297,9 +297,9 @@ class AgentStore:
                 listed=keys.agents_of(address),
                 inbox=keys.inbox(address),
                 due=keys.agents_due(partition),
-                replay=keys.replay(partition, replay_id) if replay_id else agent,
+                replay=replay_key(replay_id, partition, agent),
                 events=keys.events(partition),
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 proof=shown,
                 agent_id=agent_id,
             )

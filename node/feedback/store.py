@@ -8,7 +8,7 @@ from node.common.timestamps import timestamp
 from node.feedback.model import Report
 from node.store import Arg, Store, ids, keys
 from node.store.decoding import fields_of, text
-from node.store.idempotency import IdempotencyKey
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import Rate, Taken
 from node.store.steps import Key, Rest, step
 
@@ -54,11 +54,11 @@ class FeedbackStore:
         reply = await self._store.run(
             feedback_add(
                 rate=keys.rate(partition, "feedback", rate.client),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else stream,
+                idem=record_key(idempotency, partition, stream),
                 feedback=stream,
                 count=rate.limit.count,
                 window=rate.limit.milliseconds,
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 feedback_id=feedback_id,
                 keep=KEPT_REPORTS,

@@ -20,10 +20,10 @@ from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, ref
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_steps
 from node.store.decoding import code_of, fields_of
-from node.store.idempotency import IdempotencyKey
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS, Rate, Taken
 from node.store.long_poll import wait_for_change, wait_for_next
-from node.store.replay import REPLAY_MS
+from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Step
 
 MAX_HELD_EACH = 32
@@ -160,8 +160,8 @@ class InboxMessageStore:
                 ends=keys.inbox_ends(address),
                 receipt=receipt,
                 rate=keys.rate(partition, f"inbox_sender:{address}", rate.client),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else inbox,
-                replay=keys.replay(partition, replay_id) if replay_id else inbox,
+                idem=record_key(idempotency, partition, inbox),
+                replay=replay_key(replay_id, partition, inbox),
                 events=keys.events(partition),
                 task=keys.inbox_receipt(address, turn.task) if turn.task else receipt,
                 asked=keys.inbox_receipt(address, turn.before) if turn.before else receipt,
@@ -170,9 +170,9 @@ class InboxMessageStore:
                 push_ends=keys.inbox_push_ends(partition),
                 count=rate.limit.count,
                 window=rate.limit.milliseconds,
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 address=address,
                 id=sending.id,
                 sender=sender_name(address, rate.client),

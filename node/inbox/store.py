@@ -13,9 +13,9 @@ import msgspec
 from node.common.refusal import Refused
 from node.inbox import steps
 from node.store import Store, StoreUnavailable, ids, keys
-from node.store.idempotency import IdempotencyKey
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS, LimitStore, Quota
-from node.store.replay import REPLAY_MS
+from node.store.replay import replay_key, replay_ttl
 
 INBOX_LIFE_MS = 30 * DAY_MS
 """After its owner last read or renewed."""
@@ -109,11 +109,11 @@ class InboxStore:
             steps.inbox_open(
                 inbox=inbox,
                 numbers=keys.inbox_seq(address),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else inbox,
-                replay=keys.replay(partition, replay_id) if replay_id else inbox,
-                digest=idempotency.digest if idempotency else "",
+                idem=record_key(idempotency, partition, inbox),
+                replay=replay_key(replay_id, partition, inbox),
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 proof=proof,
                 address=address,
                 epoch=epoch,
@@ -175,17 +175,17 @@ class InboxStore:
 
         Raises Refused `inbox.unknown`, `inbox.token`, `signature.replayed`, StoreUnavailable.
         """
-        inbox = keys.inbox(address)
+        partition, inbox = ids.partition_of(address), keys.inbox(address)
         reply = await self._store.run(
             steps.inbox_close(
                 inbox=inbox,
                 numbers=keys.inbox_seq(address),
                 letters=keys.inbox_letters(address),
                 ends=keys.inbox_ends(address),
-                push_ends=keys.inbox_push_ends(ids.partition_of(address)),
-                replay=keys.replay(ids.partition_of(address), replay_id) if replay_id else inbox,
+                push_ends=keys.inbox_push_ends(partition),
+                replay=replay_key(replay_id, partition, inbox),
                 proof=proof,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 kept=numbers_kept(address),
                 address=address,
             )

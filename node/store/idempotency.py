@@ -6,7 +6,8 @@ The record is kept by the script that does the write (`lua/lib/once.lua`, `lua/l
 import msgspec
 
 from node.common.refusal import Refused
-from node.store import Store, ids
+from node.store import Store, ids, keys
+from node.store.keys import Key
 from node.store.replay import bind
 
 UNGUESSABLE = 16
@@ -51,6 +52,16 @@ def bound_key(
     is_secret = len(key) >= UNGUESSABLE
     who = (client,) if name is None else (name,) if is_secret else (client, name)
     return IdempotencyKey(ids.digest(operation, *who, key), ids.digest(body), is_secret)
+
+
+def record_key(given: IdempotencyKey | None, partition: int, other: Key) -> Key:
+    """Where a script records an Idempotency-Key. Without one it records nothing; `other` is any key of the slot."""
+    return keys.idempotency(partition, given.scope) if given else other
+
+
+def digest_of(given: IdempotencyKey | None) -> str:
+    """The digest of the body that a script compares with the recorded one; empty without an Idempotency-Key."""
+    return given.digest if given else ""
 
 
 async def home_of(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str] | None:
