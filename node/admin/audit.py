@@ -10,7 +10,7 @@ import structlog
 
 from node.common.timestamps import timestamp
 from node.store import Store, keys
-from node.store.decoding import fields_of
+from node.store.decoding import entry_id, fields_of
 
 log = structlog.get_logger()
 
@@ -52,8 +52,8 @@ async def entries(store: Store, count: int) -> Sequence[AuditEntry]:
     reply = await store.command("XREVRANGE", keys.AUDIT, "+", "-", "COUNT", count)
     return [
         AuditEntry(
-            timestamp(int(entry_id.partition(b"-")[0])),
+            timestamp(entry_id(entry)[0]),
             **{name.decode(): value.decode() for name, value in fields_of(flat).items()},
         )
-        for entry_id, flat in cast("list[tuple[bytes, object]]", reply)
+        for entry, flat in cast("list[tuple[bytes, object]]", reply)
     ]

@@ -101,7 +101,7 @@ def _record_of(event: Event, reply: object) -> tuple[int, str] | None:
     elif event.kind in LISTED:
         status, address, proof = cast("list[bytes | None]", reply)
         # An entry that is posted again is renewed, and has no time of its own.
-        at = status and event.id.partition("-")[0].encode()
+        at = status and event.at
         signer, source = address if proof == b"key" else None, AGENT.encode()
     else:
         at, signer, source = cast("list[bytes | None]", reply)

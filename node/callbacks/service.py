@@ -112,7 +112,7 @@ class Callbacks:
             }
         else:
             return None
-        return Message(name, message_id, callback_url, kind, int(event.id.partition("-")[0]), data)
+        return Message(name, message_id, callback_url, kind, event.at, data)
 
 
 class Deliverer:

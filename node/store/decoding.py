@@ -15,6 +15,13 @@ def fields_named(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict
     return {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
 
+def entry_id(entry: bytes | str) -> tuple[int, int]:
+    """The id of a stream entry as Redis orders it: milliseconds, then a number."""
+    text = entry if isinstance(entry, str) else entry.decode()
+    milliseconds, _, sequence = text.partition("-")
+    return int(milliseconds), int(sequence)
+
+
 def code_of(reply: object) -> str:
     """The first member of a script's reply, the word that says how the step ended."""
     return cast("list[bytes]", reply)[0].decode()

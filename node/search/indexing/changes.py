@@ -7,7 +7,7 @@ from node.search.corpus import EVERY, Place
 from node.search.engines.choice import EngineChoice
 from node.store import Store
 from node.store.bulk import bulk
-from node.store.decoding import fields_of
+from node.store.decoding import entry_id, fields_of
 from node.store.search_keys import SearchKeys
 
 KEPT_CHANGES = 10_000
@@ -62,15 +62,10 @@ class Changes:
         if entry == BEGINNING:  # a stream that was trimmed is never shorter than that
             is_complete = cast("int", length) < KEPT_CHANGES
         else:
-            is_complete = any(_number(name) <= _number(entry) for name, _ in cast("Entries", oldest))
+            is_complete = any(entry_id(name) <= entry_id(entry) for name, _ in cast("Entries", oldest))
         return is_complete, changes
 
     async def last(self) -> bytes:
         """The newest entry."""
         newest = cast("Entries", await self._store.command("XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1))
         return newest[0][0] if newest else BEGINNING
-
-
-def _number(entry: bytes) -> tuple[int, int]:
-    milliseconds, _, sequence = entry.partition(b"-")
-    return int(milliseconds), int(sequence)
