@@ -6,7 +6,7 @@ entities of several rooms, which is why it is in none of them.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, Literal, cast
@@ -17,7 +17,7 @@ from node import VERSION
 from node.board.record import THREAD_FIELDS, reply_of, thread_of
 from node.board.store import LISTS
 from node.store import CommandFailed, Store, ids, keys
-from node.store.bulk import bulk
+from node.store.bulk import bulk, scan_sorted_set
 from node.store.decoding import code_of, fields_of
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
@@ -190,18 +190,13 @@ async def _hashes(
     store: Store, listed: Key, key_of: Callable[[str], Key], packed_of: Callable[[str], Key] | None = None
 ) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
     """Ids and fields of all entities of a list; of a contract that is compacted, those that it was made of."""
-    cursor = b"0"
-    while True:
-        reply = await store.command("ZSCAN", listed, cursor, "COUNT", AT_ONCE)
-        cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
-        names = [name.decode() for name in flat[::2]]
+    async for found in scan_sorted_set(store, listed, AT_ONCE):
+        names = [name for name, _ in found]
         rows = await bulk(store, [("HGETALL", key_of(each)) for each in names])
         packed = await bulk(store, [("GET", packed_of(each)) for each in names if packed_of])
         for name, row, compact in zip_longest(names, rows, packed):
             if fields := fields_of(row) or (unpack(cast("bytes", compact)) if compact else {}):
                 yield name, fields
-        if cursor == b"0":
-            return
 
 
 async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord]:
