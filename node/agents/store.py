@@ -14,7 +14,7 @@ from node.agents.steps import agent_list, agent_probed, agent_remove, agent_sett
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.bulk import bulk_reachable
-from node.store.decoding import fields_of
+from node.store.decoding import fields_of, flat_of
 from node.store.due import TakenNames, take_due
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
@@ -128,7 +128,7 @@ class AgentStore:
                 most=MAX_ENTRIES,
                 site=site,
                 client=client,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         )
         match cast("list[Any]", reply):
@@ -170,7 +170,7 @@ class AgentStore:
                 kept=UNLISTED_KEPT_MS,
                 holds=HOLDS_MS,
                 client=client,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         )
         [word] = cast("list[bytes]", reply)
@@ -206,7 +206,7 @@ class AgentStore:
                 spare=SPARE_MS,
                 kept=UNLISTED_KEPT_MS,
                 again=again,
-                fields=_flat(found.fields),
+                fields=flat_of(found.fields),
             )
         )
         return cast("list[bytes]", reply)[0].decode()
@@ -245,7 +245,7 @@ class AgentStore:
                 hides=HIDES_MS,
                 posted=posted,
                 reason=card.reason if card else "*",
-                fields=_flat(card.fields) if card else [],
+                fields=flat_of(card.fields) if card else [],
             )
         )
         word, *rest = cast("list[Any]", reply)
@@ -323,7 +323,3 @@ def _row(fields: Mapping[bytes, bytes] | StoreUnavailable, seen: object) -> Agen
     if isinstance(seen, StoreUnavailable):
         return seen
     return AgentRow.of(fields, cast("bytes | None", seen)) if b"status" in fields else None
-
-
-def _flat(fields: Mapping[str, str]) -> list[str]:
-    return [part for pair in fields.items() for part in pair]

@@ -16,6 +16,7 @@ from node.common import counters
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
+from node.store.decoding import flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS, Rate, Taken
@@ -193,7 +194,7 @@ class ArtifactStore:
                 capacity=quotas.total - sum(counts) + counts[partition],
                 free=-1 if quotas.free is None else quotas.free,
                 life=COMPLETION_MS,
-                fields=[part for pair in fields.items() for part in pair],
+                fields=flat_of(fields),
             )
         )
         kind, allowed, remaining, reset_ms, *rest = cast("list[Any]", reply)

@@ -10,6 +10,7 @@ from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, repl
 from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk
+from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
 from node.store.limits import Rate, Taken
 from node.store.long_poll import wait_for_next
@@ -119,7 +120,7 @@ class BoardStore:
                 replay_ttl=replay_ttl(replay_id),
                 thread_id=thread_id,
                 client=client,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         )
         kind, *rest = cast("list[Any]", reply)
@@ -158,7 +159,7 @@ class BoardStore:
                 thread_id=thread_id,
                 reply_id=reply_id,
                 client=rate.client,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         )
         kind, *counts = cast("list[Any]", reply)
@@ -339,8 +340,3 @@ class BoardStore:
         The answer does not wait for it, and a list that is read later has it: Redis takes requests as they come.
         """
         self._store.send(("ZADD", keys.OPEN_THREADS, "GT", active, thread_id))
-
-
-def _flat(fields: Fields) -> list[str | bytes]:
-    """name, value, name, value: as HSET and XADD take them."""
-    return [part for pair in fields.items() for part in pair]

@@ -13,6 +13,7 @@ import msgspec
 from node.common.refusal import Refused
 from node.inbox import steps
 from node.store import Store, StoreUnavailable, ids, keys
+from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS, LimitStore, Quota
 from node.store.replay import replay_key, replay_ttl
@@ -122,7 +123,7 @@ class InboxStore:
                 kept=numbers_kept(address),
                 client=place.client,
                 place=place.name,
-                fields=[part for pair in fields.items() for part in pair],
+                fields=flat_of(fields),
             )
         )
         match reply:

@@ -11,7 +11,7 @@ from node.sessions.model import Line
 from node.share.origin import Attributed, ClientOrigin
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
-from node.store.decoding import fields_of, text
+from node.store.decoding import fields_of, flat_of, text
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import Quota, Rate, Taken
 from node.store.long_poll import wait_for_next
@@ -111,7 +111,7 @@ class SessionStore:
                 idem_ttl=self._idempotency_ms,
                 session_id=session_id,
                 ttl=ttl_ms,
-                fields=[part for pair in fields.items() for part in pair],
+                fields=flat_of(fields),
             )
         )
         match reply:

@@ -1,13 +1,21 @@
-"""Reads replies of Redis: bytes become fields, text and numbers."""
+"""Between what Redis takes and answers, and Python: flat lists and fields, bytes and text, ids of entries."""
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import TypeVar, cast
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def fields_of(reply: object) -> dict[bytes, bytes]:
     """The fields of a hash or stream entry, from the flat list that HGETALL and XRANGE answer."""
     each = iter(cast("list[bytes]", reply or []))
     return dict(zip(each, each, strict=True))
+
+
+def flat_of(fields: Mapping[K, V]) -> list[K | V]:
+    """Names and values in turn, as HSET, XADD and the scripts take them: what `fields_of` reads back."""
+    return [part for pair in fields.items() for part in pair]
 
 
 def fields_named(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:

@@ -6,7 +6,7 @@ contract, put right where a reader finds them behind, and by the worker.
 """
 
 from asyncio import gather
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -15,7 +15,7 @@ from typing import cast
 from node.common.refusal import Refused
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
-from node.store.decoding import code_of, fields_named, fields_of
+from node.store.decoding import code_of, fields_named, fields_of, flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
 from node.store.long_poll import wait_for_change
@@ -50,7 +50,7 @@ class TaskStore:
         self,
         idempotency: IdempotencyKey | None,
         replay_id: str,
-        fields: Sequence[str | bytes],
+        fields: Mapping[str, str | bytes],
         deadline: int | None = None,
         client: str = "",
     ) -> tuple[str, StoredTask, bool]:
@@ -80,7 +80,7 @@ class TaskStore:
                 id=task_id,
                 deadline="" if deadline is None else deadline,
                 client=client,
-                fields=fields,
+                fields=flat_of(fields),
             )
         )
         match reply:
