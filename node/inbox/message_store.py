@@ -155,8 +155,8 @@ class InboxMessageStore:
         reply = await self._store.run(
             steps.inbox_send(
                 inbox=inbox,
-                numbers=keys.inbox_seq(address),
-                letters=keys.inbox_letters(address),
+                last_seq=keys.inbox_last_seq(address),
+                messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
                 receipt=receipt,
                 rate=keys.rate(partition, f"inbox_sender:{address}", rate.client),
@@ -248,8 +248,8 @@ class InboxMessageStore:
         reply = await self._store.run(
             steps.inbox_read(
                 inbox=keys.inbox(address),
-                numbers=keys.inbox_seq(address),
-                letters=keys.inbox_letters(address),
+                last_seq=keys.inbox_last_seq(address),
+                messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
                 proof=proof,
                 since=since_seq,
@@ -325,7 +325,7 @@ class InboxMessageStore:
         reply = await self._store.run(
             steps.inbox_withdraw(
                 inbox=keys.inbox(address),
-                letters=keys.inbox_letters(address),
+                messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
                 receipt=keys.inbox_receipt(address, message_id),
                 push_ends=keys.inbox_push_ends(ids.partition_of(address)),
@@ -375,7 +375,7 @@ def _marking(address: str, message_id: str) -> Step:
 def _settling(address: str, message_id: str, proof: str, status: str, digest: str, fields: Sequence[str]) -> Step:
     return steps.inbox_settle(
         inbox=keys.inbox(address),
-        letters=keys.inbox_letters(address),
+        messages=keys.inbox_messages(address),
         ends=keys.inbox_ends(address),
         receipt=keys.inbox_receipt(address, message_id),
         push_ends=keys.inbox_push_ends(ids.partition_of(address)),

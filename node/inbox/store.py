@@ -21,7 +21,7 @@ from node.store.replay import replay_key, replay_ttl
 INBOX_LIFE_MS = 30 * DAY_MS
 """After its owner last read or renewed."""
 
-NUMBERS_KEPT_MS = 365 * DAY_MS
+LAST_SEQ_KEPT_MS = 365 * DAY_MS
 """For so long a key that opens its inbox anew goes on counting where it stopped: 100 bytes."""
 
 MAX_HELD = 256
@@ -109,7 +109,7 @@ class InboxStore:
         reply = await self._store.run(
             steps.inbox_open(
                 inbox=inbox,
-                numbers=keys.inbox_seq(address),
+                last_seq=keys.inbox_last_seq(address),
                 idem=record_key(idempotency, partition, inbox),
                 replay=replay_key(replay_id, partition, inbox),
                 digest=digest_of(idempotency),
@@ -120,7 +120,7 @@ class InboxStore:
                 epoch=epoch,
                 rotate=int(rotate),
                 life=INBOX_LIFE_MS,
-                kept=numbers_kept(address),
+                kept=last_seq_kept(address),
                 client=place.client,
                 place=place.name,
                 fields=flat_of(fields),
@@ -158,9 +158,9 @@ class InboxStore:
         reply = await self._store.run(
             steps.inbox_stay(
                 inbox=keys.inbox(address),
-                numbers=keys.inbox_seq(address),
+                last_seq=keys.inbox_last_seq(address),
                 life=INBOX_LIFE_MS,
-                kept=numbers_kept(address),
+                kept=last_seq_kept(address),
                 step=DAY_MS,
             )
         )
@@ -180,14 +180,14 @@ class InboxStore:
         reply = await self._store.run(
             steps.inbox_close(
                 inbox=inbox,
-                numbers=keys.inbox_seq(address),
-                letters=keys.inbox_letters(address),
+                last_seq=keys.inbox_last_seq(address),
+                messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
                 push_ends=keys.inbox_push_ends(partition),
                 replay=replay_key(replay_id, partition, inbox),
                 proof=proof,
                 replay_ttl=replay_ttl(replay_id),
-                kept=numbers_kept(address),
+                kept=last_seq_kept(address),
                 address=address,
             )
         )
@@ -201,9 +201,9 @@ class InboxStore:
                 raise refused(reply)
 
 
-def numbers_kept(address: str) -> int:
+def last_seq_kept(address: str) -> int:
     """Milliseconds for which the counter of an inbox outlives it."""
-    return NUMBERS_KEPT_MS if ids.is_of_key(address) else 0
+    return LAST_SEQ_KEPT_MS if ids.is_of_key(address) else 0
 
 
 def refused(reply: object) -> Refused:
