@@ -89,7 +89,7 @@ class InboxApi:
             if opening.replayed_at:
                 await permit.replay()
             elif not opening.is_new:
-                await permit.give_back()
+                await permit.release()
             if card:
                 owner = InboxProof(None, proof.signer) if proof.signer else InboxProof(opened.inbox_token)
                 with after_write("the inbox is open"):

@@ -196,7 +196,7 @@ class InboxStore:
                 channels = [keys.inbox_receipt(address, each.decode()) for each in ended]
                 with suppress(StoreUnavailable):  # the place counts until its time is over, and a wait until its own
                     await self._store.commands(("SPUBLISH", channel, "expired") for channel in channels)
-                    await self._limits.give_back(Quota(QUOTA, client.decode(), place.decode()))
+                    await self._limits.release(Quota(QUOTA, client.decode(), place.decode()))
             case _:
                 raise refused(reply)
 

@@ -179,7 +179,7 @@ class TasksApi:
                     task, replayed = await self._tasks.claim(request.params["id"], new, signed, idempotency)
                 except Refused as refused:
                     if refused.code in NOT_COUNTED:
-                        await permit.put_back()
+                        await permit.refund()
                         await self._limiter.take(request, LOST)
                     raise
             if replayed:

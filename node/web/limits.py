@@ -111,9 +111,9 @@ class Limiter:
         self.settle(request, kind, taken, scope)
         return taken
 
-    async def put_back(self, request: Request, kind: str, taken: Taken) -> None:
+    async def refund(self, request: Request, kind: str, taken: Taken) -> None:
         """Stop counting a request. Raises StoreUnavailable: then it counts."""
-        await self._store.put_back(kind, request.client, taken)
+        await self._store.refund(kind, request.client, taken)
         named = [note for note in request.notes if note[0] not in RATE_HEADERS]
         request.notes[:] = [*named, *self._headers(kind, taken.remaining + 1, taken.reset)]
 
@@ -143,9 +143,9 @@ class Limiter:
         self.settle(request, kind, taken)
         return quota
 
-    async def give_back(self, quota: Quota) -> None:
+    async def release(self, quota: Quota) -> None:
         """Stop counting a thing that has ended early. Raises StoreUnavailable: then it counts until its time ends."""
-        await self._store.give_back(quota)
+        await self._store.release(quota)
 
     def precheck(self, request: Request, kind: str, scope: str = "") -> None:
         """Refuse a client that this process knows to be over the limit. Raises Refused `limit.exceeded`."""
@@ -235,7 +235,7 @@ class Permit:
         # After StoreUnavailable nobody knows whether the thing was created, so its place stays taken.
         if error is None or isinstance(error, StoreUnavailable):
             return
-        await self.give_back()
+        await self.release()
         if not self._counted and isinstance(error, Refused | Invalid) and not self._is_scope_unknown(error):
             await self._limiter.take(self._request, self._kind, self._scope)
 
@@ -250,11 +250,11 @@ class Permit:
             await self._work.admit(self._request)
         self._taken = await self._limiter.take(self._request, self._kind, self._scope)
 
-    async def put_back(self) -> None:
+    async def refund(self) -> None:
         """Stop counting a request that `count` has counted. If Redis cannot be reached, it counts."""
         if self._taken:
             with suppress(StoreUnavailable):
-                await self._limiter.put_back(self._request, self._kind, self._taken)
+                await self._limiter.refund(self._request, self._kind, self._taken)
 
     def settle(self, taken: Taken) -> None:
         """Apply how a script counted the request. Raises Refused `limit.exceeded`."""
@@ -264,9 +264,9 @@ class Permit:
     async def hold(self, milliseconds: int = DAY_MS, label: str = "") -> str:
         """Count the request, and for so long the thing that it creates in its client's quota.
 
-        `label`: what the operator is told of it. Returns the name of the place in the quota, with which it can be given
-        back later; empty if there is no limit.
-        The permit gives the place back if the block fails. Raises Refused `memory.low`, `node.full`, `limit.exceeded`,
+        `label`: what the operator is told of it. Returns the name of the place in the quota, by which it can be
+        released later; empty if there is no limit.
+        The permit releases the place if the block fails. Raises Refused `memory.low`, `node.full`, `limit.exceeded`,
         `quota.<kind>`, StoreUnavailable.
         """
         self._counted = True
@@ -290,13 +290,13 @@ class Permit:
             self._work.charge(self.client, amount)
 
     async def replay(self) -> None:
-        """Mark the answer as an earlier one, repeated: nothing was created, so the place is given back."""
+        """Mark the answer as an earlier one, repeated: nothing was created, so the place is released."""
         mark_replayed(self._request)
-        await self.give_back()
+        await self.release()
 
-    async def give_back(self) -> None:
-        """Give back the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""
+    async def release(self) -> None:
+        """Release the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""
         quota, self._quota = self._quota, None
         if quota:
             with suppress(StoreUnavailable):
-                await self._limiter.give_back(quota)
+                await self._limiter.release(quota)

@@ -121,6 +121,6 @@ class InboxCalls:
 
         async def end() -> None:
             with suppress(StoreUnavailable):  # the place counts until its time is over
-                await self._limiter.give_back(place)
+                await self._limiter.release(place)
 
         return Streaming(run, (EVENT_STREAM, *STREAM_HEADERS), end)
