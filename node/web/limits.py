@@ -99,7 +99,7 @@ class Limiter:
         `refusals`: whether a request that is refused for its content is counted too. `work`: what it is charged for by
         its cost, beside the limit.
         """
-        return Permit(self, request, kind, scope, counted=not refusals, work=work)
+        return Permit(self, request, kind, scope, settled=not refusals, work=work)
 
     async def take(self, request: Request, kind: str, scope: str = "") -> Taken | None:
         """Count the request; None where nothing is counted. Raises Refused `limit.exceeded`, StoreUnavailable."""
@@ -206,10 +206,21 @@ class Permit:
     limit of an entity, a refusal because that entity does not exist.
     """
 
-    __slots__ = ("_counted", "_kind", "_limiter", "_quota", "_request", "_scope", "_taken", "_work", "client", "limit")
+    __slots__ = (
+        "_is_settled",
+        "_kind",
+        "_limiter",
+        "_quota",
+        "_request",
+        "_scope",
+        "_taken",
+        "_work",
+        "client",
+        "limit",
+    )
 
     def __init__(
-        self, limiter: Limiter, request: Request, kind: str, scope: str, *, counted: bool, work: WorkLimit | None = None
+        self, limiter: Limiter, request: Request, kind: str, scope: str, *, settled: bool, work: WorkLimit | None = None
     ) -> None:
         self.client = request.client
         self.limit: Limit = limiter.of(kind)
@@ -218,7 +229,7 @@ class Permit:
         self._request = request
         self._kind = kind
         self._scope = scope
-        self._counted = counted
+        self._is_settled = settled
         """Whether the request has been counted, or must not be."""
         self._quota: Quota | None = None
         self._taken: Taken | None = None
@@ -236,7 +247,7 @@ class Permit:
         if error is None or isinstance(error, StoreUnavailable):
             return
         await self.release()
-        if not self._counted and isinstance(error, Refused | Invalid) and not self._is_scope_unknown(error):
+        if not self._is_settled and isinstance(error, Refused | Invalid) and not self._is_scope_unknown(error):
             await self._limiter.take(self._request, self._kind, self._scope)
 
     def _is_scope_unknown(self, error: Exception) -> bool:
@@ -245,7 +256,7 @@ class Permit:
 
     async def count(self) -> None:
         """Count the request. Raises Refused `limit.work`, `limit.exceeded`, StoreUnavailable."""
-        self._counted = True
+        self._is_settled = True
         if self._work:
             await self._work.admit(self._request)
         self._taken = await self._limiter.take(self._request, self._kind, self._scope)
@@ -258,7 +269,7 @@ class Permit:
 
     def settle(self, taken: Taken) -> None:
         """Apply how a script counted the request. Raises Refused `limit.exceeded`."""
-        self._counted = True
+        self._is_settled = True
         self._limiter.settle(self._request, self._kind, taken, self._scope)
 
     async def hold(self, milliseconds: int = DAY_MS, label: str = "") -> str:
@@ -269,7 +280,7 @@ class Permit:
         The permit releases the place if the block fails. Raises Refused `memory.low`, `node.full`, `limit.exceeded`,
         `quota.<kind>`, StoreUnavailable.
         """
-        self._counted = True
+        self._is_settled = True
         self._quota = await self._limiter.take_quota(self._request, self._kind, milliseconds, label)
         return self._quota.name if self._quota else ""
 
@@ -281,7 +292,7 @@ class Permit:
         try:
             await self._limiter.charge(self._request, kind, size)
         except Refused:
-            self._counted = True
+            self._is_settled = True
             raise
 
     def spend(self, amount: int) -> None:
