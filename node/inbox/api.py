@@ -249,10 +249,7 @@ class InboxApi:
 
 async def proof_of(request: Request, signatures: Signatures) -> InboxProof:
     """What the request shows for itself. Raises RefusedWithHeaders `signature.invalid`."""
-    signed = await signatures.of(request, ())
-    if signed is None:
-        return InboxProof(bearer_of(request))
-    return InboxProof(bearer_of(request), signed.signer, signed.replay_id)
+    return InboxProof(*await signatures.credentials(request))
 
 
 def _private(response: Response) -> Response:
