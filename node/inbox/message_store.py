@@ -16,11 +16,12 @@ from node.common.refusal import Refused
 from node.inbox import steps
 from node.inbox.model import USUAL_LIFE_SECONDS, InboxMessageStatus, Turn
 from node.inbox.origins import sender_name
+from node.inbox.sending import Sending
 from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, refused
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_steps
 from node.store.decoding import code_of, fields_of
-from node.store.idempotency import IdempotencyKey, digest_of, record_key
+from node.store.idempotency import digest_of, record_key
 from node.store.limits import DAY_MS, Rate, Taken
 from node.store.long_poll import wait_for_change, wait_for_next
 from node.store.replay import replay_key, replay_ttl
@@ -42,26 +43,6 @@ MAX_CONTEXT_TASKS = 100
 
 NO_TURN = Turn()
 """Stands for the place in a task of a message that is of none."""
-
-
-class Sending(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that is to be sent."""
-
-    address: str
-    id: str
-    text: bytes
-    """What the owner gets to read."""
-    lasts_ms: int
-    signer: str
-    replay_id: str
-    idempotency: IdempotencyKey | None
-    turn: Turn | None = None
-    """Its place in a task, if it is of one."""
-
-    @classmethod
-    def new_id(cls, address: str) -> str:
-        """An id for a message to that address, which cannot be guessed."""
-        return ids.unlisted_id(ids.partition_of(address))
 
 
 class Sent(msgspec.Struct, frozen=True):
