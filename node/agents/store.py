@@ -199,7 +199,7 @@ class AgentStore:
                 due=keys.agents_due(partition),
                 events=keys.events(partition),
                 agent_id=agent.id,
-                posted=agent.posted,
+                posted=agent.posted_at,
                 verdict="gone" if found.is_gone else "rejected" if found.reason else "listed",
                 reason=found.reason,
                 life=AGENT_LIFE_MS,
