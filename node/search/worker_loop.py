@@ -21,7 +21,7 @@ def woken_by(stop: asyncio.Event, listener: Listener) -> Generator[None]:
         await stop.wait()
         listener.hear(b"")
 
-    waking = asyncio.ensure_future(wake())
+    waking = asyncio.create_task(wake())
     try:
         yield
     finally:
@@ -35,8 +35,8 @@ async def until_woken(listener: Listener, seconds: float, stop: asyncio.Event) -
 
 async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """What `work` returns or raises; None if `stop` is set before it ends, and then it is given up."""
-    working = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(stop.wait())
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
