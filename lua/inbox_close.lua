@@ -2,8 +2,8 @@
 -- Closes an inbox: what it holds goes with it, and its tokens end. Only the counter of its messages is kept for a while.
 -- Allowed without memory, which it frees.
 -- KEYS[1] inbox    inbox:{p}:<address>
--- KEYS[2] numbers  inbox-seq:{p}:<address>
--- KEYS[3] letters  inbox-letters:{p}:<address>
+-- KEYS[2] last_seq  inbox-seq:{p}:<address>
+-- KEYS[3] messages  inbox-letters:{p}:<address>
 -- KEYS[4] ends     inbox-ends:{p}:<address>
 -- KEYS[5] push_ends  inbox-push-ends:{p}
 -- KEYS[6] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
@@ -25,7 +25,7 @@ for _, message in ipairs(held(ends, now())) do
   table.insert(ended, message.id)
   redis.call('ZADD', push_ends, 'XX', 0, address .. ' ' .. message.id) -- what push notifications follow has expired now
 end
-redis.call('UNLINK', inbox, letters, ends)
-if kept == '0' then redis.call('UNLINK', numbers) else redis.call('PEXPIRE', numbers, kept) end
+redis.call('UNLINK', inbox, messages, ends)
+if kept == '0' then redis.call('UNLINK', last_seq) else redis.call('PEXPIRE', last_seq, kept) end
 redis.call('SPUBLISH', inbox, 'closed')
 return {'closed', client or '', place or '', ended}

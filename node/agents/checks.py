@@ -95,9 +95,9 @@ class AgentChecks:
             log.exception("agent not checked", agent=agent_id)
 
     async def _fetch(self, agent: StoredAgent) -> str:
-        found = await self._fetcher.fetch(agent.given, agent.by)
-        kept = {"given": agent.given, "proof": agent.proof, "address": agent.address, "by": agent.by, **found.fields}
-        outcome = await self._entries.settle(agent, found.with_fields(kept), _some(DAY_MS))
+        found = await self._fetcher.fetch(agent.posted_url, agent.publisher)
+        kept = {"given": agent.posted_url, "proof": agent.proof, "address": agent.address, "by": agent.publisher}
+        outcome = await self._entries.settle(agent, found.with_fields({**kept, **found.fields}), _some(DAY_MS))
         await self._lists.project([agent.id])
         return outcome
 
@@ -110,7 +110,7 @@ class AgentChecks:
             probe.found,
             day=_some(DAY_MS if is_remote else INBOX_PAUSE_MS),
             is_certain=not is_remote,
-            posted=agent.posted,
+            posted=agent.posted_at,
             card=probe.card,
         )
         await self._lists.project([agent.id])

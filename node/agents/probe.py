@@ -78,7 +78,7 @@ class Prober:
 
     async def _probe(self, agent: StoredAgent) -> Probe:
         target = parse(agent.card_url, self._calls.policy)
-        fetched = await self._fetcher.get(target, agent.by, get_running_loop().time() + TURN_SECONDS)
+        fetched = await self._fetcher.get(target, agent.publisher, get_running_loop().time() + TURN_SECONDS)
         if isinstance(fetched, Later):
             return Probe("")
         if not isinstance(fetched, CallAnswer):
@@ -108,13 +108,15 @@ class Prober:
         if agent.binding == A2A_HTTP:
             path = "/v1/message:send" if is_old else "/message:send"
             below = f"{endpoint.scheme}://{endpoint.authority}{endpoint.resource.partition('?')[0].rstrip('/')}{path}"
-            answer = await self._send("POST", parse(below, self._calls.policy), agent.by, [JSON_BODY, *version], b"{}")
+            answer = await self._send(
+                "POST", parse(below, self._calls.policy), agent.publisher, [JSON_BODY, *version], b"{}"
+            )
         elif agent.binding == A2A_RPC:
             method = "message/send" if is_old else "SendMessage"
             call = json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}})
-            answer = await self._send("POST", endpoint, agent.by, [JSON_BODY, *version], call)
+            answer = await self._send("POST", endpoint, agent.publisher, [JSON_BODY, *version], call)
         elif agent.binding == MCP:
-            answer = await self._initialize(endpoint, agent.by)
+            answer = await self._initialize(endpoint, agent.publisher)
         else:
             return "unknown"
         return judged(agent.binding, answer)

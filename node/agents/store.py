@@ -14,13 +14,13 @@ from node.agents.steps import agent_list, agent_probed, agent_remove, agent_sett
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.bulk import bulk_reachable
-from node.store.decoding import fields_of
+from node.store.decoding import fields_of, flat_of
 from node.store.due import TakenNames, take_due
 from node.store.errors import StoreUnavailable
-from node.store.idempotency import IdempotencyKey
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS
 from node.store.long_poll import wait_for_change
-from node.store.replay import REPLAY_MS
+from node.store.replay import replay_key, replay_ttl
 
 AGENT_LIFE_MS = 30 * DAY_MS
 """Of an entry, from when it was last posted."""
@@ -115,12 +115,12 @@ class AgentStore:
                 listed=keys.agents_of(address),
                 inbox=keys.inbox(address),
                 due=keys.agents_due(partition),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else agent,
-                replay=keys.replay(partition, replay_id) if replay_id else agent,
+                idem=record_key(idempotency, partition, agent),
+                replay=replay_key(replay_id, partition, agent),
                 events=keys.events(partition),
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 proof=shown,
                 agent_id=agent_id,
                 life=AGENT_LIFE_MS,
@@ -128,7 +128,7 @@ class AgentStore:
                 most=MAX_ENTRIES,
                 site=site,
                 client=client,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         )
         match cast("list[Any]", reply):
@@ -161,16 +161,16 @@ class AgentStore:
                 agent=agent,
                 listed=keys.agents_of(host),
                 due=keys.agents_due(partition),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else agent,
+                idem=record_key(idempotency, partition, agent),
                 events=keys.events(partition),
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 agent_id=agent_id,
                 most=MAX_ENTRIES,
                 kept=UNLISTED_KEPT_MS,
                 holds=HOLDS_MS,
                 client=client,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         )
         [word] = cast("list[bytes]", reply)
@@ -199,14 +199,14 @@ class AgentStore:
                 due=keys.agents_due(partition),
                 events=keys.events(partition),
                 agent_id=agent.id,
-                posted=agent.posted,
+                posted=agent.posted_at,
                 verdict="gone" if found.is_gone else "rejected" if found.reason else "listed",
                 reason=found.reason,
                 life=AGENT_LIFE_MS,
                 spare=SPARE_MS,
                 kept=UNLISTED_KEPT_MS,
                 again=again,
-                fields=_flat(found.fields),
+                fields=flat_of(found.fields),
             )
         )
         return cast("list[bytes]", reply)[0].decode()
@@ -245,7 +245,7 @@ class AgentStore:
                 hides=HIDES_MS,
                 posted=posted,
                 reason=card.reason if card else "*",
-                fields=_flat(card.fields) if card else [],
+                fields=flat_of(card.fields) if card else [],
             )
         )
         word, *rest = cast("list[Any]", reply)
@@ -297,9 +297,9 @@ class AgentStore:
                 listed=keys.agents_of(address),
                 inbox=keys.inbox(address),
                 due=keys.agents_due(partition),
-                replay=keys.replay(partition, replay_id) if replay_id else agent,
+                replay=replay_key(replay_id, partition, agent),
                 events=keys.events(partition),
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 proof=shown,
                 agent_id=agent_id,
             )
@@ -323,7 +323,3 @@ def _row(fields: Mapping[bytes, bytes] | StoreUnavailable, seen: object) -> Agen
     if isinstance(seen, StoreUnavailable):
         return seen
     return AgentRow.of(fields, cast("bytes | None", seen)) if b"status" in fields else None
-
-
-def _flat(fields: Mapping[str, str]) -> list[str]:
-    return [part for pair in fields.items() for part in pair]

@@ -174,25 +174,25 @@ class Dials:
 
         Raises NotNow, StoreUnavailable.
         """
-        return await self._breaker.admit(*_dialled(address, port), site)
+        return await self._breaker.admit(*_breaker_of_address(address, port), site)
 
     async def succeeded(self, address: Address, port: int) -> None:
         """The connection was accepted. Raises StoreUnavailable."""
-        await self._breaker.succeeded(*_dialled(address, port))
+        await self._breaker.succeeded(*_breaker_of_address(address, port))
 
     async def failed(self, address: Address, port: int) -> None:
         """Nobody accepted the connection. Raises StoreUnavailable."""
-        await self._breaker.failed(*_dialled(address, port))
+        await self._breaker.failed(*_breaker_of_address(address, port))
 
 
-def called(target: Target) -> tuple[str, str]:
-    """Name and pool of a URL."""
+def breaker_of(target: Target) -> tuple[str, str]:
+    """Name and pool of the breaker of a URL."""
     return ids.digest(target.url), target.host
 
 
 @lru_cache(maxsize=4096)
-def _dialled(address: Address, port: int) -> tuple[str, str]:
-    """Name and pool of an address."""
+def _breaker_of_address(address: Address, port: int) -> tuple[str, str]:
+    """Name and pool of the breaker of an address."""
     network = ip_network((address, NETWORK_BITS[address.version]), strict=False)
     return f"{address}:{port}", str(network)
 

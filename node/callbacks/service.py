@@ -26,16 +26,16 @@ from node.callbacks.attempt import (
     Unreachable,
     delay,
 )
-from node.callbacks.breaker import Breaker, NotNow, called
+from node.callbacks.breaker import Breaker, NotNow, breaker_of
 from node.callbacks.envelope import CALLBACKS
 from node.callbacks.model import TaskCallback
 from node.callbacks.owners import site_part
 from node.callbacks.partition_schedule import run_due
-from node.callbacks.places import Places
+from node.callbacks.places import Places, admitted
 from node.callbacks.queue import Callback, CallbackQueue, Ending, Message
 from node.callbacks.sender import Sender
 from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, Entities
-from node.callbacks.target import Policy, TargetRefused, parse
+from node.callbacks.target import Policy, Target, TargetRefused, parse
 from node.config import Schedule
 from node.store import StoreUnavailable
 from node.store.outbox import Event
@@ -112,7 +112,7 @@ class Callbacks:
             }
         else:
             return None
-        return Message(name, message_id, callback_url, kind, int(event.id.partition("-")[0]), data)
+        return Message(name, message_id, callback_url, kind, event.at, data)
 
 
 class Deliverer:
@@ -177,18 +177,15 @@ class Deliverer:
         if prepared is None:
             await self._end(callback, "dropped", 0, "what it tells of is gone, or names this receiver no more")
             return
-        publisher, url, site = prepared.publisher, called(target), site_part(prepared.publisher)
-        has_failed = False
+        publisher, has_failed = prepared.publisher, False
         try:
-            # Both in one round trip. If one refuses, the other has counted a call that is not made.
-            _, has_failed = await asyncio.gather(self._breaker.allow(publisher), self._breaker.admit(*url, site))
-            async with self._places.of(site, target.host):
-                result = await self._sender.send(target, prepared.envelope, site)
+            async with admitted(self._breaker, self._places, target, publisher) as has_failed:
+                result = await self._sender.send(target, prepared.envelope, site_part(publisher))
         except NotNow as not_now:
             result = Later(not_now.wait_ms)
         # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
         await self._settle(callback, result, source, prepared.following)
-        await self._tell_breaker(url, result, has_failed=has_failed)
+        await self._tell_breaker(target, result, has_failed=has_failed)
 
     async def _settle(
         self, callback: Callback, result: AttemptResult, source: CallbackSource, following: Message | None
@@ -214,15 +211,16 @@ class Deliverer:
             case Rejected() | Retry():
                 await self._retry(callback, result)
 
-    async def _tell_breaker(self, url: tuple[str, str], result: AttemptResult, *, has_failed: bool) -> None:
+    async def _tell_breaker(self, target: Target, result: AttemptResult, *, has_failed: bool) -> None:
         """Tell the breaker of the URL how the attempt ended; the guard tells that of the address."""
+        breaker = breaker_of(target)
         match result:
             case Delivered() if has_failed:
-                await self._breaker.succeeded(*url)
+                await self._breaker.succeeded(*breaker)
             case Throttled(_, after):
-                await self._breaker.pause(*url, after or 0.0)
+                await self._breaker.pause(*breaker, after or 0.0)
             case Retry() if not isinstance(result, Unreachable):
-                await self._breaker.failed(*url)
+                await self._breaker.failed(*breaker)
             case _:
                 pass
 

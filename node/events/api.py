@@ -88,7 +88,7 @@ class EventsApi:
             counted.close()
             request.cost = topic.looked * LOOK_BYTES
             with suppress(StoreUnavailable):  # the place counts until its time is over
-                await self._limiter.give_back(place)
+                await self._limiter.release(place)
 
         return Streaming(run, ((b"content-type", media_type), *STREAM_HEADERS), end)
 

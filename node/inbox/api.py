@@ -89,7 +89,7 @@ class InboxApi:
             if opening.replayed_at:
                 await permit.replay()
             elif not opening.is_new:
-                await permit.give_back()
+                await permit.release()
             if card:
                 owner = InboxProof(None, proof.signer) if proof.signer else InboxProof(opened.inbox_token)
                 with after_write("the inbox is open"):
@@ -249,10 +249,7 @@ class InboxApi:
 
 async def proof_of(request: Request, signatures: Signatures) -> InboxProof:
     """What the request shows for itself. Raises RefusedWithHeaders `signature.invalid`."""
-    signed = await signatures.of(request, ())
-    if signed is None:
-        return InboxProof(bearer_of(request))
-    return InboxProof(bearer_of(request), signed.signer, signed.replay_id)
+    return InboxProof(*await signatures.credentials(request))
 
 
 def _private(response: Response) -> Response:

@@ -43,7 +43,7 @@ class Background:
         pause = FIRST_PAUSE
         while True:
             began = asyncio.get_running_loop().time()
-            task = asyncio.ensure_future(work())
+            task = asyncio.create_task(work())
             try:
                 await asyncio.wait({task})
             except asyncio.CancelledError:

@@ -22,7 +22,7 @@ def woken_by(stop: asyncio.Event, listener: Listener) -> Generator[None]:
         await stop.wait()
         listener.hear(b"")
 
-    waking = asyncio.ensure_future(wake())
+    waking = asyncio.create_task(wake())
     try:
         yield
     finally:
@@ -36,7 +36,7 @@ async def until_woken(listener: Listener, seconds: float, stop: asyncio.Event) -
 
 async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """What `work` returns or raises; None if `stop` is set before it ends, and then it is given up."""
-    working = asyncio.ensure_future(work)
-    if await ended_before(working, asyncio.ensure_future(stop.wait())) or not working.cancelled():
+    working = asyncio.create_task(work)
+    if await ended_before(working, asyncio.create_task(stop.wait())) or not working.cancelled():
         return working.result()
     return None

@@ -181,12 +181,12 @@ def inbox_pattern() -> str:
     return "inbox:{*"
 
 
-def inbox_seq(address: str) -> Key:
+def inbox_last_seq(address: str) -> Key:
     """The number of the last message of an inbox. TTL: that of the inbox; a year more if its key can open it anew."""
     return _at("inbox-seq", address)
 
 
-def inbox_letters(address: str) -> Key:
+def inbox_messages(address: str) -> Key:
     """The unsettled messages of an inbox, a stream whose entry ids are 0-<seq>. TTL: until the last of them expires."""
     return _at("inbox-letters", address)
 

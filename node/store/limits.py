@@ -25,8 +25,8 @@ def limit_take(*, rate: Key, count: int, window: int) -> None:
 
 
 @step
-def limit_return(*, rate: Key, at: int) -> None:
-    """A place in a client's limit, given back."""
+def limit_refund(*, rate: Key, at: int) -> None:
+    """A request in a client's limit that does not count after all."""
 
 
 @step
@@ -58,7 +58,7 @@ class Taken(msgspec.Struct, frozen=True):
     remaining: int
     reset: float
     at: int = 0
-    """When the place was taken (ms), by which it can be given back."""
+    """When the place was taken (ms), by which the request can be refunded."""
 
     @classmethod
     def of(cls, allowed: Any, remaining: Any, reset_ms: Any, at: Any = 0) -> "Taken":
@@ -81,7 +81,7 @@ class Rate(Protocol):
 
 
 class Quota(NamedTuple):
-    """A place among the things of a kind that a client may have at a time. It ends by itself, or is given back."""
+    """A place among the things of a kind that a client may have at a time. It ends by itself, or is released."""
 
     kind: str
     client: str
@@ -109,9 +109,9 @@ class LimitStore:
         reply = await self._store.run(limit_take(rate=rate, count=limit.count, window=limit.milliseconds))
         return Taken.of(*cast("list[int]", reply))
 
-    async def put_back(self, kind: str, client: str, taken: Taken) -> None:
-        """Give back a place that `take` has taken in a limit of no entity. Raises StoreUnavailable."""
-        await self._store.run(limit_return(rate=keys.rate(ids.home_of(client), kind, client), at=taken.at))
+    async def refund(self, kind: str, client: str, taken: Taken) -> None:
+        """Stop counting a request that `take` has counted in a limit of no entity. Raises StoreUnavailable."""
+        await self._store.run(limit_refund(rate=keys.rate(ids.home_of(client), kind, client), at=taken.at))
 
     async def take_quota(
         self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, counted: bool, label: str = ""
@@ -148,8 +148,8 @@ class LimitStore:
         )
         return [name.decode() for names in cast("list[list[bytes]]", found) for name in names]
 
-    async def give_back(self, quota: Quota) -> None:
-        """Free a place before its time, if it has a name. Raises StoreUnavailable."""
+    async def release(self, quota: Quota) -> None:
+        """Release a place before its time, if it has a name. Raises StoreUnavailable."""
         if not quota.name:
             return
         places = _places(ids.home_of(quota.client), quota.kind, quota.client)

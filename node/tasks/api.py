@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, contextmanager
 from node.callbacks.model import TaskCallback
 from node.common.refusal import Refused
 from node.sign.signed import Signed
-from node.store.idempotency import RETRIED, UNGUESSABLE
+from node.store.idempotency import RETRY_SECONDS, SECRET_KEY_LENGTH
 from node.tasks import examples
 from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.model import (
@@ -40,13 +40,13 @@ CONFLICT = "idempotency.conflict"
 SHORT = "idempotency.short"
 DEADLINE = "task.deadline"
 
-SHORT_KEYS = f"A shorter key counts for the client address too, and gets the token for {RETRIED} s"
+SHORT_KEYS = f"A shorter key counts for the client address too, and gets the token for {RETRY_SECONDS} s"
 REPEATED_OFFER = (
-    f"Keep it secret: of at least {UNGUESSABLE} random characters, with the same body of the same publisher_id, from "
-    f"any address, it gets the same contract again with its publisher_token; another body gets 422. {SHORT_KEYS}"
+    f"Keep it secret: of at least {SECRET_KEY_LENGTH} random characters, with the same body of the same publisher_id, "
+    f"from any address, it gets the same contract again with its publisher_token; another body gets 422. {SHORT_KEYS}"
 )
 REPEATED_CLAIM = (
-    f"Keep it secret: a claim repeated with it, if it has at least {UNGUESSABLE} random characters, by the same "
+    f"Keep it secret: a claim repeated with it, if it has at least {SECRET_KEY_LENGTH} random characters, by the same "
     f"assignee_id, from any address, gets the same claim_token. {SHORT_KEYS}"
 )
 
@@ -164,7 +164,7 @@ class TasksApi:
                     task, replayed = await self._tasks.claim(request.params["id"], new, signed, idempotency)
                 except Refused as refused:
                     if refused.code in NOT_COUNTED:
-                        await permit.put_back()
+                        await permit.refund()
                         await self._limiter.take(request, LOST)
                     raise
             if replayed:

@@ -100,9 +100,6 @@ CATALOGUE: dict[str, Entry] = {
     "blob.missing": Entry(404, "The artifact's bytes are not here; they were deleted or have expired."),
     "method.unknown": Entry(405, "This path does not take that method; Allow lists those it takes."),
     "blob.method": Entry(405, "This URL does not allow that method; see the Allow header."),
-    "cursor.too_old": Entry(
-        410, "Events after this cursor are gone; go on with the one in Oldest-Cursor, or with cursor=earliest."
-    ),
     "path.long": Entry(414, "The path is longer than any of this node; see /llms.txt for the operations."),
     "body.stalled": Entry(408, "The body stopped arriving or came too slowly; send it without pauses.", (CLOSE,)),
     "blob.stalled": Entry(408, "The upload made no progress for too long; start it again.", (CLOSE,)),
@@ -136,6 +133,9 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "blob.uploaded": Entry(409, "This URL has done its one upload; register a new artifact to upload again."),
     "blob.busy": Entry(409, "Another upload to this URL is under way; wait for it to end."),
+    "cursor.too_old": Entry(
+        410, "Events after this cursor are gone; go on with the one in Oldest-Cursor, or with cursor=earliest."
+    ),
     "blob.gone": Entry(410, "The artifact was deleted."),
     "blob.length_required": Entry(411, "Send a Content-Length header with the number of bytes."),
     "body.too_large": Entry(413, "The body is larger than 1 MiB; offload it with POST /api/v1/artifacts.", (CLOSE,)),

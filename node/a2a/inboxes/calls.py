@@ -129,6 +129,6 @@ class InboxCalls:
         async def end() -> None:
             counted.close()
             with suppress(StoreUnavailable):  # the place counts until its time is over
-                await self._limiter.give_back(place)
+                await self._limiter.release(place)
 
         return Streaming(run, (EVENT_STREAM, *STREAM_HEADERS), end)

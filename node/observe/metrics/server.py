@@ -155,7 +155,7 @@ class Instance:
 
     async def _some_primary_answers(self) -> bool:
         """Ask the primary of every partition."""
-        asking = [asyncio.ensure_future(self._ping(partition)) for partition in range(ids.PARTITIONS)]
+        asking = [asyncio.create_task(self._ping(partition)) for partition in range(ids.PARTITIONS)]
         try:
             for answer in asyncio.as_completed(asking, timeout=STORE_DEADLINE):
                 with suppress(*OUT_OF_REACH):
