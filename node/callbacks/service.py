@@ -43,27 +43,27 @@ from node.store.outbox import Event
 log = structlog.get_logger()
 
 JITTER = 0.2
-"""Share by which a pause is made longer or shorter, so that the retries to one receiver spread."""
+"""Share by which a pause is made longer or shorter, so that the retries to one receiver spread out."""
 
 NOT_FOUND = 404
 MAX_MISSES = 3
-"""A receiver that answers 404 so often does not exist: the message is dropped."""
+"""After this many answers of 404 the receiver is taken for gone, and the message is dropped."""
 
 MAX_UNDER_WAY = 2000
 """Callbacks that this process has taken and not yet settled. Most of them wait for Redis, or for a place."""
 
 MAX_TURN_MS = 3600_000
-"""A message whose turn comes later than that is given up: too many of its publisher, or for its receiver, wait."""
+"""A message whose turn comes later than that is given up: its publisher, or its receiver, has too many waiting."""
 
 MAX_WAIT_MS = 48 * 3600_000
-"""A message waits for so long for a breaker that opens again and again; then it is given up."""
+"""For how long a message waits for a breaker that opens again and again; then it is given up."""
 
 SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries to record how an attempt ended. All of them end before the callback is due again
 (`queue.HIDDEN_MS`)."""
 
 MessagesOf = Callable[[Event], Awaitable[Sequence[Message]]]
-"""What a room wants told of an event, each at once."""
+"""The messages that a room has for an event; each is sent at once."""
 
 
 class Callbacks:
