@@ -70,7 +70,7 @@ class Callbacks:
     """Enqueues a message for each event of an entity that has a callback_url."""
 
     def __init__(self, queue: CallbackQueue, public_url: str, others: Mapping[str, MessagesOf] | None = None) -> None:
-        """`others`: what is told of events of some kinds, by rooms whose callbacks say more."""
+        """`others`: by kind of event, the messages of rooms whose callbacks say more."""
         self._queue = queue
         self._base = public_url
         self._others = others or {}
@@ -128,9 +128,9 @@ class Deliverer:
         places: Places | None = None,
         sources: Mapping[str, CallbackSource] | None = None,
     ) -> None:
-        """`places`: those that its attempts share with other calls; places of its own without.
+        """`places`: those that its attempts share with other calls; without, it has places of its own.
 
-        `sources`: those of callbacks that are not about an entity, by their types.
+        `sources`: by their types, the sources of callbacks that are not about an entity.
         """
         self._queue = queue
         self._sender = sender

@@ -31,7 +31,7 @@ REQUEST_DEADLINE = 5.0
 """Seconds a request to this port may take in all."""
 
 STORE_FIGURES_SECONDS = 0.5
-"""How long figures from Redis are shown again, so that several who ask at a time cost it one reading."""
+"""How long figures from Redis are shown again, so that several requests at a time cost it one reading."""
 
 OUT_OF_REACH = (StoreUnavailable, TimeoutError)
 

@@ -1,8 +1,8 @@
 """The documents of search in Redis: the terms of each post, and the vectors of its passages.
 
-All of it can be made again from the rooms. A post is indexed by itself, so that a reply costs what it weighs, however
-long its entity is; of an entity's replies the newest are kept. A query engine finds documents by the prefix of their
-keys; indexes in memory follow `changes`. Who makes vectors, and when, is in `indexer`.
+All of it can be made again from the rooms. A post is indexed by itself, so that the cost of a reply depends on its own
+length alone; of an entity's replies the newest are kept. A query engine finds documents by the prefix of their keys;
+indexes in memory follow `changes`. Who makes vectors, and when, is in `indexer`.
 """
 
 import asyncio
@@ -99,13 +99,13 @@ class Documents:
         return set(map(int, cast("list[bytes]", numbers)))
 
     async def remove_replies(self, entity_id: str, numbers: Collection[int]) -> None:
-        """Have these replies found no more by their text."""
+        """Have these replies no longer found by their text."""
         if numbers:
             await bulk(self._documents, [("UNLINK", self._keys.reply_doc(entity_id, number)) for number in numbers])
             await self._documents.command("SREM", self._keys.reply_docs(entity_id), *numbers)
 
     async def remove(self, entity_id: str, versions: Collection[str]) -> None:
-        """Have an entity found no more."""
+        """Have an entity no longer found."""
         await self.remove_replies(entity_id, await self.reply_numbers(entity_id))
         await bulk(
             self._documents, [("UNLINK", self._keys.doc(entity_id)), ("UNLINK", self._keys.reply_marks(entity_id))]
