@@ -38,7 +38,7 @@ class Limits(msgspec.Struct, frozen=True):
     lost_claim: Annotated[
         Limit, says("task claims lost to another worker, or of tasks that do not exist or are paused")
     ] = Limit(600, 60)
-    result: Annotated[Limit, says("results of tasks that are refused after they were checked")] = Limit(60, 60)
+    result: Annotated[Limit, says("results of tasks that are refused")] = Limit(60, 60)
     lease: Annotated[Limit, says("leases extended and claims released")] = Limit(600, 60)
     stream: Annotated[Limit, says("streams of events opened")] = Limit(60, 60)
     session: Annotated[Limit, says("new sessions")] = Limit(10, 60)

@@ -109,7 +109,7 @@ CATALOGUE: dict[str, Entry] = {
     "cursor.too_old": Entry(
         410, "Events after this cursor are gone; go on with the one in Oldest-Cursor, or with cursor=earliest."
     ),
-    "path.long": Entry(414, "The path is longer than any of this node; see /llms.txt for the operations."),
+    "path.long": Entry(414, "No path of this node is that long; see /llms.txt for the operations."),
     "body.stalled": Entry(408, "The body stopped arriving or came too slowly; send it without pauses.", (CLOSE,)),
     "blob.stalled": Entry(408, "The upload made no progress for too long; start it again.", (CLOSE,)),
     "task.claimed": Entry(409, "Another agent has claimed this task; take another one."),

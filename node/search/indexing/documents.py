@@ -99,13 +99,13 @@ class Documents:
         return set(map(int, cast("list[bytes]", numbers)))
 
     async def remove_replies(self, entity_id: str, numbers: Collection[int]) -> None:
-        """Have these replies no longer found by their text."""
+        """Have these replies found no more by their text."""
         if numbers:
             await bulk(self._documents, [("UNLINK", self._keys.reply_doc(entity_id, number)) for number in numbers])
             await self._documents.command("SREM", self._keys.reply_docs(entity_id), *numbers)
 
     async def remove(self, entity_id: str, versions: Collection[str]) -> None:
-        """Have an entity no longer found."""
+        """Have an entity found no more."""
         await self.remove_replies(entity_id, await self.reply_numbers(entity_id))
         await bulk(
             self._documents, [("UNLINK", self._keys.doc(entity_id)), ("UNLINK", self._keys.reply_marks(entity_id))]
