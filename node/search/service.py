@@ -34,8 +34,8 @@ CHARACTERS = 400_000
 """Characters of texts that one search looks at for its snippets: 8,000 for each hit where there are fifty."""
 
 CHARACTERS_A_HIT = 40_000
-"""The most that it looks at for one hit, however little others need: an entity's own text and a reply, both of the
-greatest length."""
+"""The most that it looks at for one hit, however little others need: an entity's own text and a reply of the greatest
+length each."""
 
 LEAST_CHARACTERS = 1_000
 """What it looks at for each hit, however much others have taken."""

@@ -1,5 +1,5 @@
-"""Every key in Redis: its name, its partition, its lifetime. Nothing else builds a key.
-Those of the search are in `search_keys`.
+"""Every key in Redis: its name, its partition, its lifetime. No other module builds a key, except `search_keys` for the
+keys of search.
 
 Most keys carry the hash tag of a partition, `{00}`..`{3f}`, so that all keys of a step are in one slot of a Redis
 Cluster (DESIGN 4). The id of an entity names its partition (`ids.py`), so the key follows from the id alone.

@@ -289,15 +289,15 @@ class Task(msgspec.Struct, kw_only=True):
     result_payload: Annotated[msgspec.Raw | msgspec.UnsetType, Meta(examples=[{"pages": 1}])] = msgspec.UNSET
     """Once completed, or submitted; left out of lists."""
     skills: Annotated[list[str] | msgspec.UnsetType, Meta(examples=[["translation"]])] = msgspec.UNSET
-    """This and what follows is shown where it was asked for, or has happened."""
+    """The fields from here on are left out if they were not set, or the event has not happened yet."""
     max_attempts: Annotated[int | msgspec.UnsetType, Meta(examples=[3])] = msgspec.UNSET
     retry_seconds: Annotated[int | msgspec.UnsetType, Meta(examples=[60])] = msgspec.UNSET
     retry_at: str | msgspec.UnsetType = msgspec.UNSET
-    """Until then it is offered, and cannot be claimed."""
+    """Until then it is offered but cannot be claimed."""
     review_seconds: Annotated[int | msgspec.UnsetType, Meta(examples=[3600])] = msgspec.UNSET
     submitted_at: str | msgspec.UnsetType = msgspec.UNSET
     review_ends_at: str | msgspec.UnsetType = msgspec.UNSET
-    """Then the result counts as accepted."""
+    """From then on the result counts as accepted."""
     rejection: Annotated[str | msgspec.UnsetType, Meta(examples=["The figures are missing."])] = msgspec.UNSET
     """Why the publisher sent the last result back."""
     deadline: str | msgspec.UnsetType = msgspec.UNSET

@@ -15,7 +15,7 @@ CHECK_SECONDS = 0.25
 """Time between two checks, which is how late a deadline may be noticed."""
 
 MIN_ENDED = 8
-"""So many overdue waits end in one check; one in ENDED_SHARE if that is more. The answers to thousands of clients that
+"""How many overdue waits end in one check; one in ENDED_SHARE if that is more. The answers to thousands of clients that
 stall together must not delay those to other clients."""
 ENDED_SHARE = 200
 NEXT_CHECK_SECONDS = 0.005

@@ -20,7 +20,7 @@ STREAM_SECONDS = 900.0
 """A stream that its client can take up again ends after this, so that streams spread over the processes again."""
 
 PLACE_MS = int(STREAM_SECONDS * 1000) + 60_000
-"""How long a stream counts among those of its client, should the process die that holds it."""
+"""How long a stream goes on counting for its client if the process that holds it dies."""
 
 STREAM_HEADERS: tuple[Header, ...] = (
     (b"cache-control", b"no-cache, no-store, no-transform"),
