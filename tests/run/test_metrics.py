@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,7 +22,7 @@ open(sys.argv[1] + "/ended by itself", "w").close()
 def test_a_metrics_process_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELAY_METRICS_DIR", "")  # it is set, and so put back after the test
     monkeypatch.setattr(metrics, "STOP_SECONDS", 0.1)
-    monkeypatch.setattr(metrics, "command", lambda _role: [sys.executable, "-c", STUBBORN, str(tmp_path)])
+    monkeypatch.setattr(metrics, "command", Mock(return_value=[sys.executable, "-c", STUBBORN, str(tmp_path)]))
     with metrics.reporting(Settings(admin_port=1, metrics_dir=str(tmp_path / "metrics")), "web"):
         until((tmp_path / "begun").exists, "the process has begun")
     assert not (tmp_path / "ended by itself").exists()
