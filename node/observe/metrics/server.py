@@ -226,7 +226,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         responding = self.server.instance.respond(path, self.headers.get("Accept", ""))
         waiting = asyncio.run_coroutine_threadsafe(responding, self.server.loop)
-        self._send(*waiting.result(REQUEST_DEADLINE))
+        try:
+            answer = waiting.result(REQUEST_DEADLINE)
+        except TimeoutError:
+            waiting.cancel()
+            answer = HTTPStatus.GATEWAY_TIMEOUT, TEXT, b"There was no answer in time.\n"
+        self._send(*answer)
 
     def do_POST(self) -> None:
         """The operator, who has confirmed something."""
