@@ -22,7 +22,8 @@ BODY_WEIGHT = 2
 expensive MiB takes 55 ms, so at the default rate a client uses a ninth of a core in the long run."""
 
 MAX_CLIENTS = 10_000
-"""Clients remembered; when there are more, those whose bucket is full again are forgotten."""
+"""Clients remembered. When there are more, those whose bucket is full again are forgotten; and those who have moved
+least, until half as many are left, so that it takes thousands of new clients until the next time."""
 
 
 class Throughput:
@@ -44,7 +45,7 @@ class Throughput:
         now = self._clock()
         full_at = max(now, self._full_at.get(client, 0.0)) + size * weight / self._rate
         if len(self._full_at) >= MAX_CLIENTS and client not in self._full_at:
-            self._full_at = {known: at for known, at in self._full_at.items() if at > now}
+            self._forget(now)
         self._full_at[client] = full_at
         if full_at - now > BURST_SECONDS:
             self._over.add(client)
@@ -58,3 +59,9 @@ class Throughput:
             return Refused("limit.throughput", retry_after=wait)
         self._over.discard(client)
         return None
+
+    def _forget(self, now: float) -> None:
+        """Forget the clients that matter least, half of them at least."""
+        by_time = sorted((at, known) for known, at in self._full_at.items() if at > now)
+        self._full_at = {known: at for at, known in by_time[-(MAX_CLIENTS // 2) :]}
+        self._over &= self._full_at.keys()

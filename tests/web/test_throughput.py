@@ -13,7 +13,7 @@ from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
 from node.web.http import ASGIMessage, Scope
 from node.web.responder import MOUNTED_BYTES
-from node.web.throughput import BODY_WEIGHT, BURST_SECONDS, FREE_BYTES, Throughput
+from node.web.throughput import BODY_WEIGHT, BURST_SECONDS, FREE_BYTES, MAX_CLIENTS, Throughput
 from tests.artifacts.calls import available, registered
 from tests.support.node_under_test import NodeUnderTest
 
@@ -74,13 +74,24 @@ def test_what_is_small_is_not_counted(clock: Clock) -> None:
     assert throughput.refusal(A) is None
 
 
-def test_many_clients_take_no_more_memory_than_some(clock: Clock) -> None:
-    throughput = Throughput(RATE, clock)
+@pytest.mark.parametrize("size", [FREE_BYTES, 64 * MIB])
+def test_many_clients_take_no_more_memory_than_some(clock: Clock, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    throughput, forgets = Throughput(RATE, clock), list[float]()
+    forget = throughput._forget  # pyright: ignore[reportPrivateUsage]
+
+    def counted(now: float) -> None:
+        forgets.append(now)
+        forget(now)
+
+    monkeypatch.setattr(throughput, "_forget", counted)
     moved(throughput, A, 64 * MIB)
+    throughput.add(A, 64 * MIB)
     for number in range(30_000):
         clock.now += 0.0001
-        throughput.add(f"2001:db8:{number:x}::/64", FREE_BYTES)
-    assert len(throughput._full_at) < 20_000  # pyright: ignore[reportPrivateUsage]
+        throughput.add(f"2001:db8:{number:x}::/64", size)
+        assert len(throughput._full_at) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
+    assert len(throughput._over) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
+    assert len(forgets) <= 2 * 30_000 / MAX_CLIENTS, "not for each new client"
     assert throughput.refusal(A) is not None
 
 
