@@ -23,7 +23,7 @@ from node.store import Listener, StoreUnavailable
 from node.web.http import Receive, Request, Response, until_disconnected
 from node.web.origin import Origins
 from node.web.route import Operation, Route, routes_of
-from node.web.streams import EVENT_STREAM, HEARTBEAT_SECONDS, SEND_SECONDS, STREAM_HEADERS, Piece, Streaming
+from node.web.streams import EVENT_STREAM, HEARTBEAT_SECONDS, STREAM_HEADERS, Piece, Streaming, send_in_time
 
 PATH = "/mcp/sse"
 MESSAGES = "/mcp/messages"
@@ -121,7 +121,7 @@ class SseApi:
                 self._open[stream_id] = listener
                 watching = asyncio.create_task(_until_gone(request.receive, listener))
                 try:
-                    await _send(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
+                    await send_in_time(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
                     await self._pass_on(stream_id, listener, send)
                 except (StoreUnavailable, TimeoutError):
                     pass  # Redis is out of reach, or nobody reads: the stream ends, and the client connects again
@@ -147,10 +147,10 @@ class SseApi:
             if message == b"":
                 return
             if message is not None:
-                await _send(event(b"message", message), send)
+                await send_in_time(event(b"message", message), send)
             if loop.time() >= due:
                 await self._streams.keep(stream_id)
-                await _send(COMMENT, send)
+                await send_in_time(COMMENT, send)
                 due = loop.time() + HEARTBEAT_SECONDS
 
     def routes(self) -> tuple[Route, ...]:
@@ -160,11 +160,6 @@ class SseApi:
             ("GET", PATH, self.open),
             ("POST", MESSAGES, self.post),
         )
-
-
-async def _send(data: bytes, send: Piece) -> None:
-    async with asyncio.timeout(SEND_SECONDS):
-        await send(data)
 
 
 async def _until_gone(receive: Receive, listener: Listener) -> None:
