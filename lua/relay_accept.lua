@@ -1,7 +1,7 @@
 #!lua
 -- Accepts one relay message, once for each Idempotency-Key: counts it, keeps it, and announces it if it is public.
 -- KEYS[1] rate    rate:{p}:relay:<client>
--- KEYS[2] loop    loop:{p}:<payload digest>
+-- KEYS[2] copies  copies:{p}:<payload digest>
 -- KEYS[3] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[4] entity  thread:{p}:<id> of a public message, relay:{p}:<id> of one that is not
 -- KEYS[5] events  events:{p}
@@ -20,7 +20,7 @@
 -- include once
 -- include remember
 -- include announce
-local loop_count, loop_window = 3, 60000  -- the third equal payload of a client within 60 s is a loop
+local loop_window = 60000  -- the third equal payload of a client within these milliseconds is a loop
 
 local at = now()
 local allowed, remaining, reset = take(rate, count, window, at)
@@ -29,8 +29,12 @@ if allowed == 0 then return {'limited', allowed, remaining, reset} end
 local before, original = once(idem, digest)
 if before then return {before, allowed, remaining, reset, original} end
 
-local seen = redis.call('SET', loop, 1, 'NX', 'PX', loop_window) and 1 or redis.call('INCR', loop)
-if seen >= loop_count then return {'loop', allowed, remaining, reset} end
+if not redis.call('SET', copies, at, 'NX', 'PX', loop_window) then
+  -- When the last copy came and, after a space, the one before it. Silenced ones count, so that a loop stays silent.
+  local last, one_before = string.match(redis.call('GET', copies), '^(%d+) ?(%d*)$')
+  redis.call('SET', copies, at .. ' ' .. last, 'PX', loop_window)
+  if one_before ~= '' and at - one_before < loop_window then return {'loop', allowed, remaining, reset} end
+end
 
 if ttl == '0' then
   redis.call('HSET', entity, 'created_at', at, 'status', 'open', 'source', 'relay', unpack(ARGV, 8))

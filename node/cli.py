@@ -31,7 +31,8 @@ ROLES: dict[str, tuple[Callable[[Settings], None], str]] = {
 """The commands that run a node, and what they mean."""
 
 TOOLS = ("node.admin.console.group", "node.admin.restore", "node.admin.verify", "node.admin.models")
-"""Every other module with commands, in the order that --help shows them. A node does not wait until they are loaded."""
+"""The other modules with commands, in the order of --help. They are imported only when one of their commands is called,
+so that a node starts faster."""
 
 
 def register(commands: Commands) -> None:

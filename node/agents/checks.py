@@ -36,7 +36,7 @@ INBOX_PAUSE_MS = 3600_000
 """Between two looks at when the owner of an inbox was there: this asks nobody, so it may be more often than daily."""
 
 JITTER = 0.1
-"""Share by which a pause is made longer or shorter, so that what was listed together is not probed together."""
+"""Share by which a pause is made longer or shorter, so that agents listed together are not probed together."""
 
 
 class AgentChecks:

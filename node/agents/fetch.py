@@ -26,8 +26,8 @@ HEAD_BYTES = 16 * 1024
 """Of the head of the answer, and of what frames its body."""
 
 FETCH_SECONDS = 30.0
-"""For all of it: waiting for a turn, two requests of ten seconds. Who hangs is rejected 40 s after it was posted at the
-latest."""
+"""For all of it: waiting for a turn, two requests of ten seconds. A host that hangs is rejected within 40 s after the
+URL was posted."""
 
 MISSING = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 

@@ -1,7 +1,7 @@
 """Finds out whether an agent can be called, without any effect on it (NETWORK 2).
 
 An agent is healthy if it does what its card says, not if it answers: it is sent what its protocol must refuse, and has
-to refuse it in the protocol's own form. What has the node's word is not asked over the network at all: an agent that is
+to refuse it in the protocol's own form. What the node itself knows is not asked over the network: an agent that is
 reached through its inbox is as alive as its owner.
 
 A probe reads the agent's card first. One that has changed is judged as when it was posted: the directory shows what the
@@ -37,10 +37,10 @@ PROBE_SECONDS = 45.0
 """For all of it. The entry is due again after that, should its worker have died (`store.HIDDEN_MS`)."""
 
 GATES = (401, 402, 403, 407)
-"""Who answers so wants to know who asks, or to be paid."""
+"""Statuses of an agent that wants to know who asks, or to be paid."""
 
 DOWN = (502, 503, 504)
-"""What stands before the agent answers so, and says that it is away."""
+"""Statuses with which a proxy in front of the agent says that it is away."""
 
 INVALID = (-32600, -32602)
 """Of JSON-RPC: the request, or its parameters, are not valid."""

@@ -1,7 +1,7 @@
 """The directory in Redis: a hash for each entry, in the partition of the address or host that proved it.
 
-An entry's id is made of that address and the agent's name, or of the host and the URL that was posted, so that who
-posts an agent again renews its entry. Lists over all partitions are in `lists.py`.
+An entry's id is made of that address and the agent's name, or of the host and the URL that was posted, so that posting
+an agent again renews its entry. Lists over all partitions are in `lists.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,16 +29,16 @@ SPARE_MS = DAY_MS
 """After its end a worker removes an entry and tells of it. Redis drops it so much later where no worker runs."""
 
 UNLISTED_KEPT_MS = DAY_MS
-"""For so long it can be read why an agent was not listed."""
+"""How long it can be read why an agent was not listed."""
 
 HOLDS_MS = 10 * 60_000
-"""For so long an agent that is being checked counts among the entries of its host. A check takes less."""
+"""How long an agent that is being checked counts among the entries of its host. A check takes less."""
 
 MAX_ENTRIES = 20
 """Of one address or host."""
 
 HIDDEN_MS = 60_000
-"""For so long an entry that a worker checks is not due: longer than a check lasts (`checks.py`)."""
+"""How long an entry that a worker checks is not due: longer than a check lasts (`checks.py`)."""
 
 TAKE_LIMIT = 16
 """Entries that are taken from a partition at a time, at most."""
@@ -47,13 +47,13 @@ PROBES_TO_CHANGE = 3
 """Probes in a row that have to find something else before the liveness of an agent changes (NETWORK 2)."""
 
 CALM = 7
-"""After so many probes in a row without news a day is added to the time until the next."""
+"""After this many probes in a row without news, a day is added to the time until the next."""
 
 LONGEST_PAUSE_DAYS = 3
 """Between two probes."""
 
 HIDES_MS = 7 * DAY_MS
-"""Who was unreachable for so long is not shown any more (NETWORK 2)."""
+"""An agent that was unreachable for this long is not shown any more (NETWORK 2)."""
 
 AGAIN_MS = 30 * 60_000
 """Until another try, if an agent could not be probed now: its host or network was called too often."""

@@ -3,6 +3,7 @@
 The status is judged by the clock, so an artifact whose time is over is expired even before the worker ends it.
 """
 
+import math
 from typing import cast
 
 import msgspec
@@ -70,6 +71,13 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
     def status(self) -> ArtifactStatus:
         """What the artifact is now, even if the worker has not ended it yet."""
         return "expired" if self.ends_at is not None and self.ends_at <= self.read_at else self.stored_status
+
+    @property
+    def lasts(self) -> float:
+        """Seconds, after it was read, until it changes by itself; infinite if it never does."""
+        if self.ends_at is None or self.status == "expired":
+            return math.inf
+        return (self.ends_at - self.read_at + 1) / 1000
 
     @property
     def reason(self) -> str | None:

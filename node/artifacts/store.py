@@ -5,6 +5,7 @@ script sees all that it holds. The count of a partition is exact. The total of t
 before the script runs: registrations in different partitions at the same moment may exceed it by their own bytes.
 """
 
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -231,6 +232,7 @@ class ArtifactStore:
             seconds,
             lambda: self.read(artifact_id),
             is_new=lambda stored: stored is None or known is None or stored.status != known,
+            lasts=lambda stored: stored.lasts if stored else math.inf,
         )
 
     async def complete(self, artifact_id: str) -> StoredArtifact | None:

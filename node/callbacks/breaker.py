@@ -27,7 +27,8 @@ FIRST_OPEN_MS = 60_000
 LONGEST_OPEN_MS = 30 * 60_000
 
 PROBE_MS = 15_000
-"""After it was open one call probes, and for so long there is no other: longer than an attempt may last."""
+"""After it was open, one call probes. There is no other call for this long, which is longer than an attempt may
+last."""
 
 MEMORY_MS = 6 * 3600_000
 """How long failures in a row are remembered."""

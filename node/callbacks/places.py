@@ -30,7 +30,7 @@ attempt itself this is less than the time for which it is hidden there (`queue.H
 take (`breaker.PROBE_MS`)."""
 
 BUSY_MS = (1000, 3000)
-"""From and to: until another try for a callback that got no place, at random."""
+"""Bounds of the random pause before another try for a callback that got no place."""
 
 
 class Places:

@@ -44,33 +44,33 @@ from node.store.outbox import Event
 log = structlog.get_logger()
 
 JITTER = 0.2
-"""Share by which a pause is made longer or shorter, so that the retries to one receiver spread."""
+"""Share by which a pause is made longer or shorter, so that the retries to one receiver spread out."""
 
 MAX_MISSES = 3
-"""A receiver that answers 404 so often does not exist: the message is dropped."""
+"""After this many answers of 404 the receiver is taken for gone, and the message is dropped."""
 
 MAX_UNDER_WAY = 2000
 """Callbacks that this process has taken and not yet settled. Most of them wait for Redis, or for a place."""
 
 MAX_TURN_MS = 3600_000
-"""A message whose turn comes later than that is given up: too many of its publisher, or for its receiver, wait."""
+"""A message whose turn comes later than that is given up: its publisher, or its receiver, has too many waiting."""
 
 MAX_WAIT_MS = 48 * 3600_000
-"""A message waits for so long for a breaker that opens again and again; then it is given up."""
+"""For how long a message waits for a breaker that opens again and again; then it is given up."""
 
 SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries to record how an attempt ended. All of them end before the callback is due again
 (`queue.HIDDEN_MS`)."""
 
 MessagesOf = Callable[[Event], Awaitable[Sequence[Message]]]
-"""What a room wants told of an event, each at once."""
+"""The messages that a room has for an event; each is sent at once."""
 
 
 class Callbacks:
     """Enqueues a message for each event of an entity that has a callback_url."""
 
     def __init__(self, queue: CallbackQueue, public_url: str, others: Mapping[str, MessagesOf] | None = None) -> None:
-        """`others`: what is told of events of some kinds, by rooms whose callbacks say more."""
+        """`others`: by kind of event, the messages of rooms whose callbacks say more."""
         self._queue = queue
         self._base = public_url
         self._others = others or {}
@@ -128,9 +128,9 @@ class Deliverer:
         places: Places | None = None,
         sources: Mapping[str, CallbackSource] | None = None,
     ) -> None:
-        """`places`: those that its attempts share with other calls; places of its own without.
+        """`places`: those that its attempts share with other calls; without, it has places of its own.
 
-        `sources`: those of callbacks that are not about an entity, by their types.
+        `sources`: by their types, the sources of callbacks that are not about an entity.
         """
         self._queue = queue
         self._sender = sender

@@ -110,13 +110,18 @@ class FeedStore:
 
     async def read(self, after: Position, count: int) -> list[FeedEntry]:
         """The next `count` entries. Raises CursorTooOld, also for a place behind the last entry."""
-        # In this order: what is trimmed or added between two of them must not be taken for what never was.
-        found, trimmed, last = await self._store.commands(
-            [
-                ("XRANGE", keys.FEED, f"({after[0]}-{after[1]}", "+", "COUNT", count),
-                ("HGET", keys.FEED_MARKS, "trimmed"),
-                ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1),
-            ]
+        place = f"{after[0]}-{after[1]}"
+        found = cast("Entries", await self._store.command("XRANGE", keys.FEED, place, "+", "COUNT", count + 1))
+        if found and _position(found[0][0]) == after:
+            del found[0]  # while it is there, nothing behind it has been trimmed
+        else:
+            await self._require_kept(after)
+        return [_entry(entry, flat) for entry, flat in found[:count]]
+
+    async def _require_kept(self, after: Position) -> None:
+        """Raise CursorTooOld unless all entries after that place were there before this was called."""
+        trimmed, last = await self._store.commands(
+            [("HGET", keys.FEED_MARKS, "trimmed"), ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)]
         )
         oldest = _position(cast("bytes | None", trimmed))
         if after < oldest:
@@ -124,7 +129,6 @@ class FeedStore:
         newest = _newest(cast("Entries", last))
         if after > newest:  # a failover has lost entries, or the cursor was made up
             raise CursorTooOld(newest)
-        return [_entry(entry, flat) for entry, flat in cast("Entries", found)]
 
     async def newest(self) -> Position:
         """After the last entry."""

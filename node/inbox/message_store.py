@@ -31,10 +31,10 @@ MAX_HELD_EACH = 32
 """Of the unsettled messages of an inbox, those that came from one client address."""
 
 RECEIPT_MS = 7 * DAY_MS
-"""For so long a receipt can be read after its message has ended."""
+"""How long a receipt can be read after its message has ended."""
 
 SEEN_STEP_MS = 60_000
-"""The time at which an owner was last there is noted no more often than that, so that most polls only read."""
+"""Least time between two notes of when an owner was last there, so that most polls only read."""
 
 RETRY_SECONDS = 0.5  # until a receipt that could not be read is read again, for a sender who waits
 

@@ -239,7 +239,7 @@ class Inboxes:
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
         shown = await self._owner(address, proof)
-        await self._messages.read_waiting(address, shown, 0, 0, 0)  # the script knows a token that was rotated
+        await self._messages.read(address, shown, 0, 0)  # the script knows a token that was rotated
 
     async def settle(self, address: str, message_id: str, settlement: Settlement, proof: InboxProof) -> SettledMessage:
         """Settle a message; the same again gets the same answer.

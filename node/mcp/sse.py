@@ -20,10 +20,18 @@ from node.mcp.server import McpServer
 from node.mcp.store import StreamStore
 from node.mcp.transport import TransportError, cors_of, event, fault, require_json
 from node.store import Listener, StoreUnavailable
-from node.web.http import Receive, Request, Response, until_disconnected
+from node.web.http import Request, Response
 from node.web.origin import Origins
 from node.web.route import Operation, Route, routes_of
-from node.web.streams import EVENT_STREAM, HEARTBEAT_SECONDS, STREAM_HEADERS, Piece, Streaming, send_in_time
+from node.web.streams import (
+    EVENT_STREAM,
+    HEARTBEAT_SECONDS,
+    STREAM_HEADERS,
+    Piece,
+    Streaming,
+    send_in_time,
+    until_gone,
+)
 
 PATH = "/mcp/sse"
 MESSAGES = "/mcp/messages"
@@ -119,14 +127,9 @@ class SseApi:
         try:
             with await self._streams.listen(stream_id) as listener:
                 self._open[stream_id] = listener
-                watching = asyncio.create_task(_until_gone(request.receive, listener))
-                try:
-                    await send_in_time(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
-                    await self._pass_on(stream_id, listener, send)
-                except (StoreUnavailable, TimeoutError):
-                    pass  # Redis is out of reach, or nobody reads: the stream ends, and the client connects again
-                finally:
-                    watching.cancel()
+                # If Redis is out of reach, or nobody reads, the stream ends, and the client connects again.
+                with suppress(StoreUnavailable, TimeoutError):
+                    await until_gone(request, self._pass_on(stream_id, listener, send))
         finally:
             self._open.pop(stream_id, None)
             self._streams_of[request.client] -= 1
@@ -139,7 +142,8 @@ class SseApi:
         return self._ending or total >= MAX_STREAMS or own >= MAX_CLIENT_STREAMS
 
     async def _pass_on(self, stream_id: str, listener: Listener, send: Piece) -> None:
-        """Send answers and comments until the client is gone, the process stops, or an answer may have been lost."""
+        """Send answers and comments until the process stops, or an answer may have been lost."""
+        await send_in_time(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
         loop = asyncio.get_running_loop()
         due = loop.time() + HEARTBEAT_SECONDS
         while not self._ending:
@@ -160,8 +164,3 @@ class SseApi:
             ("GET", PATH, self.open),
             ("POST", MESSAGES, self.post),
         )
-
-
-async def _until_gone(receive: Receive, listener: Listener) -> None:
-    await until_disconnected(receive)
-    listener.hear(b"")

@@ -17,7 +17,7 @@ from node.store.steps import Key, Rest, step
 def relay_accept(
     *,
     rate: Key,
-    loop: Key,
+    copies: Key,
     idem: Key,
     entity: Key,
     events: Key,
@@ -68,7 +68,7 @@ class RelayStore:
         reply: Any = await self._store.run(
             relay_accept(
                 rate=keys.rate(partition, "relay", client),
-                loop=keys.loop(partition, payload),
+                copies=keys.copies(partition, payload),
                 idem=keys.idempotency(partition, idempotency.scope) if idempotency else entity,
                 entity=entity,
                 events=keys.events(partition),

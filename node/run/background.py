@@ -50,7 +50,10 @@ class Background:
                 task.cancel()
                 await asyncio.wait({task})
                 raise
-            failure = None if task.cancelled() else task.exception()
+            try:
+                failure = task.exception()
+            except asyncio.CancelledError as stray:  # not by `close`: it waited for something that was cancelled
+                failure = stray
             if failure is None:
                 return
             counters.RESTARTS[name] += 1

@@ -32,7 +32,7 @@ MAX_MARKS = 262_144
 known by what the engine says of them."""
 
 MARKS_A_CHARACTER = 2
-"""So many marks take as long to look at as one character of a text."""
+"""This many marks take as long to look at as one character of a text."""
 
 ENTITIES_AT_ONCE = 32
 """Entities of which something is read together."""

@@ -21,6 +21,7 @@ from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore
 from node.share.turns import Crowded, Turns
 from node.text.lines import require_text
+from node.text.readable import readable
 from node.text.terms import QueryTerms
 
 SPARE_MATCHES = 5
@@ -33,8 +34,8 @@ CHARACTERS = 400_000
 """Characters of texts that one search looks at for its snippets: 8,000 for each hit where there are fifty."""
 
 CHARACTERS_A_HIT = 40_000
-"""The most that it looks at for one hit, however little others need: an entity's own text and a reply, both of the
-greatest length."""
+"""The most that it looks at for one hit, however little others need: an entity's own text and a reply of the greatest
+length each."""
 
 LEAST_CHARACTERS = 1_000
 """What it looks at for each hit, however much others have taken."""
@@ -104,7 +105,7 @@ class Search:
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        require_text("query", query.query)
+        require_text("query", readable(query.query))
         effort = Effort(client, self._turns.readers)
         try:
             async with self._turns.searches.of(client):
@@ -123,7 +124,7 @@ class Search:
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        require_text("query", query.query)
+        require_text("query", readable(query.query))
         effort = Effort(client, self._turns.readers)
         try:
             async with self._turns.searches.of(client):

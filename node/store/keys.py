@@ -1,5 +1,5 @@
-"""Every key in Redis: its name, its partition, its lifetime. Nothing else builds a key.
-Those of the search are in `search_keys`.
+"""Every key in Redis: its name, its partition, its lifetime. No other module builds a key, except `search_keys` for the
+keys of search.
 
 Most keys carry the hash tag of a partition, `{00}`..`{3f}`, so that all keys of a step are in one slot of a Redis
 Cluster (DESIGN 4). The id of an entity names its partition (`ids.py`), so the key follows from the id alone.
@@ -51,9 +51,9 @@ def work(partition: int, kind: str, client: str) -> Key:
     return Key(f"work:{_TAGS[partition]}:{kind}:{client}")
 
 
-def loop(partition: int, payload: str) -> Key:
-    """How often one client sent one relay payload. TTL: 60 s."""
-    return Key(f"loop:{_TAGS[partition]}:{payload}")
+def copies(partition: int, payload: str) -> Key:
+    """When one client sent one relay payload last, and the time before (ms). TTL: 60 s."""
+    return Key(f"copies:{_TAGS[partition]}:{payload}")
 
 
 def idempotency(partition: int, scope: str) -> Key:

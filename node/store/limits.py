@@ -43,7 +43,7 @@ def quota_take(
     life: int,
     name: str,
 ) -> None:
-    """A place in a client's limit, and one among the things that it and its site may have at a time."""
+    """A place in a client's limit, and one in its quota and that of its site."""
 
 
 @step

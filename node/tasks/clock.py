@@ -15,6 +15,8 @@ from node.store.limits import DAY_MS
 Fields = dict[bytes, bytes]
 
 AT_WORK = (b"claimed", b"in_progress")
+BEFORE_A_RESULT = (b"offered", *AT_WORK)
+"""The statuses that a deadline ends."""
 TRIES_KEPT = 10
 """Attempts that a record tells of, the last ones."""
 
@@ -31,7 +33,7 @@ def at_time(fields: Fields, now: int) -> Fields:
     if review is not None and review <= now:
         return _finished(fields, b"completed", review)
     status = fields[b"status"]
-    expires = deadline if deadline is not None and status in (b"offered", *AT_WORK) else None
+    expires = deadline if status in BEFORE_A_RESULT else None
     last = now if expires is None else min(now, expires - 1)
     if ends is not None and ends <= last:
         fields = _lapsed(fields, ends)
@@ -42,6 +44,14 @@ def at_time(fields: Fields, now: int) -> Fields:
     if expires is not None and expires <= now and fields[b"status"] != b"failed":
         return _finished(fields, b"expired", expires)
     return fields
+
+
+def next_change(fields: Fields) -> float:
+    """When a contract, as `at_time` gives it, changes by itself next (ms); infinite if it never does."""
+    names = [b"lease_expires_at", b"retry_at", b"review_ends_at"]
+    if fields.get(b"status") in BEFORE_A_RESULT:
+        names.append(b"deadline")
+    return min((int(fields[name]) for name in names if name in fields), default=math.inf)
 
 
 def _lapsed(fields: Fields, at: int) -> Fields:

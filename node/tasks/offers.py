@@ -97,10 +97,10 @@ class OfferFeed:
         return _entries(await self._store.command(*_after(entry)))
 
     async def tail(self, entry: str) -> tuple[list[tuple[str, Offer]], str]:
-        """`after`, and the place that it was read from: the end of the feed, if that one is ahead of it.
+        """Like `after`, with the position to go on from.
 
-        A failover may have lost entries, and a client may name any place. Who is ahead waits for the next entry: to be
-        woken by all before its own would cost a read each, and answer nobody. Raises StoreUnavailable.
+        A position beyond the end of the feed (a failover lost entries, or the client made it up) is replaced by the
+        end: else each new entry before it would wake the reader in vain. Raises StoreUnavailable.
         """
         last, found = await self._store.commands([_LAST, _after(entry)])
         entries = _entries(found)

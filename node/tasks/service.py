@@ -103,6 +103,7 @@ class Tasks:
         task_id, row, replayed = await self._store.create(idempotency, replay_id, fields, deadline, client)
         if replayed and idempotency:
             idempotency.check_token(row.created_at, row.now)
+            row = row.as_offered(fields)  # the same answer again, whatever has become of it
         else:
             if self._note:
                 with suppress(StoreUnavailable):

@@ -243,7 +243,12 @@ class TaskStore:
     async def wait(self, task_id: str, seconds: float, is_new: Callable[[StoredTask], bool]) -> StoredTask:
         """A contract as soon as it is new, or once the time is over. Raises StoreUnavailable."""
         return await wait_for_change(
-            self._store.wakeups, keys.task(task_id), seconds, lambda: self.read(task_id), is_new
+            self._store.wakeups,
+            keys.task(task_id),
+            seconds,
+            lambda: self.read(task_id),
+            is_new,
+            lasts=lambda row: row.lasts,
         )
 
     async def ended_hot(self, task_ids: Sequence[str]) -> list[int | None]:

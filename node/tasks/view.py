@@ -5,13 +5,14 @@ hash. So every view is of the moment at which the fields were read (`node.tasks.
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
 
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
-from node.tasks.clock import at_time
+from node.tasks.clock import at_time, next_change
 from node.tasks.model import PLAIN_STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 BASE = (
@@ -72,6 +73,12 @@ class StoredTask(msgspec.Struct, frozen=True):
         """From what is stored, which may lag behind."""
         return cls(now, at_time(fields, now))
 
+    def as_offered(self, given: Iterable[str]) -> "StoredTask":
+        """As it was when it was offered, with these fields of the offer."""
+        names = {b"kind", b"created_at", b"deadline", *map(str.encode, given)}
+        kept = {name: value for name, value in self.fields.items() if name in names}
+        return StoredTask(self.now, kept | {b"status": b"offered", b"attempt": b"0"})
+
     @property
     def is_contract(self) -> bool:
         """Not so for an unknown id, and for A2A message tasks, whose keys look the same."""
@@ -102,6 +109,11 @@ class StoredTask(msgspec.Struct, frozen=True):
         own = b"updated_at" if status in ("offered", "in_progress") else status.encode() + b"_at"
         found = (number(self.fields.get(name)) for name in (own, b"claimed_at", b"created_at"))
         return next(at for at in found if at is not None)
+
+    @property
+    def lasts(self) -> float:
+        """Seconds, after it was read, until it changes by itself; infinite if it never does."""
+        return (next_change(self.fields) - self.now + 1) / 1000
 
     @property
     def result(self) -> bytes:

@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from node.common.cancellation import ended_before
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.deadline import Deadlines
 from node.web.turn import RequestTurn
@@ -51,6 +52,9 @@ BODY_STALL_SECONDS = 5.0
 
 MIN_BODY_RATE = 16 * 1024
 """Bytes a second that a body must bring in addition, so that a byte now and then does not hold a connection."""
+
+MAX_PARAMETERS = 64
+"""Of a query string. Thousands of short ones would take ten times as long as one of the same length."""
 
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""
@@ -163,7 +167,7 @@ class Request:
         return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
 
     def query(self) -> dict[str, str]:
-        """The query parameters; the last one of a repeated name. Raises Invalid for bad UTF-8."""
+        """The query parameters; the last one of a repeated name. Raises Invalid (`parameters_of`)."""
         return parameters_of(self.scope["query_string"])
 
     async def body(self) -> bytes:
@@ -230,16 +234,13 @@ class Request:
         gone = asyncio.ensure_future(until_disconnected(self.noting_end(self.receive)))
         try:
             async with self._pause():
-                await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-                if not task.done():
+                if not await ended_before(task, gone):
                     raise Disconnected
             return task.result()
         finally:
             WAITING_BY_CLIENT[self.client] -= 1
             if not WAITING_BY_CLIENT[self.client]:
                 del WAITING_BY_CLIENT[self.client]
-            for each in (task, gone):
-                each.cancel()
 
     async def begin(self) -> None:
         """Wait until the client has fewer requests under way."""
@@ -323,9 +324,15 @@ class Request:
 
 
 def parameters_of(query: bytes) -> dict[str, str]:
-    """The parameters of a query string; the last one of a repeated name. Raises Invalid for bad UTF-8."""
+    """The parameters of a query string; the last one of a repeated name.
+
+    Raises Invalid for bad UTF-8, and for more than MAX_PARAMETERS.
+    """
     if not query:
         return {}
+    if query.count(b"&") >= MAX_PARAMETERS:
+        what = f"the query string has more than {MAX_PARAMETERS} parameters"
+        raise Invalid([Issue(("query",), what, "value_error")])
     try:
         return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
     except (UnicodeDecodeError, ValueError):

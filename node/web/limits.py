@@ -126,7 +126,7 @@ class Limiter:
         return self.usage.add(request.client, kind, size)
 
     async def take_quota(self, request: Request, kind: str, milliseconds: int, label: str = "") -> Quota | None:
-        """Count the request, and for so long the thing that it creates; None if the limit is switched off.
+        """Count the request, and for `milliseconds` the thing that it creates; None if the limit is switched off.
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
@@ -273,7 +273,7 @@ class Permit:
         self._limiter.settle(self._request, self._kind, taken, self._scope)
 
     async def hold(self, milliseconds: int = DAY_MS, label: str = "") -> str:
-        """Count the request, and for so long the thing that it creates in its client's quota.
+        """Count the request, and for `milliseconds` the thing that it creates in its client's quota.
 
         `label`: what the operator is told of it. Returns the name of the place in the quota, by which it can be
         released later; empty if there is no limit.

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from node.a2a.inboxes import stream
+from node.a2a.inboxes import calls, stream
 from node.run.services import Services, Stores
 from tests.a2a.test_inbox_agents import begun, message
 from tests.inbox.calls import Json, bearer, opened, path_of
@@ -84,6 +84,30 @@ async def test_streams_end_when_their_process_stops(served: NodeProcess) -> None
         async with asyncio.timeout(PATIENCE):
             assert [event async for event in events] == []
     assert await asyncio.to_thread(served.wait, PATIENCE) == 0
+
+
+async def test_a_crowd_that_comes_at_once_gets_no_more_streams_than_there_are(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "MAX_TASK_STREAMS", 2)
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # each ends as soon as it has begun
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+
+    async def follow(task_id: str = task["id"], method: str = "GET") -> int:
+        path = path_of(inbox, f"/a2a/tasks/{task_id}:subscribe")
+        return (await node.client.request(method, path)).status_code
+
+    async def send(text: str) -> int:
+        said = {"message": message(text, messageId=text)}
+        return (await node.client.post(path_of(inbox, "/a2a/message:stream"), json=said)).status_code
+
+    assert sorted(await asyncio.gather(*(follow() for _ in range(6)))) == [200] * 2 + [503] * 4
+    assert sorted(await asyncio.gather(*(send(f"m{number}") for number in range(6)))) == [200] * 2 + [503] * 4
+    for _ in range(3):  # which give back what they took, however they end
+        assert await send("") == 400
+        assert await follow(method="HEAD") == 200
+    assert await follow() == 200
 
 
 async def stream_of(node: NodeUnderTest) -> stream.TaskStream:

@@ -37,6 +37,7 @@ async def test_all_that_is_wrong_is_told_at_once(node: NodeUnderTest) -> None:
     ("changed", "field"),
     [
         ({"feedback_text": "too short"}, "feedback_text"),
+        ({"feedback_text": "short" + "\u200b" * 9}, "feedback_text"),
         ({"feedback_text": "x" * 2001}, "feedback_text"),
         ({"feedback_text": "\u200b" * 10}, "feedback_text"),
         ({"contact_channel": "ops\u200b@example.org"}, "contact_channel"),

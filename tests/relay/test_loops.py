@@ -19,6 +19,16 @@ async def test_the_third_same_payload_within_a_minute_is_silenced(node: NodeUnde
     assert other.json()["status"] == "acknowledged"
 
 
+async def test_the_minute_is_that_before_the_third_wherever_it_begins(node: NodeUnderTest) -> None:
+    for _ in range(2):
+        await node.client.post(RELAY, json=HELLO)
+    [copies] = await node.names("copies:*")
+    last, first = map(int, (await node.store.command("GET", copies)).split())  # type: ignore[union-attr]
+    await node.store.command("SET", copies, f"{last} {first - 60_000}", "PX", 60_000)  # the first came a minute before
+    answers = [await node.client.post(RELAY, json=HELLO) for _ in range(3)]
+    assert [len(answer.content) > 0 for answer in answers] == [True, False, False]
+
+
 async def test_order_and_white_space_do_not_make_json_another_payload(node: NodeUnderTest) -> None:
     same = [
         b'{"message": "Hello there", "public": false, "of": {"a": 1, "b": [true, null]}}',
@@ -40,6 +50,14 @@ async def test_a_message_that_comes_back_is_silenced(node: NodeUnderTest, header
     response = await node.client.post(RELAY, json=HELLO, headers=header)
     assert (response.status_code, response.content) == (200, b"")
     assert len(await node.names("*")) == 1  # its place in the limit, and nothing else
+
+
+@pytest.mark.parametrize("header", [{"via": "1.1 relay-node"}, {"webhook-id": "msg_1"}])
+@pytest.mark.parametrize("body", [b"{bad", b'{"message":"Necesito ayuda urgente, por favor"}'])
+async def test_it_is_silenced_whatever_it_says(node: NodeUnderTest, header: dict[str, str], body: bytes) -> None:
+    kind = {"content-type": "application/cloudevents+json" if body == b"{bad" else "application/json"}
+    response = await node.client.post(RELAY, content=body, headers=header | kind)
+    assert (response.status_code, response.content) == (200, b"")
 
 
 async def test_a_message_that_passed_a_node_of_a_similar_name_is_kept(node: NodeUnderTest) -> None:

@@ -263,3 +263,24 @@ async def test_a_worker_that_is_killed_after_it_has_submitted_costs_nothing(node
     assert (submitted["status"], submitted["lease_expires_at"]) == ("submitted", None)
     accepted = (await act(node, task, "accept", publisher_token=task["publisher_token"])).json()
     assert (accepted["status"], accepted["result_payload"]) == ("completed", 1)
+
+
+CHANGES_SOON = {
+    "lease": ("claimed", "lease_expires_at", "offered"),
+    "deadline": ("offered", "deadline", "expired"),
+    "review": ("submitted", "review_ends_at", "completed"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES_SOON)
+async def test_who_waits_is_told_of_what_the_clock_alone_changes(node: NodeUnderTest, change: str) -> None:
+    status, field, after = CHANGES_SOON[change]
+    task = await (offered if status == "offered" else claimed)(node, lease_seconds=60, review_seconds=60)
+    if status == "submitted":
+        await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    now: Any = await node.store.command("TIME", key="")
+    soon = int(now[0]) * 1000 + int(now[1]) // 1000 + 200
+    await node.store.command("HSET", keys.task(task["id"]), field, soon)
+    # No worker runs, so nobody writes the change down, and there is no wake-up.
+    found = await node.client.get(f"{TASKS}/{task['id']}", params={"wait": 5, "status": status})
+    assert found.json()["status"] == after

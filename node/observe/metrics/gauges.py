@@ -30,7 +30,7 @@ Figures = Awaitable[Sequence[Reading]]
 
 
 class Gauges:
-    """Reads all of them. What Redis refuses, for want of a right, is left out and said once."""
+    """Reads all of them. What Redis refuses, for lack of a right, is left out and logged once."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ REQUEST_DEADLINE = 5.0
 """Seconds a request to this port may take in all."""
 
 STORE_FIGURES_SECONDS = 0.5
-"""How long figures from Redis are shown again, so that several who ask at a time cost it one reading."""
+"""How long figures from Redis are shown again, so that several requests at a time cost it one reading."""
 
 OUT_OF_REACH = (StoreUnavailable, TimeoutError)
 
@@ -236,9 +236,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_page(self.path.partition("?")[0]):
             self._send(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"Only pages below /admin take a POST.\n")
         elif not length.isdecimal():
-            self._send(HTTPStatus.LENGTH_REQUIRED, TEXT, b"Say how long the form is.\n")
+            self._send(HTTPStatus.LENGTH_REQUIRED, TEXT, b"Send the form with a Content-Length.\n")
         elif int(length) > MAX_FORM_BYTES:
-            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TEXT, b"That is no form of this page.\n")
+            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TEXT, b"The form is too large.\n")
         else:
             self._show_page(self.rfile.read(int(length)))
 

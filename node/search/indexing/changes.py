@@ -7,7 +7,7 @@ from node.search.corpus import EVERY, Place
 from node.search.engines.choice import EngineChoice
 from node.store import Store
 from node.store.bulk import bulk
-from node.store.decoding import entry_id, fields_of
+from node.store.decoding import fields_of
 from node.store.search_keys import SearchKeys
 
 KEPT_CHANGES = 10_000
@@ -48,22 +48,19 @@ class Changes:
 
     async def after(self, entry: bytes) -> tuple[bool, list[Change]]:
         """The next changes after an entry, oldest first, and whether they are complete: none has been trimmed away."""
-        length, oldest, found = await self._store.commands(
-            [
-                ("XLEN", self._keys.changes),
-                ("XRANGE", self._keys.changes, "-", "+", "COUNT", 1),
-                ("XRANGE", self._keys.changes, f"({entry.decode()}", "+", "COUNT", CHANGES_AT_ONCE),
-            ]
+        found = cast(
+            "Entries",
+            await self._store.command("XRANGE", self._keys.changes, entry, "+", "COUNT", CHANGES_AT_ONCE + 1),
         )
+        if entry == BEGINNING:  # a stream that was trimmed is never shorter than that; asked for after it was read
+            is_complete = cast("int", await self._store.command("XLEN", self._keys.changes)) < KEPT_CHANGES
+        else:  # while the entry itself is there, nothing behind it has been trimmed
+            is_complete = bool(found) and found[0][0] == entry
         changes: list[Change] = []
-        for name, flat in cast("Entries", found):
+        for name, flat in found:
             fields = fields_of(flat)
             changes.append(Change(name, Place(fields[b"id"].decode(), int(fields.get(b"seq", EVERY)))))
-        if entry == BEGINNING:  # a stream that was trimmed is never shorter than that
-            is_complete = cast("int", length) < KEPT_CHANGES
-        else:
-            is_complete = any(entry_id(name) <= entry_id(entry) for name, _ in cast("Entries", oldest))
-        return is_complete, changes
+        return is_complete, [change for change in changes if change.entry != entry][:CHANGES_AT_ONCE]
 
     async def last(self) -> bytes:
         """The newest entry."""

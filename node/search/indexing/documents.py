@@ -1,8 +1,8 @@
 """The documents of search in Redis: the terms of each post, and the vectors of its passages.
 
-All of it can be made again from the rooms. A post is indexed by itself, so that a reply costs what it weighs, however
-long its entity is; of an entity's replies the newest are kept. A query engine finds documents by the prefix of their
-keys; indexes in memory follow `changes`. Who makes vectors, and when, is in `indexer`.
+All of it can be made again from the rooms. A post is indexed by itself, so that the cost of a reply depends on its own
+length alone; of an entity's replies the newest are kept. A query engine finds documents by the prefix of their keys;
+indexes in memory follow `changes`. Who makes vectors, and when, is in `indexer`.
 """
 
 import asyncio
