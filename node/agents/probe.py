@@ -10,6 +10,7 @@ host says today, since that is all that the host's proof is worth. What a key or
 
 from asyncio import get_running_loop, timeout
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Literal, cast
 
 import msgspec
@@ -18,10 +19,10 @@ from msgspec.structs import replace
 
 from node.agents.card import A2A_HTTP, A2A_RPC, MCP
 from node.agents.entry import StoredAgent
-from node.agents.fetch import NOT_FOUND, OK, CardFetcher
+from node.agents.fetch import MISSING, CardFetcher
 from node.agents.model import Liveness
 from node.agents.store import CheckResult
-from node.callbacks.attempt import TOO_MANY, Later
+from node.callbacks.attempt import Later
 from node.callbacks.call import CallAnswer, CallResult, Headers
 from node.callbacks.fair import FairCaller
 from node.callbacks.target import Target, TargetRefused, parse
@@ -35,7 +36,6 @@ TURN_SECONDS = 10.0
 PROBE_SECONDS = 45.0
 """For all of it. The entry is due again after that, should its worker have died (`store.HIDDEN_MS`)."""
 
-BAD_REQUEST = 400
 GATES = (401, 402, 403, 407)
 """Statuses of an agent that wants to know who asks, or to be paid."""
 
@@ -83,9 +83,9 @@ class Prober:
             return Probe("")
         if not isinstance(fetched, CallAnswer):
             return Probe("unreachable")
-        if fetched.status in NOT_FOUND:
+        if fetched.status in MISSING:
             return Probe("gone")
-        if fetched.status != OK:
+        if fetched.status != HTTPStatus.OK:
             return Probe(await self.call(agent))
         card = self._fetcher.judged(target, fetched)
         if card.reason or card.fields == agent.of_card:
@@ -142,7 +142,7 @@ class Prober:
 
 def judged(binding: str, answer: CallResult) -> Finding:
     """What an answer to a probe says of the agent."""
-    if isinstance(answer, Later) or (isinstance(answer, CallAnswer) and answer.status == TOO_MANY):
+    if isinstance(answer, Later) or (isinstance(answer, CallAnswer) and answer.status == HTTPStatus.TOO_MANY_REQUESTS):
         return ""
     if not isinstance(answer, CallAnswer) or answer.status in DOWN:
         return "unreachable"
@@ -156,8 +156,8 @@ def _refuses_by_http(answer: CallAnswer) -> bool:
     said = _object(answer.body)
     error = said.get("error")
     if isinstance(error, dict):
-        return answer.status == BAD_REQUEST and "message" in error and ("code" in error or "status" in error)
-    return answer.status == BAD_REQUEST and "title" in said and said.get("status") == BAD_REQUEST
+        return answer.status == HTTPStatus.BAD_REQUEST and "message" in error and ("code" in error or "status" in error)
+    return answer.status == HTTPStatus.BAD_REQUEST and "title" in said and said.get("status") == HTTPStatus.BAD_REQUEST
 
 
 def _refuses_by_rpc(answer: CallAnswer) -> bool:

@@ -5,10 +5,9 @@ answers have changed between Python releases. An address that is not known to be
 URLs are judged in `target.py`.
 """
 
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
+from node.config.values import Address
 
 SPECIAL_V4 = tuple(
     IPv4Network(network)

@@ -10,10 +10,10 @@ from functools import lru_cache
 from ipaddress import ip_network
 from typing import cast
 
-from node.callbacks.addresses import Address
 from node.callbacks.owners import site_part
 from node.callbacks.target import Target
 from node.config import Limit
+from node.config.values import Address
 from node.share.site import SITE_SHARE
 from node.store import Store, ids, keys
 from node.store.steps import Key, step

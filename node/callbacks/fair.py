@@ -4,18 +4,17 @@ callbacks, and within the share of that client.
 
 import time
 from asyncio import get_running_loop, sleep
+from http import HTTPStatus
 
 import httpcore2
 
-from node.callbacks.attempt import TOO_MANY, Later, Retry, Unreachable, retry_after
+from node.callbacks.attempt import Later, Retry, Unreachable, retry_after
 from node.callbacks.breaker import Breaker, NotNow, breaker_of
 from node.callbacks.call import CallAnswer, Caller, CallResult
 from node.callbacks.guard import MAX_READ
 from node.callbacks.owners import site_part
 from node.callbacks.places import Places, admitted
 from node.callbacks.target import Policy, Target
-
-FIRST_SERVER_ERROR = 500
 
 
 class FairCaller:
@@ -60,9 +59,9 @@ class FairCaller:
     async def _tell_breaker(self, target: Target, result: CallResult, *, has_failed: bool) -> None:
         breaker = breaker_of(target)
         match result:
-            case CallAnswer() if result.status == TOO_MANY:
+            case CallAnswer() if result.status == HTTPStatus.TOO_MANY_REQUESTS:
                 await self._breaker.pause(*breaker, retry_after(result.header(b"retry-after"), time.time()) or 0.0)
-            case CallAnswer() if result.status >= FIRST_SERVER_ERROR:
+            case CallAnswer() if result.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 await self._breaker.failed(*breaker)
             case CallAnswer() if has_failed:
                 await self._breaker.succeeded(*breaker)

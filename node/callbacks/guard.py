@@ -14,11 +14,11 @@ from typing import cast
 import httpcore2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
-from node.callbacks.addresses import Address
 from node.callbacks.breaker import Dials, NotNow
 from node.callbacks.lookup import NotLookedUp, NotResolved
 from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver, resolve
 from node.callbacks.target import Policy, TargetRefused
+from node.config.values import Address
 
 MAX_DIALS = 2
 """Addresses that are tried for one connection. If a host has both IPv6 and IPv4, one of each is: mostly one of them

@@ -21,7 +21,7 @@ import dns.asyncresolver
 import dns.exception
 import dns.resolver
 
-from node.callbacks.addresses import Address
+from node.config.values import Address
 
 TRY_SECONDS = 0.7
 """Until a server that does not answer is asked again, or another one is."""

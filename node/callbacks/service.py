@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 
 import msgspec
 import structlog
@@ -45,7 +46,6 @@ log = structlog.get_logger()
 JITTER = 0.2
 """Share by which a pause is made longer or shorter, so that the retries to one receiver spread out."""
 
-NOT_FOUND = 404
 MAX_MISSES = 3
 """After this many answers of 404 the receiver is taken for gone, and the message is dropped."""
 
@@ -202,7 +202,7 @@ class Deliverer:
                 await self._end(callback, "dropped", 0, reason)
             case Later(wait_ms):
                 await self._postpone(callback, wait_ms)
-            case Rejected(reason, status) if status == NOT_FOUND:
+            case Rejected(reason, status) if status == HTTPStatus.NOT_FOUND:
                 missed = msgspec.structs.replace(callback, misses=callback.misses + 1)
                 if missed.misses >= MAX_MISSES:
                     await self._end(missed, "dropped", 0, reason)

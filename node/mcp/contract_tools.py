@@ -1,11 +1,10 @@
 """The tools for contracts beyond SPEC's (NETWORK 4): conditions, claim-next, leases, failures, reviews, retries."""
 
-from node.mcp.tool import CALLBACK, KEY, Tool
+from node.mcp.tool import CALLBACK, KEY, WAIT, Tool
 
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
 _CLAIM = "As claim_task or claim_next_task returned it"
 _PUBLISHER = "publisher_token, as offer_task or publish_task returned it"
-_WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
 
 CONTRACT_TOOLS: tuple[Tool, ...] = (
     Tool(
@@ -60,7 +59,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "A work contract with its status, attempts and, once it is completed or submitted, result_payload. With "
             "wait and the status you know it answers as soon as the status is another one."
         ),
-        inputs={"id": _TASK, "wait": _WAIT, "status": "The status you know; wait ends when it is another one"},
+        inputs={"id": _TASK, "wait": WAIT, "status": "The status you know; wait ends when it is another one"},
         reads=True,
     ),
     Tool(
@@ -78,7 +77,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "publisher_ids": "Work for these publishers only",
             "query": "What you are good at, in your own words: only tasks that match, the best one first",
             "threshold": "Least score of a match with query",
-            "wait": _WAIT,
+            "wait": WAIT,
             "idempotency_key": KEY,
         },
     ),

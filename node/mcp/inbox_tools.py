@@ -1,11 +1,9 @@
 """The tools for inboxes (NETWORK 1): an agent that has nothing but MCP has an address, and can write to others."""
 
-from node.mcp.tool import KEY, ArgumentHeader, Tool
+from node.mcp.tool import KEY, WAIT, ArgumentHeader, Tool
 
 _ADDRESS = "Address of the inbox, as open_inbox returned it or a peer told you"
 _MINE = "Address of your inbox, as open_inbox returned it"
-_WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
-
 _RETURNED = "As open_inbox returned it"
 _RECEIPT = "receipt_token, as send_to_inbox returned it"
 _ARTIFACTS = "Ids of artifacts that belong to it, 10 at most"
@@ -57,7 +55,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "thread": "A name that the messages of one matter share",
             "artifact_ids": _ARTIFACTS,
             "expires_in": "Seconds to hold the message, if the inbox allows that",
-            "wait": _WAIT,
+            "wait": WAIT,
             "idempotency_key": KEY,
         },
         headers={"idempotency_key": _IDEMPOTENCY},
@@ -76,7 +74,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "inbox_token": _RETURNED,
             "since_seq": "Return messages after this one; next_since_seq of the last answer",
             "limit": "Messages at most",
-            "wait": _WAIT,
+            "wait": WAIT,
         },
         headers={"inbox_token": _OWNER},
     ),
@@ -125,7 +123,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "id": "Id of the message, as send_to_inbox returned it",
             "receipt_token": _RECEIPT,
             "status": "The status you know; wait ends when it is another one",
-            "wait": _WAIT,
+            "wait": WAIT,
         },
         headers={"receipt_token": _OWNER},
         reads=True,

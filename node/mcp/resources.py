@@ -1,6 +1,6 @@
 """The resources: recipes for agent frameworks, and live views of the node (SPEC 4.9)."""
 
-from http.client import NOT_FOUND
+from http import HTTPStatus
 
 import msgspec
 
@@ -117,7 +117,7 @@ class Resources:
             response = await self._operations.call(request, self._operations[operation], params={"id": entity})
         else:
             raise RpcError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
-        if response.status == NOT_FOUND:
+        if response.status == HTTPStatus.NOT_FOUND:
             raise RpcError(RESOURCE_NOT_FOUND, sentence(response.body), {"uri": uri})
         if response.status >= 400:
             raise RpcError(INTERNAL_ERROR, sentence(response.body))

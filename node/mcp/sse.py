@@ -23,7 +23,15 @@ from node.store import Listener, StoreUnavailable
 from node.web.http import Request, Response
 from node.web.origin import Origins
 from node.web.route import Operation, Route, routes_of
-from node.web.streams import EVENT_STREAM, HEARTBEAT_SECONDS, SEND_SECONDS, STREAM_HEADERS, Piece, Streaming, until_gone
+from node.web.streams import (
+    EVENT_STREAM,
+    HEARTBEAT_SECONDS,
+    STREAM_HEADERS,
+    Piece,
+    Streaming,
+    send_in_time,
+    until_gone,
+)
 
 PATH = "/mcp/sse"
 MESSAGES = "/mcp/messages"
@@ -135,7 +143,7 @@ class SseApi:
 
     async def _pass_on(self, stream_id: str, listener: Listener, send: Piece) -> None:
         """Send answers and comments until the process stops, or an answer may have been lost."""
-        await _send(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
+        await send_in_time(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
         loop = asyncio.get_running_loop()
         due = loop.time() + HEARTBEAT_SECONDS
         while not self._ending:
@@ -143,10 +151,10 @@ class SseApi:
             if message == b"":
                 return
             if message is not None:
-                await _send(event(b"message", message), send)
+                await send_in_time(event(b"message", message), send)
             if loop.time() >= due:
                 await self._streams.keep(stream_id)
-                await _send(COMMENT, send)
+                await send_in_time(COMMENT, send)
                 due = loop.time() + HEARTBEAT_SECONDS
 
     def routes(self) -> tuple[Route, ...]:
@@ -156,8 +164,3 @@ class SseApi:
             ("GET", PATH, self.open),
             ("POST", MESSAGES, self.post),
         )
-
-
-async def _send(data: bytes, send: Piece) -> None:
-    async with asyncio.timeout(SEND_SECONDS):
-        await send(data)

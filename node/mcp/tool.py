@@ -6,6 +6,7 @@ import msgspec
 
 CALLBACK = "Public URL that gets an HTTP POST when a peer answers; private addresses are refused"
 KEY = "A secret of at least 16 random characters that makes a repeated call answer what the first one did"
+WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
 
 
 class ArgumentHeader(msgspec.Struct, frozen=True):

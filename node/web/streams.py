@@ -56,6 +56,12 @@ class BodySender:
         return None if type(sending).__name__ == SENT else asyncio.ensure_future(sending)
 
 
+async def send_in_time(piece: bytes, send: Piece) -> None:
+    """Send a piece. Raises TimeoutError if the client has not read it within SEND_SECONDS."""
+    async with asyncio.timeout(SEND_SECONDS):
+        await send(piece)
+
+
 async def _nothing() -> None:
     """The `end` of an answer for which nothing was taken."""
 

@@ -138,7 +138,7 @@ async def test_a_silent_stream_says_that_it_is_there(node: NodeUnderTest, monkey
 async def test_a_client_that_does_not_read_loses_its_stream(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "SEND_SECONDS", 0.05)
+    monkeypatch.setattr("node.web.streams.SEND_SECONDS", 0.05)
 
     async def send(_: bytes) -> None:
         await asyncio.Event().wait()

@@ -116,7 +116,7 @@ async def test_a_stream_ends_when_a_reply_may_have_been_lost(node: NodeUnderTest
 
 
 async def test_a_stream_ends_when_nobody_reads_it(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "SEND_SECONDS", 0.05)
+    monkeypatch.setattr("node.web.streams.SEND_SECONDS", 0.05)
     async with EventStream(node) as stream:
         stream.reading.clear()
         await stream.post(request("ping"))
