@@ -96,6 +96,15 @@ class Use(NamedTuple):
     owed: int
 
 
+class Over(NamedTuple):
+    """Why bytes were not counted, or that nothing is left."""
+
+    wait: float
+    """Seconds until there is room again."""
+    of_site: bool
+    """Whether the client's site has no room, and not the client alone."""
+
+
 class LimitStore:
     """Counts requests that write nothing else in the client's partition."""
 
@@ -164,14 +173,13 @@ class LimitStore:
             for command in (("ZADD", place, "XX", "GT", ends_at, quota.name), ("PEXPIREAT", place, ends_at, "GT"))
         )
 
-    async def take_bytes(self, uses: Sequence[Use], most: int) -> list[float | None]:
+    async def take_bytes(self, uses: Sequence[Use], most: int) -> list[Over | None]:
         """Count bytes of some clients, each of which may have `most` in 24 hours. Raises StoreUnavailable.
 
-        Returns for each client None, or, if `size` is too much (it is not counted then) or nothing is left, the seconds
-        until it may have some again.
+        Returns for each client None, or why not, if `size` is too much (it is not counted then) or nothing is left.
         """
         replies = await self._store.run_all(_bytes_of(use, most) for use in uses)
-        return [reply[1] / 1000 if len(reply) > 1 else None for reply in cast("list[list[int]]", replies)]
+        return [Over(over[0] / 1000, over[1] == 1) if over else None for _, *over in cast("list[list[int]]", replies)]
 
 
 def _bytes_of(use: Use, most: int) -> Step:
