@@ -18,10 +18,14 @@ from node.store.steps import Key, Step, step
 
 DAY_MS = 86_400_000
 
+COUNTED_FOR_SITES = ("search",)
+"""Limits of which a site has SITE_SHARE times as much as a client: for what occupies the workers before it is known
+what it costs. They are of no entity, and nothing in them is given back."""
+
 
 @step
-def limit_take(*, rate: Key, count: int, window: int) -> None:
-    """A place in a client's limit."""
+def limit_take(*, rate: Key, site: Key, count: int, site_count: int, window: int) -> None:
+    """A place in a client's limit, and in that of its site."""
 
 
 @step
@@ -115,8 +119,14 @@ class LimitStore:
         """Take a place in a limit; in a separate one for each entity, if its id is given. Raises StoreUnavailable."""
         partition = ids.partition_of_id(entity_id) if entity_id else ids.home_of(client)
         rate = keys.rate(partition, f"{kind}:{entity_id}" if entity_id else kind, client)
-        reply = await self._store.run(limit_take(rate=rate, count=limit.count, window=limit.milliseconds))
-        return Taken.of(*cast("list[int]", reply))
+        taking = limit_take(
+            rate=rate,
+            site=keys.rate(partition, kind, site_of(client)) if kind in COUNTED_FOR_SITES else rate,
+            count=limit.count,
+            site_count=limit.count * SITE_SHARE,
+            window=limit.milliseconds,
+        )
+        return Taken.of(*cast("list[int]", await self._store.run(taking)))
 
     async def refund(self, kind: str, client: str, taken: Taken) -> None:
         """Stop counting a request that `take` has counted in a limit of no entity. Raises StoreUnavailable."""

@@ -32,8 +32,8 @@ FINISHING_FACTOR = 1.25
 """How much more than its total a client may use to finish what it has begun: claims, results, changes of status."""
 
 MAX_CLIENTS = 10_000
-"""Clients and sites remembered as having used up their total; when there are more, all are forgotten and Redis is asked. Also the
-clients whose bytes are noted for the operator until the next report; those of others are not."""
+"""Clients and sites remembered as having used up their total; when there are more, all are forgotten and Redis is
+asked. Also the clients whose bytes are noted for the operator until the next report; those of others are not."""
 
 
 class Usage:

@@ -130,6 +130,20 @@ async def test_clients_of_one_site_share_what_they_may_hold(empty_redis: RedisSe
         assert (await node.client_at("2001:db8:2::1").post("/api/v1/sessions", json={})).status_code == 201
 
 
+async def test_clients_of_one_site_share_a_limit_of_searches(empty_redis: RedisServer) -> None:
+    async with running(settings_for(empty_redis.url, limits=Limits(search=Limit(2, 600)))) as node:
+        found = 0
+        for number in range(2 * SITE_SHARE):
+            client = node.client_at(f"2001:db8:1:{number:x}::1")
+            answers = [await client.post("/api/v1/board/search", json={"query": "a parser"}) for _ in range(3)]
+            found += sum(answer.status_code == 200 for answer in answers)
+            assert answers[-1].headers["x-error-code"] == "limit.exceeded"
+            assert 0 < int(answers[-1].headers["retry-after"]) <= 600
+        assert found == 2 * SITE_SHARE
+        elsewhere = node.client_at("2001:db8:2::1")
+        assert (await elsewhere.post("/api/v1/board/search", json={"query": "a parser"})).status_code == 200
+
+
 @pytest.fixture
 def cramped(tmp_path: Path) -> Any:
     """A server of its own with little memory."""
