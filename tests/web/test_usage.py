@@ -294,3 +294,25 @@ async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_
     again = asyncio.create_task(node.client.get(url, params={"wait": 30, "since_seq": 1}))
     await node.client.post(f"{url}/replies", json=REPLY)
     assert (await again).status_code == 200
+
+
+async def test_clients_of_one_site_may_have_so_many_requests_waiting_together(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MAX_WAITING_PER_SITE", 2)
+    thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
+    url = f"/api/v1/board/{thread['id']}"
+    clients = [node.client_at(f"2001:db8:1:{number:x}::1") for number in range(3)]
+    waiting = [asyncio.create_task(each.get(url, params={"wait": 30})) for each in clients[:2]]
+
+    async def both_wait() -> bool:
+        return http.WAITING_BY_SITE["2001:db8:1::/48"] == 2
+
+    await until(both_wait)
+    refused = await clients[2].get(url, params={"wait": 30})
+    assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
+    other = asyncio.create_task(node.client_at("2001:db8:2::1").get(url, params={"wait": 30}))
+    assert (await clients[2].get(url)).status_code == 200
+    await node.client.post(f"{url}/replies", json=REPLY)
+    assert {answer.status_code for answer in await asyncio.gather(*waiting, other)} == {200}
+    assert not http.WAITING_BY_SITE
