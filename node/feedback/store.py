@@ -6,6 +6,7 @@ from typing import Any, cast
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.feedback.model import Report
+from node.share.site import SITE_SHARE, site_of
 from node.store import Arg, Store, ids, keys
 from node.store.decoding import entry_id, fields_of, text
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
@@ -13,7 +14,7 @@ from node.store.limits import Rate, Taken
 from node.store.steps import Key, Rest, step
 
 KEPT_REPORTS = 2000
-"""Reports kept in each partition, about; the oldest go first."""
+"""Reports kept in each partition, about; the oldest go first. All of a site are in one, so it has a limit, too."""
 
 PAGE_SIZE = 50
 """Reports read from a partition at a time."""
@@ -23,9 +24,11 @@ PAGE_SIZE = 50
 def feedback_add(
     *,
     rate: Key,
+    site: Key,
     idem: Key,
     feedback: Key,
     count: int,
+    site_count: int,
     window: int,
     digest: str,
     idem_ttl: int,
@@ -54,9 +57,11 @@ class FeedbackStore:
         reply = await self._store.run(
             feedback_add(
                 rate=keys.rate(partition, "feedback", rate.client),
+                site=keys.rate(partition, "feedback", site_of(rate.client)),
                 idem=record_key(idempotency, partition, stream),
                 feedback=stream,
                 count=rate.limit.count,
+                site_count=rate.limit.count * SITE_SHARE,
                 window=rate.limit.milliseconds,
                 digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,

@@ -19,6 +19,7 @@ from node.mcp.answer_budget import STREAM_BYTES
 from node.mcp.server import McpServer
 from node.mcp.store import StreamStore
 from node.mcp.transport import TransportError, cors_of, event, fault, require_json
+from node.share.site import site_of
 from node.store import Listener, StoreUnavailable
 from node.web.http import Request, Response
 from node.web.origin import Origins
@@ -42,6 +43,9 @@ MAX_STREAMS = 2000
 MAX_CLIENT_STREAMS = 250
 """Of those, streams of one client address."""
 
+MAX_SITE_STREAMS = 500
+"""And of one IPv6 /48: not SITE_SHARE times as many, which would be all."""
+
 COMMENT = b": ping\n\n"
 
 
@@ -62,6 +66,7 @@ class SseApi:
         self._open: dict[str, Listener] = {}
         self._streams_of: Counter[str] = Counter()
         """Open streams by client address."""
+        self._streams_of_site: Counter[str] = Counter()
         self._ending = False
 
     @Operation(
@@ -123,7 +128,9 @@ class SseApi:
     async def _run(self, stream_id: str, request: Request, send: Piece) -> None:
         if self._is_full(request.client):  # by streams that were opened since the request was accepted
             return
-        self._streams_of[request.client] += 1
+        counted = ((self._streams_of, request.client), (self._streams_of_site, site_of(request.client)))
+        for counter, name in counted:
+            counter[name] += 1
         try:
             with await self._streams.listen(stream_id) as listener:
                 self._open[stream_id] = listener
@@ -132,14 +139,15 @@ class SseApi:
                     await until_gone(request, self._pass_on(stream_id, listener, send))
         finally:
             self._open.pop(stream_id, None)
-            self._streams_of[request.client] -= 1
-            if not self._streams_of[request.client]:
-                del self._streams_of[request.client]
+            for counter, name in counted:
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]
 
     def _is_full(self, client: str) -> bool:
         """Whether no more streams are opened for that client now."""
-        total, own = self._streams_of.total(), self._streams_of[client]
-        return self._ending or total >= MAX_STREAMS or own >= MAX_CLIENT_STREAMS
+        total, own, of_site = self._streams_of.total(), self._streams_of[client], self._streams_of_site[site_of(client)]
+        return self._ending or total >= MAX_STREAMS or own >= MAX_CLIENT_STREAMS or of_site >= MAX_SITE_STREAMS
 
     async def _pass_on(self, stream_id: str, listener: Listener, send: Piece) -> None:
         """Send answers and comments until the process stops, or an answer may have been lost."""

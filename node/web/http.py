@@ -26,6 +26,7 @@ import msgspec
 
 from node.common.cancellation import ended_before
 from node.common.refusal import Invalid, Issue, Refused
+from node.share.site import site_of
 from node.web.deadline import Deadlines
 from node.web.turn import RequestTurn
 
@@ -62,8 +63,14 @@ PLAIN = frozenset({b"", b"identity"})
 MAX_WAITING_PER_CLIENT = 2048
 """Requests with `wait=` of one client in one process: a quarter of all that may wait there (RELAY_MAX_WAITING)."""
 
+MAX_WAITING_PER_SITE = 4096
+"""Those of one IPv6 /48: half of all."""
+
 WAITING_BY_CLIENT: Counter[str] = Counter()
 """How many requests of each client wait in this process now."""
+
+WAITING_BY_SITE: Counter[str] = Counter()
+"""How many of the clients of each site."""
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
@@ -222,14 +229,21 @@ class Request:
     async def while_waiting(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which waits for a change for up to `seconds`; cancelled if the client goes away.
 
-        Raises Disconnected, and Refused `limit.waiting` if too many requests of the client wait in this process.
+        Raises Disconnected, and Refused `limit.waiting` if too many requests of the client or its site wait in this
+        process.
         """
         if not seconds:
             return await work
-        if WAITING_BY_CLIENT[self.client] >= MAX_WAITING_PER_CLIENT:
-            work.close()
-            raise Refused("limit.waiting", retry_after=seconds, most=MAX_WAITING_PER_CLIENT)
-        WAITING_BY_CLIENT[self.client] += 1
+        places = (
+            (WAITING_BY_CLIENT, self.client, MAX_WAITING_PER_CLIENT),
+            (WAITING_BY_SITE, site_of(self.client), MAX_WAITING_PER_SITE),
+        )
+        for counter, name, most in places:
+            if counter[name] >= most:
+                work.close()
+                raise Refused("limit.waiting", retry_after=seconds, most=most)
+        for counter, name, _ in places:
+            counter[name] += 1
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(until_disconnected(self.noting_end(self.receive)))
         try:
@@ -238,9 +252,10 @@ class Request:
                     raise Disconnected
             return task.result()
         finally:
-            WAITING_BY_CLIENT[self.client] -= 1
-            if not WAITING_BY_CLIENT[self.client]:
-                del WAITING_BY_CLIENT[self.client]
+            for counter, name, _ in places:
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]
 
     async def begin(self) -> None:
         """Wait until the client has fewer requests under way."""

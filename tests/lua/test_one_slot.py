@@ -34,6 +34,7 @@ ELSEWHERE = {
     "node_identify": "has one key, and is run by processes as they start: tests/store/test_identity.py",
     "search_switch": "changes the index of a query engine, which a cluster does not have",
     "search_fill": "likewise",
+    "vector_move": "for what is claimed once it is embedded: tests/tasks/test_offer_search.py; its keys are of one id",
 }
 """Steps that the operations below do not reach, and why."""
 

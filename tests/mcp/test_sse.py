@@ -179,6 +179,21 @@ async def test_a_client_may_hold_only_so_many_streams(node: NodeUnderTest, monke
         assert again.status == 200
 
 
+async def test_a_site_may_hold_only_so_many_streams(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_SITE_STREAMS", 2)
+    async with EventStream(node, "2001:db8:1:1::1"), EventStream(node, "2001:db8:1:2::1"):
+        async with EventStream(node, "2001:db8:1:3::1") as third:
+            assert third.status == 503
+        async with EventStream(node, "2001:db8:2::1") as other:
+            assert other.status == 200
+    async with EventStream(node, "2001:db8:1:3::1") as again:
+        assert again.status == 200
+
+
+def test_the_streams_of_a_site_are_far_from_all() -> None:
+    assert sse.MAX_CLIENT_STREAMS < sse.MAX_SITE_STREAMS <= sse.MAX_STREAMS / 4
+
+
 async def test_streams_that_are_opened_at_once_are_no_more_than_a_client_may_hold(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
+from node.share.site import SITE_SHARE
 from node.web.http import ASGIMessage, Scope
 from node.web.responder import MOUNTED_BYTES
 from node.web.throughput import BODY_WEIGHT, BURST_SECONDS, FREE_BYTES, MAX_CLIENTS, Throughput
@@ -60,6 +61,18 @@ def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: C
     assert throughput.refusal(B) is None
     clock.now += refused.retry_after
     assert 0 < moved(throughput, A, MIB) <= 2 * MIB
+
+
+def test_clients_of_one_site_share_what_some_of_them_may_move(clock: Clock) -> None:
+    throughput = Throughput(RATE, clock)
+    total = sum(moved(throughput, f"2001:db8:1:{number:x}::/64", MIB) for number in range(3 * SITE_SHARE))
+    assert SITE_SHARE * BURST_SECONDS * RATE < total <= SITE_SHARE * BURST_SECONDS * RATE + MIB
+    refused = throughput.refusal("2001:db8:1:ffff::/64")
+    assert refused is not None
+    assert refused.retry_after is not None
+    assert throughput.refusal("2001:db8:2::/64") is None
+    clock.now += refused.retry_after
+    assert throughput.refusal("2001:db8:1:ffff::/64") is None
 
 
 def test_a_body_counts_more_than_an_answer(clock: Clock) -> None:
