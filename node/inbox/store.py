@@ -175,15 +175,18 @@ class InboxStore:
 
         Raises Refused `inbox.unknown`, `inbox.token`, `signature.replayed`, StoreUnavailable.
         """
-        inbox = keys.inbox(address)
+        inbox, partition = keys.inbox(address), ids.partition_of(address)
         reply = await self._store.run(
             steps.inbox_close(
                 inbox=inbox,
                 numbers=keys.inbox_seq(address),
                 letters=keys.inbox_letters(address),
                 ends=keys.inbox_ends(address),
-                push_ends=keys.inbox_push_ends(ids.partition_of(address)),
-                replay=keys.replay(ids.partition_of(address), replay_id) if replay_id else inbox,
+                push_ends=keys.inbox_push_ends(partition),
+                replay=keys.replay(partition, replay_id) if replay_id else inbox,
+                agents=keys.agents_of(address),
+                due=keys.agents_due(partition),
+                events=keys.events(partition),
                 proof=proof,
                 replay_ttl=REPLAY_MS if replay_id else 0,
                 kept=numbers_kept(address),
