@@ -79,7 +79,7 @@ class Carrier:
             headers = {**headers, "Idempotency-Key": call.key or secrets.token_urlsafe(24)}
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
-                raise UsageError(f"this cannot be sent as {name}: {value!r}")
+                raise UsageError(f"what is given for {name} has characters that no header may have")
         is_unknown = False
         failures = 0
         while True:

@@ -32,7 +32,7 @@ class Refused(RelayError):
         """An earlier try of the same intention had no answer, so this may refuse what that try has done."""
 
     def __str__(self) -> str:
-        return f"{self.args[0]} ({self.status} {self.code})"
+        return f"{self.args[0]} ({f'{self.status} {self.code}'.strip()})"
 
     @property
     def request_id(self) -> str:

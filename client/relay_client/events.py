@@ -15,11 +15,14 @@ SILENCE = 45.0  # s after which a stream is given up: it says something every 15
 COME_BACK = (0.2, 1.0)  # s before a stream that ended is opened again, at random in between
 
 
-class Event(TypedDict, total=False):
-    """Something that happened; `id` is the cursor after it. Type `reset`: events after your cursor are gone."""
-
+class _Event(TypedDict):
     id: str
     type: str
+
+
+class Event(_Event, total=False):
+    """Something that happened; `id` is the cursor after it. Type `reset`: events after your cursor are gone."""
+
     at: str
     data: Any
 
