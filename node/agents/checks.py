@@ -16,10 +16,11 @@ from node.agents.entry import StoredAgent
 from node.agents.fetch import CardFetcher
 from node.agents.lists import AgentLists
 from node.agents.probe import Probe, Prober
-from node.agents.store import AgentStore
+from node.agents.store import INBOX_CLOSED, AgentStore
 from node.callbacks.fair import FairCaller
 from node.callbacks.partition_schedule import PartitionSchedule, run_due
 from node.callbacks.target import Policy
+from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, keys
 from node.store.limits import DAY_MS
 from node.store.outbox import Event
@@ -102,6 +103,11 @@ class AgentChecks:
         return outcome
 
     async def _probe(self, agent: StoredAgent) -> str:
+        if agent.proof == "inbox" and not agent.has_inbox:
+            with suppress(Refused):  # its inbox was opened again by its key, or the entry was removed
+                await self._entries.remove(agent.id, agent.address, INBOX_CLOSED, "")
+            await self._lists.project([agent.id])
+            return "gone"
         is_remote = agent.proof == "domain"
         probe = await self._prober.probe(agent) if is_remote else Probe(agent.liveness)
         await self._entries.probed(

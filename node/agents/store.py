@@ -14,6 +14,7 @@ from node.agents.steps import agent_list, agent_probed, agent_remove, agent_sett
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.bulk import bulk_reachable
+from node.store.clock import now_ms
 from node.store.decoding import fields_of, flat_of
 from node.store.due import TakenNames, take_due
 from node.store.errors import StoreUnavailable
@@ -57,6 +58,9 @@ HIDES_MS = 7 * DAY_MS
 
 AGAIN_MS = 30 * 60_000
 """Until another try, if an agent could not be probed now: its host or network was called too often."""
+
+INBOX_CLOSED = ""
+"""In place of what proves an owner: there is no inbox at the address any more."""
 
 REFUSALS = {
     b"gone": "inbox.unknown",
@@ -142,10 +146,11 @@ class AgentStore:
                 raise AssertionError(reply)
 
     async def has_room(self, address: str, agent_id: str) -> bool:
-        """Whether an address may list one more entry, or has this one."""
+        """Whether an address may list one more entry, or has this one. Those that have ended do not count."""
         listed = keys.agents_of(address)
-        known, full = await self._store.commands([("ZSCORE", listed, agent_id), ("ZCARD", listed)])
-        return known is not None or cast("int", full) < MAX_ENTRIES
+        now = await now_ms(self._store, listed)
+        names = cast("list[bytes]", await self._store.command("ZRANGE", listed, f"({now}", "+inf", "BYSCORE"))
+        return agent_id.encode() in names or len(names) < MAX_ENTRIES
 
     async def submit(
         self, host: str, fields: Mapping[str, str], *, agent_id: str, client: str, idempotency: IdempotencyKey | None

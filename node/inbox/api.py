@@ -91,7 +91,8 @@ class InboxApi:
             elif not opening.is_new:
                 await permit.release()
             if card:
-                owner = InboxProof(None, proof.signer) if proof.signer else InboxProof(opened.inbox_token)
+                is_by_key = proof.signer and proof.token is None  # a token that is shown counts, as in `shown`
+                owner = InboxProof(None, proof.signer) if is_by_key else InboxProof(opened.inbox_token)
                 with after_write("the inbox is open"):
                     await self._listing.enter(permit.client, card, owner)
         return _private(created(opened, opened.url) if opening.is_new else json_response(opened))
