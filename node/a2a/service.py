@@ -96,6 +96,8 @@ class Messages:
         Invalid, StoreUnavailable.
         """
         oldest, size = check_list(query), query.page_size
+        if query.page_token and not ids.is_id(query.page_token):
+            raise wrong_token()
         if not query.context_id or query.status not in EVERY_TASK:
             return TaskList([], "", size, 0)
         context = await self._store.context(query.context_id, client)
