@@ -75,8 +75,8 @@ def fault(request: Request, failure: Exception) -> Response:
     code = dict(plain.headers).get(b"x-error-code", b"server.bug").decode()
     reason = REASONS.get(code) or REASONS_BY_STATUS.get(plain.status, "INVALID_PARAMS")
     violations: list[Issue] = []
-    if code == "language.not_english":
-        violations = [Issue(("message", "parts", 0, "text"), "Must be plain English (en-US).", "value_error")]
+    if isinstance(failure, Refused) and code == "language.not_english":
+        violations = [Issue((str(failure.facts["field"]),), "Must be plain English (en-US).", "value_error")]
     said = sentence(failure) if isinstance(failure, Refused) else CATALOGUE[code].sentence
     kept = [header for header in plain.headers if header != JSON_TYPE]
     status = STATUS[reason][1]

@@ -14,7 +14,7 @@ from node.a2a.api import A2A_MEDIA, negotiated
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, Metadata, SendMessageResponse, State, TaskList
-from node.a2a.offer import in_message, member_of, offer_of
+from node.a2a.offer import invalid_in, member_of, offer_of, refused_in
 from node.a2a.queries import check_list
 from node.a2a.query_parameters import ListParameters, ReadParameters
 from node.a2a.refusal import A2AError, no_streams
@@ -165,7 +165,9 @@ class SharedTasksApi:
             try:
                 contract, replayed = await self._tasks.create(offer_of(received), signed, idempotency, request.client)
             except Invalid as invalid:
-                raise in_message(invalid) from None
+                raise invalid_in(received, invalid) from None
+            except Refused as refused:
+                raise refused_in(received, refused) from None
             if replayed:
                 await permit.replay()
         task = contract_as_task(contract, contract.publisher_token, received.history_length)

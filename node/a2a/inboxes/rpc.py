@@ -16,6 +16,7 @@ from node.a2a.inboxes.push_config import DeletedPush
 from node.a2a.inboxes.pushes import PushConfigService
 from node.a2a.inboxes.service import InboxAgents
 from node.a2a.model import ListQuery
+from node.a2a.proto_json import integer, state
 from node.a2a.queries import check_history_length
 from node.a2a.refusal import A2AError, no_extended_card
 from node.a2a.request import check_media_type, check_version
@@ -48,6 +49,9 @@ PARSE_ERROR = -32700
 
 CALL_ID = "rpc.id"
 """Where the JSON of a call's id is kept beside the parameters of its path: the answer to a failure repeats it."""
+
+READ: dict[str, Callable[[object], object]] = {"pageSize": integer, "historyLength": integer, "status": state}
+"""Params that ProtoJSON allows in several forms."""
 
 RpcId = Annotated[str, Meta(max_length=256)] | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None
 
@@ -211,7 +215,10 @@ def _params(params: bytes, kind: type[T]) -> T:
     """The params of a call, by their names in JSON or in the proto file, which the fields have. Raises Invalid."""
     members = decode(params, dict[str, msgspec.Raw])
     named = ((each.encode_name, members.get(each.encode_name, members.get(each.name))) for each in fields(kind))
-    return decode(msgspec.json.encode({name: value for name, value in named if value is not None}), kind)
+    given = {
+        name: READ[name](decode(bytes(raw), object)) if name in READ else raw for name, raw in named if raw is not None
+    }
+    return decode(msgspec.json.encode(given), kind)
 
 
 def _result(call_id: bytes, result: bytes) -> bytes:
