@@ -80,7 +80,7 @@ class HeldPage(msgspec.Struct, frozen=True):
 
 
 class StoredReceipt(msgspec.Struct, frozen=True):
-    """What became of a message, as it was at the time `now` (ms)."""
+    """What became of a message, as it was at the time `now` (ms), or when it was lost with an earlier inbox."""
 
     now: int
     epoch: str

@@ -88,11 +88,15 @@ class InboxTasks:
         return await self.get(address, task.id)
 
     async def of_context(self, address: str, context: str, client: str) -> list[InboxTask]:
-        """How a context's tasks stand, the newest first, without what anybody said. Raises StoreUnavailable."""
+        """How a context's tasks stand, the last changed first, without what anybody said.
+
+        Raises Refused `inbox.unknown`, StoreUnavailable.
+        """
         if not ids.is_address(address):
-            return []
+            raise Refused("inbox.unknown")
         named = await self._store.of_context(address, self.context_name(address, context, client))
-        return await self._store.heads(address, named)
+        heads = await self._store.heads(address, named)
+        return sorted(heads, key=lambda task: task.changed, reverse=True)
 
     def _proof(self, address: str, name: str) -> str:
         return self._tokens.issue("a2a-context", address, name)[:CONTEXT_TOKEN_LENGTH]

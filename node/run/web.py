@@ -269,7 +269,7 @@ def operations_of(
         *BoardApi(services.board, limiter, signatures).routes(),
         *SearchApi(services.search, search, f"{settings.public_url}/board/").routes(),
         *OfferSearchApi(services.offers, search).routes(),
-        *SharedTasksApi(services.messages, services.tasks, contracts, limiter).routes(),
+        *SharedTasksApi(services.messages, services.tasks, contracts, limiter, signatures).routes(),
         *A2AApi(services.messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
         *IdentityApi(current, capabilities_of()).routes(),

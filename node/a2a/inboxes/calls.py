@@ -51,7 +51,11 @@ class InboxCalls:
         received, task = await self._sent(request, content)
         if not received.returns_at_once:
             waiting = self._agents.pause(address, task, BLOCKING_SECONDS)
-            task = await request.while_waiting(BLOCKING_SECONDS, waiting)
+            try:
+                task = await request.while_waiting(BLOCKING_SECONDS, waiting)
+            except Refused as refused:
+                if refused.code != "limit.waiting":  # else it is told how the task stands: the message is sent
+                    raise
         return SendMessageResponse(task=self._agents.view.task(task, received.history_length))
 
     async def send_streaming(self, request: Request, content: bytes, form: Form) -> Streaming:
@@ -87,7 +91,6 @@ class InboxCalls:
         address = request.params["address"]
         async with self._limiter.permit(request, "inbox_send") as permit:
             received = message_of(content)
-            body = await request.body()
             await permit.count()
             signed = await self._signatures.of(request, ())
             push = None
@@ -96,7 +99,7 @@ class InboxCalls:
                 if received.message.task_id is not None:
                     await self._pushes.require_room(address, received.message.task_id, push)
             proof = InboxProof(None, signed.signer, signed.replay_id) if signed else InboxProof()
-            idempotency = idempotency_key(request, f"inbox-a2a:{address}", body)
+            idempotency = idempotency_key(request, f"inbox-a2a:{address}", content)
             async with self._limiter.permit(request, "inbox_sender", address, refusals=False) as rate:
                 await permit.charge("message", 2 * len(content))  # the text is kept for its owner and in the history
                 task, is_replay = await self._agents.send(rate, address, received, proof, idempotency)
