@@ -1,10 +1,11 @@
 """The tools for contracts beyond SPEC's (NETWORK 4): conditions, claim-next, leases, failures, reviews, retries."""
 
 from node.mcp.tool import CALLBACK, KEY, TOKEN, WAIT, Tool
-from node.tasks.model import STATUSES
 
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
 _CLAIM = "As claim_task or claim_next_task returned it"
+_STATUSES = ("offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired")
+"""Those of contracts: the operation takes the states of A2A, too, and then lists other things."""
 _PUBLISHER = "publisher_token, as offer_task or publish_task returned it"
 
 CONTRACT_TOOLS: tuple[Tool, ...] = (
@@ -71,7 +72,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "wait": "Of offers: seconds to wait, 30 at most, until there is one to show",
         },
         query={"status": "offered"},
-        choices={"status": STATUSES},
+        choices={"status": _STATUSES},
         reads=True,
     ),
     Tool(

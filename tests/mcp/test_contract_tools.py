@@ -111,7 +111,7 @@ async def test_tasks_of_a_status_are_listed_and_offers_are_waited_for(node: Node
     await done(node, "fail_task", id=late["id"], claim_token=claim["claim_token"], **failure)
     assert [each["id"] for each in (await done(node, "list_tasks", status="failed"))["tasks"]] == [late["id"]]
     status = {tool["name"]: tool for tool in (await result(node, "tools/list"))["tools"]}["list_tasks"]["inputSchema"]
-    assert set(status["properties"]["status"]["enum"]) == set(STATUSES)
+    assert set(status["properties"]["status"]["enum"]) == set(STATUSES), "no others, and all of them"
 
 
 async def test_a_publisher_sees_what_became_of_its_callbacks(node: NodeUnderTest) -> None:
