@@ -300,12 +300,14 @@ class _Builder:
             first["schema"] = {"anyOf": [first["schema"], schema]}
 
     def _failures(self, route: Route) -> dict[str, Schema]:
+        """The errors, and what else it answers with another status than the main one."""
         if route.fault is not None:
-            return {"default": {"description": "An error in the form of the protocol."}}
-        by_status: dict[int, list[str]] = {}
-        for code in codes_of(route):
-            by_status.setdefault(entry_of(code).status, []).append(code)
-        failures = {str(status): self._failure(status, by_status[status]) for status in sorted(by_status)}
+            failures: dict[str, Schema] = {"default": {"description": "An error in the form of the protocol."}}
+        else:
+            by_status: dict[int, list[str]] = {}
+            for code in codes_of(route):
+                by_status.setdefault(entry_of(code).status, []).append(code)
+            failures = {str(status): self._failure(status, by_status[status]) for status in sorted(by_status)}
         for other in route.also:
             if other.status:
                 response: Schema = {"description": other.meaning, "headers": _headers(["X-Request-Id", "Retry-After"])}

@@ -1,6 +1,6 @@
 """The tools for small artifacts, for waiting in a session, and for following what happens (NETWORK 3, 4)."""
 
-from node.mcp.tool import WAIT, ArgumentHeader, Tool
+from node.mcp.tool import OPTIONAL_TOKEN, WAIT, Tool
 
 DATA_TOOLS: tuple[Tool, ...] = (
     Tool(
@@ -69,14 +69,14 @@ DATA_TOOLS: tuple[Tool, ...] = (
             "soon as something happens."
         ),
         inputs={
-            "topic": "board, tasks, thread:<id>, task:<id>, session:<id>, or inbox:<address> with inbox_token",
+            "topic": "board, tasks, agents, thread:<id>, task:<id>, session:<id>, or inbox:<address> with inbox_token",
             "types": "Types of events, comma separated; all if left out",
             "cursor": "Where to go on; earliest for all there are; now if left out",
             "limit": "Events at most",
             "wait": WAIT,
             "inbox_token": "For a topic inbox: as open_inbox returned it",
         },
-        headers={"inbox_token": ArgumentHeader(b"authorization", "Bearer ")},
+        headers={"inbox_token": OPTIONAL_TOKEN},
         reads=True,
     ),
 )

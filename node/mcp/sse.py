@@ -15,13 +15,14 @@ import msgspec
 from msgspec import Meta
 
 from node.common.refusal import Refused
-from node.mcp.answer_budget import STREAM_BYTES
-from node.mcp.server import McpServer
+from node.mcp.json_rpc import RpcError, error_reply
+from node.mcp.server import read_messages
 from node.mcp.store import StreamStore
+from node.mcp.stream_calls import StreamCalls
 from node.mcp.transport import TransportError, cors_of, event, fault, require_json
 from node.share.site import site_of
 from node.store import Listener, StoreUnavailable
-from node.web.http import Request, Response
+from node.web.http import JSON_TYPE, Request, Response
 from node.web.origin import Origins
 from node.web.route import Operation, Route, routes_of
 from node.web.streams import (
@@ -52,14 +53,14 @@ COMMENT = b": ping\n\n"
 class StreamQuery(msgspec.Struct):
     """The query of POST /mcp/messages."""
 
-    session_id: Annotated[str, Meta(description="The stream, as its endpoint event said")] = ""
+    session_id: Annotated[str, Meta(description="The stream, as its endpoint event said")]
 
 
 class SseApi:
     """MCP over server-sent events."""
 
-    def __init__(self, server: McpServer, streams: StreamStore, origins: Origins, public_url: str) -> None:
-        self._server = server
+    def __init__(self, calls: StreamCalls, streams: StreamStore, origins: Origins, public_url: str) -> None:
+        self._calls = calls
         self._streams = streams
         self._origins = origins
         self._endpoint = f"{urlsplit(public_url).path.rstrip('/')}{MESSAGES}?session_id="
@@ -97,6 +98,7 @@ class SseApi:
         hot=True,
         body=object,
         query=StreamQuery,
+        asks="session_id=$SESSION_ID",
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
         status=202,
         media_type="text/plain",
@@ -104,7 +106,7 @@ class SseApi:
         fault=fault,
     )
     async def post(self, request: Request) -> Response:
-        """Take a message or a batch; the answer goes to the stream."""
+        """Take a message or a batch, and answer it on the stream later."""
         cors = cors_of(self._origins, request)
         require_json(request)
         stream_id = request.query().get("session_id", "")
@@ -112,11 +114,12 @@ class SseApi:
             raise TransportError(400, "Name the stream in session_id, as its endpoint event said.")
         if not await self._streams.is_open(stream_id):
             raise TransportError(404, "No open stream has this session_id; connect to /mcp/sse again.")
-        reply = await self._server.answer_with_handshake(await request.body(), request, STREAM_BYTES)
-        if reply.status >= 400:
-            return Response(reply.status, reply.body, ((b"content-type", b"application/json"), *cors))
-        if reply.body and not await self._streams.deliver(stream_id, reply.body):
-            raise TransportError(404, "The stream of this session_id is gone; connect to /mcp/sse again.")
+        try:
+            messages = read_messages(await request.body())
+        except RpcError as error:
+            return Response(400, error_reply(None, error), (JSON_TYPE, *cors))
+        if isinstance(messages, list) or messages.request_id is not None:
+            self._calls.begin(stream_id, messages, request)
         return Response(202, b"Accepted", ((b"content-type", b"text/plain"), *cors))
 
     def end(self) -> None:

@@ -198,6 +198,7 @@ class WebNode:
 
     async def close(self) -> None:
         """End the background tasks, and close all connections."""
+        await self._mcp.close()
         await self._background.close()
         await self._search_work.settled()
         await self._services.close()

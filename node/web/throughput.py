@@ -23,8 +23,8 @@ BODY_WEIGHT = 2
 expensive MiB takes 55 ms, so at the default rate a client uses a ninth of a core in the long run."""
 
 MAX_CLIENTS = 10_000
-"""Clients and sites remembered. When there are more, those whose bucket is full again are forgotten; and those that moved
-least, until half as many are left, so that it takes thousands of new clients until the next time."""
+"""Clients and sites remembered. When there are more, those whose bucket is full again are forgotten, and of the others
+those that moved least, until half as many are left: so that it takes thousands of new ones until the next time."""
 
 
 class Throughput:
