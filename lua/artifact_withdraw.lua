@@ -1,5 +1,6 @@
-#!lua
--- Rejects an artifact for the operator, whatever its status. A rejected or expired one stays as it is.
+#!lua flags=allow-oom
+-- Rejects an artifact for the operator, whatever its status. A rejected or expired one stays as it is. Allowed
+-- without memory: its bytes go.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- ARGV[1] artifact_id

@@ -1,6 +1,7 @@
 """The `relay-node` command: reads the settings, runs what was asked for, gives its exit status.
 
-0: done; 1: done, and the answer is no; 2: a setting or an argument cannot be used, which one sentence on stderr says.
+0: done; 1: done, and the answer is no; 2: a setting or an argument cannot be used, which one sentence on stderr says;
+75: a port is taken, so that whoever starts the node tries again.
 """
 
 import argparse
@@ -16,7 +17,6 @@ from node.admin.commands import Commands
 from node.common import process
 from node.config import ConfigError, Settings
 from node.config.sources import CONFIG
-from node.config.values import USAGE_ERROR
 from node.describe.settings import SettingRow, page, table
 from node.observe import log
 from node.run import launch
@@ -30,7 +30,13 @@ ROLES: dict[str, tuple[Callable[[Settings], None], str]] = {
 }
 """The commands that run a node, and what they mean."""
 
-TOOLS = ("node.admin.console.group", "node.admin.restore", "node.admin.verify", "node.admin.models")
+TOOLS = (
+    "node.admin.console.group",
+    "node.admin.restore",
+    "node.admin.new_secret",
+    "node.admin.verify",
+    "node.admin.models",
+)
 """The other modules with commands, in the order of --help. They are imported only when one of their commands is called,
 so that a node starts faster."""
 
@@ -74,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except ConfigError as error:
         print(f"relay-node: {error}", file=sys.stderr)
-        return USAGE_ERROR
+        return error.status
     except BrokenPipeError:  # `| head` has seen enough
         process.stop_writing()
         return 1

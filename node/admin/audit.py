@@ -11,6 +11,7 @@ import structlog
 from node.common.timestamps import timestamp
 from node.store import Store, keys
 from node.store.decoding import entry_id, fields_of, flat_of
+from node.store.steps import Key, Rest, step
 
 log = structlog.get_logger()
 
@@ -31,6 +32,11 @@ class AuditEntry(msgspec.Struct, frozen=True):
     outcome: str
 
 
+@step
+def audit_add(*, audit: Key, most: int, fields: Rest) -> None:
+    """Notes what the operator did."""
+
+
 def who() -> str:
     """The name of the user who runs this process; the number if that user has no name."""
     try:
@@ -43,7 +49,7 @@ async def record(store: Store, who: str, command: str, target: str, outcome: str
     """Keep that a command was run. The log line is written even if Redis is out of reach. Raises StoreUnavailable."""
     fields = {"who": who, "command": command, "target": target[:MAX_TARGET], "outcome": outcome}
     log.info("admin", **fields)
-    await store.command("XADD", keys.AUDIT, "MAXLEN", MAX_ENTRIES, "*", *flat_of(fields))
+    await store.run(audit_add(audit=keys.AUDIT, most=MAX_ENTRIES, fields=flat_of(fields)))
 
 
 async def entries(store: Store, count: int) -> Sequence[AuditEntry]:

@@ -16,8 +16,10 @@ restored with them would serve them as if they were whole.
 """
 
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -26,6 +28,7 @@ import msgspec
 
 from node import VERSION
 from node.common.disk_sync import sync, sync_all
+from node.common.folder_lock import locked
 from node.common.private_files import open_private
 from node.config import Settings
 from node.run.blobs import blob_directory
@@ -37,6 +40,12 @@ MANIFEST = "backup.json"
 KEYS = ("secret", "signing-key")
 BLOBS = "blobs"
 BLOB_LIST = "blobs.jsonl"
+STAMP = "%Y-%m-%dT%H%M%SZ"
+"""Name of a backup among others: in the order of time."""
+
+STAMPED = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z")
+"""What is named otherwise, the operator has named: no backup removes it."""
+
 CHUNK_BYTES = 1024 * 1024
 """Copied at a time."""
 
@@ -84,13 +93,13 @@ async def back_up(settings: Settings, store: Store, directory: Path, digests: Ma
     `digests`: SHA-256 of the bytes of each artifact that is available, by id.
     """
     try:
-        return await _back_up(settings, store, directory, digests)
+        with _prepared(directory):
+            return await _back_up(settings, store, directory, digests)
     except OSError as error:
         raise BackupError(f"{error.filename or directory}: {error.strerror}") from error
 
 
 async def _back_up(settings: Settings, store: Store, directory: Path, digests: Mapping[str, str]) -> Backup:
-    _prepare(directory)
     location = locate(settings.redis_url)
     redis: list[Copied] = []
     for number, primary in enumerate(await primaries(store, location)):
@@ -101,6 +110,8 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
     for name in keys:
         copy_private(settings.data_dir / name, directory / name)
     blobs = blob_directory(settings)
+    if blobs:
+        (directory / BLOBS).mkdir(mode=0o700)
     kept: list[Copied] = []
     damaged: list[str] = []
     for blob in _copy_blobs(blobs, directory) if blobs else ():
@@ -129,11 +140,21 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
     return backup
 
 
-def _prepare(directory: Path) -> None:
+@contextmanager
+def _prepared(directory: Path) -> Generator[None]:
+    """Make the directory, and leave nothing there of a backup that fails: the next one needs the room."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(directory.iterdir()):
         raise BackupError(f"{directory} is not empty: name a new directory")
     directory.chmod(0o700)
+    with ExitStack() as stack:
+        with suppress(OSError):  # where a network's file system has no such locks, nobody removes remains either
+            stack.enter_context(locked(directory))
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
 
 
 def copied(path: Path, slots: list[str] | None = None) -> Copied:
@@ -208,13 +229,24 @@ def copy_private(source: Path, target: Path, name: str = "") -> Copied:
     return Copied(name or target.name, size, digest.hexdigest())
 
 
-def remove_all_but(directory: Path, keep: int) -> list[Path]:
-    """Remove the oldest of the backups whose directories are below this one. Returns those that were removed.
+def superseded(names: Iterable[str], made: str, keep: int) -> list[str]:
+    """The oldest of the backups that are named by the time: all but `keep`, with the one just made among those."""
+    others = sorted(name for name in names if STAMPED.fullmatch(name) and name != made)
+    return others[: max(0, len(others) - keep + 1)]
 
-    A directory that is no whole backup is left as it is.
-    """
-    found = sorted(path.parent for path in directory.glob(f"*/{MANIFEST}"))
-    gone = found[:-keep] if keep else []
+
+def remove_remains(directory: Path) -> None:
+    """Remove what is named by the time and no whole backup, nor being made: of one that was killed, or of a removal."""
+    for path in directory.glob("*/"):
+        if STAMPED.fullmatch(path.name) and not (path / MANIFEST).exists():
+            with suppress(OSError), locked(path):
+                shutil.rmtree(path)
+
+
+def remove_all_but(directory: Path, keep: int, made: str) -> list[Path]:
+    """Remove the backups below the directory that are `superseded`, and return them."""
+    whole = (path.parent.name for path in directory.glob(f"*/{MANIFEST}"))
+    gone = [directory / name for name in superseded(whole, made, keep)]
     for path in gone:
         (path / MANIFEST).unlink()  # what is left of an interrupted removal is no backup any more
         shutil.rmtree(path)

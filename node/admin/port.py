@@ -7,13 +7,14 @@ the operator first looks.
 import argparse
 import asyncio
 import signal
+import sys
 from http import HTTPStatus
 from importlib import import_module
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, cast
 
 from node.common import process
-from node.config import Settings
+from node.config import ConfigError, Settings
 from node.observe import log
 from node.observe.metrics.server import TEXT, AdminRequest, AdminResponse
 from node.run.metrics import report
@@ -73,7 +74,11 @@ def main() -> None:
     parser.add_argument("roles", nargs="+")
     given = parser.parse_args()
     process.die_with_parent(given.parent, signal.SIGKILL)
-    settings = loaded()
+    try:
+        settings = loaded()
+    except ConfigError as error:
+        sys.stderr.write(f"relay-node: {error}\n")
+        sys.exit(error.status)
     log.configure(settings.log, "metrics")
     asyncio.run(serve(settings, given.roles))
 

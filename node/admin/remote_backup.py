@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from node.admin.backup import CHUNK_BYTES, MANIFEST, BackupError
+from node.admin.backup import CHUNK_BYTES, MANIFEST, BackupError, superseded
 from node.common.private_files import open_private
 from node.config import Settings
 from node.run.blobs import BlobMissing, BlobUnavailable, Objects, objects_at
@@ -79,11 +79,11 @@ async def fetched(settings: Settings, place: str) -> AsyncGenerator[Path]:
         yield directory
 
 
-async def remove_all_but_remote(objects: Objects, keep: int) -> list[str]:
-    """Remove the oldest of the backups below a place; their names. Raises BlobUnavailable."""
+async def remove_all_but_remote(objects: Objects, keep: int, made: str) -> list[str]:
+    """Remove the backups below a place that are `superseded`; their names. Raises BlobUnavailable."""
     names = await objects.names()
-    found = sorted(name.removesuffix(f"/{MANIFEST}") for name in names if name.endswith(f"/{MANIFEST}"))
-    gone = found[:-keep] if keep else []
+    found = (name.removesuffix(f"/{MANIFEST}") for name in names if name.endswith(f"/{MANIFEST}"))
+    gone = superseded(found, made, keep)
     for backup in gone:
         await objects.delete(f"{backup}/{MANIFEST}")
         for name in names:

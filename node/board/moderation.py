@@ -12,6 +12,7 @@ from node.board.store import BoardStore, StoredThread
 from node.common.refusal import Refused
 from node.common.timestamps import milliseconds, timestamp
 from node.store import StoreUnavailable, ids
+from node.store.errors import OutOfMemory
 
 PAGE_SIZE = 100
 """Replies that are read together."""
@@ -126,12 +127,17 @@ class Moderation:
         """Take a reported post off the queue: hidden, or to be seen by all. Raises Refused `report.unknown`."""
         if not await self._posts.settle(thread_id, seq, action):
             raise Refused("report.unknown")
-        await self._store.project([thread_id])
+        await self._list(thread_id)
 
     async def _change(self, thread_id: str, seq: int, action: Literal["hide", "show", "purge"]) -> None:
         if not ids.is_id(thread_id) or not await self._posts.change(thread_id, seq, action):
             raise Refused("thread.unknown")
-        await self._store.project([thread_id])
+        await self._list(thread_id)
+
+    async def _list(self, thread_id: str) -> None:
+        """Put a thread into the list of its status. Without memory a worker does so later: what is hidden is hidden."""
+        with suppress(OutOfMemory):
+            await self._store.project([thread_id])
 
     async def _read(self, thread_id: str) -> StoredThread:
         thread = (await self._store.read(thread_id, 0, 1))[0] if ids.is_id(thread_id) else None

@@ -16,11 +16,16 @@ from node.config.values import ConfigError
 
 PREFIX = "RELAY_"
 FILE_SUFFIX = "_FILE"
+ENVIRONMENT = "environment"
 CONFIG = "RELAY_CONFIG"
 """Names the file of settings; `--config` does likewise."""
 
 CONFIG_NAME = "relay.toml"
 """Looked for in the data directory that the environment names."""
+
+IN_FORCE = "NODE_SETTINGS"
+"""The variable in which a supervisor hands down what is in force of relay.toml, as JSON: a process that it starts again
+is as the others are, whatever the file says by now."""
 
 MAX_SECRET_BYTES = 64 * 1024
 """Size of a file that holds one value. A larger one, such as a device or a log, was named by mistake."""
@@ -48,7 +53,9 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
         for name, text in environ.items()
         if name.startswith(PREFIX) and name != CONFIG and text != "" and not _is_service_link(name, text)
     }
-    environment = _read({name: Given(text, "environment") for name, text in there.items()}, secrets)
+    environment = _read({name: Given(text, ENVIRONMENT) for name, text in there.items()}, secrets)
+    if handed_down := environ.get(IN_FORCE):
+        return {**msgspec.json.decode(handed_down, type=dict[str, Given]), **environment}
     path = config_path(environ, data_dir)
     if path is None:
         return environment
@@ -67,6 +74,12 @@ def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
         return Path(named)
     beside = Path(environ.get("RELAY_DATA_DIR") or data_dir) / CONFIG_NAME
     return beside if beside.is_file() else None
+
+
+def handed_down(given: Mapping[str, Given]) -> dict[str, str]:
+    """What of the settings the environment does not tell anyhow, as a variable for processes that are started."""
+    written = {name: found for name, found in given.items() if found.source != ENVIRONMENT}
+    return {IN_FORCE: msgspec.json.encode(written).decode()}
 
 
 def value_of_file(name: str, path: str) -> str:

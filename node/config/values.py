@@ -36,6 +36,9 @@ USAGE_ERROR = 2
 class ConfigError(Exception):
     """A setting that cannot be used; the message names it and says what to write."""
 
+    status = USAGE_ERROR
+    """Exit status of the process that it ends."""
+
 
 class Limit(msgspec.Struct, frozen=True):
     """At most `count` accepted requests in any `seconds`; a count of 0 means no limit."""

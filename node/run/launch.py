@@ -72,8 +72,8 @@ WorkerMain = Callable[[Settings, asyncio.Event], Awaitable[None]]
 def web(settings: Settings, app: str = APP) -> None:
     """Serve HTTP in `settings.workers` processes until SIGTERM or SIGINT.
 
-    `app` is `module:factory` of the ASGI application; it is made in each web process, which reads the
-    settings from the environment. Raises ConfigError.
+    `app` is `module:factory` of the ASGI application; it is made in each web process, of the settings in force. Raises
+    ConfigError.
     """
     settings = _prepare(settings)
     known = asyncio.run(belongs(settings))
@@ -100,11 +100,12 @@ def web(settings: Settings, app: str = APP) -> None:
         workers_kill_timeout=KILL_SECONDS,
     )
     with reporting(settings, "web") as folder:
-        threading.Thread(target=_heed_signals, args=(server, settings, folder), daemon=True).start()
+        current = Reloading(msgspec.structs.replace(settings, metrics_dir=folder))
+        threading.Thread(target=_heed_signals, args=(server, current, folder), daemon=True).start()
         late = LateCheck(settings, partial(_stop, server))
         if not known:
             late.start()
-        server.serve(target_loader=partial(_load, app, settings.log, os.getpid()), wrap_loader=False)
+        server.serve(target_loader=partial(_load, app, current, os.getpid()), wrap_loader=False)
         late.judge()
 
 
@@ -164,9 +165,9 @@ def _prepare(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, secret=keys["RELAY_SECRET"], signing_key=keys["RELAY_SIGNING_KEY"])
 
 
-def _heed_signals(server: listener.Server, settings: Settings, folder: str) -> None:
+def _heed_signals(server: listener.Server, current: Reloading, folder: str) -> None:
     """Reload whenever told so. When told to stop, drain for so long or until a second signal, and end Granian."""
-    current, drain_seconds, had_terminal = Reloading(settings), settings.drain_seconds, controlling_terminal()
+    drain_seconds, had_terminal = current.settings.drain_seconds, controlling_terminal()
     while signal.sigwait((*STOP_SIGNALS, signal.SIGHUP)) == signal.SIGHUP:
         if had_terminal and not controlling_terminal():
             break
@@ -197,11 +198,14 @@ def _signal_web_processes(signum: signal.Signals) -> None:
                 os.kill(child.pid, signum)
 
 
-def _load(app: str, level: str, parent: int) -> ASGIApp:
-    """Make the application; runs in a web process, before it takes requests."""
+def _load(app: str, current: Reloading, parent: int) -> ASGIApp:
+    """Make the application; runs in a web process, before it takes requests.
+
+    `current` is a copy of the main process': one that takes the place of another does not read relay.toml.
+    """
     process.die_with_parent(parent, signal.SIGKILL)
-    log.configure(level, "web")
-    return _unblocking_signals(_resolve(app)())
+    log.configure(current.settings.log, "web")
+    return _unblocking_signals(_resolve(app)(current.settings))
 
 
 def _unblocking_signals(app: ASGIApp) -> ASGIApp:

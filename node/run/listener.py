@@ -6,6 +6,7 @@ any process all are refused. Here the supervisor opens them and hands them down.
 of them are, new connections wait in the queues.
 """
 
+import errno
 import multiprocessing
 import os
 import socket
@@ -39,10 +40,16 @@ HANDED_DOWN = "NODE_LISTENERS"
 """The variable in which a child of the supervisor finds the file descriptors of the sockets, separated by commas."""
 
 
+class AddressInUse(ConfigError):
+    """Another process listens there: one that is about to end, perhaps, so whoever starts this one may try again."""
+
+    status = os.EX_TEMPFAIL
+
+
 def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, shared: bool = False) -> socket.socket:
     """A socket that has the address for itself, or is one of those that share it.
 
-    Raises ConfigError if the port is taken, or if this machine has no such address; `names` are the settings to change.
+    Raises AddressInUse, or ConfigError if this machine has no such address; `names` are the settings to change.
     """
     try:
         [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -57,7 +64,8 @@ def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, sha
             raise
     except (OSError, UnicodeError) as error:  # UnicodeError: what no host is called
         why = f"cannot listen on {host} port {port}: {error.strerror if isinstance(error, OSError) else 'no such host'}"
-        raise ConfigError(f"{why}; choose others with {names}") from error
+        is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        raise (AddressInUse if is_taken else ConfigError)(f"{why}; choose others with {names}") from error
     return made
 
 

@@ -1,7 +1,8 @@
 """SIGHUP: a running process reads its settings anew and takes over those that it can, without losing a connection.
 
 The environment of a process does not change, so what is read anew is relay.toml. Every role does it by itself: `serve`
-passes the signal to the processes that it started, and the main process of `web` to those that answer requests.
+passes the signal to the processes that it started, and the main process of `web` to those that answer requests. A
+process that is started again has what is in force, and not what the file says by then (`InForce`).
 """
 
 import asyncio
@@ -13,7 +14,8 @@ from contextlib import suppress
 import msgspec
 import structlog
 
-from node.config import ConfigError, Limits, Settings, variable
+from node.config import ConfigError, Limits, Settings, texts, variable
+from node.config.sources import IN_FORCE, handed_down
 from node.observe import log
 from node.run.validation import loaded
 
@@ -57,7 +59,7 @@ class Reloading:
         `logs`: whether to log what has changed, and what would after a restart.
         """
         try:
-            found = loaded()
+            found = loaded({name: text for name, text in os.environ.items() if name != IN_FORCE})
         except ConfigError as error:
             logger.error("settings not reloaded", reason=str(error))  # noqa: TRY400 - the sentence says all
             return None
@@ -69,6 +71,32 @@ class Reloading:
             changed, waiting = variables(before, self.settings), variables(self.settings, found)
             logger.info("settings reloaded", changed=changed, after_a_restart=waiting)
         return self.settings
+
+
+class InForce:
+    """What is in force of relay.toml, for the processes that a supervisor starts. Raises ConfigError."""
+
+    def __init__(self) -> None:
+        self._given = texts()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variable that hands it down."""
+        return handed_down(self._given)
+
+    def renew(self) -> None:
+        """Take over what a process can take over of settings that were found to be good."""
+        found, before = texts(), self._given
+        self._given = {
+            name: given
+            for there, is_renewed in ((before, False), (found, True))
+            for name, given in there.items()
+            if _is_reloaded(name) == is_renewed
+        }
+
+
+def _is_reloaded(name: str) -> bool:
+    return name.startswith(variable("limit", "")) or name in map(variable, RELOADED)
 
 
 def variables(before: Settings, after: Settings) -> list[str]:

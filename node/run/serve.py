@@ -30,7 +30,7 @@ from node.run import listener
 from node.run.embedded_redis import Embedded
 from node.run.launch import prepare, web_processes
 from node.run.metrics import command
-from node.run.reload import Reloading, controlling_terminal, hold_back
+from node.run.reload import InForce, Reloading, controlling_terminal, hold_back
 
 log = structlog.stdlib.get_logger("node.run.serve")
 
@@ -118,10 +118,14 @@ class Child:
         if self.name != "redis" and self._process.poll() is None:
             self._process.send_signal(signal.SIGHUP)
 
-    def stop(self, deadline: float) -> None:
-        """Ask the process to end, and kill it at `deadline`, in seconds of the monotonic clock."""
+    def terminate(self) -> None:
+        """Ask the process to end."""
         if self._process.poll() is None:
             self._process.terminate()
+
+    def stop(self, deadline: float) -> None:
+        """Ask the process to end, and kill it at `deadline`, in seconds of the monotonic clock."""
+        self.terminate()
         try:
             self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -149,6 +153,7 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
     signal.signal(signal.SIGHUP, on_hangup)
     listeners = listener.listen(settings.host, settings.port, web_processes(settings))
     environment = {**os.environ, **process.import_path(), **prepare(settings)}
+    in_force = InForce()
     children: list[Child] = []
     with ExitStack() as stack:
         for each in listeners:
@@ -170,23 +175,26 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
             first = partial(redis.start, stop.is_set)
             children.append(Child("redis", redis.spawn, first=first, last_words=redis.last_words))
         if settings.admin_port:
-            reporter = partial(_spawn, command("web", "worker"), dict(environment))
+            reporter = partial(_spawn, command("web", "worker"), dict(environment), in_force)
             children.append(Child("metrics", reporter))
             environment["RELAY_ADMIN_PORT"] = "0"  # web and worker start no metrics process of their own
         descriptors = [each.fileno() for each in listeners]
         serving = {**environment, listener.HANDED_DOWN: ",".join(map(str, descriptors))}
-        children.append(Child("web", partial(_spawn, web, serving, descriptors)))
-        children.append(Child("worker", partial(_spawn, worker, environment)))
-        _tend(children, settings, stop, hangup)
+        children.append(Child("web", partial(_spawn, web, serving, in_force, descriptors)))
+        children.append(Child("worker", partial(_spawn, worker, environment, in_force)))
+        _tend(children, settings, in_force, stop, hangup)
 
 
-def _tend(children: list[Child], settings: Settings, stop: threading.Event, hangup: threading.Event) -> None:
+def _tend(
+    children: list[Child], settings: Settings, in_force: InForce, stop: threading.Event, hangup: threading.Event
+) -> None:
     ready = False
     current = Reloading(settings)
     while not stop.wait(LOOK_SECONDS):
         if hangup.is_set():
             hangup.clear()
             if current.read():
+                in_force.renew()
                 for child in children:
                     child.reload()
         for child in children:
@@ -198,18 +206,27 @@ def _tend(children: list[Child], settings: Settings, stop: threading.Event, hang
 def _stop(children: list[Child], drain_seconds: int) -> None:
     log.info("stopping")
     began = time.monotonic()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda _signum, _frame: _end_drain(children))
     for child in sorted(children, key=lambda child: KILL_AFTER[child.name]):
         child.stop(began + drain_seconds + KILL_AFTER[child.name])
     log.info("stopped", seconds=round(time.monotonic() - began, 2))
 
 
+def _end_drain(children: list[Child]) -> None:
+    """Pass a second signal on to the web processes, which drain no longer then."""
+    for child in children:
+        if child.name == "web":
+            child.terminate()
+
+
 def _spawn(
-    command: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int] = ()
+    command: Sequence[str], environment: Mapping[str, str], in_force: InForce, descriptors: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
     parent = os.getpid()
     return subprocess.Popen(  # noqa: S603 - the command is ours and no shell reads it
         command,
-        env=environment,
+        env={**environment, **in_force.environment},
         stdin=subprocess.DEVNULL,
         pass_fds=descriptors,
         # Ctrl-C in a terminal is for the supervisor, which stops its children in order. No session of their own: where

@@ -34,7 +34,6 @@ from node.feedback.api import FeedbackApi
 from node.inbox.api import InboxApi
 from node.mcp.routes import McpRoutes
 from node.observe.health import HealthApi, Readiness
-from node.observe.log import configure
 from node.observe.memory import MemoryAlarm
 from node.observe.metrics.meter import Meter, of_web
 from node.observe.tracing import tracing_of
@@ -44,7 +43,6 @@ from node.relay.api import RelayApi
 from node.run.background import Background, Work
 from node.run.reload import on_hangup
 from node.run.services import Services, Stores
-from node.run.validation import loaded
 from node.search.api import SearchApi
 from node.sessions.api import SessionsApi
 from node.share.capacity import Capacity
@@ -78,10 +76,8 @@ if TYPE_CHECKING:
     from node.observe.spans import Tracing
 
 
-def create() -> ASGIApp:
-    """The ASGI application, from the settings in the environment."""
-    settings = loaded()
-    configure(settings.log, "web")
+def create(settings: Settings) -> ASGIApp:
+    """The ASGI application."""
     tracing = tracing_of(settings, "web")
 
     addresses = ClientAddress(settings.trusted_proxies, settings.forwarded_header)

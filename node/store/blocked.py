@@ -11,6 +11,7 @@ from node.share.site import network_of
 from node.store import Listener, Store, keys
 from node.store.clock import now_ms
 from node.store.decoding import fields_of
+from node.store.steps import Key, step
 
 log = structlog.get_logger()
 
@@ -38,6 +39,11 @@ def blocked_named(name: str) -> Blocked:
     return name if THUMBPRINT.fullmatch(name) else network_of(name)
 
 
+@step
+def client_block(*, blocked: Key, network: str, block: bytes) -> None:
+    """Blocks a network or a key, or replaces its block."""
+
+
 class Blocklist:
     """Reads and changes the list. Every method raises StoreUnavailable."""
 
@@ -49,14 +55,15 @@ class Blocklist:
         now = await now_ms(self._store, keys.BLOCKED)
         until = now + seconds * 1000 if seconds else None
         block = Block(since=now, until=until, reason=reason, who=who)
-        await self._store.command("HSET", keys.BLOCKED, str(network), msgspec.json.encode(block))
-        await self._publish_change()
+        await self._store.run(
+            client_block(blocked=keys.BLOCKED, network=str(network), block=msgspec.json.encode(block))
+        )
         return block
 
     async def unblock(self, network: Blocked) -> bool:
         """Take a network off the list. Returns False if it was not on it."""
         removed = await self._store.command("HDEL", keys.BLOCKED, str(network))
-        await self._publish_change()
+        await self._store.command("SPUBLISH", keys.BLOCKED, "")
         return removed == 1
 
     async def read(self) -> tuple[dict[Blocked, Block], int]:
@@ -85,6 +92,3 @@ class Blocklist:
     async def listen(self) -> Listener:
         """A listener that wakes up whenever the list is changed."""
         return await self._store.wakeups.listen(keys.BLOCKED)
-
-    async def _publish_change(self) -> None:
-        await self._store.command("SPUBLISH", keys.BLOCKED, "")

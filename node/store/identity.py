@@ -78,6 +78,11 @@ async def identify_when_there(store: Store, secret: str) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
+async def forget_secret(store: Store) -> None:
+    """Let the next process that starts say whose data this is. Raises StoreUnavailable."""
+    await store.command("HDEL", keys.IDENTITY, "secret")
+
+
 async def look(store: Store, secret: str) -> str:
     """Compare without writing anything; the number of the schema, empty if the Redis holds no node's data yet.
 

@@ -5,12 +5,15 @@ import shutil
 import subprocess
 import sys
 from configparser import RawConfigParser
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from node.cli import USAGE_ERROR
+from node.config.values import USAGE_ERROR
 from node.describe.settings import table
+from tests.deploy.one_machine import written
 from tests.deploy.processes import STOPPED_WITHIN, start, status
 from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import RedisServer, free_port, until
@@ -30,11 +33,16 @@ def unit(path: Path) -> RawConfigParser:
     return read
 
 
-def command(path: Path) -> list[str]:
+def command(path: Path, instance: str = "1") -> list[str]:
     """What a unit starts, with the programs of this environment."""
-    words = unit(path)["Service"]["ExecStart"].split()
-    assert words[0].startswith(f"{INSTALLED}/")
-    return [words[0].replace(INSTALLED, str(HERE)), *words[1:]]
+    words = unit(path)["Service"]["ExecStart"].replace("%i", instance).split()
+    assert any(word.startswith(f"{INSTALLED}/") for word in words)
+    return [word.replace(INSTALLED, str(HERE)) for word in words]
+
+
+def role(path: Path) -> str:
+    """The command of `relay-node` that a unit runs."""
+    return command(path)[-1]
 
 
 def environment(path: Path) -> dict[str, str]:
@@ -50,7 +58,7 @@ def analyze(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_there_is_a_unit_for_each_way_to_run() -> None:
-    assert {command(path)[1] for path in UNITS} == {"serve", "web", "worker"}
+    assert {role(path) for path in UNITS} == {"serve", "web", "worker"}
 
 
 @pytest.mark.parametrize("path", [*UNITS, BACKUP], ids=lambda path: path.name)
@@ -101,7 +109,7 @@ def test_a_unit_sets_only_what_is_a_setting(path: Path) -> None:
 def test_a_unit_leaves_time_to_stop(path: Path) -> None:
     allowed = int(unit(path)["Service"]["TimeoutStopSec"])
     assert allowed > STOPPED_WITHIN
-    if command(path)[1] != "worker":
+    if role(path) != "worker":
         # One process tells the others; a signal to all of them would have them stop without a drain.
         assert unit(path)["Service"]["KillMode"] == "mixed"
 
@@ -113,7 +121,7 @@ def test_a_unit_does_not_try_again_with_settings_that_cannot_be_used(path: Path)
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_what_a_unit_starts_runs_and_stops(path: Path, tmp_path: Path) -> None:
-    part = command(path)[1]
+    part = role(path)
     with NodeProcess(tmp_path / "data", command(path)) as node:
         settings = environment(path) | {"RELAY_DATA_DIR": str(tmp_path / "data"), "RELAY_EMBEDDING_MODEL": "none"}
         start(node, "" if part == "serve" else f"redis://127.0.0.1:{free_port()}", **settings)
@@ -123,3 +131,20 @@ def test_what_a_unit_starts_runs_and_stops(path: Path, tmp_path: Path) -> None:
             until(lambda: status(node.port, "/health") == (200 if part == "serve" else 503), "it answers")
         node.signal(15)
         assert node.wait(STOPPED_WITHIN) == 0
+
+
+def test_web_and_workers_run_beside_each_other_with_one_file_of_settings(tmp_path: Path) -> None:
+    @cache
+    def moved(port: str) -> str:  # what is one port on the operator's machine is one here
+        return str(free_port())
+
+    shared = dict(line.split("=", 1) for line in written("/etc/relay-node.env").splitlines())
+    web, worker = FOLDER / "relay-node-web.service", FOLDER / "relay-node-worker@.service"
+    with RedisServer(tmp_path / "redis") as server, ExitStack() as stack:
+        for path, instance in ((web, ""), (worker, "1"), (worker, "2")):
+            said = [word.split("=") for word in command(path, instance) if word.startswith("RELAY_ADMIN_PORT=")]
+            admin = moved(said[0][1] if said else shared["RELAY_ADMIN_PORT"])
+            words = [f"RELAY_ADMIN_PORT={admin}" if "=" in word else word for word in command(path, instance)]
+            node = stack.enter_context(NodeProcess(tmp_path / "data", words))
+            start(node, server.url, RELAY_ADMIN_PORT=moved(shared["RELAY_ADMIN_PORT"]), RELAY_EMBEDDING_MODEL="none")
+            until(lambda: status(int(admin), "/live") == 200, f"{path.name} {instance} lives")  # noqa: B023

@@ -32,6 +32,8 @@ ELSEWHERE = {
     "task_import": "imported from another node: tests/admin/test_exchange.py; its keys are of one id",
     "thread_import": "likewise",
     "node_identify": "has one key, and is run by processes as they start: tests/store/test_identity.py",
+    "audit_add": "has one key, and is run by commands of the operator: tests/admin",
+    "client_block": "likewise",
     "search_switch": "changes the index of a query engine, which a cluster does not have",
     "search_fill": "likewise",
     "vector_move": "for what is claimed once it is embedded: tests/tasks/test_offer_search.py; its keys are of one id",

@@ -123,8 +123,8 @@ def test_a_worker_that_only_looks_around_makes_no_spans(traced: Traced) -> None:
 
 def test_without_an_address_nothing_of_it_is_loaded() -> None:
     program = (
-        "import sys, node.run.web, node.run.worker\n"
-        "front = node.run.web.create()\n"
+        "import sys, node.config, node.run.web, node.run.worker\n"
+        "front = node.run.web.create(node.config.load())\n"
         "print(type(front).__name__, [name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     environment = {"RELAY_REDIS_URL": "redis://127.0.0.1:1", "PATH": ""}

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pty
+import re
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -95,6 +96,35 @@ def test_settings_that_cannot_be_used_change_nothing(node: NodeProcess, written:
     assert "RELAY_PROT is not a setting" in node.line("settings not reloaded")["reason"]
     with connected(node) as connection:
         assert relay_limit(connection) == 100
+
+
+def test_what_is_started_again_is_as_the_others_are(node: NodeProcess, written: Path) -> None:
+    written.write_text('node_id = "first"\n[limit]\nrelay = "100/3600"\n')
+    admin = free_port()
+    node.start(RELAY_WORKERS="1", RELAY_ADMIN_PORT=str(admin)).ready()
+    written.write_text('node_id = "second"\n[limit]\nrelay = "50/3600"\n')
+    node.signal(signal.SIGHUP)
+    node.line("settings reloaded", pid=node.pid, after_a_restart=["RELAY_NODE_ID"])
+    written.write_text("prot = 1")  # nobody has told the node to read that
+
+    def is_as_before() -> bool:
+        about = json.loads(node.get("/.well-known/agent.json"))
+        return (about["node_id"], about["limits"]["relay"]["count"]) == ("first", 50)
+
+    until(works(is_as_before), "the new limit")
+    answering = json.loads(node.get("/.well-known/agent.json"))
+    assert answering["node_id"] == "first"
+    one = re.compile(r"Spawning worker-1 with PID: (\d+)")
+    os.kill(int([found[1] for line in node.lines if (found := one.fullmatch(line["event"]))][-1]), signal.SIGKILL)
+    node.line("Respawning worker-1")
+    until(lambda: works(is_as_before)() and is_as_before(), "another process that answers")
+    for name in ("web", "worker", "metrics"):
+        before = node.child(name)
+        os.kill(before, signal.SIGKILL)
+        until(lambda: node.child(name) != before, f"another {name}")  # noqa: B023
+    until(lambda: works(is_as_before)() and is_as_before(), "another web that answers")
+    node.line("starting", pid=node.child("worker"))
+    node.line("metrics served", pid=node.child("metrics"))
 
 
 def test_a_web_process_by_itself_reloads_too(written: Path) -> None:

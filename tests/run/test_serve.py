@@ -132,6 +132,14 @@ def test_a_stopping_node_answers_the_requests_it_holds(small: NodeProcess) -> No
     assert small.wait(STOPPED_WITHIN) == 0
 
 
+def test_a_second_signal_ends_the_drain(small: NodeProcess) -> None:
+    small.start(RELAY_DRAIN_SECONDS="3600").ready()
+    small.signal(signal.SIGTERM)
+    small.line("draining")
+    small.signal(signal.SIGTERM)
+    assert small.wait(STOPPED_WITHIN) == 0
+
+
 def test_a_piece_of_a_stream_that_has_room_is_sent_without_a_wait(small: NodeProcess) -> None:
     small.start().ready()
     assert small.get("/sent") == b"piece sent"  # else followers of events cost three times as much
@@ -181,7 +189,7 @@ def test_a_second_node_on_the_same_data_is_refused_in_one_sentence(small: NodePr
 def test_a_second_node_on_the_same_port_is_refused_in_one_sentence(small: NodeProcess, tmp_path: Path) -> None:
     small.start().ready()
     with NodeProcess(tmp_path / "other") as second:
-        assert second.start(RELAY_PORT=str(small.port)).wait() == 2
+        assert second.start(RELAY_PORT=str(small.port)).wait() == os.EX_TEMPFAIL  # systemd tries again
         assert second.words().startswith(f"relay-node: cannot listen on 127.0.0.1 port {small.port}: ")
         assert second.words().count("\n") == 1
 

@@ -64,7 +64,7 @@ async def says_whether_sent(sender: BodySender) -> None:
     await sender(b"sent" if is_sent else b"waits")
 
 
-def create() -> App:
+def create(_settings: object) -> App:
     return App()
 
 

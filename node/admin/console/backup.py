@@ -10,15 +10,13 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from node.admin.backup import Backup, BackupError, back_up, check, remove_all_but
+from node.admin.backup import STAMP, Backup, BackupError, back_up, check, remove_all_but, remove_remains
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, positive, run_command, show
 from node.admin.remote_backup import bucket_at, fetched, is_remote, remove_all_but_remote, send
 from node.config import Settings
 
 VERIFY = "verify"
-STAMP = "%Y-%m-%dT%H%M%SZ"
-"""Name of a backup among others: in the order of time."""
 
 
 def register(commands: Commands) -> None:
@@ -59,10 +57,14 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
             async with bucket_at(context.settings, place) as objects, _scratch() as directory:
                 backup = await make(directory)
                 await send(objects, directory, f"{name}/" if name else "")
-                gone = await remove_all_but_remote(objects, given.keep or 0)
+                if given.keep:
+                    gone = await remove_all_but_remote(objects, given.keep, name)
         else:
+            if given.into:
+                remove_remains(Path(place))
             backup = await make(Path(place) / name)
-            gone = [str(path) for path in remove_all_but(Path(place), given.keep or 0)] if given.into else []
+            if given.keep:
+                gone = [str(path) for path in remove_all_but(Path(place), given.keep, name)]
     except BackupError as error:
         return CommandResult(data={"error": str(error)}, lines=[f"no backup: {error}"], outcome="failed", ok=False)
     redis = sum(file.byte_size for file in backup.redis)

@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +22,7 @@ from node.config import ConfigError, Settings
 from node.run.embedded_redis import running
 from node.run.keychain import known_secret
 from node.store import CommandFailed, Store, StoreUnavailable
+from node.store.errors import OutOfMemory
 from node.store.identity import look
 from node.web.errors import sentence
 
@@ -33,6 +34,11 @@ STORE_TIMEOUT = 10.0
 
 MAX_COLUMN = 60
 """Characters of a table's column; the rest is in --json."""
+
+NO_MEMORY = (
+    "the memory of Redis is full, and this needs some: raise maxmemory, or remove something; what removes, hides and "
+    "blocks works"
+)
 
 TableRow = Sequence[object]
 Columns = Mapping[str, str]
@@ -74,17 +80,23 @@ class AdminCommand(NamedTuple):
 
     async def carry_out(self, context: CommandContext, given: argparse.Namespace) -> CommandResult:
         """Do it, and keep that it was done. Raises Refused and StoreUnavailable."""
-        outcome = "failed"
         try:
             result = await self.action(context, given)
-            outcome = result.outcome
-        except Refused as refused:
-            outcome = f"refused: {refused.code}"
+        except BaseException as error:
+            outcome = f"refused: {error.code}" if isinstance(error, Refused) else "failed"
+            with suppress(StoreUnavailable, CommandFailed):  # why the command failed is what is to be told
+                await self._note(context, given, outcome)
             raise
-        finally:
-            if self.audited:
-                await audit.record(context.store, context.who, self.title, _target(given), outcome)
+        try:
+            await self._note(context, given, result.outcome)
+        except (StoreUnavailable, CommandFailed) as failure:
+            missing = f"this is done, and not in the audit: {failure}"
+            return msgspec.structs.replace(result, lines=[*result.lines, missing])
         return result
+
+    async def _note(self, context: CommandContext, given: argparse.Namespace, outcome: str) -> None:
+        if self.audited:
+            await audit.record(context.store, context.who, self.title, _target(given), outcome)
 
 
 def add(
@@ -164,6 +176,8 @@ def run_command(command: AdminCommand, settings: Settings, given: argparse.Names
     """Run a command on the node's Redis, and keep that it was run. Returns its exit status."""
     try:
         result = asyncio.run(_result(command, settings, given))
+    except OutOfMemory:
+        return _say(NO_MEMORY)
     except StoreUnavailable as unavailable:
         return _say(f"Redis is out of reach, or did not answer in time: {unavailable}")
     except CommandFailed as failed:

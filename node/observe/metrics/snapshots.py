@@ -6,7 +6,6 @@ not done with `prometheus_client`'s multiprocess files: they are mapped into mem
 one on a full disk is killed (SIGBUS), where a write to a file of ours merely fails.
 """
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from node.common.folder_lock import locked
 from node.config import ConfigError
 from node.observe.metrics.families import FAMILIES, Kind
 
@@ -81,19 +81,8 @@ def folder_of(given: str) -> Generator[Path]:
     base = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
     for left in base.glob(PREFIX + "*"):
         _remove_left(left)
-    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=base, ignore_cleanup_errors=True) as made, _locked(Path(made)):
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=base, ignore_cleanup_errors=True) as made, locked(Path(made)):
         yield Path(made)
-
-
-@contextmanager
-def _locked(folder: Path) -> Generator[None]:
-    """Hold the folder's lock. Processes that are forked meanwhile hold it, too. Raises OSError if somebody holds it."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _remove_left(folder: Path) -> None:
@@ -101,7 +90,7 @@ def _remove_left(folder: Path) -> None:
     with suppress(OSError):  # locked, another user's, or gone meanwhile
         about = folder.stat()
         if about.st_uid == os.geteuid() and time.time() - about.st_mtime > NEW_SECONDS:
-            with _locked(folder):
+            with locked(folder):
                 shutil.rmtree(folder)
 
 

@@ -1,0 +1,11 @@
+#!lua flags=allow-oom
+-- Blocks a network or a key, or replaces its block, and tells the web processes. It runs when memory is full, too: who
+-- has filled it is to be kept out.
+-- KEYS[1] blocked
+-- ARGV[1] network  or the thumbprint of a key
+-- ARGV[2] block    why, and for how long
+-- Returns {'blocked'}
+-- Slot    that of the key
+redis.call('HSET', blocked, network, block)
+redis.call('SPUBLISH', blocked, '')
+return {'blocked'}

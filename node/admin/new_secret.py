@@ -1,0 +1,51 @@
+"""`relay-node new-secret`: lets a node that is stopped begin with another RELAY_SECRET.
+
+Redis says by whose secret its data was made (`node.store.identity`), and no process with another one starts there. The
+embedded server of a stopped node is started for that alone.
+"""
+
+import argparse
+import asyncio
+import sys
+from contextlib import ExitStack
+
+from node.admin.commands import Commands
+from node.config import ConfigError, Settings
+from node.run.embedded_redis import Embedded
+from node.run.keychain import SECRET
+from node.store import StoreUnavailable, connect
+from node.store.identity import forget_secret
+
+
+def register(commands: Commands) -> None:
+    """The command."""
+    meaning = "let a stopped node begin with another RELAY_SECRET: all tokens end"
+    commands.add("new-secret", _run, meaning)
+
+
+def _run(settings: Settings, _given: argparse.Namespace) -> int:
+    with ExitStack() as stack:
+        url = settings.redis_url
+        if not url:
+            if not (settings.data_dir / "redis").exists():
+                raise ConfigError(f"{settings.data_dir} holds no node: set RELAY_DATA_DIR to the node's")
+            server = stack.enter_context(Embedded(settings.data_dir, maxmemory=settings.redis_maxmemory))
+            server.start()
+            url = server.url
+        try:
+            asyncio.run(_forget(settings, url))
+        except StoreUnavailable as unavailable:
+            raise ConfigError(f"Redis is out of reach: {unavailable}") from unavailable
+    # Only now: a node that finds its old secret on disk, and none in Redis, goes on as before.
+    (settings.data_dir / SECRET).unlink(missing_ok=True)
+    how = "with that of RELAY_SECRET, if it is given, or else makes one"
+    sys.stdout.write(f"the node begins with another secret, {how}: no token that it gave holds any more\n")
+    return 0
+
+
+async def _forget(settings: Settings, url: str) -> None:
+    store = await connect(url, timeout=settings.store_timeout, max_in_flight=16, required=True)
+    try:
+        await forget_secret(store)
+    finally:
+        await store.close()

@@ -1,0 +1,66 @@
+"""Backups that are named by the time: which are removed for a new one, and what one that fails leaves behind."""
+
+from pathlib import Path
+
+import pytest
+
+from node.admin.backup import MANIFEST, STAMPED, BackupError, back_up, remove_remains, superseded
+from node.common.folder_lock import locked
+from node.config import Settings
+from node.store import connect
+from tests.admin.test_backup import command
+from tests.support.servers import RedisServer
+
+OLD, OLDER, FUTURE = "2026-01-02T030000Z", "2026-01-01T030000Z", "2999-01-01T030000Z"
+
+
+def test_only_what_is_named_by_the_time_is_superseded_and_never_what_was_just_made() -> None:
+    names = [OLD, "before-upgrade", "2025", FUTURE, OLDER]
+    assert superseded(names, OLDER, 1) == [OLD, FUTURE], "the clock was set back"
+    assert superseded(names, FUTURE, 2) == [OLDER]
+    assert superseded(names, FUTURE, 9) == []
+
+
+def test_a_backup_leaves_those_that_the_operator_has_named(tmp_path: Path) -> None:
+    place = tmp_path / "backups"
+    for name in ("before-upgrade", OLD, OLDER, "zone"):
+        (place / name).mkdir(parents=True)
+        (place / name / MANIFEST).touch()
+    (place / OLD / MANIFEST).unlink()
+    with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
+        words = ("admin", "backup", "--into", "--keep", "1", str(place))
+        made = command(tmp_path / "data", *words, RELAY_REDIS_URL=server.url)
+    assert made.returncode == 0, made.stderr
+    stamped, *named = sorted(path.name for path in place.iterdir())
+    assert (named, STAMPED.fullmatch(stamped) is not None) == (["before-upgrade", "zone"], True)
+    assert (place / stamped / MANIFEST).exists()
+
+
+def test_what_is_being_made_is_no_remains(tmp_path: Path) -> None:
+    for name in (OLD, OLDER, "before-upgrade"):
+        (tmp_path / name).mkdir()
+    with locked(tmp_path / OLD):
+        remove_remains(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [OLD, "before-upgrade"]
+
+
+async def test_a_backup_that_fails_gives_its_room_back(tmp_path: Path) -> None:
+    (tmp_path / "data" / "secret").mkdir(parents=True)  # which cannot be copied
+    with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
+        store = await connect(server.url, timeout=5, max_in_flight=64)
+        settings = Settings(redis_url=server.url, data_dir=tmp_path / "data")
+        with pytest.raises(BackupError, match="secret"):
+            await back_up(settings, store, tmp_path / "backup", {})
+        await store.close()
+    assert not (tmp_path / "backup").exists()
+
+
+async def test_no_directory_of_a_backup_is_open_to_others(tmp_path: Path) -> None:
+    (tmp_path / "data" / "blobs" / "ab").mkdir(parents=True)
+    (tmp_path / "data" / "blobs" / "ab" / "an-artifact").write_text("bytes")
+    with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
+        store = await connect(server.url, timeout=5, max_in_flight=64)
+        await back_up(Settings(redis_url=server.url, data_dir=tmp_path / "data"), store, tmp_path / "backup", {})
+        await store.close()
+    folders = [path for path in (tmp_path / "backup").rglob("*") if path.is_dir()]
+    assert [path.stat().st_mode & 0o777 for path in folders] == [0o700] * 2

@@ -1,0 +1,74 @@
+"""When the memory of Redis is full, the operator can look, block, hide and remove, and the audit has all of it."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from node.admin.console.context import NO_MEMORY
+from node.store import keys
+from tests.admin.conftest import Admin
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import RedisServer
+
+THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse a table?"}
+ADDRESS = "192.0.2.1"
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path / "redis", "--maxmemory-policy", "noeviction") as server:
+        yield server
+
+
+@pytest_asyncio.fixture
+async def node(own_redis: RedisServer) -> AsyncIterator[NodeUnderTest]:
+    async with running(settings_for(own_redis.url)) as node:
+        yield node
+
+
+async def posted(node: NodeUnderTest, path: str, body: Any) -> Any:
+    response = await node.client.post(path, json=body)
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+async def test_what_an_operator_does_about_it_works(node: NodeUnderTest, own_redis: RedisServer, admin: Admin) -> None:
+    thread = (await posted(node, "/api/v1/board", THREAD))["id"]
+    await posted(node, f"/api/v1/board/{thread}/replies", {"body": "I can do that for you"})
+    own_redis.do("CONFIG", "SET", "maxmemory", "1")
+    commands = (
+        ("threads", "list"),
+        ("clients", "block", ADDRESS),
+        ("clients", "list"),
+        ("clients", "unblock", ADDRESS),
+        ("threads", "hide", thread),
+        ("threads", "purge", f"{thread}:1"),
+        ("threads", "purge", thread),
+    )
+    ran = [await admin(*words) for words in commands]
+    assert [(each.status, each.err) for each in ran] == [(0, "")] * len(commands)
+    assert ADDRESS in ran[2].out
+    noted = [each["command"] for each in (await admin("audit", "--json")).data]
+    assert noted == [" ".join(words[:2]) for words in reversed(commands)]
+
+
+async def test_what_needs_memory_says_so(node: NodeUnderTest, own_redis: RedisServer, admin: Admin) -> None:
+    thread = (await posted(node, "/api/v1/board", THREAD))["id"]
+    own_redis.do("CONFIG", "SET", "maxmemory", "1")
+    ran = await admin("threads", "close", thread)
+    assert (ran.status, ran.err) == (1, f"relay-node: {NO_MEMORY}\n")
+    assert (await admin("audit", "--json")).data[0]["outcome"] == "failed"
+
+
+async def test_what_was_done_and_could_not_be_noted_says_both(
+    node: NodeUnderTest, own_redis: RedisServer, admin: Admin
+) -> None:
+    thread = (await posted(node, "/api/v1/board", THREAD))["id"]
+    own_redis.do("SET", keys.AUDIT, "no list of notes")
+    ran = await admin("threads", "close", thread)
+    assert (ran.status, ran.err) == (0, "")
+    assert "closed" in ran.out
+    assert "not in the audit" in ran.out
