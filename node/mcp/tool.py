@@ -8,8 +8,6 @@ CALLBACK = "Public URL that gets an HTTP POST when a peer answers; private addre
 KEY = "A secret of at least 16 random characters that makes a repeated call answer what the first one did"
 WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
 
-WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
-
 
 class ArgumentHeader(msgspec.Struct, frozen=True):
     """The header that an argument is sent in."""
