@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from node.a2a.api import A2A_MEDIA, negotiated
+from node.a2a.api import A2A_MEDIA, NOT_SUPPORTED, negotiated
+from node.a2a.bodies import CancelBody, SendMessageBody
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, Metadata, SendMessageResponse, State, TaskList
@@ -111,6 +112,7 @@ class SharedTasksApi:
 
     @Operation(
         "Cancel a task",
+        body=CancelBody,
         answers=A2ATask,
         shows=CANCELED,
         also=(Also(A2A_MEDIA, A2ATask),),
@@ -122,7 +124,7 @@ class SharedTasksApi:
         check_version(request)
         return negotiated(request, await self._cancel(request, request.params["id"]))
 
-    @Operation("Streaming is reported as unsupported", fault=fault)
+    @Operation("Streaming is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_subscription(self, request: Request) -> Response:
         """There are no streams."""
         check_version(request)
@@ -130,6 +132,7 @@ class SharedTasksApi:
 
     @Operation(
         "Offer a work contract with an A2A message",
+        body=SendMessageBody,
         answers=SendMessageResponse,
         also=(Also(A2A_MEDIA, SendMessageResponse),),
         shows=OFFERED,

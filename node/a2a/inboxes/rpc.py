@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import fields
 
+from node.a2a.bodies import RpcAnswer, RpcBody
 from node.a2a.errors import fault
-from node.a2a.examples import MESSAGE
+from node.a2a.examples import CALLED, MESSAGE
 from node.a2a.inboxes.api import BASE, REFUSED
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush
@@ -23,7 +24,7 @@ from node.a2a.request import check_media_type, check_version
 from node.common.refusal import Invalid
 from node.web.http import JSON_TYPE, NO_STORE, Request, Response
 from node.web.json import decode
-from node.web.route import Operation, Route, routes_of
+from node.web.route import Also, Operation, Route, routes_of
 
 CODES = {
     "TASK_NOT_FOUND": -32001,
@@ -130,6 +131,10 @@ class InboxRpcApi:
 
     @Operation(
         "Any A2A operation on an inbox as a JSON-RPC call",
+        body=RpcBody,
+        answers=RpcAnswer,
+        shows=CALLED,
+        also=(Also("text/event-stream", RpcAnswer),),
         errors=REFUSED,
         limit="inbox_send",
         example={
