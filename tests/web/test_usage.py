@@ -81,7 +81,7 @@ async def test_every_write_counts_until_nothing_is_left_for_that_client(
     path = await begun(node, path)
     kept, refused = await until_refused(node.client, path, body)
     assert kept > 1
-    assert "bytes kept in 24 hours" in refused.text
+    assert "bytes for this address per 24 hours" in refused.text
     assert 0 < int(refused.headers["retry-after"]) <= 86_400
     assert (await node.client_at(OTHER).post(path, json=body)).status_code < 300
 
