@@ -76,7 +76,7 @@ class RpcBody(msgspec.Struct):
         "GetExtendedAgentCard",
     ]
     id: Annotated[str, Meta(max_length=256)] | int | None
-    params: Params = {}
+    params: Params | UnsetType = UNSET
 
 
 class RpcFailure(msgspec.Struct):
