@@ -33,10 +33,10 @@ PAGE_REPLIES = 20
 MAX_REPLIES = 5000
 """A thread with more is not verified."""
 
-FALSE, WITHHELD = 1, 3
-"""Exit statuses. FALSE: a post is not what was signed, or the record cannot be read. WITHHELD: no post is false, but
-one cannot be checked; a status of its own, so that no script takes a body that was left out for a verified one. A
-wrong command line is 2.
+FALSE, WITHHELD, UNREADABLE = 1, 3, 4
+"""Exit statuses. FALSE: a post is not what was signed. WITHHELD: no post is false, but one cannot be checked; a status
+of its own, so that no script takes a body that was left out for a verified one. UNREADABLE: there is no record to
+judge, because nobody answers for instance. A wrong command line is 2.
 """
 
 _PLACE = re.compile(
@@ -216,7 +216,7 @@ def _run(_settings: Settings, given: argparse.Namespace) -> int:
         verdicts = [verdict_of(kind, record) for kind, record in posts_of(asyncio.run(read(given.source)))]
     except ValueError as error:
         sys.stderr.write(f"relay-node: {given.source}: {one_line(str(error))}\n")
-        return FALSE
+        return UNREADABLE
     if given.json:
         sys.stdout.write(as_json(verdicts) + "\n")
     else:

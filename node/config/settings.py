@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     base_url: Annotated[
         str, says("public address of the node, as in links and the agent card; default http://HOST:PORT")
     ] = ""
-    workers: Annotated[int, says("web worker processes; 0 = one per core", 0)] = 0
+    workers: Annotated[int, says("web worker processes; 0 = one per core of the machine or container", 0)] = 0
     drain_seconds: Annotated[
         int,
         says(

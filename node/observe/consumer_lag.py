@@ -8,6 +8,7 @@ import msgspec
 from node.store import CommandFailed, Store, ids, keys
 from node.store.clock import now_ms
 from node.store.decoding import entry_id, fields_of
+from node.store.heartbeats import living
 
 
 class GroupLag(msgspec.Struct):
@@ -21,7 +22,7 @@ class GroupLag(msgspec.Struct):
     oldest_seconds: float = 0.0
     """Age of the oldest event that is unread or unacknowledged."""
     consumers: int = 0
-    """Readers of the partition that has most; Redis goes on listing those of a stopped worker."""
+    """Workers that are alive, each of which reads for every group; Redis goes on listing those of a dead one."""
 
 
 async def lags(store: Store) -> list[GroupLag]:
@@ -33,7 +34,9 @@ async def lags(store: Store) -> list[GroupLag]:
             total.waiting += lag.waiting
             total.unacknowledged += lag.unacknowledged
             total.oldest_seconds = max(total.oldest_seconds, lag.oldest_seconds)
-            total.consumers = max(total.consumers, lag.consumers)
+    alive = await living(store) if groups else 0
+    for total in groups.values():
+        total.consumers = alive
     return [groups[name] for name in sorted(groups)]
 
 
@@ -64,4 +67,4 @@ async def _group(store: Store, stream: str, facts: dict[bytes, bytes]) -> GroupL
         began = min(map(entry_id, oldest))[0]
         seconds = max(0, await now_ms(store, stream) - began) / 1000
     waiting = lag if lag is not None else len(unread)
-    return GroupLag(name.decode(), waiting, int(facts[b"pending"]), round(seconds, 1), int(facts[b"consumers"]))
+    return GroupLag(name.decode(), waiting, int(facts[b"pending"]), round(seconds, 1))

@@ -271,7 +271,7 @@ def _owner(directory: Path) -> int | None:
     """
     try:
         owner = directory.lstat().st_uid
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
         raise EmbeddedError(f"{directory} is another user's: run this as the user of the node") from error

@@ -5,6 +5,7 @@ What they do is in `web.py` and `worker.py`. `serve.py` runs both roles on one m
 
 import asyncio
 import importlib
+import math
 import multiprocessing
 import os
 import signal
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -59,6 +61,9 @@ BLOCKED_SECONDS = 0.25
 """How long a web process goes on blocking STOP_SIGNALS after its application has started: Granian's event loop stands
 still for a moment then, and a signal that came would be lost.
 """
+
+CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
+"""Processor time that a container may use, and in which time, in microseconds; `max` is as much as there is."""
 
 APP = "node.run.web:create"
 WORKER = "node.run.worker:main"
@@ -243,6 +248,13 @@ def _resolve(target: str) -> Callable[..., Any]:
 
 
 def web_processes(settings: Settings) -> int:
-    """How many web processes there are: RELAY_WORKERS, or one for each core."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return settings.workers or cores
+    """How many web processes there are: RELAY_WORKERS, or one for each core that this machine or container may use."""
+    return settings.workers or _cores()
+
+
+def _cores() -> int:
+    if sys.platform != "linux":
+        return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0))
+    allowed, period = CPU_MAX.read_text().split() if CPU_MAX.exists() else ("max", "")
+    return cores if allowed == "max" else min(cores, math.ceil(int(allowed) / int(period)))

@@ -22,7 +22,7 @@ from node.artifacts.store import ArtifactStore
 from node.common import process
 from node.config import Settings
 from node.observe.metrics.families import Role
-from node.observe.metrics.gauges import Gauges
+from node.observe.metrics.gauges import Gauges, disk_figures
 from node.observe.metrics.server import AdminPages, Instance, MetricsServer
 from node.observe.metrics.snapshots import folder_of
 from node.run.corpora import corpora_of
@@ -97,7 +97,7 @@ async def report(settings: Settings, roles: list[str], pages: AdminPages) -> Non
     total, agents = ArtifactStore(store, 0, 0).total, AgentLists(store).figures
     gauges = Gauges(settings, store, partial(queued, store), total, agents, documents).read
     names = f"{settings.admin_names},{settings.admin_host}"
-    instance = Instance(Path(settings.metrics_dir), store, gauges, roles, names)
+    instance = Instance(Path(settings.metrics_dir), store, gauges, roles, names, partial(disk_figures, settings))
     try:
         with MetricsServer((settings.admin_host, settings.admin_port), instance, pages, loop) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -16,6 +16,7 @@ import structlog
 
 from node.common.stopping import sleep_unless_stopped
 from node.store import keys
+from node.store.clock import now_ms
 from node.store.errors import StoreUnavailable
 from node.store.steps import Key, step
 from node.store.wire import Store
@@ -42,6 +43,12 @@ def worker_beat(*, workers: Key, name: str, silent: int, forget: int) -> None:
 def new_name() -> str:
     """A name for this worker that no worker had before, so that nothing is pending under it yet."""
     return f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+
+
+async def living(store: Store) -> int:
+    """How many workers have sent a heartbeat lately. Raises StoreUnavailable."""
+    since = await now_ms(store, keys.WORKERS) - SILENT_MS
+    return cast("int", await store.command("ZCOUNT", keys.WORKERS, since, "+inf"))
 
 
 class Heartbeat:

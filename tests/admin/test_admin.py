@@ -10,6 +10,7 @@ import pytest
 
 from node.cli import main
 from node.store import keys
+from node.store.heartbeats import Heartbeat
 from node.store.search_keys import BOARD_KEYS, SearchKeys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest
@@ -69,6 +70,9 @@ async def test_status_shows_what_a_group_has_not_done(node: NodeUnderTest, admin
         await node.store.command("XADD", stream, "*", "type", "thread.posted", "id", THREAD)
     await node.store.command("XGROUP", "CREATE", stream, "lists", "0", key=stream)
     await node.store.command("XREADGROUP", "GROUP", "lists", "me", "COUNT", 1, "STREAMS", stream, ">", key=stream)
+    worker = Heartbeat(node.store, "alive", [])
+    await worker.beat()
+    await node.store.command("ZADD", keys.WORKERS, 1, "dead for long")
     (lag,) = (await admin("status", "--json")).data["events"]
     assert (lag["group"], lag["waiting"], lag["unacknowledged"], lag["consumers"]) == ("lists", 2, 1, 1)
 

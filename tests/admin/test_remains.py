@@ -103,6 +103,11 @@ async def test_all_that_a_client_left_is_found_and_removed_and_nothing_of_others
     assert held == [others["message"]["id"], kept["id"]]
     assert await statuses(node, others) == {200}
     assert (await node.client.get(f"{ARTIFACTS}/{others['artifact']['id']}")).json()["status"] == "registered"
+    left = {each["id"]: each["removed"] for each in (await admin("clients", "posts", MINE, "--json")).data}
+    assert set(left.values()) == {True}, left
+    assert (await admin("clients", "posts", MINE)).out.count("removed") == len(left)
+    theirs = (await admin("clients", "posts", OTHER, "--json")).data
+    assert {each["removed"] for each in theirs} == {False}
     again = await admin("clients", "purge", MINE, "--json")
     assert (again.status, {each["outcome"] for each in again.data}) == (0, {"gone before"})
 

@@ -271,13 +271,13 @@ def test_an_answer_that_is_no_record_is_one_sentence(
     status: int, body: bytes, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with served({"/record.json": (status, body)}) as base:
-        assert main(["verify", f"{base}/record.json"]) == 1
+        assert main(["verify", f"{base}/record.json"]) == 4
         assert capsys.readouterr().err == f"relay-node: {base}/record.json: {said}\n"
 
 
 @pytest.mark.parametrize("source", ["http://127.0.0.1:1/board/x", "ftp://n/board/x", "http://[/board/x", "/nowhere"])
 def test_what_cannot_be_read_is_one_sentence(source: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", source]) == 1
+    assert main(["verify", source]) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"relay-node: {source}: ")
 

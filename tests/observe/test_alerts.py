@@ -24,7 +24,7 @@ STORIES: dict[str, Story] = {
     "RelayInstanceDown": {'up{job="relay-node"}': ("1x30", "0x30")},
     "RelayStoreDown": {"relay_store_up": ("1x30", "0x30")},
     "RelayProcessesGone": {'relay_processes{role="web"}': ("2x30", "0x30")},
-    "RelayProcessesRestart": {'relay_process_starts_total{role="web"}': ("2x30", "0+1x30")},
+    "RelayProcessesRestart": {'relay_process_restarts_total{role="web"}': ("2x30", "0+1x30")},
     "RelayErrors": {
         'relay_requests_total{status="2xx"}': ("0+1000x30", "0+1000x30"),
         'relay_requests_total{status="5xx"}': ("0+1x30", "0+20x30"),

@@ -197,6 +197,9 @@ def test_counters_never_fall_when_a_web_process_dies(served: tuple[NodeProcess, 
     starts = before.value("relay_process_starts_total", role="web") + 1
     after = until_counted(admin, starts, "relay_process_starts_total", role="web")
     until(lambda: admin.scrape().value("relay_processes", role="web") == 2, "its place is taken")
+    for role, died in (("web", 1), ("worker", 0)):
+        deaths = before.value("relay_process_restarts_total", role=role)
+        assert after.value("relay_process_restarts_total", role=role) == deaths + died
     for (name, labels), value in before.values.items():
         if name.endswith(("_total", "_count", "_bucket", "_sum")):
             assert after.values[name, labels] >= value, (name, labels)
@@ -286,5 +289,5 @@ def test_a_node_whose_admin_port_is_taken_does_not_start(served: tuple[NodeProce
     }
     command = [sys.executable, "-m", "node", "serve"]
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30, check=False)
-    assert ran.returncode == 2
+    assert ran.returncode == os.EX_TEMPFAIL
     assert "RELAY_ADMIN_PORT" in ran.stderr

@@ -3,14 +3,18 @@
 import asyncio
 import http.client
 import threading
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
+from node.config import Settings
 from node.observe.metrics import server
+from node.observe.metrics.gauges import disk_figures
 from node.observe.metrics.server import AdminRequest, AdminResponse, Instance, MetricsServer
 from node.observe.metrics.snapshots import Reading
+from node.store import StoreUnavailable, connect
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -29,6 +33,19 @@ def status_of(host: str, port: int, path: str) -> int:
         return client.getresponse().status
     finally:
         client.close()
+
+
+async def test_disks_are_told_while_redis_is_away(tmp_path: Path) -> None:
+    async def gone() -> list[Reading]:
+        raise StoreUnavailable("gone")
+
+    settings = Settings(data_dir=tmp_path)
+    store = await connect("redis://127.0.0.1:1", timeout=1, max_in_flight=1)
+    instance = Instance(tmp_path, store, gone, [], here=partial(disk_figures, settings))
+    told = (await instance.respond("/metrics", ""))[2].decode()
+    await store.close()
+    assert "relay_store_up 0" in told
+    assert 'relay_disk_free_bytes{use="blobs"}' in told
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

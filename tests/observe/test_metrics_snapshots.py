@@ -85,7 +85,7 @@ def test_a_process_that_starts_counts_on_from_one_that_died(tmp_path: Path) -> N
     write(dead, snapshot(dead_pid(), 2, in_flight=4))
     before = sums(tmp_path)
     started = new_path(tmp_path, "web", os.getpid())
-    inherited = take_over(started)
+    inherited, _ = take_over(started)
     assert sums(tmp_path) == before  # until it has written for the first time, too
     own = snapshot(os.getpid(), 0)
     own.inherited = inherited
@@ -100,7 +100,7 @@ def test_a_process_that_starts_counts_on_from_one_that_died(tmp_path: Path) -> N
 def test_however_often_a_process_dies_it_leaves_one_file_and_loses_nothing(tmp_path: Path) -> None:
     for _ in range(20):
         path, pid = new_path(tmp_path, "worker", os.getpid()), dead_pid()
-        inherited = take_over(path)
+        inherited, _ = take_over(path)
         own = snapshot(pid, 3)
         own.inherited = inherited
         write(path, own)
@@ -113,8 +113,8 @@ def test_however_often_a_process_dies_it_leaves_one_file_and_loses_nothing(tmp_p
 def test_of_two_that_start_at_a_time_one_takes_over_what_the_dead_counted(tmp_path: Path) -> None:
     write(new_path(tmp_path, "web", dead_pid()), snapshot(dead_pid(), 2))
     first, second = new_path(tmp_path, "web", os.getppid()), new_path(tmp_path, "web", os.getpid())
-    taken = take_over(first)
-    assert take_over(second) == []  # the first has not written yet: its file still tells of the dead process
+    taken, _ = take_over(first)
+    assert take_over(second) == ([], False)  # the first has not written yet: its file still tells of the dead process
     for path, pid, inherited in ((first, os.getppid(), taken), (second, os.getpid(), [])):
         own = snapshot(pid, 1)
         own.inherited = inherited
@@ -125,7 +125,23 @@ def test_of_two_that_start_at_a_time_one_takes_over_what_the_dead_counted(tmp_pa
 def test_a_file_of_an_earlier_process_of_the_same_pid_is_taken_over(tmp_path: Path) -> None:
     """In a container that is started again, each process has the pid that it had before."""
     write(new_path(tmp_path, "web", os.getpid()), snapshot(os.getpid(), 2))
-    assert [each.value for each in take_over(new_path(tmp_path, "web", os.getpid()))] == [1.0, 2.0]
+    assert [each.value for each in take_over(new_path(tmp_path, "web", os.getpid()))[0]] == [1.0, 2.0]
+
+
+def test_an_instance_that_begins_anew_has_started_no_process_again(tmp_path: Path) -> None:
+    with folder_of(str(tmp_path)):
+        for _ in range(4):
+            write(new_path(tmp_path, "web", dead_pid()), snapshot(dead_pid(), 1))
+        assert take_over(new_path(tmp_path, "web", os.getppid()))[1]
+    for left in tmp_path.glob("*.counts"):
+        os.utime(left, (1, 1))  # as of an instance before
+    with folder_of(str(tmp_path)):
+        assert take_over(new_path(tmp_path, "web", os.getppid())) != ([], False)
+        assert not take_over(new_path(tmp_path, "web", os.getppid()))[1]
+    with folder_of("") as made:
+        assert take_over(new_path(made, "web", os.getppid())) == ([], False)
+        write(new_path(made, "web", dead_pid()), snapshot(dead_pid(), 1))
+        assert take_over(new_path(made, "web", os.getppid()))[1]
 
 
 def test_a_file_that_a_power_cut_has_left_empty_keeps_nobody_from_counting(tmp_path: Path) -> None:
@@ -134,7 +150,7 @@ def test_a_file_that_a_power_cut_has_left_empty_keeps_nobody_from_counting(tmp_p
     assert sums(tmp_path)["relay_requests_total"] == 3
     for path in tmp_path.glob("web-*"):
         path.unlink()
-    assert take_over(new_path(tmp_path, "worker", os.getpid())) == []
+    assert take_over(new_path(tmp_path, "worker", os.getpid()))[0] == []
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -163,7 +179,7 @@ def test_a_folder_made_for_a_run_goes_with_it_and_a_given_one_stays(tmp_path: Pa
     with folder_of(str(given)) as folder:
         drain(str(folder))
     with folder_of(str(given)):
-        assert list(given.iterdir()) == []  # the instance that begins is not about to stop
+        assert [path.name for path in given.iterdir()] == ["begun"]  # the instance that begins is not about to stop
 
 
 def test_what_a_killed_instance_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

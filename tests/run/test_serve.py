@@ -133,7 +133,7 @@ def test_a_stopping_node_answers_the_requests_it_holds(small: NodeProcess) -> No
 
 
 def test_a_second_signal_ends_the_drain(small: NodeProcess) -> None:
-    small.start(RELAY_DRAIN_SECONDS="3600").ready()
+    small.start(RELAY_DRAIN_SECONDS="60").ready()
     small.signal(signal.SIGTERM)
     small.line("draining")
     small.signal(signal.SIGTERM)

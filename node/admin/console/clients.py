@@ -9,7 +9,7 @@ import msgspec
 
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
-from node.admin.console.remains import KINDS, OUTCOMES, came_from, remove
+from node.admin.console.remains import KINDS, OUTCOMES, came_from, remove, removed
 from node.board.model import CONTRACT
 from node.common.timestamps import timestamp
 from node.inbox.model import MESSAGE
@@ -153,11 +153,16 @@ async def _top(context: CommandContext, given: argparse.Namespace) -> CommandRes
 async def _posts(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     origin = ClientOrigin(given.targets[0])
     found = (await came_from(context, origin, given.kind))[: given.limit]
-    rows = [(each.kind, each.id, each.at and timestamp(each.at), each.client, each.signer) for each in found]
-    names = ("kind", "id", "at", "client", "signer")
+    gone = await removed(context, found)
+    rows = [
+        (each.kind, each.id, each.at and timestamp(each.at), each.client, each.signer, each.id in gone)
+        for each in found
+    ]
+    names = ("kind", "id", "at", "client", "signer", "removed")
+    shown = [(*row, "removed" if is_gone else None) for *row, is_gone in rows]
     return CommandResult(
         data=[dict(zip(names, row, strict=True)) for row in rows],
-        lines=[*table(("KIND", "ID", "AT", "FROM", "KEY"), rows), *_left_out(origin, given.kind)],
+        lines=[*table(("KIND", "ID", "AT", "FROM", "KEY", "GONE"), shown), *_left_out(origin, given.kind)],
         outcome=f"{len(rows)} read",
     )
 

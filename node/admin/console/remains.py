@@ -3,13 +3,15 @@
 What nobody can tell: who wrote the lines of a session, unlisted relay messages, A2A messages and feedback.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from node.admin.console.context import CommandContext
 from node.board.model import AGENT, CONTRACT
 from node.common.refusal import Refused
 from node.inbox.model import MESSAGE
 from node.share.origin import Attributed, ClientOrigin
+from node.store import keys
+from node.store.bulk import bulk
 from node.store.limits import LimitStore
 
 PURGED, GONE = "purged", "gone before"
@@ -35,6 +37,14 @@ async def came_from(context: CommandContext, origin: ClientOrigin, kinds: Collec
     found += await services.inbox_origins.find(origin)
     wanted = [each for each in found if not kinds or each.kind in kinds]
     return sorted(wanted, key=lambda each: each.at or 0, reverse=True)
+
+
+async def removed(context: CommandContext, found: Sequence[Attributed]) -> set[str]:
+    """The names of those that are known by a note of whom they came from, and are gone. Raises StoreUnavailable."""
+    noted = [each.id for each in found if each.kind in KEPT]
+    looks = [_look(KEPT[each.kind], each.id) for each in found if each.kind in KEPT]
+    replies = await bulk(context.store, looks)
+    return {name for name, reply in zip(noted, replies, strict=True) if not reply}
 
 
 async def remove(context: CommandContext, each: Attributed) -> str:
@@ -77,6 +87,13 @@ async def _message(context: CommandContext, name: str) -> None:
     await context.services.inboxes.take_out(address, message_id)
 
 
+KEPT: Mapping[str, Callable[[str], str]] = {
+    **dict.fromkeys(("board", "relay", "reply"), keys.thread),
+    CONTRACT: keys.task,
+    AGENT: keys.agent,
+}
+"""Where Redis has what came, for kinds of which a note is kept beside it."""
+
 REMOVALS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "board": _post,
     "relay": _post,
@@ -89,6 +106,14 @@ REMOVALS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     MESSAGE: _message,
 }
 KINDS = tuple(REMOVALS)
+
+
+def _look(key_of: Callable[[str], str], name: str) -> Sequence[str]:
+    """The command whose answer says whether it is there."""
+    entity, _, seq = name.partition(":")
+    if not seq:
+        return "EXISTS", key_of(entity)
+    return "XRANGE", keys.replies(entity), f"0-{seq}", f"0-{seq}"
 
 
 def _named(entity: str, seq: int) -> str:

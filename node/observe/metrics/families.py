@@ -51,7 +51,11 @@ _TABLE = (
     Family("relay_process_cpu_seconds_total", "counter", "Processor time", ("role",)),
     Family("relay_process_memory_bytes", "gauge", "Resident memory", ("role",)),
     Family("relay_process_starts_total", "counter", "Processes that were started", ("role",)),
+    Family("relay_process_restarts_total", "counter", "Processes that took the place of one that died", ("role",)),
     Family("relay_processes", "gauge", "Processes that are alive: heard of within 10 s", ("role",)),
+    # Of the machine.
+    Family("relay_disk_free_bytes", "gauge", "Free on the local disk that is used for this", ("use",)),
+    Family("relay_disk_bytes", "gauge", "Size of that disk", ("use",)),
     # Of the whole node, from Redis: every instance shows the same.
     Family("relay_store_up", "gauge", "Whether Redis answered this scrape; without it the metrics below are missing"),
     Family(
@@ -83,11 +87,14 @@ _TABLE = (
     Family("relay_search_store_up", "gauge", "Whether the Redis with the search index answered"),
     Family("relay_search_memory_bytes", "gauge", "Memory that it uses, its fullest primary"),
     Family("relay_search_memory_limit_bytes", "gauge", "Its maxmemory; 0 = none"),
-    Family("relay_disk_free_bytes", "gauge", "Free on the local disk that is used for this", ("use",)),
-    Family("relay_disk_bytes", "gauge", "Size of that disk", ("use",)),
     Family("relay_redis_keys", "gauge", "Keys in Redis", ("primary",)),
     Family("relay_redis_memory_bytes", "gauge", "Memory that Redis uses", ("primary",)),
-    Family("relay_redis_memory_limit_bytes", "gauge", "Redis' maxmemory; 0 = none", ("primary",)),
+    Family(
+        "relay_redis_memory_limit_bytes",
+        "gauge",
+        "maxmemory, or else RELAY_REDIS_MAXMEMORY; 0 = none",
+        ("primary",),
+    ),
 )
 
 FAMILIES = {family.name: family for family in _TABLE}

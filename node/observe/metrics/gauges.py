@@ -29,6 +29,18 @@ log = structlog.get_logger()
 Figures = Awaitable[Sequence[Reading]]
 
 
+def disk_figures(settings: Settings) -> list[Reading]:
+    """Of this machine, and told while Redis is away: a full disk may be why. Raises OSError."""
+    return [
+        reading
+        for disk in disks(settings)
+        for reading in (
+            Reading("relay_disk_free_bytes", (disk.use,), disk.free),
+            Reading("relay_disk_bytes", (disk.use,), disk.size),
+        )
+    ]
+
+
 class Gauges:
     """Reads all of them. What Redis refuses, for lack of a right, is left out and logged once."""
 
@@ -68,7 +80,6 @@ class Gauges:
             self._durability,
             self._clock,
             self._search_redis,
-            self._disks,
         )
         found = await gather(*(self._allowed(group) for group in groups))
         return [Reading("relay_store_up", (), 1), *(reading for readings in found for reading in readings)]
@@ -129,7 +140,9 @@ class Gauges:
         ]
 
     async def _memory(self) -> list[Reading]:
-        primaries, sizes = await gather(redis_memory(self._store), self._store.everywhere("DBSIZE"))
+        primaries, sizes = await gather(
+            redis_memory(self._store, self._settings.redis_maxmemory), self._store.everywhere("DBSIZE")
+        )
         return [
             reading
             for number, (memory, size) in enumerate(zip(primaries, sizes, strict=False))
@@ -163,16 +176,6 @@ class Gauges:
 
     async def _clock(self) -> list[Reading]:
         return [Reading("relay_clock_skew_seconds", (), abs(await skew(self._store)))]
-
-    async def _disks(self) -> list[Reading]:
-        return [
-            reading
-            for disk in disks(self._settings)
-            for reading in (
-                Reading("relay_disk_free_bytes", (disk.use,), disk.free),
-                Reading("relay_disk_bytes", (disk.use,), disk.size),
-            )
-        ]
 
     async def _search_redis(self) -> list[Reading]:
         try:

@@ -54,11 +54,12 @@ class Meter:
         self._store = store
         self._particular = particular
         self._inherited: list[Reading] = []
+        self._took_a_place = False
         self._lag = 0.0
         if settings.metrics_dir:
             self._path = new_path(Path(settings.metrics_dir), role, os.getpid())
             with suppress(OSError):
-                self._inherited = take_over(self._path)
+                self._inherited, self._took_a_place = take_over(self._path)
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
         """Write until cancelled or `stop` is set, and once more then."""
@@ -93,6 +94,7 @@ class Meter:
         yield Reading("relay_process_cpu_seconds_total", role, used.ru_utime + used.ru_stime)
         yield Reading("relay_process_memory_bytes", role, _resident_bytes())
         yield Reading("relay_process_starts_total", role, 1)
+        yield Reading("relay_process_restarts_total", role, int(self._took_a_place))
         yield Reading("relay_event_loop_lag_seconds", role, self._lag)
         yield Reading("relay_store_calls_total", role, stats.calls)
         yield Reading("relay_store_batches_total", role, stats.batches)

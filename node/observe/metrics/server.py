@@ -88,7 +88,8 @@ ANOTHER_NAME = b"This port is called by another name; RELAY_ADMIN_NAMES lists mo
 class Instance:
     """The processes started together on this machine, and the store they use.
 
-    `gauges` reads the figures that are in Redis. `names`: those with a dot that this port has, separated by commas.
+    `gauges` reads the figures that are in Redis, `here` those of this machine. `names`: those with a dot that
+    this port has, separated by commas.
     """
 
     def __init__(
@@ -98,7 +99,9 @@ class Instance:
         gauges: Callable[[], Awaitable[list[Reading]]],
         roles: Sequence[str],
         names: str = "",
+        here: Callable[[], Sequence[Reading]] = tuple,
     ) -> None:
+        self._here = here
         self._names = frozenset(name.strip().lower() for name in names.split(","))
         self._folder = folder
         self._store = store
@@ -186,7 +189,7 @@ class Instance:
     def _page(self, of_store: list[Reading], accept: str) -> tuple[str, bytes]:
         snapshots = read(self._folder)
         processes = [Reading("relay_processes", (role,), count) for role, count in self._alive(snapshots).items()]
-        return exposition([*add(snapshots), *processes, *of_store], accept)
+        return exposition([*add(snapshots), *processes, *self._here(), *of_store], accept)
 
     def _alive(self, snapshots: list[Snapshot]) -> dict[str, int]:
         return dict.fromkeys(self._roles, 0) | alive(snapshots)

@@ -36,6 +36,10 @@ DRAINING = "draining"
 """A file of this name says that the instance is about to stop."""
 
 
+BEGUN = "begun"
+"""The time of this file is when the instance began."""
+
+
 class Reading(msgspec.Struct, array_like=True):
     """One value of one metric; a histogram has buckets, and the sum as its value."""
 
@@ -74,6 +78,7 @@ def folder_of(given: str) -> Generator[Path]:
         try:
             path.mkdir(parents=True, exist_ok=True)
             (path / DRAINING).unlink(missing_ok=True)
+            (path / BEGUN).touch()
         except OSError as error:
             raise ConfigError(f"RELAY_METRICS_DIR={given!r}: {error.strerror}; choose another directory") from error
         yield path
@@ -119,21 +124,31 @@ def read(folder: Path) -> list[Snapshot]:
             return [snapshot for path in folder.glob("*.counts") if (snapshot := _load(path))]
 
 
-def take_over(path: Path) -> list[Reading]:
-    """Give the file of a process that has died the name `path`; its counters and histograms, none without such a file.
+def take_over(path: Path) -> tuple[list[Reading], bool]:
+    """Give the file of a process that has died the name `path`; its counters and histograms, none without such a file,
+    and whether it was of this instance: a process that an earlier one has left has not been started again.
 
     Whoever renames the file first has it. The pid in its name, and not the one in it, is its owner's: the new owner
     has not written yet. A file with this process' own pid is of an earlier process, in a container for instance.
     Raises OSError.
     """
-    for left in path.parent.glob("*.counts"):
+    began = _last_write(path.parent / BEGUN)
+    for left in sorted(path.parent.glob("*.counts"), key=_last_write, reverse=True):
         owner = int(left.name.split("-")[1])
         if owner == os.getpid() or not _exists(owner):
             with suppress(FileNotFoundError):
                 left.rename(path)
                 snapshot = _load(path)
-                return add([snapshot] if snapshot else [], only=("counter", "histogram"))
-    return []
+                return add([snapshot] if snapshot else [], only=("counter", "histogram")), _last_write(path) > began
+    return [], False
+
+
+def _last_write(path: Path) -> float:
+    """When; 0 if there is no such file any more."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _load(path: Path) -> Snapshot | None:
