@@ -7,6 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 if [ "${1:-}" = --back ]; then
+  if [ ! -L /opt/relay-node-former ]; then echo "there is no former version to go back to" >&2; exit 1; fi
   newer=$(readlink /opt/relay-node)
   ln -sfn "$(readlink /opt/relay-node-former)" /opt/relay-node
   ln -sfn "$newer" /opt/relay-node-former

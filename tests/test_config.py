@@ -48,7 +48,7 @@ def test_each_kind_of_setting_is_read_from_text() -> None:
         ("RELAY_STORE_TIMEOUT", "0", ">= 0.01"),
         ("RELAY_STORE_TIMEOUT", "nan", ""),
         ("RELAY_DURABILITY", "sometimes", "sometimes"),
-        ("RELAY_CALLBACK_ALLOW_PRIVATE", "maybe", "bool"),
+        ("RELAY_CALLBACK_ALLOW_PRIVATE", "maybe", "write 1 or 0"),
         ("RELAY_CALLBACK_SCHEDULE", "5,soon", "soon"),
         ("RELAY_CALLBACK_SCHEDULE", "5,0", "such as 5,60,300"),
         ("RELAY_CALLBACK_SCHEDULE", "nan", "such as 5,60,300"),

@@ -58,6 +58,10 @@ def test_the_environment_wins(written: Path) -> None:
     [
         ("prot = 9000", "RELAY_PROT is not a setting"),
         ("port = ", "Invalid value"),
+        ("durability = 'x'", "RELAY_DURABILITY='x': write always or everysec or replicated"),
+        ("callback_allow_private = 'maybe'", "RELAY_CALLBACK_ALLOW_PRIVATE='maybe': write 1 or 0"),
+        ("[limit]\nrelay = 'a/b'", "RELAY_LIMIT_RELAY='a/b': 'a/b' is not <count>/<seconds>, such as 10/60"),
+        ("callback_schedule = 'a'", "RELAY_CALLBACK_SCHEDULE='a': 'a' are not pauses"),
         ("port = 'eighty'", "RELAY_PORT='eighty': Expected `int`"),
         ("port = 2026-01-01", "port is neither"),
         ("workers = [[]]\n[limit.relay]\nx = 1", "RELAY_LIMIT_RELAY_X is not a setting"),

@@ -112,7 +112,12 @@ def _value(name: str, hint: Any, given: Given, parse: Callable[[str], Any] | Non
 
 def _plain(hint: Any, text: str) -> Any:
     """A word or a number. Raises ValueError, msgspec.ValidationError."""
-    value = msgspec.convert(text, hint, strict=False)
+    try:
+        value = msgspec.convert(text, hint, strict=False)
+    except msgspec.ValidationError as error:
+        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        words = ("1", "0") if kind is bool else get_args(kind)
+        raise ValueError(f"write {' or '.join(map(str, words))}" if words else str(error)) from error
     most = MAX_FLOAT if isinstance(value, float) else MAX_INTEGER
     if isinstance(value, int | float) and not math.fabs(value) <= most:
         raise ValueError(f"Expected at most {most:g}")

@@ -56,8 +56,8 @@ class Limit(msgspec.Struct, frozen=True):
         """Read `<count>/<seconds>`, or `0` for none. Raises ValueError."""
         if text.strip() == "0":
             return cls(0, 1)
-        count, slash, seconds = text.partition("/")
-        limit = cls(int(count), int(seconds)) if slash else cls(0, 0)
+        numbers = re.fullmatch(r"\s*(\d{1,12})\s*/\s*(\d{1,12})\s*", text)
+        limit = cls(int(numbers[1]), int(numbers[2])) if numbers else cls(0, 0)
         if not (1 <= limit.count <= MAX_COUNT and 1 <= limit.seconds <= MAX_WINDOW):
             raise ValueError(f"{text!r} is not <count>/<seconds>, such as 10/60, or 0 for none")
         return limit
@@ -74,7 +74,10 @@ class Schedule(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> "Schedule":
         """Read `5,60,300`. Raises ValueError."""
-        schedule = cls(tuple(float(pause) for pause in text.split(",")))
+        try:
+            schedule = cls(tuple(float(pause) for pause in text.split(",")))
+        except ValueError:
+            schedule = cls((0.0,))
         if len(schedule.seconds) > MAX_PAUSES or not all(0 < pause <= MAX_PAUSE for pause in schedule.seconds):
             raise ValueError(f"{text!r} are not pauses of at most {MAX_PAUSE:g} seconds each, such as 5,60,300")
         return schedule

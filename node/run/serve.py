@@ -160,7 +160,7 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
             stack.enter_context(each)
         redis = None
         if not settings.redis_url:
-            embedded = Embedded(settings.data_dir, settings.durability, settings.redis_maxmemory)
+            embedded = Embedded(settings.data_dir, settings.durability, settings.redis_maxmemory, settings.disk_reserve)
             redis = stack.enter_context(embedded)
         if settings.admin_port:
             environment["RELAY_METRICS_DIR"] = str(stack.enter_context(snapshots.folder_of(settings.metrics_dir)))

@@ -81,3 +81,14 @@ def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
     command = ["promtool", "check", "config", tmp_path / "prometheus.yml"]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
+
+
+def test_going_back_without_a_former_version_changes_nothing() -> None:
+    """Every link of that script is below /opt, so it is run where there is no former one."""
+    if Path("/opt/relay-node-former").is_symlink():
+        pytest.skip("this machine has a former version")
+    ran = subprocess.run(
+        ["sh", ROOT / "deploy/install.sh", "--back"], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert (ran.returncode, ran.stderr) == (1, "there is no former version to go back to\n")
+    assert not Path("/opt/relay-node").is_symlink()

@@ -197,6 +197,31 @@ def test_a_data_directory_that_cannot_be_made_is_an_error_that_names_the_setting
         Embedded(tmp_path / "file" / "data")
 
 
+def test_a_log_that_is_damaged_is_called_so(tmp_path: Path) -> None:
+    with Embedded(tmp_path) as server:
+        server.start()
+        for number in range(10):
+            client(server).set(f"key {number}", "x" * 100)
+    (log,) = (server.directory / "appendonlydir").glob("*.incr.aof")
+    log.write_bytes(b"X" * 20 + log.read_bytes()[20:])
+    with Embedded(tmp_path) as server, pytest.raises(EmbeddedError, match=r"its log is damaged .*appendonly\.aof"):
+        server.start()
+
+
+def test_what_is_said_of_a_server_that_was_killed(tmp_path: Path) -> None:
+    with Embedded(tmp_path, disk_reserve=2**62) as server:
+        process = server.start()
+        process.kill()
+        process.wait()
+        words = server.last_words()
+    assert words.startswith("killed by signal 9; ")
+    assert words.endswith(" MiB of disk are free")
+
+
+def test_a_data_directory_that_is_none_holds_no_node() -> None:
+    assert running(Path("/dev/null")) is None
+
+
 def test_starting_can_be_given_up(tmp_path: Path) -> None:
     with Embedded(tmp_path / "data") as server:
         process = server.start(cancelled=lambda: True)
