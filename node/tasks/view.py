@@ -74,8 +74,8 @@ class StoredTask(msgspec.Struct, frozen=True):
         return cls(now, at_time(fields, now))
 
     def as_offered(self, given: Iterable[str]) -> "StoredTask":
-        """As it was when it was offered, with these fields of the offer."""
-        names = {b"kind", b"created_at", b"deadline", *map(str.encode, given)}
+        """As it was when it was offered, with these fields of the offer and the proof that it was given with."""
+        names = {b"kind", b"created_at", b"deadline", b"bound", b"signature", *map(str.encode, given)}
         kept = {name: value for name, value in self.fields.items() if name in names}
         return StoredTask(self.now, kept | {b"status": b"offered", b"attempt": b"0"})
 
