@@ -1,4 +1,4 @@
-"""What the documents tell of the bodies of A2A requests.
+"""What the documents tell of the bodies of A2A requests: what of them the node looks at.
 
 These structs are for the documents only: `request` reads the same in any spelling that ProtoJSON allows.
 """
@@ -17,7 +17,6 @@ Params = dict[str, Any]
 class SendConfiguration(msgspec.Struct, rename="camel"):
     """How the answer to a message shall be."""
 
-    accepted_output_modes: list[str] | None = None
     history_length: Annotated[int, Meta(ge=0, description="Messages of the history, all if left out")] | None = None
 
 
