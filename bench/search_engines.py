@@ -70,7 +70,7 @@ class KnownVectors(WorkerClient):
             for query, vector in zip(data.queries, data.asked, strict=True)
         }
 
-    async def vector_of(self, query: str) -> QueryVector | None:
+    async def vector_of(self, query: str, site: str = "") -> QueryVector | None:
         return self._known[query]
 
 

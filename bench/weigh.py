@@ -151,7 +151,7 @@ async def everything(scales: Scales, count: int) -> None:
         inboxes.append(opened.address)
         tokens[opened.address] = opened.inbox_token
 
-    async def letter(number: int) -> None:
+    async def inbox_message(number: int) -> None:
         rate = Unlimited(f"203.0.113.{number % 250}")
         await rooms.inboxes.send(rate, inboxes[number // 20], NewInboxMessage(paragraph(number)), NOBODY, None)
 
@@ -188,7 +188,7 @@ async def everything(scales: Scales, count: int) -> None:
     await scales.weigh("session", count, session)
     await scales.weigh("session line, in a session with others", count, line)
     await scales.weigh("inbox", count, inbox)
-    await scales.weigh("message in an inbox with 20, its receipt included", count, letter)
+    await scales.weigh("message in an inbox with 20, its receipt included", count, inbox_message)
     await scales.weigh("agent of two skills in the directory", count, agent)
     await scales.weigh("A2A message task, alone in its context", count, message)
     await scales.weigh("feedback", count, feedback)

@@ -7,13 +7,14 @@
 -- KEYS[5] replay  replay:{p}:<signature>; any key of the slot when the request is not signed
 -- KEYS[6] events  events:{p}
 -- ARGV[1] replay_ttl  milliseconds; 0 = not signed
--- ARGV[2] proof   the epoch of the token shown; * = the key of the address has signed, or an operator asks
+-- ARGV[2] proof   the epoch of the token shown; * = the key of the address has signed, or an operator asks; empty = the
+--                 inbox whose token has listed it is closed
 -- ARGV[3] agent_id
 -- Returns {'removed'} | {'unknown'} | {'token'} | {'signature'}: that signature was used before
 -- Slot    partition of the address or host
 -- include unlist
 if redis.call('EXISTS', agent) == 0 then return {'unknown'} end
-if proof ~= '*' and redis.call('HGET', inbox, 'epoch') ~= proof then return {'token'} end
+if proof ~= '*' and (redis.call('HGET', inbox, 'epoch') or '') ~= proof then return {'token'} end
 if replay_ttl ~= '0' and not redis.call('SET', replay, agent_id, 'NX', 'PX', replay_ttl) then return {'signature'} end
 unlist(agent, listed, due, events, agent_id)
 return {'removed'}

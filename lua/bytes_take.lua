@@ -8,21 +8,22 @@
 -- ARGV[3] most   bytes of the client in a window
 -- ARGV[4] site_most  bytes of its site in a window
 -- ARGV[5] window  milliseconds
--- Returns {'counted'} | {'over', wait_ms}: size was not counted, or it was 0 and nothing is left
+-- Returns {'counted'} | {'over', wait_ms, of_site 0|1}: size was not counted, or it was 0 and nothing is left; of_site
+-- says whether that is so of the site, and not of the client alone
 -- Slot    partition of the client's site
 local counts = {{mine, tonumber(most)}}
 if site ~= mine then table.insert(counts, {site, tonumber(site_most)}) end
 
-local wait
+local wait, over
 for _, count in ipairs(counts) do
   local used = tonumber(redis.call('GET', count[1]) or 0) + owed
   if used + size > count[2] or (size == '0' and used >= count[2]) then
-    wait = math.max(redis.call('PTTL', count[1]), wait or 0, 0)
+    wait, over = math.max(redis.call('PTTL', count[1]), wait or 0, 0), count[1]
   end
 end
 local added = wait and tonumber(owed) or size + owed
 for _, count in ipairs(added > 0 and counts or {}) do
   if redis.call('INCRBY', count[1], added) == added then redis.call('PEXPIRE', count[1], window) end
 end
-if wait then return {'over', wait} end
+if wait then return {'over', wait, over == site and site ~= mine and 1 or 0} end
 return {'counted'}

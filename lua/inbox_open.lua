@@ -1,7 +1,7 @@
 #!lua
 -- Opens an inbox, or renews the one of that address, once for each Idempotency-Key and each request signature.
 -- KEYS[1] inbox    inbox:{p}:<address>
--- KEYS[2] numbers  inbox-seq:{p}:<address>: the number of its last message
+-- KEYS[2] last_seq  inbox-seq:{p}:<address>: the number of its last message
 -- KEYS[3] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[4] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
 -- ARGV[1] digest   of the body, under its Idempotency-Key; empty = none
@@ -38,13 +38,13 @@ if not current then
   kind, current = 'opened', epoch
   redis.call('HSET', inbox, 'opening', epoch, 'opened_at', at)
   if place ~= '' then redis.call('HSET', inbox, 'client', client, 'held', place, 'held_until', at + life) end
-  redis.call('SET', numbers, 0, 'NX')
+  redis.call('SET', last_seq, 0, 'NX')
 elseif rotate == '1' then
   current = epoch
   redis.call('SPUBLISH', inbox, 'rotated')
 end
 redis.call('HSET', inbox, 'epoch', current, unpack(ARGV, 12))
 if kind == 'opened' or #ARGV >= 12 then redis.call('HSET', inbox, 'changed', at) end
-local ends_at = stay(inbox, numbers, life, kept, at)
+local ends_at = stay(inbox, last_seq, life, kept, at)
 remember(idem, digest, idem_ttl, string.format('%s@%s@%s@%.0f', kind, address, current, at))
 return {kind, current, ends_at}

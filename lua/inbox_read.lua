@@ -1,8 +1,8 @@
 #!lua flags=no-writes
 -- Reads unsettled messages after a number, for the owner.
 -- KEYS[1] inbox    inbox:{p}:<address>
--- KEYS[2] numbers  inbox-seq:{p}:<address>
--- KEYS[3] letters  inbox-letters:{p}:<address>
+-- KEYS[2] last_seq  inbox-seq:{p}:<address>
+-- KEYS[3] messages  inbox-letters:{p}:<address>
 -- KEYS[4] ends     inbox-ends:{p}:<address>
 -- ARGV[1] proof    the epoch of the token shown; * = the key of the address has signed
 -- ARGV[2] since    number already seen
@@ -20,7 +20,7 @@ local at = now()
 local waiting, bytes, first, new = weigh(ends, at)
 local after, most, found = tonumber(since), tonumber(limit), {}
 while waiting > 0 and #found < most do
-  local entries = redis.call('XRANGE', letters, string.format('0-%.0f', after + 1), '+', 'COUNT', most)
+  local entries = redis.call('XRANGE', messages, string.format('0-%.0f', after + 1), '+', 'COUNT', most)
   for _, entry in ipairs(entries) do
     local name, fields = unpack(entry)
     after = tonumber(string.sub(name, 3))
@@ -30,6 +30,6 @@ while waiting > 0 and #found < most do
   end
   if #entries < most then break end
 end
-local oldest = first and redis.call('XRANGE', letters, '0-' .. first, '0-' .. first)[1][2][4] or 0
-local last = tonumber(redis.call('GET', numbers) or 0)
+local oldest = first and redis.call('XRANGE', messages, '0-' .. first, '0-' .. first)[1][2][4] or 0
+local last = tonumber(redis.call('GET', last_seq) or 0)
 return {'page', at, epoch, tonumber(seen), last, waiting, bytes, tonumber(oldest), found}

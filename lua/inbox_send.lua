@@ -1,8 +1,8 @@
 #!lua
 -- Puts a message into an inbox, once for each Idempotency-Key and each request signature. Numbers have no gaps.
 -- KEYS[1] inbox    inbox:{p}:<address>
--- KEYS[2] numbers  inbox-seq:{p}:<address>
--- KEYS[3] letters  inbox-letters:{p}:<address>: the messages, a stream whose entry ids are 0-<seq>
+-- KEYS[2] last_seq  inbox-seq:{p}:<address>
+-- KEYS[3] messages  inbox-letters:{p}:<address>: a stream whose entry ids are 0-<seq>
 -- KEYS[4] ends     inbox-ends:{p}:<address>: their places by the time (ms) at which they expire
 -- KEYS[5] receipt  inbox-receipt:{p}:<address>:<id>
 -- KEYS[6] rate     rate:{p}:<kind>:<address>:<client>
@@ -68,11 +68,11 @@ if task_id ~= '' and task_id ~= id then
 end
 
 for _, place in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', at)) do
-  redis.call('XDEL', letters, '0-' .. string.match(place, '^%d+'))
+  redis.call('XDEL', messages, '0-' .. string.match(place, '^%d+'))
 end
 redis.call('ZREMRANGEBYSCORE', ends, '-inf', at)
-local messages, bytes, own, first = held(ends, at), #text, 0, nil
-for _, message in ipairs(messages) do
+local unsettled, bytes, own, first = held(ends, at), #text, 0, nil
+for _, message in ipairs(unsettled) do
   bytes = bytes + message.size
   if message.sender == sender then
     own = own + 1
@@ -81,7 +81,7 @@ for _, message in ipairs(messages) do
   end
 end
 if own < tonumber(most_each) then first = nil end
-if not first and (#messages >= tonumber(most) or bytes > tonumber(most_bytes)) then
+if not first and (#unsettled >= tonumber(most) or bytes > tonumber(most_bytes)) then
   first = tonumber(redis.call('ZRANGE', ends, 0, 0, 'WITHSCORES')[2])
 end
 if first then return {'full', allowed, remaining, reset, first - at} end
@@ -89,13 +89,13 @@ if first then return {'full', allowed, remaining, reset, first - at} end
 if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
   return {'signature', allowed, remaining, reset}
 end
-local seq = redis.call('INCR', numbers)
+local seq = redis.call('INCR', last_seq)
 local expires = math.min(at + math.min(ttl or usual, lasts), ends_at)
 local place = table.concat({seq, id, #text, sender, 'q'}, ' ')
-redis.call('XADD', letters, '0-' .. seq, 'id', id, 'at', at, 'expires_at', expires, 'text', text)
+redis.call('XADD', messages, '0-' .. seq, 'id', id, 'at', at, 'expires_at', expires, 'text', text)
 redis.call('ZADD', ends, expires, place)
 local last = redis.call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2]
-redis.call('PEXPIREAT', letters, last)
+redis.call('PEXPIREAT', messages, last)
 redis.call('PEXPIREAT', ends, last)
 redis.call('HSET', receipt, 'status', 'queued', 'seq', seq, 'sent_at', at, 'expires_at', expires, 'opening', opening,
   'place', place)

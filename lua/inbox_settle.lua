@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Settles a message as its owner says; the same again gets the same answer. Allowed without memory, which it frees.
 -- KEYS[1] inbox    inbox:{p}:<address>
--- KEYS[2] letters  inbox-letters:{p}:<address>
+-- KEYS[2] messages  inbox-letters:{p}:<address>
 -- KEYS[3] ends     inbox-ends:{p}:<address>
 -- KEYS[4] receipt  inbox-receipt:{p}:<address>:<id>
 -- KEYS[5] push_ends  inbox-push-ends:{p}
@@ -32,6 +32,6 @@ end
 local at = now()
 if opened ~= opening or tonumber(expires) <= at then return {'state', 'expired'} end
 redis.call('HSET', receipt, 'digest', digest, unpack(ARGV, 7))
-let_go(letters, ends, receipt, at, keep, status)
+let_go(messages, ends, receipt, at, keep, status)
 if pushed then tell_push(events, push_ends, address, id, status) end
 return {'settled', tonumber(seq), at}

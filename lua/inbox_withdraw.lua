@@ -2,7 +2,7 @@
 -- Takes a message back for its sender; done again it gets the same answer. Allowed without memory, which it frees. Of a
 -- task, a message about which the owner asked something can be taken back too, as long as that is not answered.
 -- KEYS[1] inbox    inbox:{p}:<address>
--- KEYS[2] letters  inbox-letters:{p}:<address>
+-- KEYS[2] messages  inbox-letters:{p}:<address>
 -- KEYS[3] ends     inbox-ends:{p}:<address>
 -- KEYS[4] receipt  inbox-receipt:{p}:<address>:<id>
 -- KEYS[5] push_ends  inbox-push-ends:{p}
@@ -30,6 +30,6 @@ if status == 'input_required' and task and not following then
 end
 if settled_at then return {'state', status} end
 if opened ~= redis.call('HGET', inbox, 'opening') or tonumber(expires) <= at then return {'state', 'expired'} end
-let_go(letters, ends, receipt, at, keep, 'withdrawn')
+let_go(messages, ends, receipt, at, keep, 'withdrawn')
 if pushed then tell_push(events, push_ends, address, id, 'withdrawn') end
 return {'withdrawn', tonumber(seq), at}

@@ -1,12 +1,14 @@
 #!lua
--- Takes one place in a client's limit, if there is one. A refused request leaves no trace.
+-- Takes one place in a client's limit and in that of its site, if there is one. A refused request leaves no trace.
 -- KEYS[1] rate    rate:{p}:<kind>:<client>
+-- KEYS[2] site    rate:{p}:<kind>:<site of the client>; the same as rate if its requests are not counted
 -- ARGV[1] count   requests allowed in the window; 0 = no limit
--- ARGV[2] window  milliseconds
+-- ARGV[2] site_count  those of the site
+-- ARGV[3] window  milliseconds
 -- Returns {allowed 0|1, remaining, reset_ms, now}: reset_ms until the next place is free
 -- Slot    partition of the client's site, or of the entity that the limit is for
 -- include now
--- include take
+-- include take_both
 local at = now()
-local allowed, remaining, reset = take(rate, count, window, at)
+local allowed, remaining, reset = take_both(rate, site, count, site_count, window, at)
 return {allowed, remaining, reset, at}

@@ -1,6 +1,6 @@
 #!lua
--- Takes one place in a client's limit, and one among the things that it and its site may have at a time: all of them
--- or none. A place among things ends by itself, or when its name is removed.
+-- Takes one place in a client's limit, and one in the quotas of the client and of its site: all of them or none. A
+-- place in a quota ends by itself, or when its name is removed.
 -- KEYS[1] rate   rate:{p}:<kind>:<client>
 -- KEYS[2] own    held:{p}:<kind>:<client>
 -- KEYS[3] site   held:{p}:<kind>:<site of the client>; the same as own if the client is its own site

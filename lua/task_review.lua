@@ -1,6 +1,7 @@
 #!lua
 -- Accepts a submitted result, or sends it back to the worker, for the publisher. After a rejection the same claim_token
--- submits again, and its lease starts anew. The same judgement again changes nothing.
+-- submits again, and its lease starts anew; but if the deadline is over, the contract ends instead. The same judgement
+-- again changes nothing.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
@@ -24,8 +25,10 @@ if not status then return {'refused', 'task.unknown', ''} end
 if proven ~= '1' and (signer == '' or signer ~= redis.call('HGET', task, 'signer')) then
   return {'refused', 'task.publisher', status}
 end
-local reviewed, rejection = unpack(redis.call('HMGET', task, 'review_ms', 'rejection'))
-local done = reason == '' and status == 'completed' or (reason ~= '' and status == 'in_progress' and rejection == reason)
+local reviewed, rejection, deadline = unpack(redis.call('HMGET', task, 'review_ms', 'rejection', 'deadline'))
+local is_over = deadline and tonumber(deadline) <= at
+local done = reason == '' and status == 'completed'
+  or (reason ~= '' and rejection == reason and (status == 'in_progress' or status == 'expired'))
 if status ~= 'submitted' and not (reviewed and done) then return {'refused', 'task.state', status} end
 if status == 'submitted' then
   if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
@@ -35,11 +38,17 @@ if status == 'submitted' then
     finish(task, leases, id, 'completed', at)
     tell_task(task, events, id, 'completed', 'completed')
   else
-    redis.call('HSET', task, 'status', 'in_progress', 'updated_at', at, 'rejection', reason)
+    redis.call('HSET', task, 'rejection', reason)
     redis.call('HDEL', task, 'result_payload', 'submitted_at', 'review_ends_at')
     redis.call('ZREM', leases, id)
-    lease(task, leases, id, at)
-    tell_task(task, events, id, 'rejected', 'in_progress')
+    if is_over then
+      tell_task(task, events, id, 'expired', 'expired')
+      finish(task, leases, id, 'expired', at)
+    else
+      redis.call('HSET', task, 'status', 'in_progress', 'updated_at', at)
+      lease(task, leases, id, at)
+      tell_task(task, events, id, 'rejected', 'in_progress')
+    end
   end
 end
 return {reason == '' and 'completed' or 'rejected', at, redis.call('HGETALL', task)}

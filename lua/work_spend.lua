@@ -1,20 +1,27 @@
 #!lua
--- Charges a client for work that was done for it, whatever it owes already. What it owes is worked off evenly, `count`
--- in each `window`.
+-- Charges a client and its site for work that was done for it, whatever they owe already. What is owed is worked off
+-- evenly, `count` or `site_count` in each `window`.
 -- KEYS[1] work    work:{p}:<kind>:<client>, as '<owed>@<at which time (ms)>'
+-- KEYS[2] site    work:{p}:<kind>:<site of the client>; the same as work if the client is its own site
 -- ARGV[1] amount  of the work; 0 = only tell how the client stands
 -- ARGV[2] count   of which a client may owe less before it has to wait
--- ARGV[3] window  milliseconds
+-- ARGV[3] site_count  of which its site may
+-- ARGV[4] window  milliseconds
 -- Returns {left, wait_ms}: what the client may spend before it has to wait, and how long it has to wait now
 -- Slot    partition of the client's site
 -- include now
-local at, owed = now(), 0
-local known, since = string.match(redis.call('GET', work) or '', '^(%d+)@(%d+)$')
-if known then owed = math.max(0, known - math.floor(math.max(0, at - since) * count / window)) end
-if amount ~= '0' then
-  owed = owed + amount
-  local ends = math.ceil(owed * window / count)
-  redis.call('SET', work, string.format('%.0f@%.0f', owed, at), 'PX', ends)
+local at, left, wait = now(), nil, 0
+local counts = {{work, tonumber(count)}}
+if site ~= work then table.insert(counts, {site, tonumber(site_count)}) end
+for _, place in ipairs(counts) do
+  local key, most, owed = place[1], place[2], 0
+  local known, since = string.match(redis.call('GET', key) or '', '^(%d+)@(%d+)$')
+  if known then owed = math.max(0, known - math.floor(math.max(0, at - since) * most / window)) end
+  if amount ~= '0' then
+    owed = owed + amount
+    redis.call('SET', key, string.format('%.0f@%.0f', owed, at), 'PX', math.ceil(owed * window / most))
+  end
+  left = math.min(left or most, math.max(0, most - owed))
+  if owed >= most then wait = math.max(wait, math.ceil((owed - most + 1) * window / most)) end
 end
-if owed < tonumber(count) then return {count - owed, 0} end
-return {0, math.ceil((owed - count + 1) * window / count)}
+return {left, wait}

@@ -37,7 +37,8 @@ TOOLS = (
     "node.admin.verify",
     "node.admin.models",
 )
-"""Every other module with commands, in the order that --help shows them. A node does not wait until they are loaded."""
+"""The other modules with commands, in the order of --help. They are imported only when one of their commands is called,
+so that a node starts faster."""
 
 
 def register(commands: Commands) -> None:

@@ -5,6 +5,7 @@ from relay_client.errors import (
     Conflict,
     DeadlineExceeded,
     DigestMismatch,
+    InvalidAnswer,
     InvalidRequest,
     Limited,
     NotAllowed,
@@ -13,6 +14,7 @@ from relay_client.errors import (
     RelayError,
     Unavailable,
     Unreachable,
+    UsageError,
 )
 from relay_client.version import __version__
 
@@ -21,6 +23,7 @@ __all__ = [
     "Conflict",
     "DeadlineExceeded",
     "DigestMismatch",
+    "InvalidAnswer",
     "InvalidRequest",
     "Limited",
     "NotAllowed",
@@ -30,5 +33,6 @@ __all__ = [
     "RelayError",
     "Unavailable",
     "Unreachable",
+    "UsageError",
     "__version__",
 ]

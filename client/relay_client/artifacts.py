@@ -127,12 +127,14 @@ class Artifacts(Room[M_co]):
     @Operation
     def content(self, artifact_id: str) -> Call[None]:
         """Where the bytes are is in the `Location` of the answer; `download` follows it."""
-        return Call.get("artifacts", artifact_id, "content")
+        call = Call.get("artifacts", artifact_id, "content")
+        call.leads = True
+        return call
 
     @Procedure
     def upload(
         self,
-        source: Path | bytes,
+        source: Path | str | bytes,
         publisher_id: str,
         *,
         media_type: str | None = None,
@@ -140,6 +142,7 @@ class Artifacts(Room[M_co]):
         progress: Progress | None = None,
     ) -> Steps[Manifest]:
         """Store a file or bytes; returns the manifest once the node has verified them."""
+        source = Path(source) if isinstance(source, str) else source
         name = filename or (None if isinstance(source, bytes) else source.name)
         kind = media_type or mimetypes.guess_type(name or "")[0] or OCTETS
         size, digest = yield Do(partial(_measure, source))
@@ -158,7 +161,7 @@ class Artifacts(Room[M_co]):
                     raise Unreachable(f"the upload broke: {lost}") from None
                 continue
             # An upload whose answer was lost has been done: its URL takes one.
-            if answer.status < 400 or (attempt > 1 and _is_second_upload(answer)):
+            if answer.status < 300 or (attempt > 1 and _is_second_upload(answer)):
                 break
             if answer.status < 500 or attempt == tries:
                 raise _refused(answer)
@@ -170,8 +173,9 @@ class Artifacts(Room[M_co]):
         return manifest
 
     @Procedure
-    def download(self, artifact_id: str, target: Path, *, progress: Progress | None = None) -> Steps[Manifest]:
+    def download(self, artifact_id: str, target: Path | str, *, progress: Progress | None = None) -> Steps[Manifest]:
         """Save an artifact. The file appears once its digest is right; until then it is `<name>.part`."""
+        target = Path(target)
         part = target.with_name(target.name + ".part")
         try:
             with part.open("wb") as file:
@@ -251,4 +255,4 @@ def _opened(source: Path | bytes) -> IO[bytes]:
 
 
 def _refused(answer: Answer) -> Refused:
-    return refusal(answer.status, answer.headers, answer.json())
+    return refusal(answer.status, answer.headers, answer.content)

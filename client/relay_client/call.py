@@ -31,6 +31,8 @@ class Call(Generic[T]):
     """Calls that share a limit share this; by default those of one path."""
     key: str | None = None
     """The caller's own Idempotency-Key; otherwise each intention gets one."""
+    leads: bool = False
+    """The answer may be a redirect, which says what was asked for."""
 
     @property
     def paced_by(self) -> str:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 from relay_client.call import Call
-from relay_client.errors import DeadlineExceeded, Refused, Unreachable, refusal
+from relay_client.errors import DeadlineExceeded, Refused, Unreachable, UsageError, refusal
 from relay_client.steps import TRY_SECONDS, Answer, NoAnswer, Send, Sleep, Steps
 
 T = TypeVar("T")
@@ -77,6 +77,9 @@ class Carrier:
         headers = call.headers
         if call.repeat == "key":
             headers = {**headers, "Idempotency-Key": call.key or secrets.token_urlsafe(24)}
+        for name, value in headers.items():
+            if not (value.isascii() and value.isprintable()):
+                raise UsageError(f"what is given for {name} has characters that no header may have")
         is_unknown = False
         failures = 0
         while True:
@@ -95,9 +98,9 @@ class Carrier:
                 yield from self._pause(failures, 0, ends, error)
                 continue
             self._learn(call, answer)
-            if answer.status < 400:
+            if answer.status < 300 or (answer.status < 400 and call.leads):
                 return answer
-            refused = refusal(answer.status, answer.headers, answer.json())
+            refused = refusal(answer.status, answer.headers, answer.content)
             refused.may_have_happened = is_unknown
             put_off = _retry_after(answer)
             failures += not (refused.status == 429 and put_off)
@@ -153,6 +156,18 @@ class Carrier:
 
 
 _LEFT = re.compile(r";r=(\d+);t=(\d+)")
+
+
+def base_of(url: str) -> str:
+    """The address of a node, for paths to be put behind it. Raises UsageError."""
+    try:
+        parts = urlsplit(url)
+        is_right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_right = False
+    if not is_right or set(url) & set("?# ") or not url.isprintable():
+        raise UsageError(f"the address of a node is like https://node.example, not {url!r}")
+    return url.rstrip("/")
 
 
 def _is_unknown(error: Refused) -> bool:

@@ -3,13 +3,13 @@
 import asyncio
 import copy
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from typing import Any, Generic, TypeVar
 
 from relay_client.agents import Agents
 from relay_client.artifacts import Artifacts
 from relay_client.board import Board
-from relay_client.carrier import Carrier, Patience, Signer
+from relay_client.carrier import Carrier, Patience, Signer, base_of
 from relay_client.events import Events
 from relay_client.inboxes import Inboxes
 from relay_client.messages import Messages
@@ -30,7 +30,7 @@ class _Rooms(Generic[M_co]):
     """All operations, by kind."""
 
     def __init__(self, base_url: str, deadline: float, tries: int, signer: Signer | None) -> None:
-        self.carrier = Carrier(base_url.rstrip("/"), signer)
+        self.carrier = Carrier(base_of(base_url), signer)
         self.patience = Patience(deadline, tries)
         self._make_rooms()
 
@@ -88,7 +88,7 @@ class Relay(_Rooms[Sync]):
         finally:
             executor.close(steps)
 
-    def iterate(self, steps: Items[T]) -> Iterator[T]:
+    def iterate(self, steps: Items[T]) -> Generator[T, None, None]:
         """Carry steps out, and give what they give."""
         executor = _Executor(self._transport)
         result: Any = None
@@ -145,7 +145,7 @@ class AsyncRelay(_Rooms[Async]):
         finally:
             await executor.close(steps)
 
-    async def iterate(self, steps: Items[T]) -> AsyncIterator[T]:
+    async def iterate(self, steps: Items[T]) -> AsyncGenerator[T, None]:
         """Carry steps out, and give what they give."""
         executor = _AsyncExecutor(self._transport)
         result: Any = None

@@ -1,11 +1,20 @@
 """What can go wrong, as exceptions; all are RelayError."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, cast
 
 
 class RelayError(Exception):
     """Something that was asked of the node did not happen, or nobody knows whether it did."""
+
+
+class UsageError(RelayError, ValueError):
+    """What was given cannot be sent to any node: an address, a token or a text."""
+
+
+class InvalidAnswer(RelayError):
+    """The answer is none of a node's: something else is at that address, or in between."""
 
 
 class Refused(RelayError):
@@ -23,7 +32,7 @@ class Refused(RelayError):
         """An earlier try of the same intention had no answer, so this may refuse what that try has done."""
 
     def __str__(self) -> str:
-        return f"{self.args[0]} ({self.status} {self.code})"
+        return f"{self.args[0]} ({f'{self.status} {self.code}'.strip()})"
 
     @property
     def request_id(self) -> str:
@@ -67,9 +76,13 @@ class DigestMismatch(RelayError):
     """Bytes are not those that the manifest promises."""
 
 
-def refusal(status: int, headers: Mapping[str, str], body: Any) -> Refused:
-    """The exception for an answer that is an error."""
+def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
+    """The exception for an answer that is an error, whatever its content is."""
     code = headers.get("x-error-code", "")
+    try:
+        body: Any = json.loads(content)
+    except ValueError:
+        body = None
     fields: dict[str, Any] = body if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownVariableType]
     detail = fields.get("detail")
     if isinstance(fields.get("error"), str):
@@ -77,6 +90,8 @@ def refusal(status: int, headers: Mapping[str, str], body: Any) -> Refused:
     elif isinstance(detail, list):
         issues = cast("list[dict[str, Any]]", detail)
         sentence = "; ".join(f"{'.'.join(str(step) for step in one['loc'])}: {one['msg']}" for one in issues)
+    elif 300 <= status < 400:
+        sentence = f"this address leads to {headers.get('location', 'nowhere')}, which is not followed"
     else:
         sentence = f"HTTP {status}"
     if status >= 500:

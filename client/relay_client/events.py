@@ -1,25 +1,28 @@
 """Events: follow instead of ask."""
 
-import json
 import random
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from relay_client.call import Call
-from relay_client.errors import NotFound
+from relay_client.errors import InvalidAnswer, NotFound
 from relay_client.follow import PASSING, RETURN_PAUSE
 from relay_client.room import Iteration, M_co, Operation, Room
-from relay_client.steps import Item, Items, NoAnswer, Read, Sleep
+from relay_client.steps import Item, Items, NoAnswer, Read, Sleep, parsed
 
+LINES = "application/x-ndjson"
 SILENCE = 45.0  # s after which a stream is given up: it says something every 15
 COME_BACK = (0.2, 1.0)  # s before a stream that ended is opened again, at random in between
 
 
-class Event(TypedDict, total=False):
-    """Something that happened; `id` is the cursor after it. Type `reset`: events after your cursor are gone."""
-
+class _Event(TypedDict):
     id: str
     type: str
+
+
+class Event(_Event, total=False):
+    """Something that happened; `id` is the cursor after it. Type `reset`: events after your cursor are gone."""
+
     at: str
     data: Any
 
@@ -57,15 +60,17 @@ class Events(Room[M_co]):
         """Every event of a topic after a cursor, for ever, each once. Ends in NotFound with the thing it is about."""
         while True:
             call = Events.page.call(topic, types=types, cursor=cursor, token=token)
-            call.headers = {**call.headers, "Accept": "application/x-ndjson"}
+            call.headers = {**call.headers, "Accept": LINES}
             call.pace = "stream"
             try:
-                yield from self.open_stream(call, SILENCE)
+                opened = yield from self.open_stream(call, SILENCE)
+                if (kind := opened.headers.get("content-type", "")).partition(";")[0] != LINES:
+                    raise InvalidAnswer(f"events do not come as {kind or 'nothing'}")
                 rest = b""
                 while piece := (yield Read()):
                     *lines, rest = (rest + piece).split(b"\n")
                     for line in lines:
-                        event: Event = json.loads(line)
+                        event: Event = parsed(line)
                         cursor = event.get("id", cursor)
                         if event.get("type") != "heartbeat":
                             yield Item(event)

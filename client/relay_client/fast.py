@@ -3,12 +3,19 @@
 Needs the extra `fast`. Make it where the event loop runs.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
 
+from relay_client.errors import UsageError
 from relay_client.steps import Answer, NoAnswer, Send
 from relay_client.transport import USER_AGENT, AsyncPieces, beside_the_loop
+
+UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
 class AiohttpTransport:
@@ -19,17 +26,13 @@ class AiohttpTransport:
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: Send) -> Answer:
-        try:
+        with _told():
             async with self._asked(request) as got:
                 return Answer(got.status, got.headers, await got.read())
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _no_answer(error) from None
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
-        try:
+        with _told():
             got = await self._asked(request)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _no_answer(error) from None
         return Answer(got.status, got.headers, b""), _AsyncPieces(got)
 
     async def close(self) -> None:
@@ -38,10 +41,12 @@ class AiohttpTransport:
 
     def _asked(self, request: Send) -> Any:
         if self._session is None:  # belongs to the loop that runs now
-            self._session = aiohttp.ClientSession(headers={"User-Agent": USER_AGENT}, **self._options)
+            headers = CIMultiDict({"User-Agent": USER_AGENT})
+            headers.update(self._options.pop("headers", None) or {})
+            self._session = aiohttp.ClientSession(headers=headers, **self._options)
         return self._session.request(
             request.method,
-            request.url,
+            URL(request.url, encoded=True),  # as it is: the signature is about its text
             headers=request.headers,
             data=beside_the_loop(request.content()) if callable(request.content) else request.content,
             allow_redirects=False,
@@ -54,18 +59,23 @@ class _AsyncPieces:
         self._got = got
 
     async def read(self) -> bytes:
-        try:
+        with _told():
             return await self._got.content.readany()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _no_answer(error) from None
 
     async def close(self) -> None:
         self._got.close()
 
 
 def _timeout(seconds: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(sock_connect=seconds, sock_read=seconds)
+    return aiohttp.ClientTimeout(connect=seconds, sock_connect=seconds, sock_read=seconds)
 
 
-def _no_answer(error: Exception) -> NoAnswer:
-    return NoAnswer(str(error) or type(error).__name__, unsent=isinstance(error, aiohttp.ClientConnectorError))
+@contextmanager
+def _told() -> Generator[None, None, None]:
+    """What went wrong, as other transports say it."""
+    try:
+        yield
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+        raise UsageError(f"this cannot be sent: {error}") from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise NoAnswer(str(error) or type(error).__name__, unsent=isinstance(error, UNSENT)) from None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Container
 from typing import Any, TypeVar
 
 from relay_client.call import Call
+from relay_client.carrier import Patience
 from relay_client.errors import DeadlineExceeded, Limited, Unavailable, Unreachable
 from relay_client.room import Room
 from relay_client.steps import Item, Items, Sleep, Steps
@@ -13,19 +14,26 @@ T = TypeVar("T")
 
 WAIT = 25.0  # s that a follower asks the node to wait, below the 30 that it waits at most
 RETURN_PAUSE = 5.0  # s before a follower comes back to a node that does not answer
+LAST_LOOK = 1.0  # s that an answer may take beyond the time that somebody wants to wait
 PASSING = (Unreachable, Unavailable, Limited, DeadlineExceeded)
 """What a follower waits out."""
 
 
 def patiently(room: Room[Any], call: Call[T], ends: float = math.inf) -> Steps[T]:
-    """The answer of a read, however long the node is away; until that time of the carrier's clock."""
+    """The answer of a read, however long the node is away; until that time of the carrier's clock, or a moment later.
+
+    Raises DeadlineExceeded.
+    """
+    carrier, patience = room.relay.carrier, room.relay.patience
     while True:
+        left = max(ends - carrier.clock() - call.wait, LAST_LOOK)
         try:
-            return (yield from room.carry(call))
-        except PASSING:
-            if room.relay.carrier.clock() + RETURN_PAUSE > ends:
-                raise
-            yield Sleep(RETURN_PAUSE)
+            return (yield from carrier.carry(call, Patience(min(patience.deadline, left), patience.tries)))
+        except PASSING as passing:
+            left = ends - carrier.clock()
+            if left <= 0:
+                raise DeadlineExceeded(str(passing)) from passing
+            yield Sleep(min(RETURN_PAUSE, left))
 
 
 def until(room: Room[Any], read: Callable[..., Call[Any]], over: Container[Any], within: float | None) -> Steps[Any]:
@@ -48,7 +56,7 @@ def pages(room: Room[Any], page: Callable[..., Call[Any]], field: str, limit: in
     offset = 0
     given: set[str] = set()
     while True:
-        found = (yield from room.carry(page(limit=limit, offset=offset)))[field]
+        found = (yield from patiently(room, page(limit=limit, offset=offset)))[field]
         for one in found:
             if one["id"] not in given:
                 given.add(one["id"])

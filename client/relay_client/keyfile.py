@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from tempfile import mkstemp
 
 FOR_OTHERS = 0o077  # bits of a mode that let group or world in
 LENGTH = 32  # bytes
@@ -11,13 +13,25 @@ LENGTH = 32  # bytes
 def kept_in(path: Path | str, make: Callable[[], bytes]) -> bytes:
     """What is in the file, which is made if there is none. PermissionError if others may read it."""
     file = Path(path)
-    try:
-        with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as made:
-            made.write(make())
-    except FileExistsError:
-        if os.name == "posix" and file.stat().st_mode & FOR_OTHERS:
-            raise PermissionError(f"others may read {file}: chmod 600 {file}") from None
+    if not file.exists():
+        _keep(file, make())
+    if os.name == "posix" and file.stat().st_mode & FOR_OTHERS:
+        raise PermissionError(f"others may read {file}: chmod 600 {file}")
     secret = file.read_bytes()
     if len(secret) != LENGTH:
         raise ValueError(f"{file} holds no key of {LENGTH} bytes")
     return secret
+
+
+def _keep(file: Path, secret: bytes) -> None:
+    """Appears as a whole, so that nobody reads half of it; of several who make it at once, the first does."""
+    handle, name = mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as made:
+            made.write(secret)
+            made.flush()
+            os.fsync(handle)
+        with suppress(FileExistsError):
+            os.link(name, file)
+    finally:
+        Path(name).unlink()

@@ -4,12 +4,13 @@ A room holds the operations of one kind. Its methods are functions that say what
 more than one call (`Procedure`), or steps that give values as they go (`Iteration`).
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from relay_client.call import Call
 from relay_client.carrier import Carrier, Patience
+from relay_client.errors import UsageError
 from relay_client.steps import Answer, Items, Steps
 
 P = ParamSpec("P")
@@ -75,7 +76,10 @@ class Operation(_Method, Generic[P, T]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
         """What would be sent."""
-        return self.build(None, *args, **kwargs)
+        try:
+            return self.build(None, *args, **kwargs)
+        except UnicodeEncodeError as error:
+            raise UsageError(f"this is no text that can be sent: {error}") from error
 
     @overload
     def __get__(self, room: None, owner: object = None) -> "Operation[P, T]": ...
@@ -89,7 +93,7 @@ class Operation(_Method, Generic[P, T]):
         relay = room.relay
 
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return relay.run(relay.carrier.carry(self.build(None, *args, **kwargs), relay.patience))
+            return relay.run(relay.carrier.carry(self.call(*args, **kwargs), relay.patience))
 
         return self._left_on(room, method, self.build)
 
@@ -118,9 +122,9 @@ class Iteration(_Method, Generic[P, T]):
         self.steps = steps
 
     @overload
-    def __get__(self, room: Room[Sync], owner: object = None) -> Callable[P, Iterator[T]]: ...
+    def __get__(self, room: Room[Sync], owner: object = None) -> Callable[P, Generator[T, None, None]]: ...
     @overload
-    def __get__(self, room: Room[Async], owner: object = None) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, room: Room[Async], owner: object = None) -> Callable[P, AsyncGenerator[T, None]]: ...
     def __get__(self, room: Room[Any], owner: object = None) -> Any:
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
             return room.relay.iterate(self.steps(room, *args, **kwargs))

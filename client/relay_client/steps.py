@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from relay_client.errors import InvalidAnswer
+
 T = TypeVar("T")
 
 TRY_SECONDS = 10.0
@@ -62,11 +64,16 @@ class Answer:
     content: bytes
 
     def json(self) -> Any:
-        """The JSON of the body; None if there is none."""
-        try:
-            return json.loads(self.content) if self.content else None
-        except ValueError:
-            return None
+        """The JSON of the body; None if there is no body. Raises InvalidAnswer."""
+        return parsed(self.content) if self.content else None
+
+
+def parsed(content: bytes) -> Any:
+    """What JSON says. Raises InvalidAnswer."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        raise InvalidAnswer(f"the answer is no JSON: {content[:80]!r}") from None
 
 
 class NoAnswer(Exception):

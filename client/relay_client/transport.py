@@ -1,11 +1,13 @@
 """Who sends: httpx, for programs that wait and for asyncio. Another for asyncio is in `fast.py`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import httpx
 
+from relay_client.errors import UsageError
 from relay_client.steps import Answer, NoAnswer, Send
 from relay_client.version import __version__
 
@@ -47,10 +49,10 @@ class HttpxTransport:
     """httpx; takes the options of `httpx.Client`, such as `proxy` and `verify`."""
 
     def __init__(self, **options: Any) -> None:
-        self._http = httpx.Client(headers={"User-Agent": USER_AGENT}, **options)
+        self._http = httpx.Client(headers=_headers(options), **options)
 
     def send(self, request: Send) -> Answer:
-        try:
+        with _told():
             got = self._http.request(
                 request.method,
                 request.url,
@@ -58,18 +60,14 @@ class HttpxTransport:
                 content=request.content() if callable(request.content) else request.content,
                 timeout=request.timeout,
             )
-        except httpx.TransportError as error:
-            raise _no_answer(error) from None
         return Answer(got.status_code, got.headers, got.content)
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
-        asked = self._http.build_request(
-            request.method, request.url, headers=request.headers, content=_bytes(request), timeout=request.timeout
-        )
-        try:
+        with _told():
+            asked = self._http.build_request(
+                request.method, request.url, headers=request.headers, content=_bytes(request), timeout=request.timeout
+            )
             got = self._http.send(asked, stream=True)
-        except httpx.TransportError as error:
-            raise _no_answer(error) from None
         return Answer(got.status_code, got.headers, b""), _Pieces(got)
 
     def close(self) -> None:
@@ -80,10 +78,10 @@ class AsyncHttpxTransport:
     """The same for asyncio; takes the options of `httpx.AsyncClient`."""
 
     def __init__(self, **options: Any) -> None:
-        self._http = httpx.AsyncClient(headers={"User-Agent": USER_AGENT}, **options)
+        self._http = httpx.AsyncClient(headers=_headers(options), **options)
 
     async def send(self, request: Send) -> Answer:
-        try:
+        with _told():
             got = await self._http.request(
                 request.method,
                 request.url,
@@ -91,18 +89,14 @@ class AsyncHttpxTransport:
                 content=beside_the_loop(request.content()) if callable(request.content) else request.content,
                 timeout=request.timeout,
             )
-        except httpx.TransportError as error:
-            raise _no_answer(error) from None
         return Answer(got.status_code, got.headers, got.content)
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
-        asked = self._http.build_request(
-            request.method, request.url, headers=request.headers, content=_bytes(request), timeout=request.timeout
-        )
-        try:
+        with _told():
+            asked = self._http.build_request(
+                request.method, request.url, headers=request.headers, content=_bytes(request), timeout=request.timeout
+            )
             got = await self._http.send(asked, stream=True)
-        except httpx.TransportError as error:
-            raise _no_answer(error) from None
         return Answer(got.status_code, got.headers, b""), _AsyncPieces(got)
 
     async def close(self) -> None:
@@ -115,10 +109,8 @@ class _Pieces:
         self._pieces = got.iter_bytes()
 
     def read(self) -> bytes:
-        try:
+        with _told():
             return next(self._pieces, b"")
-        except httpx.TransportError as error:
-            raise _no_answer(error) from None
 
     def close(self) -> None:
         self._got.close()
@@ -130,10 +122,8 @@ class _AsyncPieces:
         self._pieces = got.aiter_bytes()
 
     async def read(self) -> bytes:
-        try:
+        with _told():
             return await anext(self._pieces, b"")
-        except httpx.TransportError as error:
-            raise _no_answer(error) from None
 
     async def close(self) -> None:
         await self._got.aclose()
@@ -149,5 +139,19 @@ def _bytes(request: Send) -> bytes | None:
     return None if callable(request.content) else request.content
 
 
-def _no_answer(error: httpx.TransportError) -> NoAnswer:
-    return NoAnswer(str(error) or type(error).__name__, unsent=isinstance(error, UNSENT))
+@contextmanager
+def _told() -> Generator[None, None, None]:
+    """What went wrong, as other transports say it."""
+    try:
+        yield
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
+        raise UsageError(f"this cannot be sent: {error}") from error
+    except httpx.RequestError as error:
+        raise NoAnswer(str(error) or type(error).__name__, unsent=isinstance(error, UNSENT)) from None
+
+
+def _headers(options: dict[str, Any]) -> httpx.Headers:
+    """Those of all requests; options may name others."""
+    headers = httpx.Headers({"User-Agent": USER_AGENT})
+    headers.update(options.pop("headers", None))
+    return headers

@@ -14,6 +14,7 @@ from relay_client.follow import PASSING, RETURN_PAUSE
 from relay_client.tasks import ClaimedTask
 
 CLAIM_WAIT = 5.0  # s a claim waits; so long a stop may take, below the 10 s that most supervisors give
+RELEASE_SECONDS = 3.0  # s that giving a claim up may take when the worker is cancelled
 RENEWALS = 3  # of a lease, in the time it lasts: one may fail
 CODE = "worker.exception"
 DELIVERY_SECONDS = 600.0  # for a result, where the claim has no lease
@@ -61,29 +62,44 @@ class Worker:
         """Claim nothing more."""
         if self._loop:
             self._loop.call_soon_threadsafe(self._stopping.set)
+        else:  # it does not serve yet, and will not
+            self._stopping.set()
 
     async def serve(self, relay: AsyncRelay) -> None:
         """Work until `stop`, over a connection of your own. Raises Refused if the node will not have this worker."""
         self._loop = asyncio.get_running_loop()
-        self._stopping.clear()
+        try:
+            await self._serve(relay)
+        finally:
+            self._loop, self._stopping = None, asyncio.Event()  # it may serve again, in another loop, too
+
+    async def _serve(self, relay: AsyncRelay) -> None:
         while not self._stopping.is_set():
             try:
                 task = await relay.tasks.claim_next(
                     self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=CLAIM_WAIT
                 )
                 if task and self._stopping.is_set():
-                    await relay.tasks.release(task["id"], task["claim_token"])
+                    with suppress(*CLAIM_LOST):
+                        await relay.tasks.release(task["id"], task["claim_token"])
                 elif task:
                     await self._attend(relay, task)
-            except PASSING:
+            except (*PASSING, Conflict):  # Conflict: the answer to a claim was lost, and the contract is over by now
                 with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), RETURN_PAUSE)
 
     async def until_signalled(self, relay: AsyncRelay) -> None:
         """The same until SIGTERM or SIGINT; what is begun by then is finished."""
         loop = asyncio.get_running_loop()
+
+        def stop(*_: object) -> None:
+            self.stop()
+
         for signum in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(signum, self.stop)
+            try:
+                loop.add_signal_handler(signum, stop)
+            except NotImplementedError:  # on Windows
+                signal.signal(signum, stop)
         await self.serve(relay)
 
     async def _run(self, base_url: str) -> None:
@@ -91,6 +107,14 @@ class Worker:
             await self.until_signalled(relay)
 
     async def _attend(self, relay: AsyncRelay, task: ClaimedTask) -> None:
+        """One contract; if this is cancelled, others may claim it at once."""
+        try:
+            await self._work_on(relay, task)
+        except asyncio.CancelledError:
+            await asyncio.shield(_released(relay, task))
+            raise
+
+    async def _work_on(self, relay: AsyncRelay, task: ClaimedTask) -> None:
         """One contract. If its claim is lost, what the function returns is dropped."""
         renewing = asyncio.ensure_future(_renew(relay, task))
         patient = relay.with_options(deadline=task["lease_seconds"] or DELIVERY_SECONDS, tries=DELIVERY_TRIES)
@@ -131,7 +155,9 @@ async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> None:
     try:
         completing = relay.tasks.complete(task["id"], task["claim_token"], result)
     except (TypeError, ValueError) as error:
-        await _failed(relay, task, TaskFailed(UNFIT, f"The result is no JSON ({type(error).__name__})."))
+        await _failed(
+            relay, task, TaskFailed(UNFIT, f"The result is no JSON ({type(error.__cause__ or error).__name__}).")
+        )
         return
     try:
         await completing
@@ -143,12 +169,22 @@ async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> None:
 
 async def _failed(relay: AsyncRelay, task: ClaimedTask, failed: TaskFailed) -> None:
     """Fail the attempt, in words that the node takes."""
-    message = failed.message and failed.message[:REASON_CHARACTERS]
+    message = failed.message and _text(failed.message)[:REASON_CHARACTERS]
     fail = partial(relay.tasks.fail, task["id"], task["claim_token"], message=message, retryable=failed.retryable)
     try:
-        await fail(failed.code)
+        await fail(_text(failed.code))
     except InvalidRequest:  # a code is one short line
         await fail(CODE)
+
+
+def _text(given: str) -> str:
+    """Without lone surrogates, which stand for bytes that are no text in the name of a file."""
+    return given.encode(errors="replace").decode()
+
+
+async def _released(relay: AsyncRelay, task: ClaimedTask) -> None:
+    with suppress(RelayError, asyncio.TimeoutError):  # then the lease ends the claim
+        await asyncio.wait_for(relay.tasks.release(task["id"], task["claim_token"]), RELEASE_SECONDS)
 
 
 async def _renew(relay: AsyncRelay, task: ClaimedTask) -> None:

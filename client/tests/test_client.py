@@ -64,6 +64,9 @@ def test_bytes_come_back_as_they_went(relay: Relay, tmp_path: Path) -> None:
     manifest = relay.artifacts.upload(source, "desk", media_type="text/csv")
     assert relay.artifacts.download(manifest["id"], target)["filename"] == "people.csv"
     assert target.read_bytes() == source.read_bytes()
+    again = relay.artifacts.upload(str(source), "desk", media_type="text/csv")
+    assert again["filename"] == "people.csv"
+    assert relay.artifacts.download(again["id"], f"{target}2")["byte_size"] == source.stat().st_size
 
 
 async def test_a_message_is_settled_after_the_body_of_the_loop(served: NodeProcess) -> None:

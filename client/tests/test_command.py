@@ -214,6 +214,20 @@ def test_exit_codes_tell_what_went_wrong(relay: Run) -> None:
         assert relay("doctor", "--node", url, "--timeout", "0.3").returncode == 5
 
 
+def test_what_can_never_go_well_is_wrong_usage(relay: Run, tmp_path: Path) -> None:
+    stored = relay("artifact", "put", __file__).stdout.strip()
+    for words in (
+        ("doctor", "--node", "localhost:8000"),
+        ("send", os.fsdecode(b"A file called \x80")),
+        ("inbox", "watch", "address", "--token", "two\nlines"),
+        ("tail", "inbox:address", "--token", "tökén"),
+        ("artifact", "get", stored, str(tmp_path / "missing" / "copy.py")),
+    ):
+        done = relay(*words)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+        assert done.stderr.startswith("relay: ")
+
+
 def test_mcp_clients_are_told_where_the_tools_are(relay: Run, served: NodeProcess) -> None:
     url = f"{served.url}/api/v1/mcp"
     assert json.loads(relay("mcp", "config", "claude-code").stdout)["mcpServers"]["relay-node"]["url"] == url

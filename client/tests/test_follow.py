@@ -1,17 +1,63 @@
 """Iterations page, wait for what is new, and end with the thing that they are about."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
+from tests.support.fixed_answer import FixedAnswer
+from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
-from tests.support.servers import until
+from tests.support.servers import free_port, until
 
-from relay_client import AsyncRelay, NotFound, Relay
+from relay_client import AsyncRelay, DeadlineExceeded, NotFound, Relay
 from relay_client.agents import card
 from relay_client.signing import KeyFile
 
 MORE_THAN_A_PAGE = 55
+FAILS = range(1, 4)  # as often as a call is tried
+
+
+async def test_lists_go_on_when_the_node_was_away(served: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay_client.follow.RETURN_PAUSE", 0.1)
+    async with AsyncRelay(served.url) as relay:
+        offered = [
+            await relay.tasks.offer("away pages", f"Count the figs in picture {number}")
+            for number in range(MORE_THAN_A_PAGE)
+        ]
+        async with (
+            Misbehaving(served.port, lambda n: "break" if n in FAILS else "pass") as way,
+            AsyncRelay(way.url) as far,
+        ):
+            listed = [task["id"] async for task in far.tasks.all() if task["publisher_id"] == "away pages"]
+        assert way.requests > len(FAILS)
+        assert sorted(listed) == sorted(task["id"] for task in offered)
+        for task in offered:
+            await relay.tasks.cancel(task["id"], task["publisher_token"])
+
+
+async def test_nobody_waits_longer_than_they_want_to() -> None:
+    """For an answer, or for a node."""
+    async with FixedAnswer() as silent:
+        for url in (silent.url, f"http://127.0.0.1:{free_port()}"):
+            began = time.monotonic()
+            async with AsyncRelay(url) as relay:
+                with pytest.raises(DeadlineExceeded):
+                    await relay.tasks.result("1", within=1)
+            assert 1 <= time.monotonic() - began < 8  # the first of the three tries took 10
+
+
+async def test_an_iteration_can_be_closed(served: NodeProcess) -> None:
+    async with AsyncRelay(served.url) as relay:
+        mine = await relay.inboxes.open()
+        await relay.inboxes.send(mine["address"], "Please count the apples.")
+        messages = relay.inboxes.messages(mine["address"], mine["inbox_token"])
+        assert (await anext(messages))["seq"] == 1
+        await messages.aclose()
+    with Relay(served.url) as waiting:
+        again = waiting.inboxes.messages(mine["address"], mine["inbox_token"])
+        assert next(again)["seq"] == 1
+        again.close()
 
 
 async def test_lists_are_read_page_by_page(served: NodeProcess) -> None:

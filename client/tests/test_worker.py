@@ -8,6 +8,7 @@ import pytest
 from tests.support.nodes import NodeProcess
 
 from relay_client import AsyncRelay, Relay
+from relay_client.keyfile import kept_in
 from relay_client.signing import KeyFile
 from relay_client.tasks import ClaimedTask, Task
 from relay_client.worker import TaskFailed, worker
@@ -104,6 +105,19 @@ def test_what_is_signed_can_be_closed_with_the_key(served: NodeProcess, tmp_path
         mine = relay.inboxes.open(label="signed desk")
         relay.inboxes.send(mine["address"], "Please count the apples.")
         assert relay.inboxes.read(mine["address"], wait=1)["waiting"] == 1
+
+
+def test_a_key_file_appears_as_a_whole_and_is_made_once(tmp_path: Path) -> None:
+    """Whoever comes while it is being made finds none of it, and the first to end keeps their key."""
+    file = tmp_path / "agent.key"
+
+    def make() -> bytes:
+        assert list(tmp_path.iterdir()) == []
+        assert kept_in(file, lambda: b"a" * 32) == b"a" * 32
+        return b"b" * 32
+
+    assert kept_in(file, make) == b"a" * 32
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:

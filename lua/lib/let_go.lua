@@ -1,10 +1,10 @@
--- let_go(letters, ends, receipt, at, keep, status) -> nothing
+-- let_go(messages, ends, receipt, at, keep, status) -> nothing
 -- Stops holding a message at the time `at` (ms): its text goes, its place is free, and its receipt with the final status
 -- is kept for `keep` milliseconds. Whoever waits for the receipt is woken.
-local function let_go(letters, ends, receipt, at, keep, status)
+local function let_go(messages, ends, receipt, at, keep, status)
   local seq, place = unpack(redis.call('HMGET', receipt, 'seq', 'place'))
   redis.call('ZREM', ends, place)
-  redis.call('XDEL', letters, '0-' .. seq)
+  redis.call('XDEL', messages, '0-' .. seq)
   redis.call('HDEL', receipt, 'place')
   redis.call('HSET', receipt, 'status', status, 'settled_at', at)
   redis.call('PEXPIREAT', receipt, at + keep)

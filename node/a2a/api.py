@@ -1,5 +1,6 @@
 """A2A operations on messages, and those the node does not support (SPEC 4.2)."""
 
+from node.a2a.bodies import SendMessageBody
 from node.a2a.errors import fault
 from node.a2a.examples import ACKNOWLEDGED, MESSAGE
 from node.a2a.model import SendMessageResponse
@@ -12,6 +13,8 @@ from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
 
 A2A_MEDIA = "application/a2a+json"
+NOT_SUPPORTED = "It is not supported."
+"""What the only status means that an operation has which the node refuses."""
 A2A_TYPE = (b"content-type", A2A_MEDIA.encode())
 
 
@@ -34,6 +37,7 @@ class A2AApi:
     @Operation(
         "Send an A2A message; it is acknowledged as a completed task",
         hot=True,
+        body=SendMessageBody,
         answers=SendMessageResponse,
         also=(Also(A2A_MEDIA, SendMessageResponse),),
         shows=ACKNOWLEDGED,
@@ -54,13 +58,13 @@ class A2AApi:
                 await permit.replay()
         return negotiated(request, response)
 
-    @Operation("Streaming is reported as unsupported", fault=fault)
+    @Operation("Streaming is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_stream(self, request: Request) -> Response:
         """There are no streams."""
         check_version(request)
         raise no_streams()
 
-    @Operation("Push notifications are reported as unsupported", fault=fault)
+    @Operation("Push notifications are reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_push(self, request: Request) -> Response:
         """There are no push notifications."""
         check_version(request)
@@ -69,7 +73,7 @@ class A2AApi:
             "Push notifications are not supported by this agent (capabilities.pushNotifications is false)",
         )
 
-    @Operation("The extended card is reported as unsupported", fault=fault)
+    @Operation("The extended card is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_card(self, request: Request) -> Response:
         """There is no extended card."""
         check_version(request)

@@ -20,6 +20,7 @@ DOMAIN = "a2a-protocol.org"
 STATUS: dict[str, tuple[int, str]] = {
     "TASK_NOT_FOUND": (404, "NOT_FOUND"),
     "METHOD_NOT_FOUND": (404, "NOT_FOUND"),
+    "INBOX_NOT_FOUND": (404, "NOT_FOUND"),
     "METHOD_NOT_ALLOWED": (405, "UNIMPLEMENTED"),
     "CLIENT_BLOCKED": (403, "PERMISSION_DENIED"),
     "TASK_NOT_CANCELABLE": (400, "FAILED_PRECONDITION"),
@@ -46,7 +47,7 @@ REASONS = {
     "task.publisher": "TASK_NOT_CANCELABLE",
     "task.state": "TASK_NOT_CANCELABLE",
     "receipt.unknown": "TASK_NOT_FOUND",
-    "inbox.unknown": "METHOD_NOT_FOUND",
+    "inbox.unknown": "INBOX_NOT_FOUND",
     "inbox.settled": "TASK_NOT_CANCELABLE",
     "inbox.turn": "UNSUPPORTED_OPERATION",
     "inbox.policy": "CLIENT_BLOCKED",
@@ -62,9 +63,6 @@ REASONS = {
 REASONS_BY_STATUS = {429: "RATE_LIMITED", 500: "INTERNAL_ERROR", 503: "UNAVAILABLE", 507: "UNAVAILABLE"}
 """The reason for codes that have none of their own, by their HTTP status. For any other it is INVALID_PARAMS."""
 
-KEPT = frozenset({b"accept-encoding", b"connection", b"retry-after"})
-"""Headers of the answer in our own form that the answer in A2A's form has too."""
-
 
 def fault(request: Request, failure: Exception) -> Response:
     """The answer of an A2A operation that failed."""
@@ -77,10 +75,10 @@ def fault(request: Request, failure: Exception) -> Response:
     code = dict(plain.headers).get(b"x-error-code", b"server.bug").decode()
     reason = REASONS.get(code) or REASONS_BY_STATUS.get(plain.status, "INVALID_PARAMS")
     violations: list[Issue] = []
-    if code == "language.not_english":
-        violations = [Issue(("message", "parts", 0, "text"), "Must be plain English (en-US).", "value_error")]
+    if isinstance(failure, Refused) and code == "language.not_english":
+        violations = [Issue((str(failure.facts["field"]),), "Must be plain English (en-US).", "value_error")]
     said = sentence(failure) if isinstance(failure, Refused) else CATALOGUE[code].sentence
-    kept = [header for header in plain.headers if header[0] in KEPT]
+    kept = [header for header in plain.headers if header != JSON_TYPE]
     status = STATUS[reason][1]
     return status_response(plain.status, status, reason, said, violations=violations, headers=kept)
 

@@ -2,7 +2,7 @@
 
 from msgspec import UNSET
 
-from node.web.example_values import ID, PEER_ID, TOKEN
+from node.web.example_values import ID, PEER_ID, TIME, TOKEN
 
 MESSAGE: dict[str, object] = {
     "messageId": "6dbc13b5-bd57-4c2b-b503-24e381b6c8d6",
@@ -62,6 +62,19 @@ _ASKED: dict[str, object] = {
 """The task of a message to an inbox, before its owner has read it."""
 
 SENT_TO_INBOX: dict[str, object] = {"task": _ASKED, "message": UNSET}
+CALLED: dict[str, object] = {
+    "id": 1,
+    "result": {
+        "task": {
+            "id": ID,
+            "contextId": PEER_ID,
+            "status": {"state": "TASK_STATE_SUBMITTED", "timestamp": TIME},
+            "history": [{**MESSAGE, "contextId": PEER_ID, "taskId": ID}],
+        }
+    },
+    "error": UNSET,
+}
+"""The same over JSON-RPC."""
 FOLLOWED: dict[str, object] = {"task": _ASKED, "statusUpdate": UNSET, "artifactUpdate": UNSET}
 ANSWERED: dict[str, object] = {
     **_ASKED,

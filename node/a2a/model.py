@@ -107,6 +107,16 @@ class ReceivedMessage(msgspec.Struct):
     push: Metadata | None = None
     """The push notification config that came with it, as it came."""
 
+    @property
+    def text_place(self) -> str:
+        """Where the text is: it is judged as one, so of several parts none is named."""
+        return "message.parts.0.text" if len(self.message.parts) == 1 else "message.parts"
+
+    @property
+    def all_metadata(self) -> Metadata:
+        """That of the request and of the message."""
+        return self.metadata | (self.message.metadata or {})
+
 
 class HistoryQuery(msgspec.Struct, rename="camel"):
     """The query of GetTask."""

@@ -3,7 +3,8 @@
 import msgspec
 
 from node.a2a.model import Metadata, ReceivedMessage
-from node.common.refusal import Invalid
+from node.a2a.proto_json import integer
+from node.common.refusal import Invalid, Refused
 from node.store.ids import digest
 from node.tasks.model import NewTask
 from node.text.lines import mixes_alphabets
@@ -17,34 +18,30 @@ TITLE_LENGTH = 120
 MESSAGE_ID_LENGTH = 128
 """Characters of a message's id that may be part of a publisher_id; a longer id is hashed."""
 
-PLACES = {
-    "publisher_id": ("body", "message", "metadata", "publisherId"),
-    "title": ("body", "message", "metadata", "title"),
-    "lease_seconds": ("body", "message", "metadata", "leaseSeconds"),
-    "require_proof": ("body", "message", "metadata", "requireProof"),
-    "description": ("body", "message", "parts", 0, "text"),
+NAMES = {
+    "publisher_id": "publisherId",
+    "title": "title",
+    "lease_seconds": "leaseSeconds",
+    "require_proof": "requireProof",
 }
-"""Where the fields of a contract are in the message that offers it."""
+"""What metadata may say of a contract."""
 
 
 def offer_of(received: ReceivedMessage) -> NewTask:
     """The contract that a message offers. Raises Invalid.
 
-    Its metadata may say publisherId, title, leaseSeconds and requireProof.
+    In metadata, numbers have no form of their own for integers, and null stands for what is not set (ProtoJSON).
     """
-    metadata = received.metadata | (received.message.metadata or {})
+    said = {field: member_of(received.all_metadata, name) for field, name in NAMES.items()}
+    said["lease_seconds"] = integer(said["lease_seconds"])
     name = received.message.message_id
     if len(name) > MESSAGE_ID_LENGTH or not is_one_line(name) or mixes_alphabets(name):
         name = digest(name)
     offer = {
-        "publisher_id": member_of(metadata, "publisherId") or f"a2a:{name}",
-        "title": member_of(metadata, "title") or first_sentence(received.text, TITLE_LENGTH),
+        "publisher_id": f"a2a:{name}",
+        "title": first_sentence(received.text, TITLE_LENGTH),
         "description": received.text,
-        **{
-            field: member_of(metadata, name)
-            for field, name in (("lease_seconds", "leaseSeconds"), ("require_proof", "requireProof"))
-            if name in metadata
-        },
+        **{field: value for field, value in said.items() if value not in (None, "")},
     }
     try:
         return msgspec.convert(offer, NewTask)
@@ -57,8 +54,28 @@ def member_of(metadata: Metadata, name: str) -> object:
     return decode(bytes(metadata[name]), object) if name in metadata else None
 
 
-def in_message(invalid: Invalid) -> Invalid:
-    """The same, with the fields of a contract named by their places in the message."""
+def invalid_in(received: ReceivedMessage, invalid: Invalid) -> Invalid:
+    """The same, with the fields of a contract named by their places in the message that offers it."""
     return Invalid(
-        [msgspec.structs.replace(issue, loc=PLACES.get(str(issue.loc[-1]), issue.loc)) for issue in invalid.issues]
+        [
+            msgspec.structs.replace(
+                issue, loc=("body", place) if (place := _place(received, issue.loc[-1])) else issue.loc
+            )
+            for issue in invalid.issues
+        ]
     )
+
+
+def refused_in(received: ReceivedMessage, refused: Refused) -> Refused:
+    """The same, with what is not English named by its place in the message."""
+    if refused.code != "language.not_english":
+        return refused
+    return Refused(refused.code, field=_place(received, refused.facts["field"]) or received.text_place)
+
+
+def _place(received: ReceivedMessage, field: object) -> str | None:
+    """Where a message has a field of the contract that it offers; its first sentence is a title, too."""
+    if field == "description" or (field == "title" and "title" not in received.all_metadata):
+        return received.text_place
+    name = NAMES.get(str(field))
+    return f"message.metadata.{name}" if name else None

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 from node.a2a.model import LARGEST_PAGE, ListQuery
 from node.common.refusal import Invalid
-from node.store import ids
 
 
 def check_history_length(length: int | None, place: str = "query") -> None:
@@ -24,8 +23,6 @@ def check_list(query: ListQuery) -> int:
     if not 1 <= size <= LARGEST_PAGE:
         raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {LARGEST_PAGE} inclusive, got {size}")
     check_history_length(query.history_length)
-    if query.page_token and not ids.is_id(query.page_token):
-        raise wrong_token()
     return _milliseconds(query.status_timestamp_after or query.last_updated_after)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from node.a2a.model import HistoryQuery, Message, Metadata, Part, ReceivedMessage
+from node.a2a.proto_json import integer
 from node.a2a.queries import check_history_length
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
@@ -28,8 +29,8 @@ ID_LENGTH = 256
 """Characters of an id that a client chooses."""
 
 Name = Annotated[str, Meta(max_length=ID_LENGTH)]
-Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH)]
-Length = Annotated[int, Meta(ge=0)]
+Number = int | float | str
+"""An integer in any form that ProtoJSON allows."""
 
 
 class SentPart(msgspec.Struct, gc=False):
@@ -42,6 +43,7 @@ class SentPart(msgspec.Struct, gc=False):
     raw: str | None = None
     url: str | None = None
     data: Raw | UnsetType = UNSET
+    filename: str | None = None
 
 
 class SentMessage(msgspec.Struct, gc=False):
@@ -50,22 +52,22 @@ class SentMessage(msgspec.Struct, gc=False):
     messageId: Name | None = None
     role: Literal["ROLE_USER", "ROLE_AGENT"] | int | None = None
     parts: list[SentPart] | None = None
-    contextId: Id | None = None
-    taskId: Id | None = None
+    contextId: Name | None = None
+    taskId: Name | None = None
     metadata: Metadata | None = None
     extensions: list[str] | None = None
     referenceTaskIds: list[str] | None = None
     message_id: Name | None = None
-    context_id: Id | None = None
-    task_id: Id | None = None
+    context_id: Name | None = None
+    task_id: Name | None = None
     reference_task_ids: list[str] | None = None
 
 
 class SentConfiguration(msgspec.Struct, gc=False):
     """What of a configuration the node looks at."""
 
-    historyLength: Length | None = None
-    history_length: Length | None = None
+    historyLength: Number | None = None
+    history_length: Number | None = None
     returnImmediately: bool | None = None
     return_immediately: bool | None = None
     taskPushNotificationConfig: Metadata | None = None
@@ -143,7 +145,8 @@ def message_of(body: bytes) -> ReceivedMessage:
         unusual = part.raw is not None or part.url is not None or part.data is not UNSET
         if text is None or unusual or (media is not None and media != PLAIN):
             text = _plain_text(part, media, len(parts))
-        parts.append(Part(text=readable(text), media_type=media, metadata=part.metadata or None))
+        name = readable(part.filename) if part.filename else None
+        parts.append(Part(text=readable(text), media_type=media, metadata=part.metadata or None, filename=name))
     said = "\n".join([part.text or "" for part in parts])
     if not said.strip():
         raise _wrong("message", "parts", 0, "text", msg="Must hold text.")
@@ -151,8 +154,8 @@ def message_of(body: bytes) -> ReceivedMessage:
         message_id=message_id,
         role="ROLE_USER",
         parts=parts,
-        context_id=sent.contextId or sent.context_id,
-        task_id=sent.taskId or sent.task_id,
+        context_id=sent.contextId or sent.context_id or None,  # empty, a field of a proto is not set
+        task_id=sent.taskId or sent.task_id or None,
         metadata=sent.metadata or None,
         extensions=sent.extensions or None,
         reference_task_ids=sent.referenceTaskIds or sent.reference_task_ids or None,
@@ -162,12 +165,18 @@ def message_of(body: bytes) -> ReceivedMessage:
         push = configuration.taskPushNotificationConfig
         if push is None:
             push = configuration.task_push_notification_config
-        history_length = configuration.historyLength
-        if history_length is None:
-            history_length = configuration.history_length
+        given = configuration.historyLength
+        history_length = _length(configuration.history_length if given is None else given)
         returns_at_once = bool(configuration.returnImmediately or configuration.return_immediately)
     _check_metadata(*(part.metadata for part in parts), message.metadata, request.metadata)
     return ReceivedMessage(message, said, history_length, request.metadata or {}, returns_at_once, push)
+
+
+def _length(given: Number | None) -> int | None:
+    length = integer(given)
+    if given is not None and (not isinstance(length, int) or length < 0):
+        raise _wrong("configuration", "historyLength", msg="Must be an integer of at least 0.")
+    return length if isinstance(length, int) else None
 
 
 def _missing(**given: object) -> Invalid:

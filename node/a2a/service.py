@@ -48,7 +48,7 @@ class Messages:
         StoreUnavailable.
         """
         message = received.message
-        require_english(text=received.text)
+        require_english(**{received.text_place: received.text})
         if message.task_id is not None:
             await self.check_task(message.task_id, message.context_id)
         # A new context is made in the client's partition, so that limit and log are one step.
@@ -96,6 +96,8 @@ class Messages:
         Invalid, StoreUnavailable.
         """
         oldest, size = check_list(query), query.page_size
+        if query.page_token and not ids.is_id(query.page_token):
+            raise wrong_token()
         if not query.context_id or query.status not in EVERY_TASK:
             return TaskList([], "", size, 0)
         context = await self._store.context(query.context_id, client)

@@ -11,7 +11,7 @@ from typing import Any, cast
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.decoding import fields_named
-from node.store.idempotency import IdempotencyKey
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS, LimitStore, Rate, Taken
 from node.store.steps import Key, Rest, step
 
@@ -78,13 +78,13 @@ class MessageStore:
         reply = await self._store.run(
             message_accept(
                 rate=keys.rate(home, "message", client) if partition == home else task,
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else task,
+                idem=record_key(idempotency, partition, task),
                 task=task,
                 shared=shared,
                 own=own,
                 count=rate.limit.count if partition == home else 0,
                 window=rate.limit.milliseconds,
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 id=task_id,
                 ttl=self._kept_ms,

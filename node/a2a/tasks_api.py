@@ -10,17 +10,20 @@ from typing import Any, get_args
 
 import msgspec
 
-from node.a2a.api import A2A_MEDIA, negotiated
+from node.a2a.api import A2A_MEDIA, NOT_SUPPORTED, negotiated
+from node.a2a.bodies import CancelBody, SendMessageBody
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, Metadata, SendMessageResponse, State, TaskList
-from node.a2a.offer import in_message, member_of, offer_of
+from node.a2a.offer import invalid_in, member_of, offer_of, refused_in
+from node.a2a.queries import check_list
 from node.a2a.query_parameters import ListParameters, ReadParameters
 from node.a2a.refusal import A2AError, no_streams
 from node.a2a.request import check_version, history_length_of, is_a2a, read_message
 from node.a2a.service import Messages
 from node.a2a.view import contract_as_task
 from node.common.refusal import Invalid, Refused
+from node.common.timestamps import milliseconds
 from node.tasks.model import STATUSES, Cancellation, TaskPageQuery
 from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
@@ -30,6 +33,7 @@ from node.web.idempotency import idempotency_key
 from node.web.json import convert_query, decode, name_parameters
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
+from node.web.signature import Signatures
 
 LIST = "/api/v1/tasks"
 READ = "/api/v1/tasks/{id}"
@@ -53,7 +57,14 @@ def shared_fault(request: Request, failure: Exception) -> Response:
 class SharedTasksApi:
     """One path, two readers."""
 
-    def __init__(self, messages: Messages, tasks: Tasks, contracts: Sequence[Route], limiter: Limiter) -> None:
+    def __init__(
+        self,
+        messages: Messages,
+        tasks: Tasks,
+        contracts: Sequence[Route],
+        limiter: Limiter,
+        signatures: Signatures,
+    ) -> None:
         """`contracts`: the routes of contracts, two of which A2A clients share."""
         self._messages = messages
         self._tasks = tasks
@@ -61,6 +72,7 @@ class SharedTasksApi:
         self._list_contracts = self._contracts["GET", LIST].handler
         self._get_contract = self._contracts["GET", READ].handler
         self._limiter = limiter
+        self._signatures = signatures
 
     async def list_tasks(self, request: Request) -> Response:
         """Contracts for a contract status or page; else the A2A tasks of a context."""
@@ -98,23 +110,39 @@ class SharedTasksApi:
             name_parameters(request, HistoryQuery)
             return negotiated(request, task)
 
-    @Operation("Cancel a task", answers=A2ATask, shows=CANCELED, also=(Also(A2A_MEDIA, A2ATask),), fault=fault)
+    @Operation(
+        "Cancel a task",
+        body=CancelBody,
+        answers=A2ATask,
+        shows=CANCELED,
+        also=(Also(A2A_MEDIA, A2ATask),),
+        errors=("signature.invalid", "signature.replayed"),
+        fault=fault,
+    )
     async def cancel(self, request: Request) -> Response:
-        """Cancel a contract, whose publisher shows its token in the metadata."""
+        """Cancel a contract, whose publisher shows its token in the metadata, or signs with the key of the offer."""
         check_version(request)
         return negotiated(request, await self._cancel(request, request.params["id"]))
 
-    @Operation("Streaming is reported as unsupported", fault=fault)
+    @Operation("Streaming is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_subscription(self, request: Request) -> Response:
         """There are no streams."""
+        check_version(request)
         raise no_streams()
 
     @Operation(
         "Offer a work contract with an A2A message",
+        body=SendMessageBody,
         answers=SendMessageResponse,
         also=(Also(A2A_MEDIA, SendMessageResponse),),
         shows=OFFERED,
-        errors=("language.not_english", "idempotency.conflict", "idempotency.short"),
+        errors=(
+            "language.not_english",
+            "idempotency.conflict",
+            "idempotency.short",
+            "signature.invalid",
+            "signature.replayed",
+        ),
         limit="task",
         example={
             "message": {
@@ -134,14 +162,18 @@ class SharedTasksApi:
             await permit.hold()
             await permit.charge("task", len(body))
             await self._check_place(received.message)
+            # The record shows a contract, not the message that was signed, so its proof is without the body.
+            signed = await self._signatures.of(request, ())
             idempotency = idempotency_key(request, "a2a-task", body)
             try:
-                contract, replayed = await self._tasks.create(offer_of(received), None, idempotency, request.client)
+                contract, replayed = await self._tasks.create(offer_of(received), signed, idempotency, request.client)
             except Invalid as invalid:
-                raise in_message(invalid) from None
+                raise invalid_in(received, invalid) from None
+            except Refused as refused:
+                raise refused_in(received, refused) from None
             if replayed:
                 await permit.replay()
-        task = contract_as_task(contract, publisher_token=contract.publisher_token)
+        task = contract_as_task(contract, contract.publisher_token, received.history_length)
         return negotiated(request, SendMessageResponse(task=task))
 
     async def _check_place(self, message: Message) -> None:
@@ -176,7 +208,8 @@ class SharedTasksApi:
             if refused.code != "task.unknown":
                 raise
             return found
-        if asked.status not in {"", "TASK_STATE_UNSPECIFIED", task.status.state}:
+        is_older = milliseconds(task.status.timestamp) < check_list(asked)
+        if is_older or asked.status not in {"", "TASK_STATE_UNSPECIFIED", task.status.state}:
             return found
         if not asked.include_artifacts:
             task.artifacts = None
@@ -197,16 +230,21 @@ class SharedTasksApi:
         await self._contract(task_id)
         body = await request.body()
         given = decode(body, Cancel).metadata if body else None
+        signed = await self._signatures.of(request, ())
         token = member_of(given or {}, "publisherToken")
         if not isinstance(token, str):
             token = None
         try:
-            return contract_as_task(await self._tasks.cancel(task_id, Cancellation(token), None))
+            return contract_as_task(await self._tasks.cancel(task_id, Cancellation(token), signed))
         except Refused as refused:
             if refused.code not in {"task.publisher", "task.state"}:
                 raise
             over = refused.code == "task.state"
-            why = f"it is {refused.facts['status']}" if over else "only its publisher can, with metadata.publisherToken"
+            why = (
+                f"it is {refused.facts['status']}"
+                if over
+                else "only its publisher can, with metadata.publisherToken or the key of the offer"
+            )
             raise A2AError("TASK_NOT_CANCELABLE", f"Task {task_id} cannot be canceled: {why}", taskId=task_id) from None
 
     def routes(self) -> tuple[Route, ...]:

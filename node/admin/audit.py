@@ -10,7 +10,7 @@ import structlog
 
 from node.common.timestamps import timestamp
 from node.store import Store, keys
-from node.store.decoding import fields_of
+from node.store.decoding import entry_id, fields_of, flat_of
 from node.store.steps import Key, Rest, step
 
 log = structlog.get_logger()
@@ -49,8 +49,7 @@ async def record(store: Store, who: str, command: str, target: str, outcome: str
     """Keep that a command was run. The log line is written even if Redis is out of reach. Raises StoreUnavailable."""
     fields = {"who": who, "command": command, "target": target[:MAX_TARGET], "outcome": outcome}
     log.info("admin", **fields)
-    flat = [part for pair in fields.items() for part in pair]
-    await store.run(audit_add(audit=keys.AUDIT, most=MAX_ENTRIES, fields=flat))
+    await store.run(audit_add(audit=keys.AUDIT, most=MAX_ENTRIES, fields=flat_of(fields)))
 
 
 async def entries(store: Store, count: int) -> Sequence[AuditEntry]:
@@ -58,8 +57,8 @@ async def entries(store: Store, count: int) -> Sequence[AuditEntry]:
     reply = await store.command("XREVRANGE", keys.AUDIT, "+", "-", "COUNT", count)
     return [
         AuditEntry(
-            timestamp(int(entry_id.partition(b"-")[0])),
+            timestamp(entry_id(entry)[0]),
             **{name.decode(): value.decode() for name, value in fields_of(flat).items()},
         )
-        for entry_id, flat in cast("list[tuple[bytes, object]]", reply)
+        for entry, flat in cast("list[tuple[bytes, object]]", reply)
     ]

@@ -4,7 +4,8 @@
                /secret, signing-key  if they are kept in the data directory
                /blobs/…              if the blob store is a directory
                /blobs.jsonl          size and digest of each of those, a line each
-               /backup.json          the list of all that, written last: a backup without it is incomplete
+               /backup.json          the list of all that, written last, once the disk has the rest: a backup without
+                                     it is incomplete
 
 No other user can read any of it at any time: it holds what is unlisted, and the keys to it. Redis is copied before the
 bytes of artifacts, so an artifact that is available there has all of its bytes in the backup. Everything that was
@@ -26,6 +27,7 @@ from pathlib import Path
 import msgspec
 
 from node import VERSION
+from node.common.disk_sync import sync, sync_all
 from node.common.folder_lock import locked
 from node.common.private_files import open_private
 from node.config import Settings
@@ -133,6 +135,7 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
         damaged=damaged,
         blob_url="" if blobs else settings.blob_url,
     )
+    sync_all(directory)
     _write_manifest(directory, backup)
     return backup
 
@@ -257,3 +260,5 @@ def _write_manifest(directory: Path, backup: Backup) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.rename(directory / MANIFEST)
+    sync(directory)
+    sync(directory.parent)

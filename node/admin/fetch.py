@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from http import HTTPStatus
 
 import httpcore2
 
@@ -10,8 +11,6 @@ MAX_BYTES = 8 * 1024 * 1024
 
 TIMEOUT = 10.0
 """Seconds for the whole exchange."""
-
-OK = 200
 
 
 class FetchFailed(Exception):
@@ -27,7 +26,7 @@ async def fetch(url: str) -> bytes:
             httpcore2.AsyncConnectionPool(http2=False, retries=0) as pool,
             pool.stream("GET", url, headers=headers) as response,
         ):
-            if response.status != OK:
+            if response.status != HTTPStatus.OK:
                 raise FetchFailed(f"it answered {response.status}")
             return await _read(response)
     except TimeoutError:

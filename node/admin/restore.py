@@ -20,6 +20,7 @@ from node.admin.backup import BLOBS, Backup, BackupError, Copied, check, copy_pr
 from node.admin.commands import Commands
 from node.admin.remote_backup import fetched
 from node.admin.transfer import fill
+from node.common.disk_sync import sync, sync_all
 from node.config import ConfigError, Settings
 from node.run.blobs import blob_directory
 from node.run.embedded_redis import running
@@ -76,6 +77,11 @@ def _restore(settings: Settings, directory: Path, without_damaged: bool) -> tupl
     for blob in sound:
         if blobs:
             _put(directory / BLOBS / blob.name, blobs / blob.name, blob)
+    if sound and blobs:
+        sync_all(blobs)
+        sync(blobs.parent)
+    for path in (*(data / key.name for key in backup.keys), data, data.parent):
+        sync(path)
     if settings.redis_url:
         _fill(settings, [directory / file.name for file in backup.redis])
     else:
@@ -91,7 +97,10 @@ def put_log(copy: Path, log: Path) -> None:
     new.mkdir(mode=0o700)
     copy_private(copy, new / BASE)
     (new / LOG_MANIFEST).write_text(f"file {BASE} seq 1 type b\n")
+    sync_all(new)
     new.rename(log)
+    sync(log.parent)
+    sync(log.parent.parent)
 
 
 def copy_differs(one: Path, other: Path) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 
 from node.agents.model import AgentSkill, ListedCard
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.bulk import bulk, bulk_reachable
+from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 
 ENTRIES_AT_ONCE = 500
 """Entries of a list that are read together."""
@@ -54,13 +54,8 @@ class AgentReader:
     async def scan(self, status: Literal["open", "closed"]) -> AsyncIterator[list[str]]:
         """Ids of all entries, or of those removed of late, some at a time (ZSCAN). Raises StoreUnavailable."""
         listed = keys.AGENTS if status == "open" else keys.REMOVED_AGENTS
-        cursor = b"0"
-        while True:
-            reply = await self._store.command("ZSCAN", listed, cursor, "COUNT", ENTRIES_AT_ONCE)
-            cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
-            yield [name.decode() for name in flat[::2]]
-            if cursor == b"0":
-                return
+        async for found in scan_sorted_set(self._store, listed, ENTRIES_AT_ONCE):
+            yield [name for name, _ in found]
 
 
 def text_of(skill: AgentSkill) -> str:

@@ -17,7 +17,6 @@ from node.agents.service import Agents
 from node.common.refusal import Invalid
 from node.inbox.model import InboxProof
 from node.share.cost import VECTOR_CHARACTERS
-from node.web.bearer import bearer_of
 from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
@@ -134,6 +133,4 @@ class AgentsApi:
 
     async def _proof(self, request: Request) -> InboxProof:
         """What the request shows for itself. Raises RefusedWithHeaders `signature.invalid`."""
-        signed = await self._signatures.of(request, ())
-        token = bearer_of(request)
-        return InboxProof(token, signed.signer, signed.replay_id) if signed else InboxProof(token)
+        return InboxProof(*await self._signatures.credentials(request))

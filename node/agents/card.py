@@ -1,8 +1,8 @@
 """What the directory takes of an agent card: judged, readable, and where the agent is called.
 
-A card is believed as far as it is proven. Who fetches it from a host has proven what that host says, and nothing of
-others: of its endpoints only those on the same host are taken. Its signatures are not looked at, so no `jku` is ever
-followed, by which a card would name its own judge (A2A v1.0 §8.4).
+A card is believed as far as it is proven. Fetching it from a host proves what that host says, and nothing about other
+hosts: only endpoints on the same host are taken. Its signatures are not looked at, so no `jku` is ever followed, by
+which a card would name its own judge (A2A v1.0 §8.4).
 """
 
 from typing import Annotated

@@ -16,10 +16,11 @@ from node.agents.entry import StoredAgent
 from node.agents.fetch import CardFetcher
 from node.agents.lists import AgentLists
 from node.agents.probe import Probe, Prober
-from node.agents.store import AgentStore
+from node.agents.store import INBOX_CLOSED, AgentStore
 from node.callbacks.fair import FairCaller
 from node.callbacks.partition_schedule import PartitionSchedule, run_due
 from node.callbacks.target import Policy
+from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, keys
 from node.store.limits import DAY_MS
 from node.store.outbox import Event
@@ -36,7 +37,7 @@ INBOX_PAUSE_MS = 3600_000
 """Between two looks at when the owner of an inbox was there: this asks nobody, so it may be more often than daily."""
 
 JITTER = 0.1
-"""Share by which a pause is made longer or shorter, so that what was listed together is not probed together."""
+"""Share by which a pause is made longer or shorter, so that agents listed together are not probed together."""
 
 
 class AgentChecks:
@@ -95,13 +96,18 @@ class AgentChecks:
             log.exception("agent not checked", agent=agent_id)
 
     async def _fetch(self, agent: StoredAgent) -> str:
-        found = await self._fetcher.fetch(agent.given, agent.by)
-        kept = {"given": agent.given, "proof": agent.proof, "address": agent.address, "by": agent.by, **found.fields}
-        outcome = await self._entries.settle(agent, found.with_fields(kept), _some(DAY_MS))
+        found = await self._fetcher.fetch(agent.posted_url, agent.publisher)
+        kept = {"given": agent.posted_url, "proof": agent.proof, "address": agent.address, "by": agent.publisher}
+        outcome = await self._entries.settle(agent, found.with_fields({**kept, **found.fields}), _some(DAY_MS))
         await self._lists.project([agent.id])
         return outcome
 
     async def _probe(self, agent: StoredAgent) -> str:
+        if agent.proof == "inbox" and not agent.has_inbox:
+            with suppress(Refused):  # its inbox was opened again by its key, or the entry was removed
+                await self._entries.remove(agent.id, agent.address, INBOX_CLOSED, "")
+            await self._lists.project([agent.id])
+            return "gone"
         is_remote = agent.proof == "domain"
         probe = await self._prober.probe(agent) if is_remote else Probe(agent.liveness)
         await self._entries.probed(
@@ -110,7 +116,7 @@ class AgentChecks:
             probe.found,
             day=_some(DAY_MS if is_remote else INBOX_PAUSE_MS),
             is_certain=not is_remote,
-            posted=agent.posted,
+            posted=agent.posted_at,
             card=probe.card,
         )
         await self._lists.project([agent.id])

@@ -47,12 +47,11 @@ class StoredAgent(msgspec.Struct, frozen=True):
     proof: AgentProof
     address: str
     """What proves it: the address of an inbox, or a host."""
-    by: str
+    publisher: str
     """Who has listed it (`node.callbacks.owners`)."""
-    given: str
-    """The URL that was posted; empty for a card."""
-    posted: int
-    """When."""
+    posted_url: str
+    """Empty for an entry that was posted as a card."""
+    posted_at: int
     card: ListedCard | None
     """None for one that is not listed."""
     card_url: str
@@ -109,9 +108,9 @@ def stored_agent(agent_id: str, row: AgentRow) -> StoredAgent:
         reason=text(b"reason"),
         proof=cast("AgentProof", text(b"proof")),
         address=text(b"address"),
-        by=text(b"by"),
-        given=text(b"given"),
-        posted=int(fields.get(b"posted", 0)),
+        publisher=text(b"by"),
+        posted_url=text(b"given"),
+        posted_at=int(fields.get(b"posted", 0)),
         card=msgspec.json.decode(card, type=ListedCard) if card else None,
         card_url=text(b"card_url"),
         url=text(b"url"),

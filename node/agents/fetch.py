@@ -3,13 +3,14 @@
 import asyncio
 from asyncio import get_running_loop
 from collections.abc import Sequence
+from http import HTTPStatus
 
 import msgspec
 
 from node.agents.card import FetchedCard, endpoint_of, readable_card
 from node.agents.entry import card_fields
 from node.agents.store import CheckResult
-from node.callbacks.attempt import GONE, Later
+from node.callbacks.attempt import Later
 from node.callbacks.call import CallAnswer, CallResult
 from node.callbacks.fair import FairCaller
 from node.callbacks.target import Target, TargetRefused, parse
@@ -25,11 +26,10 @@ HEAD_BYTES = 16 * 1024
 """Of the head of the answer, and of what frames its body."""
 
 FETCH_SECONDS = 30.0
-"""For all of it: waiting for a turn, two requests of ten seconds. Who hangs is rejected 40 s after it was posted at the
-latest."""
+"""For all of it: waiting for a turn, two requests of ten seconds. A host that hangs is rejected within 40 s after the
+URL was posted."""
 
-NOT_FOUND = (404, GONE)
-OK = 200
+MISSING = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 
 class _NoCard(Exception):
@@ -120,14 +120,14 @@ def card_places(target: Target) -> list[Target]:
 def _body(target: Target, result: CallResult) -> bytes:
     """The body of an answer that may be a card. Raises _NoCard."""
     match result:
-        case CallAnswer() if result.status == OK:
+        case CallAnswer() if result.status == HTTPStatus.OK:
             if len(result.body) > CARD_BYTES or not result.is_whole:
                 raise _NoCard(f"{target.url} did not end within {CARD_BYTES} bytes and ten seconds")
             return result.body
         case CallAnswer() if 300 <= result.status < 400:
             raise _NoCard(f"{target.url} answered {result.status}: redirects are not followed")
         case CallAnswer():
-            raise _NoCard(f"{target.url} answered {result.status}", is_gone=result.status in NOT_FOUND)
+            raise _NoCard(f"{target.url} answered {result.status}", is_gone=result.status in MISSING)
         case Later():
             seconds = -(-result.wait_ms // 1000)
             raise _NoCard(f"{target.host} is called too often now; post it again in {seconds} s", is_final=True)

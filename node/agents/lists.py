@@ -12,7 +12,7 @@ from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 
 REMOVED_KEPT_MS = 7 * DAY_MS
-"""For so long the index is told of ids that were removed: longer than it takes to build another one."""
+"""How long the index is told of ids that were removed: longer than it takes to build another index."""
 
 ENDS_AT_ONCE = 100
 """Entries that a sweep looks at in one go."""

@@ -1,7 +1,7 @@
 """Finds out whether an agent can be called, without any effect on it (NETWORK 2).
 
 An agent is healthy if it does what its card says, not if it answers: it is sent what its protocol must refuse, and has
-to refuse it in the protocol's own form. What has the node's word is not asked over the network at all: an agent that is
+to refuse it in the protocol's own form. What the node itself knows is not asked over the network: an agent that is
 reached through its inbox is as alive as its owner.
 
 A probe reads the agent's card first. One that has changed is judged as when it was posted: the directory shows what the
@@ -10,6 +10,7 @@ host says today, since that is all that the host's proof is worth. What a key or
 
 from asyncio import get_running_loop, timeout
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Literal, cast
 
 import msgspec
@@ -18,10 +19,10 @@ from msgspec.structs import replace
 
 from node.agents.card import A2A_HTTP, A2A_RPC, MCP
 from node.agents.entry import StoredAgent
-from node.agents.fetch import NOT_FOUND, OK, CardFetcher
+from node.agents.fetch import MISSING, CardFetcher
 from node.agents.model import Liveness
 from node.agents.store import CheckResult
-from node.callbacks.attempt import TOO_MANY, Later
+from node.callbacks.attempt import Later
 from node.callbacks.call import CallAnswer, CallResult, Headers
 from node.callbacks.fair import FairCaller
 from node.callbacks.target import Target, TargetRefused, parse
@@ -35,12 +36,11 @@ TURN_SECONDS = 10.0
 PROBE_SECONDS = 45.0
 """For all of it. The entry is due again after that, should its worker have died (`store.HIDDEN_MS`)."""
 
-BAD_REQUEST = 400
 GATES = (401, 402, 403, 407)
-"""Who answers so wants to know who asks, or to be paid."""
+"""Statuses of an agent that wants to know who asks, or to be paid."""
 
 DOWN = (502, 503, 504)
-"""What stands before the agent answers so, and says that it is away."""
+"""Statuses with which a proxy in front of the agent says that it is away."""
 
 INVALID = (-32600, -32602)
 """Of JSON-RPC: the request, or its parameters, are not valid."""
@@ -78,14 +78,14 @@ class Prober:
 
     async def _probe(self, agent: StoredAgent) -> Probe:
         target = parse(agent.card_url, self._calls.policy)
-        fetched = await self._fetcher.get(target, agent.by, get_running_loop().time() + TURN_SECONDS)
+        fetched = await self._fetcher.get(target, agent.publisher, get_running_loop().time() + TURN_SECONDS)
         if isinstance(fetched, Later):
             return Probe("")
         if not isinstance(fetched, CallAnswer):
             return Probe("unreachable")
-        if fetched.status in NOT_FOUND:
+        if fetched.status in MISSING:
             return Probe("gone")
-        if fetched.status != OK:
+        if fetched.status != HTTPStatus.OK:
             return Probe(await self.call(agent))
         card = self._fetcher.judged(target, fetched)
         if card.reason or card.fields == agent.of_card:
@@ -108,13 +108,15 @@ class Prober:
         if agent.binding == A2A_HTTP:
             path = "/v1/message:send" if is_old else "/message:send"
             below = f"{endpoint.scheme}://{endpoint.authority}{endpoint.resource.partition('?')[0].rstrip('/')}{path}"
-            answer = await self._send("POST", parse(below, self._calls.policy), agent.by, [JSON_BODY, *version], b"{}")
+            answer = await self._send(
+                "POST", parse(below, self._calls.policy), agent.publisher, [JSON_BODY, *version], b"{}"
+            )
         elif agent.binding == A2A_RPC:
             method = "message/send" if is_old else "SendMessage"
             call = json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}})
-            answer = await self._send("POST", endpoint, agent.by, [JSON_BODY, *version], call)
+            answer = await self._send("POST", endpoint, agent.publisher, [JSON_BODY, *version], call)
         elif agent.binding == MCP:
-            answer = await self._initialize(endpoint, agent.by)
+            answer = await self._initialize(endpoint, agent.publisher)
         else:
             return "unknown"
         return judged(agent.binding, answer)
@@ -140,7 +142,7 @@ class Prober:
 
 def judged(binding: str, answer: CallResult) -> Finding:
     """What an answer to a probe says of the agent."""
-    if isinstance(answer, Later) or (isinstance(answer, CallAnswer) and answer.status == TOO_MANY):
+    if isinstance(answer, Later) or (isinstance(answer, CallAnswer) and answer.status == HTTPStatus.TOO_MANY_REQUESTS):
         return ""
     if not isinstance(answer, CallAnswer) or answer.status in DOWN:
         return "unreachable"
@@ -154,8 +156,8 @@ def _refuses_by_http(answer: CallAnswer) -> bool:
     said = _object(answer.body)
     error = said.get("error")
     if isinstance(error, dict):
-        return answer.status == BAD_REQUEST and "message" in error and ("code" in error or "status" in error)
-    return answer.status == BAD_REQUEST and "title" in said and said.get("status") == BAD_REQUEST
+        return answer.status == HTTPStatus.BAD_REQUEST and "message" in error and ("code" in error or "status" in error)
+    return answer.status == HTTPStatus.BAD_REQUEST and "title" in said and said.get("status") == HTTPStatus.BAD_REQUEST
 
 
 def _refuses_by_rpc(answer: CallAnswer) -> bool:

@@ -133,7 +133,7 @@ class Agents:
     async def page_json(self, query: AgentPageQuery) -> bytes:
         """`page` as JSON. Raises StoreUnavailable.
 
-        Who asks for the same page at the same time shares a reading, and rows that have not changed are not made again.
+        Requests for the same page at the same time share a read, and rows that have not changed are not made again.
         """
         return await self._pages.get(query)
 

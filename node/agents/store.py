@@ -1,7 +1,7 @@
 """The directory in Redis: a hash for each entry, in the partition of the address or host that proved it.
 
-An entry's id is made of that address and the agent's name, or of the host and the URL that was posted, so that who
-posts an agent again renews its entry. Lists over all partitions are in `lists.py`.
+An entry's id is made of that address and the agent's name, or of the host and the URL that was posted, so that posting
+an agent again renews its entry. Lists over all partitions are in `lists.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,14 @@ from node.agents.steps import agent_list, agent_probed, agent_remove, agent_sett
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.bulk import bulk_reachable
-from node.store.decoding import fields_of
+from node.store.clock import now_ms
+from node.store.decoding import fields_of, flat_of
 from node.store.due import TakenNames, take_due
 from node.store.errors import StoreUnavailable
-from node.store.idempotency import IdempotencyKey
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS
 from node.store.long_poll import wait_for_change
-from node.store.replay import REPLAY_MS
+from node.store.replay import replay_key, replay_ttl
 
 AGENT_LIFE_MS = 30 * DAY_MS
 """Of an entry, from when it was last posted."""
@@ -29,16 +30,16 @@ SPARE_MS = DAY_MS
 """After its end a worker removes an entry and tells of it. Redis drops it so much later where no worker runs."""
 
 UNLISTED_KEPT_MS = DAY_MS
-"""For so long it can be read why an agent was not listed."""
+"""How long it can be read why an agent was not listed."""
 
 HOLDS_MS = 10 * 60_000
-"""For so long an agent that is being checked counts among the entries of its host. A check takes less."""
+"""How long an agent that is being checked counts among the entries of its host. A check takes less."""
 
 MAX_ENTRIES = 20
 """Of one address or host."""
 
 HIDDEN_MS = 60_000
-"""For so long an entry that a worker checks is not due: longer than a check lasts (`checks.py`)."""
+"""How long an entry that a worker checks is not due: longer than a check lasts (`checks.py`)."""
 
 TAKE_LIMIT = 16
 """Entries that are taken from a partition at a time, at most."""
@@ -47,16 +48,19 @@ PROBES_TO_CHANGE = 3
 """Probes in a row that have to find something else before the liveness of an agent changes (NETWORK 2)."""
 
 CALM = 7
-"""After so many probes in a row without news a day is added to the time until the next."""
+"""After this many probes in a row without news, a day is added to the time until the next."""
 
 LONGEST_PAUSE_DAYS = 3
 """Between two probes."""
 
 HIDES_MS = 7 * DAY_MS
-"""Who was unreachable for so long is not shown any more (NETWORK 2)."""
+"""An agent that was unreachable for this long is not shown any more (NETWORK 2)."""
 
 AGAIN_MS = 30 * 60_000
 """Until another try, if an agent could not be probed now: its host or network was called too often."""
+
+INBOX_CLOSED = ""
+"""In place of what proves an owner: there is no inbox at the address any more."""
 
 REFUSALS = {
     b"gone": "inbox.unknown",
@@ -115,12 +119,12 @@ class AgentStore:
                 listed=keys.agents_of(address),
                 inbox=keys.inbox(address),
                 due=keys.agents_due(partition),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else agent,
-                replay=keys.replay(partition, replay_id) if replay_id else agent,
+                idem=record_key(idempotency, partition, agent),
+                replay=replay_key(replay_id, partition, agent),
                 events=keys.events(partition),
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 proof=shown,
                 agent_id=agent_id,
                 life=AGENT_LIFE_MS,
@@ -128,7 +132,7 @@ class AgentStore:
                 most=MAX_ENTRIES,
                 site=site,
                 client=client,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         )
         match cast("list[Any]", reply):
@@ -142,10 +146,11 @@ class AgentStore:
                 raise AssertionError(reply)
 
     async def has_room(self, address: str, agent_id: str) -> bool:
-        """Whether an address may list one more entry, or has this one."""
+        """Whether an address may list one more entry, or has this one. Those that have ended do not count."""
         listed = keys.agents_of(address)
-        known, full = await self._store.commands([("ZSCORE", listed, agent_id), ("ZCARD", listed)])
-        return known is not None or cast("int", full) < MAX_ENTRIES
+        now = await now_ms(self._store, listed)
+        names = cast("list[bytes]", await self._store.command("ZRANGE", listed, f"({now}", "+inf", "BYSCORE"))
+        return agent_id.encode() in names or len(names) < MAX_ENTRIES
 
     async def submit(
         self, host: str, fields: Mapping[str, str], *, agent_id: str, client: str, idempotency: IdempotencyKey | None
@@ -161,16 +166,16 @@ class AgentStore:
                 agent=agent,
                 listed=keys.agents_of(host),
                 due=keys.agents_due(partition),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else agent,
+                idem=record_key(idempotency, partition, agent),
                 events=keys.events(partition),
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 agent_id=agent_id,
                 most=MAX_ENTRIES,
                 kept=UNLISTED_KEPT_MS,
                 holds=HOLDS_MS,
                 client=client,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         )
         [word] = cast("list[bytes]", reply)
@@ -199,14 +204,14 @@ class AgentStore:
                 due=keys.agents_due(partition),
                 events=keys.events(partition),
                 agent_id=agent.id,
-                posted=agent.posted,
+                posted=agent.posted_at,
                 verdict="gone" if found.is_gone else "rejected" if found.reason else "listed",
                 reason=found.reason,
                 life=AGENT_LIFE_MS,
                 spare=SPARE_MS,
                 kept=UNLISTED_KEPT_MS,
                 again=again,
-                fields=_flat(found.fields),
+                fields=flat_of(found.fields),
             )
         )
         return cast("list[bytes]", reply)[0].decode()
@@ -245,7 +250,7 @@ class AgentStore:
                 hides=HIDES_MS,
                 posted=posted,
                 reason=card.reason if card else "*",
-                fields=_flat(card.fields) if card else [],
+                fields=flat_of(card.fields) if card else [],
             )
         )
         word, *rest = cast("list[Any]", reply)
@@ -297,9 +302,9 @@ class AgentStore:
                 listed=keys.agents_of(address),
                 inbox=keys.inbox(address),
                 due=keys.agents_due(partition),
-                replay=keys.replay(partition, replay_id) if replay_id else agent,
+                replay=replay_key(replay_id, partition, agent),
                 events=keys.events(partition),
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 proof=shown,
                 agent_id=agent_id,
             )
@@ -323,7 +328,3 @@ def _row(fields: Mapping[bytes, bytes] | StoreUnavailable, seen: object) -> Agen
     if isinstance(seen, StoreUnavailable):
         return seen
     return AgentRow.of(fields, cast("bytes | None", seen)) if b"status" in fields else None
-
-
-def _flat(fields: Mapping[str, str]) -> list[str]:
-    return [part for pair in fields.items() for part in pair]

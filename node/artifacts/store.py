@@ -17,8 +17,9 @@ from node.common import counters
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
+from node.store.decoding import flat_of
 from node.store.due import find_due
-from node.store.idempotency import IdempotencyKey
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS, Rate, Taken
 from node.store.long_poll import wait_for_change
 from node.store.steps import Key, Rest, Step, step
@@ -172,13 +173,13 @@ class ArtifactStore:
         reply = await self._store.run(
             artifact_register(
                 rate=keys.rate(partition, "artifact", client),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else artifact,
+                idem=record_key(idempotency, partition, artifact),
                 artifact=artifact,
                 due=keys.artifacts(partition),
                 sums=keys.artifact_bytes(partition),
                 count=rate.limit.count,
                 window=rate.limit.milliseconds,
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 artifact_id=artifact_id,
                 client=client,
@@ -194,7 +195,7 @@ class ArtifactStore:
                 capacity=quotas.total - sum(counts) + counts[partition],
                 free=-1 if quotas.free is None else quotas.free,
                 life=COMPLETION_MS,
-                fields=[part for pair in fields.items() for part in pair],
+                fields=flat_of(fields),
             )
         )
         kind, allowed, remaining, reset_ms, *rest = cast("list[Any]", reply)

@@ -9,7 +9,7 @@ from typing import cast
 
 from node.board.model import AGENT, Posted
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
+from node.store.bulk import bulk, scan_sorted_set
 from node.store.decoding import fields_of
 from node.store.outbox import Event
 
@@ -51,7 +51,7 @@ class Provenance:
             next(
                 (
                     known
-                    for known in (_posted(member, at) for member in cast("list[bytes]", members))
+                    for known in (_posted(member.decode(), at) for member in cast("list[bytes]", members))
                     if (known.thread_id, known.seq) == (thread_id, seq)
                 ),
                 None,
@@ -71,14 +71,9 @@ class Provenance:
 
     async def _all(self) -> AsyncIterator[Posted]:
         for partition in range(ids.PARTITIONS):
-            cursor = b"0"
-            while True:
-                reply = await self._store.command("ZSCAN", keys.posters(partition), cursor, "COUNT", PAGE_SIZE)
-                cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
-                for member, at in zip(flat[::2], flat[1::2], strict=True):
-                    yield _posted(member, int(float(at)))
-                if cursor == b"0":
-                    break
+            async for found in scan_sorted_set(self._store, keys.posters(partition), PAGE_SIZE):
+                for member, at in found:
+                    yield _posted(member, int(at))
 
 
 def _reading(event: Event) -> tuple[str, ...]:
@@ -101,7 +96,7 @@ def _record_of(event: Event, reply: object) -> tuple[int, str] | None:
     elif event.kind in LISTED:
         status, address, proof = cast("list[bytes | None]", reply)
         # An entry that is posted again is renewed, and has no time of its own.
-        at = status and event.id.partition("-")[0].encode()
+        at = status and event.at
         signer, source = address if proof == b"key" else None, AGENT.encode()
     else:
         at, signer, source = cast("list[bytes | None]", reply)
@@ -111,6 +106,6 @@ def _record_of(event: Event, reply: object) -> tuple[int, str] | None:
     return int(at), " ".join(words)
 
 
-def _posted(member: bytes, at: int) -> Posted:
-    thread_id, seq, client, source, signer = member.decode().split(" ")
+def _posted(member: str, at: int) -> Posted:
+    thread_id, seq, client, source, signer = member.split(" ")
     return Posted(thread_id, int(seq), source, client, signer or None, at)

@@ -10,10 +10,11 @@ from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, repl
 from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk
-from node.store.idempotency import IdempotencyKey, home_of
+from node.store.decoding import flat_of
+from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
 from node.store.limits import Rate, Taken
 from node.store.long_poll import wait_for_next
-from node.store.replay import REPLAY_MS
+from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Rest, step
 
 LISTS: dict[ThreadStatus, Key] = {
@@ -111,15 +112,15 @@ class BoardStore:
         reply = await self._store.run(
             thread_post(
                 thread=thread,
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else thread,
-                replay=keys.replay(partition, replay_id) if replay_id else thread,
+                idem=record_key(idempotency, partition, thread),
+                replay=replay_key(replay_id, partition, thread),
                 events=keys.events(partition),
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 thread_id=thread_id,
                 client=client,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         )
         kind, *rest = cast("list[Any]", reply)
@@ -147,18 +148,18 @@ class BoardStore:
                 thread=thread,
                 replies=keys.replies(thread_id),
                 rate=keys.rate(partition, f"reply:{thread_id}", rate.client),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else thread,
-                replay=keys.replay(partition, replay_id) if replay_id else thread,
+                idem=record_key(idempotency, partition, thread),
+                replay=replay_key(replay_id, partition, thread),
                 events=keys.events(partition),
                 count=rate.limit.count,
                 window=rate.limit.milliseconds,
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 thread_id=thread_id,
                 reply_id=reply_id,
                 client=rate.client,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         )
         kind, *counts = cast("list[Any]", reply)
@@ -184,12 +185,12 @@ class BoardStore:
         reply = await self._store.run(
             thread_close(
                 thread=thread,
-                replay=keys.replay(partition, replay_id) if replay_id else thread,
+                replay=replay_key(replay_id, partition, thread),
                 events=keys.events(partition),
                 thread_id=thread_id,
                 status=status,
                 signer=signer,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
             )
         )
         (kind,) = cast("list[bytes]", reply)
@@ -339,8 +340,3 @@ class BoardStore:
         The answer does not wait for it, and a list that is read later has it: Redis takes requests as they come.
         """
         self._store.send(("ZADD", keys.OPEN_THREADS, "GT", active, thread_id))
-
-
-def _flat(fields: Fields) -> list[str | bytes]:
-    """name, value, name, value: as HSET and XADD take them."""
-    return [part for pair in fields.items() for part in pair]

@@ -5,7 +5,7 @@ from typing import Literal, cast
 
 from node.board.moderation_store import hidden_in
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.bulk import bulk, bulk_reachable
+from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 from node.store.decoding import fields_of
 
 THREADS_AT_ONCE = 500
@@ -90,13 +90,8 @@ class ThreadReader:
         Raises StoreUnavailable.
         """
         listed = keys.OPEN_THREADS if status == "open" else keys.CLOSED_THREADS
-        cursor = b"0"
-        while True:
-            reply = await self._store.command("ZSCAN", listed, cursor, "COUNT", THREADS_AT_ONCE)
-            cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
-            yield [name.decode() for name in flat[::2]]
-            if cursor == b"0":
-                return
+        async for found in scan_sorted_set(self._store, listed, THREADS_AT_ONCE):
+            yield [name for name, _ in found]
 
 
 def _texts(reply: RedisReply) -> list[str]:

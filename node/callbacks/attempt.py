@@ -15,12 +15,11 @@ TargetForbidden  not called: the guard refused   is dropped            -
 from collections.abc import Iterable
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import TypeAlias
 
 import msgspec
 
-GONE = 410
-TOO_MANY = 429
 COME_BACK = frozenset((408, 425, 429))  # the 4xx that ask to come back
 MAX_RETRY_AFTER = 86400.0  # seconds; a receiver that asks for more than a day gets a day
 
@@ -77,13 +76,13 @@ def judge(status: int, headers: Iterable[tuple[bytes, bytes]], now: float) -> At
     """What an answer at `now` means, in seconds since 1970."""
     if 200 <= status < 300:
         return Delivered(status)
-    if status == GONE:
+    if status == HTTPStatus.GONE:
         return ReceiverGone()
     reason = f"answered {status}"
     if status >= 500 or status in COME_BACK:
         asked = [value for name, value in headers if name.lower() == b"retry-after"]
         after = retry_after(asked[0].strip().decode("latin-1"), now) if asked else None
-        return (Throttled if status == TOO_MANY else Retry)(reason, after)
+        return (Throttled if status == HTTPStatus.TOO_MANY_REQUESTS else Retry)(reason, after)
     return Rejected(reason, status)
 
 

@@ -10,10 +10,10 @@ from functools import lru_cache
 from ipaddress import ip_network
 from typing import cast
 
-from node.callbacks.addresses import Address
 from node.callbacks.owners import site_part
 from node.callbacks.target import Target
 from node.config import Limit
+from node.config.values import Address
 from node.share.site import SITE_SHARE
 from node.store import Store, ids, keys
 from node.store.steps import Key, step
@@ -27,7 +27,8 @@ FIRST_OPEN_MS = 60_000
 LONGEST_OPEN_MS = 30 * 60_000
 
 PROBE_MS = 15_000
-"""After it was open one call probes, and for so long there is no other: longer than an attempt may last."""
+"""After it was open, one call probes. There is no other call for this long, which is longer than an attempt may
+last."""
 
 MEMORY_MS = 6 * 3600_000
 """How long failures in a row are remembered."""
@@ -174,25 +175,25 @@ class Dials:
 
         Raises NotNow, StoreUnavailable.
         """
-        return await self._breaker.admit(*_dialled(address, port), site)
+        return await self._breaker.admit(*_breaker_of_address(address, port), site)
 
     async def succeeded(self, address: Address, port: int) -> None:
         """The connection was accepted. Raises StoreUnavailable."""
-        await self._breaker.succeeded(*_dialled(address, port))
+        await self._breaker.succeeded(*_breaker_of_address(address, port))
 
     async def failed(self, address: Address, port: int) -> None:
         """Nobody accepted the connection. Raises StoreUnavailable."""
-        await self._breaker.failed(*_dialled(address, port))
+        await self._breaker.failed(*_breaker_of_address(address, port))
 
 
-def called(target: Target) -> tuple[str, str]:
-    """Name and pool of a URL."""
+def breaker_of(target: Target) -> tuple[str, str]:
+    """Name and pool of the breaker of a URL."""
     return ids.digest(target.url), target.host
 
 
 @lru_cache(maxsize=4096)
-def _dialled(address: Address, port: int) -> tuple[str, str]:
-    """Name and pool of an address."""
+def _breaker_of_address(address: Address, port: int) -> tuple[str, str]:
+    """Name and pool of the breaker of an address."""
     network = ip_network((address, NETWORK_BITS[address.version]), strict=False)
     return f"{address}:{port}", str(network)
 

@@ -1,7 +1,7 @@
 """How far the callbacks of an entity are, for whoever gave their URL.
 
 The scripts that put a callback under way and settle it note that in a record of the entity
-(`lua/lib/note_callback.lua`), so nothing is asked of the queue, and what was delivered stays to be seen for a day.
+(`lua/lib/note_callback.lua`), so the queue is not asked, and delivered callbacks can still be seen for a day.
 """
 
 from typing import Annotated, Literal, cast

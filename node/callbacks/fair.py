@@ -3,19 +3,18 @@ callbacks, and within the share of that client.
 """
 
 import time
-from asyncio import gather, get_running_loop, sleep
+from asyncio import get_running_loop, sleep
+from http import HTTPStatus
 
 import httpcore2
 
-from node.callbacks.attempt import TOO_MANY, Later, Retry, Unreachable, retry_after
-from node.callbacks.breaker import Breaker, NotNow, called
+from node.callbacks.attempt import Later, Retry, Unreachable, retry_after
+from node.callbacks.breaker import Breaker, NotNow, breaker_of
 from node.callbacks.call import CallAnswer, Caller, CallResult
 from node.callbacks.guard import MAX_READ
 from node.callbacks.owners import site_part
-from node.callbacks.places import Places
+from node.callbacks.places import Places, admitted
 from node.callbacks.target import Policy, Target
-
-FIRST_SERVER_ERROR = 500
 
 
 class FairCaller:
@@ -39,14 +38,12 @@ class FairCaller:
         self, target: Target, request: httpcore2.Request, publisher: str, most: int = MAX_READ
     ) -> CallResult:
         """Send the request once for a client (`owners`). Raises StoreUnavailable."""
-        url, site = called(target), site_part(publisher)
         try:
-            _, has_failed = await gather(self._breaker.allow(publisher), self._breaker.admit(*url, site))
-            async with self._places.of(site, target.host):
-                result = await self.caller.call(target, request, site, most)
+            async with admitted(self._breaker, self._places, target, publisher) as has_failed:
+                result = await self.caller.call(target, request, site_part(publisher), most)
         except NotNow as not_now:
             return Later(not_now.wait_ms)
-        await self._tell_breaker(url, result, has_failed=has_failed)
+        await self._tell_breaker(target, result, has_failed=has_failed)
         return result
 
     async def call_in_turn(
@@ -59,15 +56,16 @@ class FairCaller:
                 return result
             await sleep(result.wait_ms / 1000)
 
-    async def _tell_breaker(self, url: tuple[str, str], result: CallResult, *, has_failed: bool) -> None:
+    async def _tell_breaker(self, target: Target, result: CallResult, *, has_failed: bool) -> None:
+        breaker = breaker_of(target)
         match result:
-            case CallAnswer() if result.status == TOO_MANY:
-                await self._breaker.pause(*url, retry_after(result.header(b"retry-after"), time.time()) or 0.0)
-            case CallAnswer() if result.status >= FIRST_SERVER_ERROR:
-                await self._breaker.failed(*url)
+            case CallAnswer() if result.status == HTTPStatus.TOO_MANY_REQUESTS:
+                await self._breaker.pause(*breaker, retry_after(result.header(b"retry-after"), time.time()) or 0.0)
+            case CallAnswer() if result.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                await self._breaker.failed(*breaker)
             case CallAnswer() if has_failed:
-                await self._breaker.succeeded(*url)
+                await self._breaker.succeeded(*breaker)
             case Retry() if not isinstance(result, Unreachable):
-                await self._breaker.failed(*url)
+                await self._breaker.failed(*breaker)
             case _:
                 pass

@@ -14,18 +14,18 @@ from typing import cast
 import httpcore2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
-from node.callbacks.addresses import Address
 from node.callbacks.breaker import Dials, NotNow
 from node.callbacks.lookup import NotLookedUp, NotResolved
 from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver, resolve
 from node.callbacks.target import Policy, TargetRefused
+from node.config.values import Address
 
 MAX_DIALS = 2
 """Addresses that are tried for one connection. If a host has both IPv6 and IPv4, one of each is: mostly one of them
 works. The look-up and both dials end within the ten seconds of an attempt (`call.AttemptTimeouts`)."""
 
 BUSY_MS = 2000
-"""Until a name is looked up again that could not be because too many others were."""
+"""Until another try to look up a name that found no place among the others."""
 
 MAX_READ = 16 * 1024
 """Bytes of an answer that are read unless its caller asks for more, its headers included."""
@@ -163,7 +163,8 @@ class _LimitedStream(AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> AsyncNetworkStream:
-        """As the stream below, which however stays open if this is cancelled meanwhile; here it is closed then."""
+        """As the stream below does. If this is cancelled meanwhile, the stream below would stay open; here it is
+        closed."""
         async with AsyncExitStack() as cleanup:
             cleanup.push_async_callback(self._stream.aclose)
             secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)

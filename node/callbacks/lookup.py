@@ -1,12 +1,13 @@
-"""Looks up a name as this machine does: in /etc/hosts first, then at the DNS servers of /etc/resolv.conf.
+"""Looks up a name: in /etc/hosts first, then at the DNS servers of /etc/resolv.conf.
 
 dnspython asks the servers. Each of its queries has a socket, a random port and a deadline of its own and can be
 cancelled alone, and what servers of strangers send is parsed in Python. c-ares (aiodns) needs a quarter of the CPU
 (0.15 instead of 0.56 ms a name), but all its names share sockets, and a single one cannot be given up.
 
-As with getaddrinfo, `search` and `ndots` of resolv.conf apply, a name of the hosts file is not looked up in the DNS,
-and addresses to which this machine has no route come last. Timeouts are those below. How long an answer is kept is
-decided in `resolve.py`.
+As with getaddrinfo, a name of the hosts file is not looked up in the DNS, and addresses to which this machine has no
+route come last. Other than there, `search` and `ndots` of resolv.conf do not apply: names come from strangers, and must
+not become those of neighbours in a cluster. Timeouts are those below. How long an answer is kept is decided in
+`resolve.py`.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ import dns.asyncresolver
 import dns.exception
 import dns.resolver
 
-from node.callbacks.addresses import Address
+from node.config.values import Address
 
 TRY_SECONDS = 0.7
 """Until a server that does not answer is asked again, or another one is."""
@@ -72,7 +73,7 @@ class Lookup:
     async def _ask(self, host: str) -> LookupResult:
         resolver = self._resolver.content
         answers = await asyncio.gather(
-            *(resolver.resolve(host, family, search=True, raise_on_no_answer=False) for family in ("AAAA", "A")),
+            *(resolver.resolve(host, family, search=False, raise_on_no_answer=False) for family in ("AAAA", "A")),
             return_exceptions=True,
         )
         addresses: list[Address] = []

@@ -10,8 +10,9 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import randint
 
-from node.callbacks.breaker import NotNow
-from node.callbacks.owners import registrable
+from node.callbacks.breaker import Breaker, NotNow, breaker_of
+from node.callbacks.owners import registrable, site_part
+from node.callbacks.target import Target
 from node.share.turns import Crowded, Turns
 
 PLACES = 100
@@ -29,7 +30,7 @@ attempt itself this is less than the time for which it is hidden there (`queue.H
 take (`breaker.PROBE_MS`)."""
 
 BUSY_MS = (1000, 3000)
-"""From and to: until another try for a callback that got no place, at random."""
+"""Bounds of the random pause before another try for a callback that got no place."""
 
 
 class Places:
@@ -63,3 +64,16 @@ class Places:
             except (TimeoutError, Crowded) as error:
                 raise NotNow(randint(*BUSY_MS)) from error
             yield
+
+
+@asynccontextmanager
+async def admitted(breaker: Breaker, places: Places, target: Target, publisher: str) -> AsyncGenerator[bool]:
+    """A call of a target on behalf of a publisher, counted and with a place for as long as the block runs.
+
+    Gives whether the URL has failed since it last worked. Raises NotNow, StoreUnavailable.
+    """
+    site = site_part(publisher)
+    # Both in one round trip. If one refuses, the other has counted a call that is not made.
+    _, has_failed = await asyncio.gather(breaker.allow(publisher), breaker.admit(*breaker_of(target), site))
+    async with places.of(site, target.host):
+        yield has_failed

@@ -20,10 +20,11 @@ from node.store.due import take_due
 from node.store.steps import Key, Rest, step
 
 HIDDEN_MS = 30_000
-"""For so long a callback that was taken is not due: three times as long as an attempt may last."""
+"""How long a callback that was taken is not due: three times as long as an attempt may last."""
 
 REMEMBER_MS = 10 * 60_000
-"""For so long a delivered message is known as such. An event that a dead worker had handled comes again within that."""
+"""How long a delivered message is known as such: an event that a dead worker had handled comes again within that
+time."""
 
 POLL_SECONDS = 5.0
 """Between two reads of a partition for what other processes have enqueued there."""
@@ -221,7 +222,8 @@ class CallbackQueue:
         return publisher.decode() if publisher else publisher_of_url(callback.url)
 
     async def forget_target(self, callback: Callback) -> None:
-        """Take the callback_url off the entity, because its receiver wants no more. Raises StoreUnavailable."""
+        """Remove the callback_url from the entity, because its receiver has asked for nothing more. Raises
+        StoreUnavailable."""
         await self._store.command("HDEL", _entity(callback), "callback_url")
 
 

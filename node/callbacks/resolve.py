@@ -13,10 +13,10 @@ from ipaddress import ip_address
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from node.callbacks.addresses import Address
 from node.callbacks.lookup import LOOKUP_SECONDS, Lookup, LookupResult, NotLookedUp, NotResolved
 from node.callbacks.owners import registrable
 from node.callbacks.target import Policy, Target, TargetRefused
+from node.config.values import Address
 from node.share.turns import Crowded, Turns
 
 TURN_SECONDS = 1.0

@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 
 import msgspec
 import structlog
@@ -26,16 +27,16 @@ from node.callbacks.attempt import (
     Unreachable,
     delay,
 )
-from node.callbacks.breaker import Breaker, NotNow, called
+from node.callbacks.breaker import Breaker, NotNow, breaker_of
 from node.callbacks.envelope import CALLBACKS
 from node.callbacks.model import TaskCallback
 from node.callbacks.owners import site_part
 from node.callbacks.partition_schedule import run_due
-from node.callbacks.places import Places
+from node.callbacks.places import Places, admitted
 from node.callbacks.queue import Callback, CallbackQueue, Ending, Message
 from node.callbacks.sender import Sender
 from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, Entities
-from node.callbacks.target import Policy, TargetRefused, parse
+from node.callbacks.target import Policy, Target, TargetRefused, parse
 from node.config import Schedule
 from node.store import StoreUnavailable
 from node.store.outbox import Event
@@ -43,34 +44,33 @@ from node.store.outbox import Event
 log = structlog.get_logger()
 
 JITTER = 0.2
-"""Share by which a pause is made longer or shorter, so that the retries to one receiver spread."""
+"""Share by which a pause is made longer or shorter, so that the retries to one receiver spread out."""
 
-NOT_FOUND = 404
 MAX_MISSES = 3
-"""A receiver that answers 404 so often does not exist: the message is dropped."""
+"""After this many answers of 404 the receiver is taken for gone, and the message is dropped."""
 
 MAX_UNDER_WAY = 2000
 """Callbacks that this process has taken and not yet settled. Most of them wait for Redis, or for a place."""
 
 MAX_TURN_MS = 3600_000
-"""A message whose turn comes later than that is given up: too many of its publisher, or for its receiver, wait."""
+"""A message whose turn comes later than that is given up: its publisher, or its receiver, has too many waiting."""
 
 MAX_WAIT_MS = 48 * 3600_000
-"""A message waits for so long for a breaker that opens again and again; then it is given up."""
+"""For how long a message waits for a breaker that opens again and again; then it is given up."""
 
 SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries to record how an attempt ended. All of them end before the callback is due again
 (`queue.HIDDEN_MS`)."""
 
 MessagesOf = Callable[[Event], Awaitable[Sequence[Message]]]
-"""What a room wants told of an event, each at once."""
+"""The messages that a room has for an event; each is sent at once."""
 
 
 class Callbacks:
     """Enqueues a message for each event of an entity that has a callback_url."""
 
     def __init__(self, queue: CallbackQueue, public_url: str, others: Mapping[str, MessagesOf] | None = None) -> None:
-        """`others`: what is told of events of some kinds, by rooms whose callbacks say more."""
+        """`others`: by kind of event, the messages of rooms whose callbacks say more."""
         self._queue = queue
         self._base = public_url
         self._others = others or {}
@@ -112,7 +112,7 @@ class Callbacks:
             }
         else:
             return None
-        return Message(name, message_id, callback_url, kind, int(event.id.partition("-")[0]), data)
+        return Message(name, message_id, callback_url, kind, event.at, data)
 
 
 class Deliverer:
@@ -128,9 +128,9 @@ class Deliverer:
         places: Places | None = None,
         sources: Mapping[str, CallbackSource] | None = None,
     ) -> None:
-        """`places`: those that its attempts share with other calls; places of its own without.
+        """`places`: those that its attempts share with other calls; without, it has places of its own.
 
-        `sources`: those of callbacks that are not about an entity, by their types.
+        `sources`: by their types, the sources of callbacks that are not about an entity.
         """
         self._queue = queue
         self._sender = sender
@@ -177,18 +177,15 @@ class Deliverer:
         if prepared is None:
             await self._end(callback, "dropped", 0, "what it tells of is gone, or names this receiver no more")
             return
-        publisher, url, site = prepared.publisher, called(target), site_part(prepared.publisher)
-        has_failed = False
+        publisher, has_failed = prepared.publisher, False
         try:
-            # Both in one round trip. If one refuses, the other has counted a call that is not made.
-            _, has_failed = await asyncio.gather(self._breaker.allow(publisher), self._breaker.admit(*url, site))
-            async with self._places.of(site, target.host):
-                result = await self._sender.send(target, prepared.envelope, site)
+            async with admitted(self._breaker, self._places, target, publisher) as has_failed:
+                result = await self._sender.send(target, prepared.envelope, site_part(publisher))
         except NotNow as not_now:
             result = Later(not_now.wait_ms)
         # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
         await self._settle(callback, result, source, prepared.following)
-        await self._tell_breaker(url, result, has_failed=has_failed)
+        await self._tell_breaker(target, result, has_failed=has_failed)
 
     async def _settle(
         self, callback: Callback, result: AttemptResult, source: CallbackSource, following: Message | None
@@ -205,7 +202,7 @@ class Deliverer:
                 await self._end(callback, "dropped", 0, reason)
             case Later(wait_ms):
                 await self._postpone(callback, wait_ms)
-            case Rejected(reason, status) if status == NOT_FOUND:
+            case Rejected(reason, status) if status == HTTPStatus.NOT_FOUND:
                 missed = msgspec.structs.replace(callback, misses=callback.misses + 1)
                 if missed.misses >= MAX_MISSES:
                     await self._end(missed, "dropped", 0, reason)
@@ -214,15 +211,16 @@ class Deliverer:
             case Rejected() | Retry():
                 await self._retry(callback, result)
 
-    async def _tell_breaker(self, url: tuple[str, str], result: AttemptResult, *, has_failed: bool) -> None:
+    async def _tell_breaker(self, target: Target, result: AttemptResult, *, has_failed: bool) -> None:
         """Tell the breaker of the URL how the attempt ended; the guard tells that of the address."""
+        breaker = breaker_of(target)
         match result:
             case Delivered() if has_failed:
-                await self._breaker.succeeded(*url)
+                await self._breaker.succeeded(*breaker)
             case Throttled(_, after):
-                await self._breaker.pause(*url, after or 0.0)
+                await self._breaker.pause(*breaker, after or 0.0)
             case Retry() if not isinstance(result, Unreachable):
-                await self._breaker.failed(*url)
+                await self._breaker.failed(*breaker)
             case _:
                 pass
 

@@ -39,7 +39,7 @@ class CallbackSource(Protocol):
         ...
 
     async def forget(self, callback: Callback) -> None:
-        """Tell that receiver no more, because it wants no more. Raises StoreUnavailable."""
+        """Send that receiver nothing more, because it has asked for that. Raises StoreUnavailable."""
         ...
 
 

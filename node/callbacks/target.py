@@ -12,7 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from node.callbacks.addresses import Address, Network, is_public
+from node.callbacks.addresses import is_public
+from node.config.values import Address, Network
 
 MAX_URL = 2048  # characters
 MAX_HOST = 253  # characters, RFC 1035 §2.3.4

@@ -1,4 +1,4 @@
-"""One read for all who want the same at the same time."""
+"""One read for all callers that want the same at the same time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -10,16 +10,16 @@ V = TypeVar("V")
 
 
 class SharedReads(Generic[K, V]):
-    """Reads by key, of which one at a time is under way for each key.
+    """Shares reads of the same key.
 
-    Those who come while it is share the next one. So a caller gets what was read after it asked, as if it had read by
-    itself, and however many ask, they cost as many reads as follow one another. Nothing is kept in between.
+    At most one read of a key runs at a time; callers that arrive meanwhile share the next one, so each gets a value
+    that was read after it asked. No value is kept for later callers.
     """
 
     def __init__(self, read: Callable[[K], Awaitable[V]]) -> None:
         self._read = read
         self._waiting: dict[K, list[asyncio.Future[V]]] = {}
-        """Who waits for the read that begins next, by key; a key is there as long as reads of it follow one another."""
+        """Callers that wait for the next read, by key; a key stays as long as its reads follow one another."""
         self._under_way: set[asyncio.Task[V]] = set()
 
     def get(self, key: K) -> "asyncio.Future[V]":
@@ -34,7 +34,7 @@ class SharedReads(Generic[K, V]):
         return outcome
 
     def _follow(self, key: K) -> None:
-        """Read for those who wait; those who come in this turn of the event loop are among them."""
+        """Read for the callers that wait; those that come in this turn of the event loop are among them."""
         task = asyncio.get_running_loop().create_task(self._begin(key))
         self._under_way.add(task)
         task.add_done_callback(partial(self._settle, key, self._waiting[key]))

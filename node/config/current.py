@@ -16,11 +16,12 @@ class CurrentSettings:
 
     def derived(self, make: Callable[[Settings], T]) -> Callable[[], T]:
         """What `make` makes of the settings in force: when it is first asked for, and again after they have changed."""
-        made: list[tuple[Settings, T]] = []
+        made: tuple[Settings, T] | None = None
 
         def get() -> T:
-            if not made or made[0][0] is not self.now:
-                made[:] = [(self.now, make(self.now))]
-            return made[0][1]
+            nonlocal made
+            if made is None or made[0] is not self.now:
+                made = self.now, make(self.now)
+            return made[1]
 
         return get

@@ -12,13 +12,13 @@ import msgspec
 from node.config.values import AllowedOrigins, Limit, Networks, Proxies, Schedule
 
 SECRETS = frozenset(("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL", "RELAY_SEARCH_URL"))
-"""Those that are shown nowhere, URLs for the passwords in them; each may be given by a file, `RELAY_SECRET_FILE`."""
+"""Settings whose values are never shown (URLs may hold passwords); each may be in a file, as `RELAY_SECRET_FILE`."""
 
 
 def says(meaning: str, least: float | None = None, most: float | None = None, *, unit: str = "") -> msgspec.Meta:
-    """What a setting means, the smallest and largest value it may have, and of what it is a number.
+    """The meaning of a setting, its smallest and largest value, and its unit.
 
-    Unit and meaning read as one: `seconds` `a Redis call may take`.
+    Unit and meaning read as one phrase: `seconds` `a Redis call may take`.
     """
     return msgspec.Meta(description=meaning, ge=least, le=most, extra={"unit": unit})
 
@@ -32,11 +32,15 @@ class Limits(msgspec.Struct, frozen=True):
     reply: Annotated[Limit, says("replies on the board, per client address and thread")] = Limit(30, 60)
     report: Annotated[Limit, says("reports about posts")] = Limit(10, 60)
     task: Annotated[Limit, says("new tasks")] = Limit(30, 60)
-    claim: Annotated[Limit, says("task claims but those lost to others, and rejections of results")] = Limit(60, 60)
-    lost_claim: Annotated[Limit, says("task claims lost to others, or of tasks that are unknown or paused")] = Limit(
-        600, 60
-    )
-    stream: Annotated[Limit, says("streams of events that are opened")] = Limit(60, 60)
+    claim: Annotated[
+        Limit, says("task claims, except those that RELAY_LIMIT_LOST_CLAIM counts, and rejections of results")
+    ] = Limit(60, 60)
+    lost_claim: Annotated[
+        Limit, says("task claims lost to another worker, or of tasks that do not exist or are paused")
+    ] = Limit(600, 60)
+    result: Annotated[Limit, says("results of tasks that are refused")] = Limit(60, 60)
+    lease: Annotated[Limit, says("leases extended and claims released")] = Limit(600, 60)
+    stream: Annotated[Limit, says("streams of events opened")] = Limit(60, 60)
     session: Annotated[Limit, says("new sessions")] = Limit(10, 60)
     line: Annotated[Limit, says("session lines, per client address and session")] = Limit(600, 60)
     artifact: Annotated[Limit, says("new artifacts")] = Limit(10, 60)
@@ -46,15 +50,15 @@ class Limits(msgspec.Struct, frozen=True):
     agent: Annotated[Limit, says("agents listed or renewed")] = Limit(10, 3600)
     message: Annotated[Limit, says("A2A message:send")] = Limit(60, 60)
     search: Annotated[Limit, says("searches of the board, of contracts and of agents")] = Limit(60, 60)
-    search_characters: Annotated[Limit, says("characters that searches look at, counted when they are over")] = Limit(
+    search_characters: Annotated[Limit, says("characters that searches look at, counted after each search")] = Limit(
         25_000_000, 60
     )
     callback: Annotated[
         Limit,
-        says("callbacks sent, cards fetched and agents probed, per host, and per /24 or /64 that its address is in"),
+        says("callbacks sent, cards fetched and agents probed, per host, and per /24 or /64 of its address"),
     ] = Limit(60, 60)
     callback_client: Annotated[
-        Limit, says("such attempts at URLs that one client address gave; none if RELAY_LIMIT_CALLBACK is 0")
+        Limit, says("the same for the URLs given by one client address; not limited if RELAY_LIMIT_CALLBACK is 0")
     ] = Limit(300, 60)
     mcp: Annotated[Limit, says("MCP requests")] = Limit(120, 60)
 
@@ -71,7 +75,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: Annotated[
         int,
         says(
-            "GET /ready says 503 before a stopping node listens no more; 0 = no load balancer", 0, 300, unit="seconds"
+            "for which GET /ready answers 503 before a stopping node closes its listening sockets; "
+            "0 = there is no load balancer",
+            0,
+            300,
+            unit="seconds",
         ),
     ] = 0
     node_id: Annotated[str, says("identifier of the node in acknowledgements")] = "relay-node"
@@ -85,7 +93,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redis_maxmemory: Annotated[
         int,
         says(
-            "the embedded Redis may use, 0 = half of the machine's; of an external one without maxmemory, too",
+            "that the embedded Redis may use, 0 = half of the machine's memory; "
+            "if set, also the assumed limit of an external Redis without maxmemory",
             0,
             unit="bytes",
         ),
@@ -93,7 +102,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     memory_alarm: Annotated[
         int,
         says(
-            "of Redis' memory from which new sessions and threads are refused, other writes later; 0 = never",
+            "of Redis' memory; from there on new sessions, inboxes and threads are refused, and further writes as it "
+            "fills up; 0 = never",
             0,
             99,
             unit="percent",
@@ -102,7 +112,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     disk_reserve: Annotated[
         int,
         says(
-            "of the embedded Redis' disk below which what begins something is refused, other writes later; 0 = never",
+            "of free space on the embedded Redis' disk; with less, new sessions, inboxes and threads are refused, and "
+            "further writes as it fills up; 0 = never",
             0,
             unit="bytes",
         ),
@@ -123,7 +134,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     client_bytes: Annotated[
         int,
         says(
-            "one client address may have kept in 24 hours, records around them included; 0 = any number",
+            "the node keeps for one client address in 24 hours, the records around them included; 0 = any number",
             0,
             unit="bytes",
         ),
@@ -140,9 +151,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     client_throughput: Annotated[
         int,
         says(
-            "that one client address may move through one web process in large answers, 16 seconds' "
-            "worth at once; bodies count twice, a reply to a thread 16 KiB and eight times its size, of a download "
-            "512 KiB, of an upload what comes to nothing; "
+            "of large bodies and answers (from 16 KiB on) that one client address may move through one web process, "
+            "in bursts of up to 16 seconds' worth. A byte of a body counts twice; a reply to a thread also counts as "
+            "16 KiB and eight times its size; a download counts as 512 KiB at most, an upload only if it fails; "
             "0 = any number",
             0,
             unit="bytes a second",
@@ -159,7 +170,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         0.9
     )
     max_waiting: Annotated[
-        int, says("requests one web process may hold for wait=; beyond it they answer at once", 0)
+        int, says("requests with wait= that one web process may hold; further ones are answered at once", 0)
     ] = 8192
     secret: Annotated[
         str,
@@ -171,16 +182,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, says("the node's ed25519 seed, base64 (whsk_…); default: made once, kept in data_dir")
     ] = ""
     trusted_proxies: Annotated[
-        Proxies, says("addresses or networks, comma separated, or `unix`, that are believed about who their client is")
+        Proxies,
+        says("addresses or networks of proxies, comma separated, or `unix`, that may name the client of a request"),
     ] = Proxies()
     forwarded_header: Annotated[
-        Literal["x-forwarded-for", "forwarded"], says("the header in which they say it; the other one is not read")
+        Literal["x-forwarded-for", "forwarded"], says("header in which they name it; the other one is ignored")
     ] = "x-forwarded-for"
     allowed_origins: Annotated[
         AllowedOrigins,
         says(
-            "whose pages may call beside its own and this machine's: *, none, or origins, comma separated; "
-            "default *, but none on a loopback address without trusted proxies and another base URL"
+            "origins whose pages may call the node, besides its own and those of this machine: *, none, or a list, "
+            "comma separated; default *, but none on a loopback address with neither trusted proxies nor another "
+            "base URL"
         ),
     ] = AllowedOrigins(given=False)
     buffer_ttl: Annotated[int, says("a public=false relay message can be read", 1, unit="seconds")] = 3600
@@ -210,8 +223,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     artifact_reserved_percent: Annotated[
         int,
         says(
-            "of the room left for artifacts that one client address may have registered and not uploaded; "
-            "an IPv6 /48, four times as many",
+            "of the room left for artifacts that those of one client address may reserve before they are uploaded; "
+            "an IPv6 /48, four times as much",
             1,
             100,
             unit="percent",
@@ -225,45 +238,49 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 7
     task_retention_days: Annotated[
         float,
-        says("after which a contract that is over, or that nobody took, is removed; 0 = kept for ever", 0, unit="days"),
+        says("after which a contract that is over, or that nobody took, is removed; 0 = never", 0, unit="days"),
     ] = 0
     thread_retention_days: Annotated[
-        float, says("without activity after which a board thread is removed; 0 = kept for ever", 0, unit="days")
+        float, says("without activity after which a board thread is removed; 0 = never", 0, unit="days")
     ] = 0
     relay_retention_days: Annotated[
         float,
-        says("without activity after which a thread that a relay message became is removed; 0 = never", 0, unit="days"),
+        says("without activity after which a thread made from a relay message is removed; 0 = never", 0, unit="days"),
     ] = 30
     # A context without an end would be a list without one.
     message_retention_days: Annotated[float, says("an A2A message task can be read", 0.01, unit="days")] = 30
-    feedback_retention_days: Annotated[float, says("feedback is kept, at most; 0 = by number only", 0, unit="days")] = (
-        365
-    )
+    feedback_retention_days: Annotated[
+        float, says("feedback is kept, at most; 0 = limited by number only", 0, unit="days")
+    ] = 365
     dead_callback_retention_days: Annotated[
-        float, says("a callback that was given up is kept, at most; 0 = by number only", 0, unit="days")
+        float, says("a callback that was given up is kept, at most; 0 = limited by number only", 0, unit="days")
     ] = 30
     audit_retention_days: Annotated[
-        float, says("an audit entry is kept, at most; 0 = by number only", 0, unit="days")
+        float, says("an audit entry is kept, at most; 0 = limited by number only", 0, unit="days")
     ] = 365
     provenance_days: Annotated[
-        float, says("the operator can find which address posted what, and asked how much; 0 = never", 0, unit="days")
+        float,
+        says("the operator can find which address posted what, and how much it used; 0 = not at all", 0, unit="days"),
     ] = 7
     report_threshold: Annotated[
-        int, says("reports of different addresses that hide a post until the operator looks at it; 0 = none do", 0, 200)
+        int,
+        says("reports from different addresses that hide a post until the operator looks at it; 0 = never", 0, 200),
     ] = 0
     callback_refused_networks: Annotated[
         Networks, says("networks, comma separated, that callbacks never reach: your own public ones, a NAT64 prefix")
     ] = Networks()
     callback_schedule: Annotated[
         Schedule,
-        says("before the second and each further attempt at a callback; then it is a dead letter", unit="seconds"),
+        says(
+            "before the second and each further attempt at a callback, which is given up after the last", unit="seconds"
+        ),
     ] = Schedule((5, 60, 300, 1800, 7200, 18000))
     callback_allow_private: Annotated[bool, says("let callbacks reach private addresses; tests only")] = False
-    admin_port: Annotated[int, says("port for metrics, health and the pages of the operator; 0 = off", 0, 65535)] = 0
-    admin_host: Annotated[str, says("that port's address; keep it where only your own machines reach it")] = "127.0.0.1"
+    admin_port: Annotated[int, says("port for metrics, health and the operator's pages; 0 = off", 0, 65535)] = 0
+    admin_host: Annotated[str, says("address of that port; let only your own machines reach it")] = "127.0.0.1"
     admin_names: Annotated[
         str,
-        says("names with a dot in them under which that port is asked, comma separated; other names get 421"),
+        says("names with a dot in them that requests to that port may use, comma separated; other such names get 421"),
     ] = ""
     metrics_dir: Annotated[
         str, says("where the processes of one instance keep what they count; empty = a folder made for the run")
@@ -272,7 +289,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         says("OTLP/HTTP collector of traces, http://localhost:4318; empty = OTEL_EXPORTER_OTLP_ENDPOINT, if set"),
     ] = ""
-    log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe log line written")] = "info"
+    log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe level that is logged")] = "info"
     limits: Limits = Limits()
     aws: dict[str, str] = {}
     """The AWS_* variables of the environment: credentials, so no table shows them."""

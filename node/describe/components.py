@@ -1,6 +1,6 @@
 """Headers that many operations of the OpenAPI document share, and what callbacks have in common."""
 
-from node.store.idempotency import RETRIED, UNGUESSABLE
+from node.store.idempotency import RETRY_SECONDS, SECRET_KEY_LENGTH
 from node.web.json_schema import Schema
 
 CALLBACK_URL = "{$request.body#/callback_url}"
@@ -23,7 +23,7 @@ PARAMETERS: dict[str, Schema] = {
         "in": "header",
         "description": "The same key and body get the same answer again (Idempotency-Replayed: true); "
         "the same key with another body gets 422. Where the answer holds a token, use at least "
-        f"{UNGUESSABLE} random characters: a shorter key gets it again for {RETRIED} s only.",
+        f"{SECRET_KEY_LENGTH} random characters: a shorter key gets it again for {RETRY_SECONDS} s only.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     },
     **{

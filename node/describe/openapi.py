@@ -25,6 +25,7 @@ from node.describe.components import (
     WEBHOOK_HEADERS,
 )
 from node.describe.examples import PARAMETER, TEXT_BODY, answer_of, body_of, example_of
+from node.web.dispatch import HEALTH
 from node.web.errors import CATALOGUE, Entry
 from node.web.json_schema import IN_OPENAPI, Schema, Schemas, openapi_30, schema_of
 from node.web.route import Also, Route
@@ -49,6 +50,9 @@ BODY_CODES = (
 )
 OVERLOADED = "node.overloaded"
 """What any operation can answer before it has begun."""
+REFUSED_BEFORE = ("client.blocked", "origin.refused", "limit.throughput")
+"""Why a client or a web page is refused whatever it asks for, but for the state of the node."""
+
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
 INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
 
@@ -122,6 +126,8 @@ def codes_of(route: Route) -> list[str]:
     if route.tag not in STATIC_TAGS:
         codes += [*STORE_CODES, "server.bug"]
     codes.append(OVERLOADED)
+    if route.path not in HEALTH:
+        codes += REFUSED_BEFORE
     not_errors = {other.status for other in route.also}
     return [code for code in dict.fromkeys(codes) if entry_of(code).status not in not_errors]
 
@@ -294,12 +300,14 @@ class _Builder:
             first["schema"] = {"anyOf": [first["schema"], schema]}
 
     def _failures(self, route: Route) -> dict[str, Schema]:
+        """The errors, and what else it answers with another status than the main one."""
         if route.fault is not None:
-            return {"default": {"description": "An error in the form of the protocol."}}
-        by_status: dict[int, list[str]] = {}
-        for code in codes_of(route):
-            by_status.setdefault(entry_of(code).status, []).append(code)
-        failures = {str(status): self._failure(status, by_status[status]) for status in sorted(by_status)}
+            failures: dict[str, Schema] = {"default": {"description": "An error in the form of the protocol."}}
+        else:
+            by_status: dict[int, list[str]] = {}
+            for code in codes_of(route):
+                by_status.setdefault(entry_of(code).status, []).append(code)
+            failures = {str(status): self._failure(status, by_status[status]) for status in sorted(by_status)}
         for other in route.also:
             if other.status:
                 response: Schema = {"description": other.meaning, "headers": _headers(["X-Request-Id", "Retry-After"])}

@@ -13,7 +13,7 @@ _SUBJECTS = {
     "RELAY_REDIS_URL": "Redis",
     "RELAY_MAX_SESSIONS": "What the node and one client may hold",
     "RELAY_DURABILITY": "Durability, and work under way",
-    "RELAY_SECRET": "Keys, and who is believed",
+    "RELAY_SECRET": "Keys, proxies and origins",
     "RELAY_BUFFER_TTL": "Messages and sessions",
     "RELAY_EMBEDDING_MODEL": "Search",
     "RELAY_BLOB_URL": "Artifacts",
@@ -40,8 +40,8 @@ _KINDS: dict[Any, str] = {
 _HEAD = """\
 # Settings
 
-Made by `relay-node config --markdown`. `relay-node config` shows which ones are in force and where each comes from,
-`relay-node check` what works with them and what is missing.
+Made by `relay-node config --markdown`. `relay-node config` shows which settings are in force and where each comes from;
+`relay-node check` says what works with them and what is missing.
 
 A setting is an environment variable, or a line of `relay.toml` with its name in small letters and without `RELAY_`. The
 environment wins. The file is the one that `RELAY_CONFIG` or `--config` names, else `relay.toml` in the data directory:
@@ -58,12 +58,12 @@ relay = "10/60"
 `RELAY_SECRET_FILE` and so on. What S3 needs comes from the usual `AWS_*` variables; `AWS_ACCESS_KEY_ID_FILE`,
 `AWS_SECRET_ACCESS_KEY_FILE` and `AWS_SESSION_TOKEN_FILE` are read, too.
 
-SIGHUP (`systemctl reload`) has every process of the node read `relay.toml` anew, without losing a connection. Rate
-limits, `RELAY_TRUSTED_PROXIES`, `RELAY_CALLBACK_REFUSED_NETWORKS` and `RELAY_LOG` change at once; the log says which,
-and which other changes wait for a restart. The environment of a process cannot change. A `serve` in a terminal ends
-with the terminal.
+On SIGHUP (`systemctl reload`), every process of the node reads `relay.toml` again, without losing a connection. Rate
+limits, `RELAY_TRUSTED_PROXIES`, `RELAY_CALLBACK_REFUSED_NETWORKS` and `RELAY_LOG` change at once; the log says which
+have changed, and which other changes wait for a restart. The environment of a process cannot change. A `serve` in a
+terminal ends with the terminal.
 
-One that is empty has its default. One that is misspelt or cannot be used ends every command with one sentence and
+An empty setting has its default. If one is misspelt or cannot be used, every command ends with one sentence and
 status 2 before anything is started.
 """
 

@@ -18,7 +18,7 @@ from node.web.json import read_query
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.signature import Signatures
-from node.web.streams import PLACE_MS, STREAM_HEADERS, BodySender, Streaming, until_gone
+from node.web.streams import PLACE_MS, STREAM_HEADERS, BodySender, StreamCount, Streaming, until_gone
 
 MAX_STREAMS = 2000
 """Streams that one process holds open, half of the connections that it accepts; beyond it, 503."""
@@ -40,7 +40,7 @@ class EventsApi:
         self._events = events
         self._limiter = limiter
         self._signatures = signatures
-        self._streams = 0
+        self._streams = StreamCount()
 
     @Operation(
         "Follow the board, the contracts, or one thread, contract, session or inbox: a page, or a stream by Accept",
@@ -70,26 +70,25 @@ class EventsApi:
             finally:
                 request.cost = topic.looked * LOOK_BYTES
             return json_response(page, headers=NO_STORE)
-        if self._streams >= MAX_STREAMS or self._events.has_ended:
+        if self._events.has_ended:
             raise Refused("store.busy", retry_after=5)
         kind = query.topic.partition(":")[0]  # the operator is not told of whose session a client has the id
-        first, is_reset = await self._begin(request, topic, query)
-        request.cost = topic.looked * LOOK_BYTES
-        async with self._limiter.permit(request, "stream") as permit:
-            place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"{kind} {request.client} "))
+        with self._streams.opening(MAX_STREAMS) as opening:
+            first, is_reset = await self._begin(request, topic, query)
+            request.cost = topic.looked * LOOK_BYTES
+            async with self._limiter.permit(request, "stream") as permit:
+                place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"{kind} {request.client} "))
+            counted = opening.pop_all()
         stream = EventStream(topic, form, first, is_reset=is_reset)
 
         async def run(send: BodySender) -> None:
-            self._streams += 1
-            try:
-                await until_gone(request, stream.run(send))
-            finally:
-                self._streams -= 1
+            await until_gone(request, stream.run(send))
 
         async def end() -> None:
+            counted.close()
             request.cost = topic.looked * LOOK_BYTES
             with suppress(StoreUnavailable):  # the place counts until its time is over
-                await self._limiter.give_back(place)
+                await self._limiter.release(place)
 
         return Streaming(run, ((b"content-type", media_type), *STREAM_HEADERS), end)
 

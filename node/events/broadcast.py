@@ -30,11 +30,12 @@ KEPT_BYTES = 4 * 1024 * 1024
 """Size of the events that are kept for followers who are behind, and for new ones, beside the last that were read."""
 
 MAX_BEHIND_BYTES = 256 * 1024
-"""A follower that has so much left to read is dropped: it is too slow, and would have to be kept for."""
+"""A follower that has this much left to read is dropped: it is too slow, and all of that would have to be kept for
+it."""
 
 REST = 4.0
-"""For so many times as long as events took to send, no more are sent: the followers of a source take a fifth of a
-process, however many they are. What happens meanwhile is sent to each of them together."""
+"""After events were sent, none are sent for this many times as long as that took: so the followers of a source take a
+fifth of a process, however many they are. What happens meanwhile is sent to each of them together."""
 
 TOLD_AT_ONCE = 100
 """Followers that are told before others have their turn: sending to them takes about a millisecond."""
@@ -141,7 +142,7 @@ class Broadcast:
         self._position: Position = START
         """Up to where the source has been read."""
         self._bytes = 0
-        """Size of all frames so far."""
+        """Size of all frames since the reader was started."""
         self._batch_after: Position = START
         """Where the last batch began."""
         self._batch_number = 0
@@ -229,7 +230,11 @@ class Broadcast:
             pass  # the thing is gone; or this process was cut off for so long that its followers have to begin anew
         finally:
             self._listener = self._reading = None
+            # A reader that is started later counts bytes from 0 again, and goes on with the numbers of the frames.
+            self._first_number += len(self._frames)
             self._frames.clear()
+            self._shared.clear()
+            self._bytes = 0
             self.end()
 
     async def _publish(self, batch: Batch, rest: float) -> None:
@@ -267,8 +272,8 @@ class Broadcasts:
         """Whether the process is about to stop."""
 
     def of(self, topic: str, source: EventSource) -> Broadcast:
-        """The broadcast of a topic; `topic` names also what was shown for it, so that nobody follows by what another
-        has shown.
+        """The broadcast of a topic; `topic` also names the proof that was shown, so that nobody follows by another's
+        proof.
         """
         broadcast = self._by_topic.get(topic)
         if broadcast is None:

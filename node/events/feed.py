@@ -11,7 +11,7 @@ import msgspec
 
 from node.events.source import START, CursorTooOld, Position
 from node.store import Store, keys
-from node.store.decoding import fields_of
+from node.store.decoding import entry_id, fields_of
 from node.store.outbox import Event
 from node.store.steps import Key, Rest, step
 
@@ -68,10 +68,10 @@ class FeedCopier:
         """Copy the outbox of a partition up to these events. Raises StoreUnavailable."""
         if not any(event.kind in TYPES for event in events):
             return
-        partition, until = events[0].partition, max((event.id for event in events), key=_number)
+        partition, until = events[0].partition, max((event.id for event in events), key=entry_id)
         mark = self._marks.get(partition, "")
         # What lies between has not been trimmed: this group has acknowledged none of it.
-        while not mark or _number(mark) < _number(until):
+        while not mark or entry_id(mark) < entry_id(until):
             found = cast(
                 "Entries",
                 await self._store.command(
@@ -110,13 +110,18 @@ class FeedStore:
 
     async def read(self, after: Position, count: int) -> list[FeedEntry]:
         """The next `count` entries. Raises CursorTooOld, also for a place behind the last entry."""
-        # In this order: what is trimmed or added between two of them must not be taken for what never was.
-        found, trimmed, last = await self._store.commands(
-            [
-                ("XRANGE", keys.FEED, f"({after[0]}-{after[1]}", "+", "COUNT", count),
-                ("HGET", keys.FEED_MARKS, "trimmed"),
-                ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1),
-            ]
+        place = f"{after[0]}-{after[1]}"
+        found = cast("Entries", await self._store.command("XRANGE", keys.FEED, place, "+", "COUNT", count + 1))
+        if found and _position(found[0][0]) == after:
+            del found[0]  # while it is there, nothing behind it has been trimmed
+        else:
+            await self._require_kept(after)
+        return [_entry(entry, flat) for entry, flat in found[:count]]
+
+    async def _require_kept(self, after: Position) -> None:
+        """Raise CursorTooOld unless all entries after that place were there before this was called."""
+        trimmed, last = await self._store.commands(
+            [("HGET", keys.FEED_MARKS, "trimmed"), ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)]
         )
         oldest = _position(cast("bytes | None", trimmed))
         if after < oldest:
@@ -124,7 +129,6 @@ class FeedStore:
         newest = _newest(cast("Entries", last))
         if after > newest:  # a failover has lost entries, or the cursor was made up
             raise CursorTooOld(newest)
-        return [_entry(entry, flat) for entry, flat in cast("Entries", found)]
 
     async def newest(self) -> Position:
         """After the last entry."""
@@ -135,11 +139,11 @@ class FeedStore:
         return _position(cast("bytes | None", await self._store.command("HGET", keys.FEED_MARKS, "trimmed")))
 
 
-def _copy(entry: bytes, flat: list[bytes]) -> tuple[str | bytes, ...]:
+def _copy(entry: bytes, flat: list[bytes]) -> tuple[str | bytes | int, ...]:
     """The entry of the feed for an entry of an outbox; nothing for one that is not public."""
     fields = fields_of(flat)
     kind = TYPES.get(fields[b"type"].decode())
-    return (kind, fields[b"id"], fields.get(b"seq", b"0"), entry.partition(b"-")[0]) if kind else ()
+    return (kind, fields[b"id"], fields.get(b"seq", b"0"), entry_id(entry)[0]) if kind else ()
 
 
 def _entry(entry: bytes, flat: list[bytes]) -> FeedEntry:
@@ -155,11 +159,4 @@ def _newest(last: Entries) -> Position:
 
 
 def _position(entry: bytes | None) -> Position:
-    if entry is None:
-        return START
-    milliseconds, _, sequence = entry.partition(b"-")
-    return int(milliseconds), int(sequence)
-
-
-def _number(entry: str) -> Position:
-    return _position(entry.encode())
+    return START if entry is None else entry_id(entry)

@@ -49,9 +49,9 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class CursorTooOld(Exception):
-    """Events after the place that a reader asked for are gone, or it is a place that there never was.
+    """Events after the place that a reader asked for are gone, or there never was such a place.
 
-    No source reads from such a place: who followed from there first would have all others of its topic follow from
+    No source reads from there: otherwise the first follower from there would make all others of its topic follow from
     there, too (`node.events.broadcast`).
     """
 

@@ -18,7 +18,8 @@ from node.store.errors import StoreUnavailable
 from node.web.streams import HEARTBEAT_SECONDS, SEND_SECONDS, STREAM_SECONDS, BodySender
 
 MIN_RETRY_MS, MAX_RETRY_MS = 500, 3000
-"""When a client comes back, at random in between, so that those of a process that stops do not come in one moment."""
+"""Bounds of the random time after which a client comes back, so that the clients of a process that stops do not all
+come at once."""
 
 READ_AT_ONCE = 100
 """Events that are read together until the stream has caught up."""

@@ -5,13 +5,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+SHORTEST = 10
+"""Characters of a report (SPEC 2.7)."""
+
 
 class NewFeedback(msgspec.Struct):
     """The body of POST /api/v1/feedback."""
 
     feedback_text: Annotated[
         str,
-        Meta(min_length=10, max_length=2000, description="Plain English"),
+        Meta(min_length=SHORTEST, max_length=2000, description="Plain English"),
         Meta(examples=["The search finds my threads quickly. Thank you."]),
     ]
     category: Annotated[Literal["bug", "feature", "general", "inquiry"], Meta(examples=["general"])] | None = None

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator
 
-from node.feedback.model import NewFeedback, ReceivedFeedback, Report
+from node.common.refusal import Invalid
+from node.feedback.model import SHORTEST, NewFeedback, ReceivedFeedback, Report
 from node.feedback.store import FeedbackStore
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
@@ -25,6 +26,8 @@ class Feedback:
         Raises Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
         words = readable(new.feedback_text)
+        if len(words.strip()) < SHORTEST:
+            raise Invalid.field("body", "feedback_text", msg=f"must hold at least {SHORTEST} characters to read")
         require_all(
             lambda: require_text("feedback_text", words),
             lambda: require_line("contact_channel", new.contact_channel or ""),

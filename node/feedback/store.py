@@ -6,14 +6,15 @@ from typing import Any, cast
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.feedback.model import Report
+from node.share.site import SITE_SHARE, site_of
 from node.store import Arg, Store, ids, keys
-from node.store.decoding import fields_of, text
-from node.store.idempotency import IdempotencyKey
+from node.store.decoding import entry_id, fields_of, text
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import Rate, Taken
 from node.store.steps import Key, Rest, step
 
 KEPT_REPORTS = 2000
-"""Reports kept in each partition, about; the oldest go first."""
+"""Reports kept in each partition, about; the oldest go first. All of a site are in one, so it has a limit, too."""
 
 PAGE_SIZE = 50
 """Reports read from a partition at a time."""
@@ -23,9 +24,11 @@ PAGE_SIZE = 50
 def feedback_add(
     *,
     rate: Key,
+    site: Key,
     idem: Key,
     feedback: Key,
     count: int,
+    site_count: int,
     window: int,
     digest: str,
     idem_ttl: int,
@@ -54,11 +57,13 @@ class FeedbackStore:
         reply = await self._store.run(
             feedback_add(
                 rate=keys.rate(partition, "feedback", rate.client),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else stream,
+                site=keys.rate(partition, "feedback", site_of(rate.client)),
+                idem=record_key(idempotency, partition, stream),
                 feedback=stream,
                 count=rate.limit.count,
+                site_count=rate.limit.count * SITE_SHARE,
                 window=rate.limit.milliseconds,
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 feedback_id=feedback_id,
                 keep=KEPT_REPORTS,
@@ -78,7 +83,7 @@ class FeedbackStore:
         pages = await self._store.commands(_newest(partition, "+") for partition in range(ids.PARTITIONS))
         waiting = {partition: page for partition, page in enumerate(map(_entries, pages)) if page}
         while waiting:
-            partition = max(waiting, key=lambda partition: _order(waiting[partition][-1][0]))
+            partition = max(waiting, key=lambda partition: entry_id(waiting[partition][-1][0]))
             entry, fields = waiting[partition].pop()
             yield _report(fields)
             if not waiting[partition]:
@@ -96,11 +101,6 @@ def _entries(page: object) -> list[tuple[str, dict[bytes, bytes]]]:
     """Ids and fields of the reports in a page, the newest last."""
     entries = cast("list[tuple[bytes, object]]", page)
     return [(entry.decode(), fields_of(flat)) for entry, flat in reversed(entries)]
-
-
-def _order(entry: str) -> tuple[int, ...]:
-    """The id of a stream entry as Redis orders it: milliseconds, then a number."""
-    return tuple(map(int, entry.split("-")))
 
 
 def _report(fields: dict[bytes, bytes]) -> Report:

@@ -89,9 +89,10 @@ class InboxApi:
             if opening.replayed_at:
                 await permit.replay()
             elif not opening.is_new:
-                await permit.give_back()
+                await permit.release()
             if card:
-                owner = InboxProof(None, proof.signer) if proof.signer else InboxProof(opened.inbox_token)
+                is_by_key = proof.signer and proof.token is None  # a token that is shown counts, as in `shown`
+                owner = InboxProof(None, proof.signer) if is_by_key else InboxProof(opened.inbox_token)
                 with after_write("the inbox is open"):
                     await self._listing.enter(permit.client, card, owner)
         return _private(created(opened, opened.url) if opening.is_new else json_response(opened))
@@ -249,10 +250,7 @@ class InboxApi:
 
 async def proof_of(request: Request, signatures: Signatures) -> InboxProof:
     """What the request shows for itself. Raises RefusedWithHeaders `signature.invalid`."""
-    signed = await signatures.of(request, ())
-    if signed is None:
-        return InboxProof(bearer_of(request))
-    return InboxProof(bearer_of(request), signed.signer, signed.replay_id)
+    return InboxProof(*await signatures.credentials(request))
 
 
 def _private(response: Response) -> Response:

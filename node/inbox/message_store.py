@@ -16,24 +16,25 @@ from node.common.refusal import Refused
 from node.inbox import steps
 from node.inbox.model import USUAL_LIFE_SECONDS, InboxMessageStatus, Turn
 from node.inbox.origins import sender_name
+from node.inbox.sending import Sending
 from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, refused
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_steps
 from node.store.decoding import code_of, fields_of
-from node.store.idempotency import IdempotencyKey
+from node.store.idempotency import digest_of, record_key
 from node.store.limits import DAY_MS, Rate, Taken
 from node.store.long_poll import wait_for_change, wait_for_next
-from node.store.replay import REPLAY_MS
+from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Step
 
 MAX_HELD_EACH = 32
 """Of the unsettled messages of an inbox, those that came from one client address."""
 
 RECEIPT_MS = 7 * DAY_MS
-"""For so long a receipt can be read after its message has ended."""
+"""How long a receipt can be read after its message has ended."""
 
 SEEN_STEP_MS = 60_000
-"""The time at which an owner was last there is noted no more often than that, so that most polls only read."""
+"""Least time between two notes of when an owner was last there, so that most polls only read."""
 
 RETRY_SECONDS = 0.5  # until a receipt that could not be read is read again, for a sender who waits
 
@@ -42,26 +43,6 @@ MAX_CONTEXT_TASKS = 100
 
 NO_TURN = Turn()
 """Stands for the place in a task of a message that is of none."""
-
-
-class Sending(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that is to be sent."""
-
-    address: str
-    id: str
-    text: bytes
-    """What the owner gets to read."""
-    lasts_ms: int
-    signer: str
-    replay_id: str
-    idempotency: IdempotencyKey | None
-    turn: Turn | None = None
-    """Its place in a task, if it is of one."""
-
-    @classmethod
-    def new_id(cls, address: str) -> str:
-        """An id for a message to that address, which cannot be guessed."""
-        return ids.unlisted_id(ids.partition_of(address))
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -99,7 +80,7 @@ class HeldPage(msgspec.Struct, frozen=True):
 
 
 class StoredReceipt(msgspec.Struct, frozen=True):
-    """What became of a message, as it was at the time `now` (ms)."""
+    """What became of a message, as it was at the time `now` (ms), or when it was lost with an earlier inbox."""
 
     now: int
     epoch: str
@@ -155,13 +136,13 @@ class InboxMessageStore:
         reply = await self._store.run(
             steps.inbox_send(
                 inbox=inbox,
-                numbers=keys.inbox_seq(address),
-                letters=keys.inbox_letters(address),
+                last_seq=keys.inbox_last_seq(address),
+                messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
                 receipt=receipt,
                 rate=keys.rate(partition, f"inbox_sender:{address}", rate.client),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else inbox,
-                replay=keys.replay(partition, replay_id) if replay_id else inbox,
+                idem=record_key(idempotency, partition, inbox),
+                replay=replay_key(replay_id, partition, inbox),
                 events=keys.events(partition),
                 task=keys.inbox_receipt(address, turn.task) if turn.task else receipt,
                 asked=keys.inbox_receipt(address, turn.before) if turn.before else receipt,
@@ -170,9 +151,9 @@ class InboxMessageStore:
                 push_ends=keys.inbox_push_ends(partition),
                 count=rate.limit.count,
                 window=rate.limit.milliseconds,
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 address=address,
                 id=sending.id,
                 sender=sender_name(address, rate.client),
@@ -248,8 +229,8 @@ class InboxMessageStore:
         reply = await self._store.run(
             steps.inbox_read(
                 inbox=keys.inbox(address),
-                numbers=keys.inbox_seq(address),
-                letters=keys.inbox_letters(address),
+                last_seq=keys.inbox_last_seq(address),
+                messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
                 proof=proof,
                 since=since_seq,
@@ -325,7 +306,7 @@ class InboxMessageStore:
         reply = await self._store.run(
             steps.inbox_withdraw(
                 inbox=keys.inbox(address),
-                letters=keys.inbox_letters(address),
+                messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
                 receipt=keys.inbox_receipt(address, message_id),
                 push_ends=keys.inbox_push_ends(ids.partition_of(address)),
@@ -375,7 +356,7 @@ def _marking(address: str, message_id: str) -> Step:
 def _settling(address: str, message_id: str, proof: str, status: str, digest: str, fields: Sequence[str]) -> Step:
     return steps.inbox_settle(
         inbox=keys.inbox(address),
-        letters=keys.inbox_letters(address),
+        messages=keys.inbox_messages(address),
         ends=keys.inbox_ends(address),
         receipt=keys.inbox_receipt(address, message_id),
         push_ends=keys.inbox_push_ends(ids.partition_of(address)),

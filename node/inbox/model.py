@@ -370,6 +370,11 @@ class InboxTask(msgspec.Struct, frozen=True):
         return self.turns[-1]
 
     @property
+    def changed(self) -> tuple[int, str]:
+        """When it last changed (ms), and its id: its place among others."""
+        return self.last.at, self.id
+
+    @property
     def stands(self) -> tuple[str, str]:
         """Changes whenever the task does."""
         return self.last.id, self.last.status

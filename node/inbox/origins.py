@@ -70,10 +70,10 @@ class InboxOrigins:
         ]
 
     async def _of_key(self, key: str, address: str) -> list[Attributed]:
-        entries = await self._store.command("XRANGE", keys.inbox_letters(address), "-", "+")
-        letters = [fields_of(flat) for _, flat in cast("list[tuple[bytes, list[bytes]]]", entries)]
+        entries = await self._store.command("XRANGE", keys.inbox_messages(address), "-", "+")
+        messages = [fields_of(flat) for _, flat in cast("list[tuple[bytes, list[bytes]]]", entries)]
         return [
-            Attributed(MESSAGE, f"{address}:{letter[b'id'].decode()}", int(letter[b"at"]), None, key)
-            for letter in letters
-            if msgspec.json.decode(letter[b"text"], type=_Signed).signer == key
+            Attributed(MESSAGE, f"{address}:{message[b'id'].decode()}", int(message[b"at"]), None, key)
+            for message in messages
+            if msgspec.json.decode(message[b"text"], type=_Signed).signer == key
         ]

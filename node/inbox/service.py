@@ -10,10 +10,9 @@ from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.config import Settings
-from node.inbox.content import inbox_fields, message_text, reply_fields
-from node.inbox.message_store import InboxMessageStore, Sending, Sent, StoredReceipt
+from node.inbox.content import inbox_fields, reply_fields
+from node.inbox.message_store import InboxMessageStore, Sent, StoredReceipt
 from node.inbox.model import (
-    MONTH,
     Answer,
     CardSkill,
     ClosedInbox,
@@ -36,6 +35,7 @@ from node.inbox.model import (
 )
 from node.inbox.pushes import InboxPushes
 from node.inbox.rights import BY_KEY, InboxTokens
+from node.inbox.sending import Sending
 from node.inbox.store import CARD, INBOX_LIFE_MS, QUOTA, InboxStore, Opening
 from node.inbox.tasks import InboxTasks
 from node.inbox.view import answer_of, last_seen_of, message_of, receipt_of
@@ -210,16 +210,7 @@ class Inboxes:
         Raises Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.full`, `limit.exceeded`,
         `idempotency.conflict`, `idempotency.short`, `signature.replayed`, StoreUnavailable.
         """
-        _require_address(address)
-        sending = Sending(
-            address=address,
-            id=Sending.new_id(address),
-            text=message_text(new, proof.signer),
-            lasts_ms=(new.expires_in or MONTH) * 1000,
-            signer=proof.signer,
-            replay_id=proof.replay_id,
-            idempotency=idempotency,
-        )
+        sending = Sending.of(address, new, proof, idempotency)
         if wait:
             sent, receipt = await self._messages.call(sending, rate, wait)
         else:
@@ -248,7 +239,7 @@ class Inboxes:
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
         shown = await self._owner(address, proof)
-        await self._messages.read_waiting(address, shown, 0, 0, 0)  # the script knows a token that was rotated
+        await self._messages.read(address, shown, 0, 0)  # the script knows a token that was rotated
 
     async def settle(self, address: str, message_id: str, settlement: Settlement, proof: InboxProof) -> SettledMessage:
         """Settle a message; the same again gets the same answer.

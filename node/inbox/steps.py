@@ -10,7 +10,7 @@ from node.store.steps import Key, Rest, step
 def inbox_open(
     *,
     inbox: Key,
-    numbers: Key,
+    last_seq: Key,
     idem: Key,
     replay: Key,
     digest: str,
@@ -35,7 +35,7 @@ def inbox_show(*, inbox: Key, ends: Key, names: Rest) -> None:
 
 
 @step
-def inbox_stay(*, inbox: Key, numbers: Key, life: int, kept: int, step: int) -> None:
+def inbox_stay(*, inbox: Key, last_seq: Key, life: int, kept: int, step: int) -> None:
     """Let it stay, because its owner was there."""
 
 
@@ -43,11 +43,14 @@ def inbox_stay(*, inbox: Key, numbers: Key, life: int, kept: int, step: int) -> 
 def inbox_close(
     *,
     inbox: Key,
-    numbers: Key,
-    letters: Key,
+    last_seq: Key,
+    messages: Key,
     ends: Key,
     push_ends: Key,
     replay: Key,
+    agents: Key,
+    due: Key,
+    events: Key,
     proof: str,
     replay_ttl: int,
     kept: int,
@@ -60,8 +63,8 @@ def inbox_close(
 def inbox_send(
     *,
     inbox: Key,
-    numbers: Key,
-    letters: Key,
+    last_seq: Key,
+    messages: Key,
     ends: Key,
     receipt: Key,
     rate: Key,
@@ -98,7 +101,7 @@ def inbox_send(
 
 
 @step
-def inbox_read(*, inbox: Key, numbers: Key, letters: Key, ends: Key, proof: str, since: int, limit: int) -> None:
+def inbox_read(*, inbox: Key, last_seq: Key, messages: Key, ends: Key, proof: str, since: int, limit: int) -> None:
     """Read its messages."""
 
 
@@ -111,7 +114,7 @@ def inbox_mark(*, ends: Key, receipt: Key, push_ends: Key, events: Key, address:
 def inbox_settle(
     *,
     inbox: Key,
-    letters: Key,
+    messages: Key,
     ends: Key,
     receipt: Key,
     push_ends: Key,
@@ -136,7 +139,7 @@ def inbox_through(*, inbox: Key, ends: Key, proof: str, through: int) -> None:
 def inbox_withdraw(
     *,
     inbox: Key,
-    letters: Key,
+    messages: Key,
     ends: Key,
     receipt: Key,
     push_ends: Key,

@@ -13,14 +13,15 @@ import msgspec
 from node.common.refusal import Refused
 from node.inbox import steps
 from node.store import Store, StoreUnavailable, ids, keys
-from node.store.idempotency import IdempotencyKey
+from node.store.decoding import flat_of
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS, LimitStore, Quota
-from node.store.replay import REPLAY_MS
+from node.store.replay import replay_key, replay_ttl
 
 INBOX_LIFE_MS = 30 * DAY_MS
 """After its owner last read or renewed."""
 
-NUMBERS_KEPT_MS = 365 * DAY_MS
+LAST_SEQ_KEPT_MS = 365 * DAY_MS
 """For so long a key that opens its inbox anew goes on counting where it stopped: 100 bytes."""
 
 MAX_HELD = 256
@@ -108,21 +109,21 @@ class InboxStore:
         reply = await self._store.run(
             steps.inbox_open(
                 inbox=inbox,
-                numbers=keys.inbox_seq(address),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else inbox,
-                replay=keys.replay(partition, replay_id) if replay_id else inbox,
-                digest=idempotency.digest if idempotency else "",
+                last_seq=keys.inbox_last_seq(address),
+                idem=record_key(idempotency, partition, inbox),
+                replay=replay_key(replay_id, partition, inbox),
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=REPLAY_MS if replay_id else 0,
+                replay_ttl=replay_ttl(replay_id),
                 proof=proof,
                 address=address,
                 epoch=epoch,
                 rotate=int(rotate),
                 life=INBOX_LIFE_MS,
-                kept=numbers_kept(address),
+                kept=last_seq_kept(address),
                 client=place.client,
                 place=place.name,
-                fields=[part for pair in fields.items() for part in pair],
+                fields=flat_of(fields),
             )
         )
         match reply:
@@ -157,9 +158,9 @@ class InboxStore:
         reply = await self._store.run(
             steps.inbox_stay(
                 inbox=keys.inbox(address),
-                numbers=keys.inbox_seq(address),
+                last_seq=keys.inbox_last_seq(address),
                 life=INBOX_LIFE_MS,
-                kept=numbers_kept(address),
+                kept=last_seq_kept(address),
                 step=DAY_MS,
             )
         )
@@ -175,18 +176,21 @@ class InboxStore:
 
         Raises Refused `inbox.unknown`, `inbox.token`, `signature.replayed`, StoreUnavailable.
         """
-        inbox = keys.inbox(address)
+        partition, inbox = ids.partition_of(address), keys.inbox(address)
         reply = await self._store.run(
             steps.inbox_close(
                 inbox=inbox,
-                numbers=keys.inbox_seq(address),
-                letters=keys.inbox_letters(address),
+                last_seq=keys.inbox_last_seq(address),
+                messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
-                push_ends=keys.inbox_push_ends(ids.partition_of(address)),
-                replay=keys.replay(ids.partition_of(address), replay_id) if replay_id else inbox,
+                push_ends=keys.inbox_push_ends(partition),
+                replay=replay_key(replay_id, partition, inbox),
+                agents=keys.agents_of(address),
+                due=keys.agents_due(partition),
+                events=keys.events(partition),
                 proof=proof,
-                replay_ttl=REPLAY_MS if replay_id else 0,
-                kept=numbers_kept(address),
+                replay_ttl=replay_ttl(replay_id),
+                kept=last_seq_kept(address),
                 address=address,
             )
         )
@@ -195,14 +199,14 @@ class InboxStore:
                 channels = [keys.inbox_receipt(address, each.decode()) for each in ended]
                 with suppress(StoreUnavailable):  # the place counts until its time is over, and a wait until its own
                     await self._store.commands(("SPUBLISH", channel, "expired") for channel in channels)
-                    await self._limits.give_back(Quota(QUOTA, client.decode(), place.decode()))
+                    await self._limits.release(Quota(QUOTA, client.decode(), place.decode()))
             case _:
                 raise refused(reply)
 
 
-def numbers_kept(address: str) -> int:
+def last_seq_kept(address: str) -> int:
     """Milliseconds for which the counter of an inbox outlives it."""
-    return NUMBERS_KEPT_MS if ids.is_of_key(address) else 0
+    return LAST_SEQ_KEPT_MS if ids.is_of_key(address) else 0
 
 
 def refused(reply: object) -> Refused:

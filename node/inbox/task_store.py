@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from node.common.refusal import Refused
 from node.inbox import steps
 from node.inbox.message_store import InboxMessageStore, StoredReceipt
 from node.inbox.model import InboxTask, InboxTurn
@@ -83,8 +84,11 @@ class InboxTaskStore:
         )
 
     async def of_context(self, address: str, name: str) -> list[str]:
-        """The ids of a context's tasks, the newest first. Raises StoreUnavailable."""
-        [found] = await bulk(self._store, [("ZREVRANGE", keys.inbox_context(address, name), 0, -1)])
+        """The ids of a context's tasks, in no order. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        context = keys.inbox_context(address, name)
+        is_open, found = await bulk(self._store, [("EXISTS", keys.inbox(address)), ("ZRANGE", context, 0, -1)])
+        if not is_open:
+            raise Refused("inbox.unknown")
         return [each.decode() for each in cast("list[bytes]", found)]
 
 

@@ -9,9 +9,9 @@ from hmac import compare_digest
 
 from node.common.refusal import Refused
 from node.common.tokens import Tokens
-from node.inbox.content import message_text
-from node.inbox.message_store import InboxMessageStore, Sending
-from node.inbox.model import MONTH, InboxProof, InboxTask, NewInboxMessage, Turn
+from node.inbox.message_store import InboxMessageStore
+from node.inbox.model import InboxProof, InboxTask, NewInboxMessage, Turn
+from node.inbox.sending import Sending
 from node.inbox.task_store import InboxTaskStore
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
@@ -59,19 +59,7 @@ class InboxTasks:
         Raises Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.turn`, `inbox.full`, `limit.exceeded`,
         `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        if not ids.is_address(address):
-            raise Refused("inbox.unknown")
-        sending = Sending(
-            address=address,
-            id=Sending.new_id(address),
-            text=message_text(new, proof.signer),
-            lasts_ms=(new.expires_in or MONTH) * 1000,
-            signer=proof.signer,
-            replay_id=proof.replay_id,
-            idempotency=idempotency,
-            turn=turn,
-        )
-        sent = await self._messages.send(sending, rate)
+        sent = await self._messages.send(Sending.of(address, new, proof, idempotency, turn), rate)
         if sent.replayed_at and idempotency:
             idempotency.check_token(*sent.replayed_at)
         return sent.id, sent.replayed_at is not None
@@ -100,11 +88,15 @@ class InboxTasks:
         return await self.get(address, task.id)
 
     async def of_context(self, address: str, context: str, client: str) -> list[InboxTask]:
-        """How a context's tasks stand, the newest first, without what anybody said. Raises StoreUnavailable."""
+        """How a context's tasks stand, the last changed first, without what anybody said.
+
+        Raises Refused `inbox.unknown`, StoreUnavailable.
+        """
         if not ids.is_address(address):
-            return []
+            raise Refused("inbox.unknown")
         named = await self._store.of_context(address, self.context_name(address, context, client))
-        return await self._store.heads(address, named)
+        heads = await self._store.heads(address, named)
+        return sorted(heads, key=lambda task: task.changed, reverse=True)
 
     def _proof(self, address: str, name: str) -> str:
         return self._tokens.issue("a2a-context", address, name)[:CONTEXT_TOKEN_LENGTH]

@@ -3,18 +3,25 @@
 GET and DELETE get 405, as MCP asks of a server that has no sessions and sends no messages of its own.
 """
 
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
 from node.mcp.server import McpServer, RpcReply
 from node.mcp.transport import PREFLIGHT, TransportError, cors_of, event, fault, require_json
 from node.mcp.versions import WITH_HANDSHAKE
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.origin import Origins
-from node.web.route import Operation, Route, routes_of
+from node.web.route import Also, Operation, Route, routes_of
 from node.web.streams import EVENT_STREAM
 
 PATH = "/api/v1/mcp"
 
 _WITH_HANDSHAKE = frozenset({b"", *(version.encode() for version in WITH_HANDSHAKE)})
 """Values of MCP-Protocol-Version under which a message is answered as after a handshake; early clients send none."""
+
+_NOT_ACCEPTED = re.compile(r"q=0(\.0*)?")
+"""The weight of a media range that the client does not take (RFC 9110 section 12.4.2)."""
 
 
 class McpApi:
@@ -28,6 +35,10 @@ class McpApi:
         "MCP over Streamable HTTP: one JSON-RPC message or a batch, answered with JSON",
         hot=True,
         body=object,
+        also=(
+            Also("text/event-stream", str, meaning="The same in one event, for who accepts no JSON"),
+            Also("", None, 202, "Only notifications or responses were sent, which have no answer."),
+        ),
         limit="mcp",
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
         fault=fault,
@@ -55,17 +66,28 @@ class McpApi:
         return routes_of("mcp", ("POST", PATH, self.post), ("OPTIONS", PATH, self.preflight))
 
 
+@lru_cache(maxsize=64)
 def _wants_events(accept: bytes) -> bool:
     """Whether the answer must be an event stream, because the client accepts no JSON.
 
     MCP clients must accept both; those that accept one only are served all the same. Raises TransportError if the
     client accepts neither.
     """
-    if not accept or b"application/json" in accept or b"*/*" in accept or b"application/*" in accept:
+    accepted: dict[str, bool] = {}
+    for part in accept.decode("latin-1").lower().split(","):
+        media_range, *parameters = (each.strip() for each in part.split(";"))
+        accepted[media_range] = not any(map(_NOT_ACCEPTED.fullmatch, parameters))
+    if not accept or _accepts(accepted, "application", "json"):
         return False
-    if b"text/event-stream" in accept or b"text/*" in accept:
+    if _accepts(accepted, "text", "event-stream"):
         return True
     raise TransportError(406, "Accept application/json or text/event-stream.")
+
+
+def _accepts(accepted: Mapping[str, bool], kind: str, subtype: str) -> bool:
+    """What the most specific range that has the media type says of it (RFC 9110 section 12.5.1)."""
+    ranges = (f"{kind}/{subtype}", f"{kind}/*", "*/*")
+    return next((accepted[each] for each in ranges if each in accepted), False)
 
 
 def _response(reply: RpcReply, as_events: bool, cors: tuple[Header, ...]) -> Response:

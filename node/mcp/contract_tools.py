@@ -1,11 +1,12 @@
 """The tools for contracts beyond SPEC's (NETWORK 4): conditions, claim-next, leases, failures, reviews, retries."""
 
-from node.mcp.tool import CALLBACK, KEY, Tool
+from node.mcp.tool import CALLBACK, KEY, TOKEN, WAIT, Tool
 
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
 _CLAIM = "As claim_task or claim_next_task returned it"
+_STATUSES = ("offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired")
+"""Those of contracts: the operation takes the states of A2A, too, and then lists other things."""
 _PUBLISHER = "publisher_token, as offer_task or publish_task returned it"
-_WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
 
 CONTRACT_TOOLS: tuple[Tool, ...] = (
     Tool(
@@ -53,6 +54,28 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         reads=True,
     ),
     Tool(
+        name="list_tasks",
+        title="List tasks of a status",
+        operation="GET /api/v1/tasks",
+        description=(
+            "Work contracts of one status, newest first, without their results: failed ones, say, or those on offer. "
+            "Offers can be narrowed down and waited for: pass next_since of the answer as since, then only what was "
+            "offered after it is shown, and with wait the answer comes as soon as there is something."
+        ),
+        inputs={
+            "status": "Which contracts; offered if left out",
+            "limit": "Tasks at most",
+            "offset": "Tasks to skip",
+            "skill": "Of offers: only those that ask for this skill",
+            "publisher_id": "Of offers: only those of this publisher",
+            "since": "Of offers: only those made since; next_since of the last answer",
+            "wait": "Of offers: seconds to wait, 30 at most, until there is one to show",
+        },
+        query={"status": "offered"},
+        choices={"status": _STATUSES},
+        reads=True,
+    ),
+    Tool(
         name="get_task",
         title="Read a task",
         operation="GET /api/v1/tasks/{id}",
@@ -60,7 +83,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "A work contract with its status, attempts and, once it is completed or submitted, result_payload. With "
             "wait and the status you know it answers as soon as the status is another one."
         ),
-        inputs={"id": _TASK, "wait": _WAIT, "status": "The status you know; wait ends when it is another one"},
+        inputs={"id": _TASK, "wait": WAIT, "status": "The status you know; wait ends when it is another one"},
         reads=True,
     ),
     Tool(
@@ -78,7 +101,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "publisher_ids": "Work for these publishers only",
             "query": "What you are good at, in your own words: only tasks that match, the best one first",
             "threshold": "Least score of a match with query",
-            "wait": _WAIT,
+            "wait": WAIT,
             "idempotency_key": KEY,
         },
     ),
@@ -143,5 +166,22 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         inputs={"id": _TASK, "publisher_token": _PUBLISHER},
         destroys=True,
         repeatable=True,
+    ),
+    Tool(
+        name="get_task_callbacks",
+        title="See what became of callbacks",
+        operation="GET /api/v1/tasks/{id}/callbacks",
+        description=(
+            "How far the callbacks about a task of yours are that you gave a callback_url: pending, delivered, dropped "
+            "or dead, with attempts and the last error. With wait it answers as soon as something differs from since."
+        ),
+        inputs={
+            "id": _TASK,
+            "publisher_token": _PUBLISHER,
+            "since": "next_since of the last answer",
+            "wait": WAIT,
+        },
+        headers={"publisher_token": TOKEN},
+        reads=True,
     ),
 )

@@ -1,8 +1,6 @@
 """The tools for small artifacts, for waiting in a session, and for following what happens (NETWORK 3, 4)."""
 
-from node.mcp.tool import ArgumentHeader, Tool
-
-_WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
+from node.mcp.tool import OPTIONAL_TOKEN, WAIT, Tool
 
 DATA_TOOLS: tuple[Tool, ...] = (
     Tool(
@@ -29,7 +27,7 @@ DATA_TOOLS: tuple[Tool, ...] = (
         description="What an artifact is: status, media_type, byte_size and digest_sha256, without its bytes.",
         inputs={
             "id": "Artifact id",
-            "wait": _WAIT,
+            "wait": WAIT,
             "status": "The status you know; wait ends when it is another one",
         },
         reads=True,
@@ -57,7 +55,7 @@ DATA_TOOLS: tuple[Tool, ...] = (
             "id": "session_id, as create_session returned it or a peer told you",
             "since_seq": "Return lines after this one; next_since_seq of the last answer",
             "limit": "Lines at most",
-            "wait": _WAIT,
+            "wait": WAIT,
         },
         reads=True,
     ),
@@ -71,14 +69,14 @@ DATA_TOOLS: tuple[Tool, ...] = (
             "soon as something happens."
         ),
         inputs={
-            "topic": "board, tasks, thread:<id>, task:<id>, session:<id>, or inbox:<address> with inbox_token",
+            "topic": "board, tasks, agents, thread:<id>, task:<id>, session:<id>, or inbox:<address> with inbox_token",
             "types": "Types of events, comma separated; all if left out",
             "cursor": "Where to go on; earliest for all there are; now if left out",
             "limit": "Events at most",
-            "wait": _WAIT,
+            "wait": WAIT,
             "inbox_token": "For a topic inbox: as open_inbox returned it",
         },
-        headers={"inbox_token": ArgumentHeader(b"authorization", "Bearer ")},
+        headers={"inbox_token": OPTIONAL_TOKEN},
         reads=True,
     ),
 )

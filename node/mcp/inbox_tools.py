@@ -1,17 +1,14 @@
 """The tools for inboxes (NETWORK 1): an agent that has nothing but MCP has an address, and can write to others."""
 
-from node.mcp.tool import KEY, ArgumentHeader, Tool
+from node.mcp.tool import IDEMPOTENCY, KEY, OPTIONAL_TOKEN, TOKEN, WAIT, Tool
 
 _ADDRESS = "Address of the inbox, as open_inbox returned it or a peer told you"
 _MINE = "Address of your inbox, as open_inbox returned it"
-_WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
 
 _RETURNED = "As open_inbox returned it"
 _RECEIPT = "receipt_token, as send_to_inbox returned it"
 _ARTIFACTS = "Ids of artifacts that belong to it, 10 at most"
 
-_OWNER = ArgumentHeader(b"authorization", "Bearer ", required=True)
-_IDEMPOTENCY = ArgumentHeader(b"idempotency-key")
 
 INBOX_TOOLS: tuple[Tool, ...] = (
     Tool(
@@ -21,7 +18,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
         description=(
             "Get an address that any agent can write to while you are away. Returns address (tell it to your peers) "
             "and inbox_token (keep it: whoever has it reads your inbox). With inbox_token it renews that inbox "
-            "and changes what you name. An inbox ends 30 days after you last read or renewed it."
+            "and changes what you name; null clears a field. An inbox ends 30 days after you last read or renewed it."
         ),
         inputs={
             "label": "One line that says whose inbox it is",
@@ -31,11 +28,15 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "encryption_key": "X25519 public key for senders who encrypt; the node does not use it",
             "ttl_seconds": "How long a message is held that you do not settle",
             "callback_url": "Public URL that gets an HTTP POST when a message has come",
+            "card": (
+                "Your agent: name, description and skills, each with id, name, description and tags. Your A2A agent "
+                "card says so, and the directory lists it"
+            ),
             "rotate": "true ends all earlier tokens and returns a new one",
             "inbox_token": "To renew an inbox: as it was returned when it was opened",
             "idempotency_key": KEY,
         },
-        headers={"inbox_token": ArgumentHeader(b"authorization", "Bearer "), "idempotency_key": _IDEMPOTENCY},
+        headers={"inbox_token": OPTIONAL_TOKEN, "idempotency_key": IDEMPOTENCY},
     ),
     Tool(
         name="send_to_inbox",
@@ -50,6 +51,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
         inputs={
             "address": _ADDRESS,
             "body": "The message, in any language, 16,384 bytes at most",
+            "ciphertext": "In place of body: base64 of what only the owner can read, made with its encryption_key",
             "subject": "What it is about, one line",
             "author": "A name of your choice, shown to the owner; nobody checks it",
             "reply_to": "Address of your own inbox, for answers",
@@ -57,10 +59,10 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "thread": "A name that the messages of one matter share",
             "artifact_ids": _ARTIFACTS,
             "expires_in": "Seconds to hold the message, if the inbox allows that",
-            "wait": _WAIT,
+            "wait": WAIT,
             "idempotency_key": KEY,
         },
-        headers={"idempotency_key": _IDEMPOTENCY},
+        headers={"idempotency_key": IDEMPOTENCY},
     ),
     Tool(
         name="read_inbox",
@@ -76,9 +78,9 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "inbox_token": _RETURNED,
             "since_seq": "Return messages after this one; next_since_seq of the last answer",
             "limit": "Messages at most",
-            "wait": _WAIT,
+            "wait": WAIT,
         },
-        headers={"inbox_token": _OWNER},
+        headers={"inbox_token": TOKEN},
     ),
     Tool(
         name="settle_message",
@@ -94,9 +96,10 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "inbox_token": _RETURNED,
             "status": "done, refused, or input_required: the question goes back to the sender",
             "reply": "Your answer, 16,384 bytes at most",
+            "reply_ciphertext": "In place of reply: base64 of what only the sender can read",
             "artifact_ids": _ARTIFACTS,
         },
-        headers={"inbox_token": _OWNER},
+        headers={"inbox_token": TOKEN},
         repeatable=True,
     ),
     Tool(
@@ -108,7 +111,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "They are no longer held then."
         ),
         inputs={"address": _MINE, "inbox_token": _RETURNED, "through_seq": "seq of the last message that is done"},
-        headers={"inbox_token": _OWNER},
+        headers={"inbox_token": TOKEN},
         repeatable=True,
     ),
     Tool(
@@ -117,17 +120,18 @@ INBOX_TOOLS: tuple[Tool, ...] = (
         operation="GET /api/v1/inboxes/{address}/messages/{id}",
         description=(
             "How far a message is that you sent to an inbox: queued, read, done, refused, input_required, expired or "
-            "withdrawn, with reply once its owner has given one. With wait it answers as soon as the status is another "
-            "one than you know, at once when it is final. It can be read for 7 days after the message has ended."
+            "withdrawn, with reply or reply_ciphertext once its owner has given one. With wait it answers as soon as "
+            "the status is another one than you know, at once when it is final. It can be read for 7 days after the "
+            "message has ended."
         ),
         inputs={
             "address": _ADDRESS,
             "id": "Id of the message, as send_to_inbox returned it",
             "receipt_token": _RECEIPT,
             "status": "The status you know; wait ends when it is another one",
-            "wait": _WAIT,
+            "wait": WAIT,
         },
-        headers={"receipt_token": _OWNER},
+        headers={"receipt_token": TOKEN},
         reads=True,
     ),
     Tool(
@@ -143,7 +147,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "id": "Id of the message, as send_to_inbox returned it",
             "receipt_token": _RECEIPT,
         },
-        headers={"receipt_token": _OWNER},
+        headers={"receipt_token": TOKEN},
         destroys=True,
         repeatable=True,
     ),
@@ -164,7 +168,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
         operation="DELETE /api/v1/inboxes/{address}",
         description="Close your inbox for good. What it holds ends as expired, and all its tokens are void.",
         inputs={"address": _MINE, "inbox_token": _RETURNED},
-        headers={"inbox_token": _OWNER},
+        headers={"inbox_token": TOKEN},
         destroys=True,
     ),
 )

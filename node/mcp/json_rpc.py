@@ -48,6 +48,11 @@ class RpcRequest(msgspec.Struct, gc=False):
     result: Raw | Unset = UNSET
     error: Raw | Unset = UNSET
 
+    @property
+    def request_id(self) -> int | str | None:
+        """Its id if it is a request, which is answered; None of a notification or a response."""
+        return None if isinstance(self.id, Unset) or self.method is UNSET else self.id
+
 
 EMPTY = Raw(b"{}")
 BRACE, NULL = b"{n"

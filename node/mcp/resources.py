@@ -1,12 +1,12 @@
 """The resources: recipes for agent frameworks, and live views of the node (SPEC 4.9)."""
 
-from http.client import NOT_FOUND
+from http import HTTPStatus
 
 import msgspec
 
-from node.mcp.json_rpc import INTERNAL_ERROR, RESOURCE_NOT_FOUND, Raw, RpcError, read_params
+from node.mcp.json_rpc import INTERNAL_ERROR, LIMIT_EXCEEDED, RESOURCE_NOT_FOUND, Raw, RpcError, read_params
 from node.mcp.operations import Operations
-from node.mcp.tool_result import sentence
+from node.mcp.tool_result import failure_of, sentence
 from node.recipes.markdown import RECIPES, MarkdownFile, recipes
 from node.web.http import Request
 
@@ -117,10 +117,12 @@ class Resources:
             response = await self._operations.call(request, self._operations[operation], params={"id": entity})
         else:
             raise RpcError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
-        if response.status == NOT_FOUND:
+        if response.status == HTTPStatus.NOT_FOUND:
             raise RpcError(RESOURCE_NOT_FOUND, sentence(response.body), {"uri": uri})
         if response.status >= 400:
-            raise RpcError(INTERNAL_ERROR, sentence(response.body))
+            failed = failure_of(response)
+            code = LIMIT_EXCEEDED if failed.status == HTTPStatus.TOO_MANY_REQUESTS else INTERNAL_ERROR
+            raise RpcError(code, failed.error, failed)
         return _contents(uri, JSON, response.body.decode()), 0
 
 

@@ -10,6 +10,7 @@ from node.mcp.resources import Resources
 from node.mcp.server import McpServer
 from node.mcp.sse import SseApi
 from node.mcp.store import StreamStore
+from node.mcp.stream_calls import StreamCalls
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.tools import TOOLS
 from node.store import Store
@@ -37,7 +38,9 @@ class McpRoutes:
         prompts = Prompts(public_url)
         resources = Resources(public_url, operations)
         server = McpServer(tools, prompts, resources, limiter)
-        self._streams = SseApi(server, StreamStore(store), origins, public_url)
+        streams = StreamStore(store)
+        self._calls = StreamCalls(server, streams)
+        self._streams = SseApi(self._calls, streams, origins, public_url)
         self.routes: tuple[Route, ...] = (
             *McpApi(server, origins).routes(),
             *self._streams.routes(),
@@ -47,3 +50,7 @@ class McpRoutes:
     def end_streams(self) -> None:
         """End all event streams, so that the process can stop."""
         self._streams.end()
+
+    async def close(self) -> None:
+        """Wait for the calls whose answers go to event streams of other processes."""
+        await self._calls.close()

@@ -17,11 +17,9 @@ from node.mcp.json_rpc import (
     LIMIT_EXCEEDED,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
-    UNSET,
     Raw,
     RpcError,
     RpcRequest,
-    Unset,
     error_reply,
     object_of,
     read,
@@ -31,7 +29,7 @@ from node.mcp.json_rpc import (
 )
 from node.mcp.prompts import Prompts
 from node.mcp.resources import CONSTANT_TTL_MS, TEMPLATES, Resources
-from node.mcp.stateless import check, framed
+from node.mcp.stateless import check, check_revision, framed
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.tool_result import Failure, failure, failure_of
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, PREFERRED, SERVER_INFO, STATELESS, WITH_HANDSHAKE
@@ -76,6 +74,8 @@ STATELESS_STATUS = {METHOD_NOT_FOUND: 404, LIMIT_EXCEEDED: 429, INTERNAL_ERROR: 
 """HTTP status of an error in revision 2026-07-28, 400 for all others. Earlier revisions answer errors with 200."""
 
 Method = Callable[[Raw, Request], Awaitable[Result]]
+Messages = RpcRequest | list[Raw]
+"""One message, or the members of a batch, which are read one by one."""
 Methods = dict[str, Method | Result]
 """How each method is answered: by a function, or always with the same result."""
 
@@ -114,34 +114,36 @@ class McpServer:
         self._with_handshake: Methods = {**shared, "initialize": self._initialize, "ping": Result(b"")}
         self._stateless: Methods = {**shared, "server/discover": DISCOVERY}
 
-    async def answer_with_handshake(self, body: bytes, request: Request, max_bytes: int = sys.maxsize) -> RpcReply:
-        """Answer a message or a batch of a revision with a handshake.
+    async def answer_with_handshake(self, body: bytes, request: Request) -> RpcReply:
+        """Answer a message or a batch of a revision with a handshake."""
+        try:
+            messages = read_messages(body)
+        except RpcError as error:
+            return RpcReply(400, error_reply(None, error))
+        answer = await self.answer(messages, request)
+        return RpcReply(200, answer) if answer else ACCEPTED
+
+    async def answer(self, messages: Messages, request: Request, max_bytes: int = sys.maxsize) -> bytes:
+        """The answer to a message or a batch of a revision with a handshake; empty if it holds no request.
 
         `max_bytes` bounds the answers; an error in place of one that does not fit is never left out.
         """
-        try:
-            messages = split(body)
-            if not isinstance(messages, list):
-                answer = await self._answer(read(messages), request, AnswerBudget(max_bytes))
-                return ACCEPTED if answer is None else RpcReply(200, answer)
-        except RpcError as error:
-            return RpcReply(400, error_reply(None, error))
-        if not 0 < len(messages) <= MAX_BATCH:
-            error = RpcError(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")
-            return RpcReply(400, error_reply(None, error))
+        if isinstance(messages, RpcRequest):
+            return await self._answer(messages, request, AnswerBudget(max_bytes)) or b""
         budget = AnswerBudget(min(max_bytes, BATCH_BYTES))
         # One after the other: a client that sends a line and a poll in one batch expects the line in the poll.
         answers = [one for raw in messages if (one := await self._answer_member(raw, request, budget)) is not None]
-        return RpcReply(200, b"[%b]" % b",".join(answers)) if answers else ACCEPTED
+        return b"[%b]" % b",".join(answers) if answers else b""
 
     async def answer_stateless(self, body: bytes, request: Request, headers: dict[bytes, bytes]) -> RpcReply:
         """Answer a message of revision 2026-07-28, which has no batches."""
         message_id = None
         try:
             message = read(body)
-            if isinstance(message.id, Unset) or message.method is UNSET:
+            message_id = message.request_id
+            if message_id is None:
+                check_revision(headers)
                 return ACCEPTED
-            message_id = message.id
             check(message, headers)
             result = await self._run(self._stateless, message, request)
         except RpcError as error:
@@ -157,20 +159,21 @@ class McpServer:
             message = read(raw)
         except RpcError as error:
             return error_reply(None, error)
-        if message.method == "initialize" and not isinstance(message.id, Unset):
-            return error_reply(message.id, RpcError(INVALID_REQUEST, "initialize must not be part of a batch"))
+        if message.method == "initialize" and message.request_id is not None:
+            return error_reply(message.request_id, RpcError(INVALID_REQUEST, "initialize must not be part of a batch"))
         return await self._answer(message, request, budget)
 
     async def _answer(self, message: RpcRequest, request: Request, budget: AnswerBudget) -> bytes | None:
-        if isinstance(message.id, Unset) or message.method is UNSET:
-            return None  # a notification, or a response, though this server sends no requests
+        request_id = message.request_id
+        if request_id is None:  # a notification, or a response, though this server sends no requests
+            return None
         try:
             budget.check()
             result = await self._run(self._with_handshake, message, request)
-            answer = reply(message.id, b"{%b}" % result.members)
+            answer = reply(request_id, b"{%b}" % result.members)
         except RpcError as error:
-            answer = error_reply(message.id, error)
-        return budget.fit(message.id, answer)
+            answer = error_reply(request_id, error)
+        return budget.fit(request_id, answer)
 
     async def _run(self, methods: Methods, message: RpcRequest, request: Request) -> Result:
         method = methods.get(str(message.method))
@@ -219,6 +222,16 @@ class McpServer:
 
     async def _read_resource(self, params: Raw, request: Request) -> Result:
         return Result(*await self._resources.read(params, request))
+
+
+def read_messages(body: bytes) -> Messages:
+    """What the body of a POST holds, in a revision with a handshake. Raises RpcError."""
+    messages = split(body)
+    if not isinstance(messages, list):
+        return read(messages)
+    if not 0 < len(messages) <= MAX_BATCH:
+        raise RpcError(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")
+    return messages
 
 
 def _listing(name: str, items: object) -> Result:

@@ -15,15 +15,25 @@ import msgspec
 from msgspec import Meta
 
 from node.common.refusal import Refused
-from node.mcp.answer_budget import STREAM_BYTES
-from node.mcp.server import McpServer
+from node.mcp.json_rpc import RpcError, error_reply
+from node.mcp.server import read_messages
 from node.mcp.store import StreamStore
+from node.mcp.stream_calls import StreamCalls
 from node.mcp.transport import TransportError, cors_of, event, fault, require_json
+from node.share.site import site_of
 from node.store import Listener, StoreUnavailable
-from node.web.http import Receive, Request, Response, until_disconnected
+from node.web.http import JSON_TYPE, Request, Response
 from node.web.origin import Origins
 from node.web.route import Operation, Route, routes_of
-from node.web.streams import EVENT_STREAM, HEARTBEAT_SECONDS, SEND_SECONDS, STREAM_HEADERS, Piece, Streaming
+from node.web.streams import (
+    EVENT_STREAM,
+    HEARTBEAT_SECONDS,
+    STREAM_HEADERS,
+    Piece,
+    Streaming,
+    send_in_time,
+    until_gone,
+)
 
 PATH = "/mcp/sse"
 MESSAGES = "/mcp/messages"
@@ -34,26 +44,30 @@ MAX_STREAMS = 2000
 MAX_CLIENT_STREAMS = 250
 """Of those, streams of one client address."""
 
+MAX_SITE_STREAMS = 500
+"""And of one IPv6 /48: not SITE_SHARE times as many, which would be all."""
+
 COMMENT = b": ping\n\n"
 
 
 class StreamQuery(msgspec.Struct):
     """The query of POST /mcp/messages."""
 
-    session_id: Annotated[str, Meta(description="The stream, as its endpoint event said")] = ""
+    session_id: Annotated[str, Meta(description="The stream, as its endpoint event said")]
 
 
 class SseApi:
     """MCP over server-sent events."""
 
-    def __init__(self, server: McpServer, streams: StreamStore, origins: Origins, public_url: str) -> None:
-        self._server = server
+    def __init__(self, calls: StreamCalls, streams: StreamStore, origins: Origins, public_url: str) -> None:
+        self._calls = calls
         self._streams = streams
         self._origins = origins
         self._endpoint = f"{urlsplit(public_url).path.rstrip('/')}{MESSAGES}?session_id="
         self._open: dict[str, Listener] = {}
         self._streams_of: Counter[str] = Counter()
         """Open streams by client address."""
+        self._streams_of_site: Counter[str] = Counter()
         self._ending = False
 
     @Operation(
@@ -84,6 +98,7 @@ class SseApi:
         hot=True,
         body=object,
         query=StreamQuery,
+        asks="session_id=$SESSION_ID",
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
         status=202,
         media_type="text/plain",
@@ -91,7 +106,7 @@ class SseApi:
         fault=fault,
     )
     async def post(self, request: Request) -> Response:
-        """Take a message or a batch; the answer goes to the stream."""
+        """Take a message or a batch, and answer it on the stream later."""
         cors = cors_of(self._origins, request)
         require_json(request)
         stream_id = request.query().get("session_id", "")
@@ -99,11 +114,12 @@ class SseApi:
             raise TransportError(400, "Name the stream in session_id, as its endpoint event said.")
         if not await self._streams.is_open(stream_id):
             raise TransportError(404, "No open stream has this session_id; connect to /mcp/sse again.")
-        reply = await self._server.answer_with_handshake(await request.body(), request, STREAM_BYTES)
-        if reply.status >= 400:
-            return Response(reply.status, reply.body, ((b"content-type", b"application/json"), *cors))
-        if reply.body and not await self._streams.deliver(stream_id, reply.body):
-            raise TransportError(404, "The stream of this session_id is gone; connect to /mcp/sse again.")
+        try:
+            messages = read_messages(await request.body())
+        except RpcError as error:
+            return Response(400, error_reply(None, error), (JSON_TYPE, *cors))
+        if isinstance(messages, list) or messages.request_id is not None:
+            self._calls.begin(stream_id, messages, request)
         return Response(202, b"Accepted", ((b"content-type", b"text/plain"), *cors))
 
     def end(self) -> None:
@@ -115,31 +131,30 @@ class SseApi:
     async def _run(self, stream_id: str, request: Request, send: Piece) -> None:
         if self._is_full(request.client):  # by streams that were opened since the request was accepted
             return
-        self._streams_of[request.client] += 1
+        counted = ((self._streams_of, request.client), (self._streams_of_site, site_of(request.client)))
+        for counter, name in counted:
+            counter[name] += 1
         try:
             with await self._streams.listen(stream_id) as listener:
                 self._open[stream_id] = listener
-                watching = asyncio.create_task(_until_gone(request.receive, listener))
-                try:
-                    await _send(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
-                    await self._pass_on(stream_id, listener, send)
-                except (StoreUnavailable, TimeoutError):
-                    pass  # Redis is out of reach, or nobody reads: the stream ends, and the client connects again
-                finally:
-                    watching.cancel()
+                # If Redis is out of reach, or nobody reads, the stream ends, and the client connects again.
+                with suppress(StoreUnavailable, TimeoutError):
+                    await until_gone(request, self._pass_on(stream_id, listener, send))
         finally:
             self._open.pop(stream_id, None)
-            self._streams_of[request.client] -= 1
-            if not self._streams_of[request.client]:
-                del self._streams_of[request.client]
+            for counter, name in counted:
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]
 
     def _is_full(self, client: str) -> bool:
         """Whether no more streams are opened for that client now."""
-        total, own = self._streams_of.total(), self._streams_of[client]
-        return self._ending or total >= MAX_STREAMS or own >= MAX_CLIENT_STREAMS
+        total, own, of_site = self._streams_of.total(), self._streams_of[client], self._streams_of_site[site_of(client)]
+        return self._ending or total >= MAX_STREAMS or own >= MAX_CLIENT_STREAMS or of_site >= MAX_SITE_STREAMS
 
     async def _pass_on(self, stream_id: str, listener: Listener, send: Piece) -> None:
-        """Send answers and comments until the client is gone, the process stops, or an answer may have been lost."""
+        """Send answers and comments until the process stops, or an answer may have been lost."""
+        await send_in_time(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
         loop = asyncio.get_running_loop()
         due = loop.time() + HEARTBEAT_SECONDS
         while not self._ending:
@@ -147,10 +162,10 @@ class SseApi:
             if message == b"":
                 return
             if message is not None:
-                await _send(event(b"message", message), send)
+                await send_in_time(event(b"message", message), send)
             if loop.time() >= due:
                 await self._streams.keep(stream_id)
-                await _send(COMMENT, send)
+                await send_in_time(COMMENT, send)
                 due = loop.time() + HEARTBEAT_SECONDS
 
     def routes(self) -> tuple[Route, ...]:
@@ -160,13 +175,3 @@ class SseApi:
             ("GET", PATH, self.open),
             ("POST", MESSAGES, self.post),
         )
-
-
-async def _send(data: bytes, send: Piece) -> None:
-    async with asyncio.timeout(SEND_SECONDS):
-        await send(data)
-
-
-async def _until_gone(receive: Receive, listener: Listener) -> None:
-    await until_disconnected(receive)
-    listener.hear(b"")

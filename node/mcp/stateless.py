@@ -44,9 +44,7 @@ def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
     try:
         params = _params.decode(message.params if isinstance(message.params, Raw) else b"{}")
     except msgspec.ValidationError as error:
-        named = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
-        if named != STATELESS:  # a client of an unknown revision lacks members; what it must know is the revision
-            raise _not_served(named) from None
+        check_revision(headers)  # a client of an unknown revision lacks members; what it must know is the revision
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
     _agree(headers, b"mcp-protocol-version", params.meta.version)
     _agree(headers, b"mcp-method", message.method)
@@ -55,6 +53,13 @@ def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
         _agree(headers, b"mcp-name", msgspec.json.decode(named) if named.startswith(b'"') else None)
     if params.meta.version != STATELESS:
         raise _not_served(params.meta.version)
+
+
+def check_revision(headers: dict[bytes, bytes]) -> None:
+    """Raise RpcError unless the header names this revision, which is all that is checked of what gets no answer."""
+    named = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
+    if named != STATELESS:
+        raise _not_served(named)
 
 
 _META = msgspec.json.encode({"io.modelcontextprotocol/serverInfo": SERVER_INFO})

@@ -1,11 +1,12 @@
 """What a tool is: a name for an operation of the node, and what its arguments mean to a model."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 CALLBACK = "Public URL that gets an HTTP POST when a peer answers; private addresses are refused"
 KEY = "A secret of at least 16 random characters that makes a repeated call answer what the first one did"
+WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
 
 
 class ArgumentHeader(msgspec.Struct, frozen=True):
@@ -16,6 +17,11 @@ class ArgumentHeader(msgspec.Struct, frozen=True):
     scheme: str = ""
     """Put before the value, as `Bearer `."""
     required: bool = False
+
+
+TOKEN = ArgumentHeader(b"authorization", "Bearer ", required=True)
+OPTIONAL_TOKEN = ArgumentHeader(b"authorization", "Bearer ")
+IDEMPOTENCY = ArgumentHeader(b"idempotency-key")
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +37,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     open_inputs: bool = False
     """Whether arguments that are not named are passed on too."""
     query: Mapping[str, str] = {}
-    """Query parameters that are always sent."""
+    """Query parameters that are always sent; an argument of the same name counts instead."""
+    choices: Mapping[str, Sequence[str]] = {}
+    """Values that an argument may have, where the operation knows others too."""
     headers: Mapping[str, ArgumentHeader] = {}
     """Arguments that are sent as headers."""
     reads: bool = False

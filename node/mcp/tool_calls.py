@@ -1,12 +1,13 @@
 """tools/call: the arguments become a request to the tool's operation, and its answer becomes the tool's result.
 
-The operation validates the arguments. Only what HTTP has no place for is checked here: unknown names, and path
-parameters that are missing.
+The operation validates the arguments. Only what HTTP has no place for is checked here: unknown names, and missing
+parameters of the path and credentials, which the operation would name in the words of HTTP.
 """
 
 import base64
 from collections.abc import Mapping, Sequence
 from http.client import NO_CONTENT
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -60,7 +61,8 @@ class BoundTool:
         self.has_digest = "digest_sha256" in tool.inputs
         required = self.input_schema.get("required", ())
         types = {name: member.get("type") for name, member in self.input_schema["properties"].items()}
-        self.optional = {name for name, kind in types.items() if kind and name not in required}
+        self.optional = {name for name, kind in types.items() if kind and name not in required} - _clearable(route.body)
+        """Arguments of which null says no more than that they are not given."""
         self.integers = {name for name, kind in types.items() if kind == "integer"}
 
     def listed(self) -> Schema:
@@ -122,7 +124,11 @@ def _request(bound: BoundTool, raw: Raw) -> tuple[dict[str, str], str, bytes, Se
         return {}, "", bytes(raw), ()
     arguments = _known(bound, raw)
     path = {name: _text(name, arguments) for name in bound.in_path}
-    headers = [_header(name, header, arguments) for name, header in bound.tool.headers.items() if name in arguments]
+    headers = [
+        _header(name, header, arguments)
+        for name, header in bound.tool.headers.items()
+        if header.required or name in arguments
+    ]
     query = _query(bound.fixed_query, {name: arguments.pop(name) for name in bound.in_query & arguments.keys()})
     if bound.has_digest:
         headers.append(_content_digest(arguments))
@@ -146,7 +152,17 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
             del arguments[name]
         elif name in bound.integers and text.endswith(b".0"):
             arguments[name] = Raw(text[:-2])
+    for name, choices in bound.tool.choices.items():
+        if name in arguments and bytes(arguments[name]) not in map(_encode, choices):
+            raise BadArguments(f"{name}: must be one of {', '.join(choices)}")
     return arguments
+
+
+def _clearable(body: Any) -> set[str]:
+    """Members of a body that null clears, where they would stay as they are if they were left out."""
+    if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
+        return set()
+    return {field.encode_name for field in msgspec.structs.fields(body) if field.default is UNSET}
 
 
 def _header(name: str, header: ArgumentHeader, arguments: Arguments) -> Header:

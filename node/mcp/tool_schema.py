@@ -3,6 +3,7 @@
 It keeps to plain types: some clients refuse `format`, `anyOf` and type unions.
 """
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from node.mcp.tool import Tool
@@ -23,23 +24,24 @@ def input_schema(tool: Tool, route: Route) -> Schema:
     return {
         "type": "object",
         "properties": {
-            name: _plain(members.get(name, {"type": "string"}), meaning) for name, meaning in tool.inputs.items()
+            name: _plain(members.get(name, {"type": "string"}), meaning, tool.choices.get(name, ()))
+            for name, meaning in tool.inputs.items()
         },
         **({"required": required} if required else {}),
         "additionalProperties": tool.open_inputs,
     }
 
 
-def _plain(schema: Schema, meaning: str) -> Schema:
+def _plain(schema: Schema, meaning: str, choices: Sequence[str]) -> Schema:
     """The type and bounds of `schema`, without null: an argument that has no value is left out.
 
-    What an object consists of, its meaning says.
+    What an object consists of, its meaning says. `choices`: the values that it may have, if not all of the schema's.
     """
     variants = [schema, *cast("list[Schema]", schema.get("anyOf", []))]
     merged: Schema = {name: value for one in variants if one != {"type": "null"} for name, value in one.items()}
     if "$ref" in merged:
         merged["type"] = "object"
-    values: list[Any] = [value for value in merged.get("enum", []) if value is not None]
+    values: list[Any] = [*choices] or [value for value in merged.get("enum", []) if value is not None]
     return {
         **({"type": "string" if values else merged["type"]} if values or "type" in merged else {}),
         "description": meaning,

@@ -204,7 +204,11 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
         name="get_thread",
         title="Read a thread",
         operation="GET /api/v1/board/threads/{id}",
-        description="One board thread with title, body, status (open or closed), is_signed and its first 100 replies.",
+        description=(
+            "One board thread with title, body, status (open or closed), is_signed and its first 100 replies. All "
+            "replies, however many: read_events with the topic thread:<id> and the cursor earliest, and then with the "
+            "cursor of each answer."
+        ),
         inputs={"id": _THREAD},
         reads=True,
     ),

@@ -7,7 +7,7 @@ import msgspec
 
 from node.store import CommandFailed, Store, ids, keys
 from node.store.clock import now_ms
-from node.store.decoding import fields_of
+from node.store.decoding import entry_id, fields_of
 from node.store.heartbeats import living
 
 
@@ -64,7 +64,7 @@ async def _group(store: Store, stream: str, facts: dict[bytes, bytes]) -> GroupL
     oldest += [entry for entry, _ in unread]
     seconds = 0.0
     if oldest:
-        began = min(int(entry.partition(b"-")[0]) for entry in oldest)
+        began = min(map(entry_id, oldest))[0]
         seconds = max(0, await now_ms(store, stream) - began) / 1000
     waiting = lag if lag is not None else len(unread)
     return GroupLag(name.decode(), waiting, int(facts[b"pending"]), round(seconds, 1))

@@ -20,7 +20,7 @@ from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.route import Also, Operation, Route, routes_of
 
 HEALTH_SECONDS = 0.1
-"""How long an answer is given again, so that many who ask for health are no load on the store."""
+"""How long an answer is given again, so that frequent requests for health are no load on the store."""
 
 Shortage = Literal["ok", "low"]
 

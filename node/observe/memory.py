@@ -29,13 +29,13 @@ LOOKS_PER_COUNT = 5
 """Looks from one count of the totals to the next."""
 
 HYSTERESIS = 0.05
-"""Share of the memory by which it must be below the alarm before the alarm ends."""
+"""How far below the alarm its use must be before the alarm ends, as a share of the memory."""
 
 STAGES = {Alarm.FIRST: 0.0, Alarm.SECOND: 0.5, Alarm.THIRD: 0.75}
 """Where each stage begins, on the way from the alarm (0) to the end of the memory (1)."""
 
 MIN_CLIENT_BYTES = 4 * 1024 * 1024
-"""A day, that one client may have kept however little is free: some bodies of the largest size."""
+"""Bytes that the node keeps for one client in a day however little is free: some bodies of the largest size."""
 
 
 class RedisMemory(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class RedisMemory(msgspec.Struct, frozen=True):
     allocated: int
     """All that Redis uses."""
     used: int
-    """What of it counts against the limit: not its own buffers, of its log for instance."""
+    """The part that counts against the limit: not its own buffers, such as those of its log."""
     limit: int
     """0 is none."""
 

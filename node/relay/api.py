@@ -81,12 +81,13 @@ class RelayApi:
     ) -> Response:
         async with self._limiter.permit(request, "relay") as permit:
             raw = await request.body()
-            payload = payload_of(request, raw)
-            idempotency = idempotency_key(request, operation, raw if payload.is_json else TEXT_PREFIX + raw)
             via = ",".join(request.headers(b"via")) if b"via" in request.named else None
+            # Whatever it says: a sender of callbacks would take a refusal for a failure, and send it again.
             if self._relay.is_own_echo(via, is_callback=b"webhook-id" in request.named):
                 await permit.count()
                 return SILENCED
+            payload = payload_of(request, raw)
+            idempotency = idempotency_key(request, operation, raw if payload.is_json else TEXT_PREFIX + raw)
             await permit.charge("thread" if payload.public else "message", len(raw))
             acknowledged, replayed = await self._relay.accept(permit, payload, idempotency)
             if replayed:

@@ -27,9 +27,6 @@ BODY_LENGTH = 20_000
 NOT_SHOWN = ("callback_url", "language")
 """Fields of a payload that speak to the node and are not part of the message."""
 
-SILENT = (*NOT_SHOWN, "public")
-"""A payload that has no other field says nothing: it is acknowledged as any object is, and there is no thread of it."""
-
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 TYPED_FIELDS = {"message": str, "hello": str, "language": str, "public": bool, "callback_url": str}
@@ -58,15 +55,15 @@ class Relay:
         url = fields.get("callback_url")
         if url is not None:
             self._targets.check(url)
-        author = fields.get("author") or fields.get("agent")
-        public = fields.get("public") is not False and not _says_nothing(fields)
+        text = "" if fields.get("public") is False else _shown(fields)
+        names = (fields.get(name) for name in ("author", "agent"))
         return Payload(
             raw=raw,
             canonical=canonical(raw, fields),
             is_json=True,
-            text=_shown(fields) if public else "",
-            author=author if isinstance(author, str) else None,
-            public=public,
+            text=text,
+            author=next((name for name in names if name and isinstance(name, str)), None),
+            public=bool(text),
             callback_url=url,
         )
 
@@ -84,7 +81,9 @@ class Relay:
         shown = ""
         if public:
             shown = _presented(text, readable_part) if may_be_shown(text) else _presented_strings(text)
-        return Payload(raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=public, callback_url=None)
+        return Payload(
+            raw=raw, canonical=raw, is_json=False, text=shown, author=None, public=bool(shown), callback_url=None
+        )
 
     async def accept(
         self, rate: Rate, payload: Payload, idempotency: IdempotencyKey | None
@@ -146,14 +145,6 @@ def _check_types(fields: dict[str, Any]) -> None:
     ]
     if issues:
         raise Invalid(issues)
-
-
-def _says_nothing(fields: dict[str, Any]) -> bool:
-    for name, value in fields.items():
-        is_blank = value is None or (isinstance(value, str) and not value.strip())
-        if not is_blank and name not in SILENT:
-            return False
-    return True
 
 
 def _shown(fields: dict[str, Any]) -> str:

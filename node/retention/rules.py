@@ -15,7 +15,7 @@ from node.tasks.retention import TaskRetention
 from node.tasks.store import TaskStore
 
 AT_ONCE = 1e-9
-"""Days after which is removed what is not to be kept at all."""
+"""Days after which entries are removed that are not to be kept at all."""
 
 UNCLAIMED_OR_OVER = ("offered", "failed", *OVER)
 

@@ -43,14 +43,17 @@ class Background:
         pause = FIRST_PAUSE
         while True:
             began = asyncio.get_running_loop().time()
-            task = asyncio.ensure_future(work())
+            task = asyncio.create_task(work())
             try:
                 await asyncio.wait({task})
             except asyncio.CancelledError:
                 task.cancel()
                 await asyncio.wait({task})
                 raise
-            failure = None if task.cancelled() else task.exception()
+            try:
+                failure = task.exception()
+            except asyncio.CancelledError as stray:  # not by `close`: it waited for something that was cancelled
+                failure = stray
             if failure is None:
                 return
             counters.RESTARTS[name] += 1

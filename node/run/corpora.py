@@ -13,6 +13,6 @@ def corpora_of(store: Store) -> list[Corpus]:
         Corpus(
             "board", ThreadReader(store), ("thread.", "reply."), anew=("thread.opened", "reply.hidden", "reply.shown")
         ),
-        Corpus("tasks", OfferReader(store), INDEXED_AFTER),
+        Corpus("tasks", OfferReader(store), INDEXED_AFTER, returning=("claimed", "in_progress", "submitted")),
         Corpus("agents", AgentReader(store), ("agent.",), concerned=EVERY),
     ]

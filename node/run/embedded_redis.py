@@ -42,7 +42,7 @@ PING_TIMEOUT = 1.0
 """Seconds."""
 
 MAX_LOG_BYTES = 1024 * 1024
-"""The server logs warnings only, so this is the log of years, or of a crash loop."""
+"""The server logs warnings only, so this takes years, or a crash loop."""
 
 APPENDFSYNC = ("always", "everysec")
 """The values of RELAY_DURABILITY that are settings of Redis."""

@@ -6,10 +6,10 @@ entities of several rooms, which is why it is in none of them.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import msgspec
 
@@ -17,8 +17,8 @@ from node import VERSION
 from node.board.record import THREAD_FIELDS, reply_of, thread_of
 from node.board.store import LISTS
 from node.store import CommandFailed, Store, ids, keys
-from node.store.bulk import bulk
-from node.store.decoding import code_of, fields_of
+from node.store.bulk import bulk, scan_sorted_set
+from node.store.decoding import code_of, fields_of, flat_of
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
 from node.tasks.model import OVER, STATUSES
@@ -127,7 +127,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
                 thread=keys.thread(record.id),
                 events=keys.events(ids.partition_of_id(record.id)),
                 thread_id=record.id,
-                fields=_flat(fields),
+                fields=flat_of(fields),
             )
         case "task":
             is_over = fields.get("status", b"").decode() in (*OVER, "failed")
@@ -140,7 +140,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
                 events=keys.events(partition),
                 id=record.id,
                 over=int(is_over),
-                fields=_flat(kept),
+                fields=flat_of(kept),
             )
         case _:
             return record.kind, "skipped"
@@ -154,7 +154,7 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
         case "reply":
             if record.seq < 1:
                 raise ValueError("no number of a reply")
-            reply_of(record.id, b"0-%d" % record.seq, [part for pair in named.items() for part in pair])
+            reply_of(record.id, b"0-%d" % record.seq, flat_of(named))
         case "thread":
             thread = thread_of(record.id, [fields.get(name) for name in THREAD_FIELDS])
             if thread is None or thread.status not in LISTS:
@@ -178,7 +178,7 @@ async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, 
     if await store.command("EXISTS", keys.thread(record.id)):
         return "known"
     try:
-        await store.command("XADD", keys.replies(record.id), f"0-{record.seq}", *_flat(fields))
+        await store.command("XADD", keys.replies(record.id), f"0-{record.seq}", *flat_of(fields))
     except CommandFailed as failed:
         if "equal or smaller" not in str(failed):
             raise
@@ -190,18 +190,13 @@ async def _hashes(
     store: Store, listed: Key, key_of: Callable[[str], Key], packed_of: Callable[[str], Key] | None = None
 ) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
     """Ids and fields of all entities of a list; of a contract that is compacted, those that it was made of."""
-    cursor = b"0"
-    while True:
-        reply = await store.command("ZSCAN", listed, cursor, "COUNT", AT_ONCE)
-        cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
-        names = [name.decode() for name in flat[::2]]
+    async for found in scan_sorted_set(store, listed, AT_ONCE):
+        names = [name for name, _ in found]
         rows = await bulk(store, [("HGETALL", key_of(each)) for each in names])
         packed = await bulk(store, [("GET", packed_of(each)) for each in names if packed_of])
         for name, row, compact in zip_longest(names, rows, packed):
             if fields := fields_of(row) or (unpack(cast("bytes", compact)) if compact else {}):
                 yield name, fields
-        if cursor == b"0":
-            return
 
 
 async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord]:
@@ -230,7 +225,3 @@ def _text(value: bytes) -> Value:
 
 def _bytes(value: Value) -> bytes:
     return value.encode() if isinstance(value, str) else b64decode(value["base64"])
-
-
-def _flat(fields: dict[str, bytes]) -> list[Any]:
-    return [part for pair in fields.items() for part in pair]

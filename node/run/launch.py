@@ -142,7 +142,7 @@ def prepare(settings: Settings) -> dict[str, str]:
 
 
 def _summary(settings: Settings) -> dict[str, object]:
-    """What matters of the settings, without a password or a key, on one line of the log."""
+    """The settings that matter, without a password or a key, for one line of the log."""
     redis, search = (
         [str(each) for each in locate(url).servers] if url else [] for url in (settings.redis_url, settings.search_url)
     )

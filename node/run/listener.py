@@ -26,14 +26,15 @@ BACKLOG = 4096
 """Connections that may wait to be accepted in each queue; the kernel's own limit is net.core.somaxconn, 4096."""
 
 STEADY_SECONDS = 5.0
-"""A web process must live so long for its death not to count as a failure to start."""
+"""How long a web process must live for its death not to count as a failure to start."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
-"""Seconds before one that did not is replaced: doubled each time, so that what cannot start does not take a core."""
+"""Seconds before one that did not is replaced: doubled each time, so that a process that cannot start does not take a
+core."""
 
 UNREAD_MS = 30_000
-"""For which a client may take nothing of an answer; then the kernel ends the connection. Granian would keep what
-it has not sent, 2 MB of each connection and more, without end."""
+"""How long a client may read nothing of an answer; then the kernel ends the connection. Granian would keep what it has
+not sent, 2 MB of each connection and more, without end."""
 
 HANDED_DOWN = "NODE_LISTENERS"
 """The variable in which a child of the supervisor finds the file descriptors of the sockets, separated by commas."""

@@ -35,6 +35,9 @@ logger = structlog.get_logger()
 PROGRAM = "node.admin.port"
 """The module that is run: it has the operator's pages, too, which know all that is below them."""
 
+STOP_SECONDS = 3.0
+"""Time for the process to end before it is killed."""
+
 MAX_IN_FLIGHT = 4096
 """Calls to Redis under way: more than a scrape makes."""
 
@@ -65,7 +68,11 @@ def reporting(settings: Settings, role: Role) -> Generator[str]:
             yield str(folder)
         finally:
             reporter.terminate()
-            reporter.wait()
+            try:
+                reporter.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                reporter.kill()
+                reporter.wait()
 
 
 async def queued(store: Store) -> tuple[int, int]:

@@ -42,7 +42,7 @@ LOOK_SECONDS = 0.1
 """Between two looks at the children."""
 
 STEADY_SECONDS = 30.0
-"""A child must live so long for its next death to count as its first."""
+"""How long a child must live for its next death to count as its first."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 """Seconds before a child is started again: doubled each time."""

@@ -40,7 +40,7 @@ from node.observe.tracing import tracing_of
 from node.overload import intake
 from node.overload.admission import Admission
 from node.relay.api import RelayApi
-from node.run.background import Background
+from node.run.background import Background, Work
 from node.run.reload import on_hangup
 from node.run.services import Services, Stores
 from node.search.api import SearchApi
@@ -111,12 +111,14 @@ class WebNode:
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
         self._blocked = BlockedClients(Blocklist(store))
         self._background = Background()
-        self._background.start("memory", MemoryAlarm(store, settings, capacity).run)
-        self._background.start("usage", self._limiter.usage.run)
-        self._background.start("blocklist", self._blocked.run)
+        works: dict[str, Work] = {
+            "memory": MemoryAlarm(store, settings, capacity).run,
+            "usage": self._limiter.usage.run,
+            "blocklist": self._blocked.run,
+        }
         if settings.provenance_days:
             activity = ActivityStore(store, settings.provenance_days)
-            self._background.start("activity", ActivityReports(activity, self._limiter.usage).run)
+            works["activity"] = ActivityReports(activity, self._limiter.usage).run
         self._readiness = Readiness(store)
         health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
         characters = settings.limits.search_characters
@@ -139,13 +141,15 @@ class WebNode:
         routed = [route for route in served if route.method != "OPTIONS"]
         self._router = router(routed, counted, self.paths, Pages(settings).missing)
         figures = of_web(self.routes, store, self._services.events.followers)
-        self._background.start("metrics", Meter(settings, "web", store, figures).run)
+        works["metrics"] = Meter(settings, "web", store, figures).run
         self.intake = intake.Intake(
             Admission(),
             store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight),
             cors=(CORS_OPEN,) if self.origins.is_open else (VARY,),
         )
         self.intake.answer_as(refusals_of(self.routes))
+        for name, work in works.items():  # last: nobody would end them if something before this failed
+            self._background.start(name, work)
 
     @classmethod
     async def start(cls, settings: Settings, tracing: "Tracing | None" = None) -> "WebNode":
@@ -155,7 +159,11 @@ class WebNode:
         if tracing:
             stores = stores.wrapped_by(tracing.store)
         stores.main.wakeups.waiters.most = settings.max_waiting
-        node = cls(settings, stores, tracing)
+        try:
+            node = cls(settings, stores, tracing)
+        except BaseException:
+            await stores.close()
+            raise
         process.freeze()  # without it the 99th percentile of acknowledgements is 40 ms
         return node
 
@@ -186,6 +194,7 @@ class WebNode:
 
     async def close(self) -> None:
         """End the background tasks, and close all connections."""
+        await self._mcp.close()
         await self._background.close()
         await self._search_work.settled()
         await self._services.close()
@@ -257,7 +266,7 @@ def operations_of(
         *BoardApi(services.board, limiter, signatures).routes(),
         *SearchApi(services.search, search, f"{settings.public_url}/board/").routes(),
         *OfferSearchApi(services.offers, search).routes(),
-        *SharedTasksApi(services.messages, services.tasks, contracts, limiter).routes(),
+        *SharedTasksApi(services.messages, services.tasks, contracts, limiter, signatures).routes(),
         *A2AApi(services.messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
         *IdentityApi(current, capabilities_of()).routes(),

@@ -115,6 +115,8 @@ class Corpus(NamedTuple):
     """What an event without a number (`seq`) is about: the entity's own text, or EVERY post of it."""
     anew: tuple[str, ...] = ()
     """Kinds of events after which EVERY post is indexed anew, whatever number they have."""
+    returning: tuple[str, ...] = ()
+    """Statuses after which an entity may be open again, with the same text: nothing is embedded twice for it."""
 
     @property
     def keys(self) -> SearchKeys:
@@ -122,17 +124,18 @@ class Corpus(NamedTuple):
         return SearchKeys(self.name)
 
     def places(self, events: Iterable[Event]) -> dict[Place, str]:
-        """What is to be indexed after these events, and the site that each came from."""
+        """What is to be indexed after these events, and the site that each came from; without one, the entity's own
+        turn."""
         return {
             Place(event.entity, EVERY if event.kind in self.anew else int(event.fields.get("seq", self.concerned))): (
-                event.fields.get("site") or ids.site_name(event.fields.get("client", ""))
+                event.fields.get("site") or ids.site_name(event.fields.get("client") or event.entity)
             )
             for event in events
             if event.kind.startswith(self.events)
         }
 
-    async def read_posts(self, places: Sequence[Place]) -> tuple[dict[Place, Post], set[str]]:
-        """The posts of open entities among these, and which of the entities are not open.
+    async def read_posts(self, places: Sequence[Place]) -> tuple[dict[Place, Post], dict[str, str]]:
+        """The posts of open entities among these, and the statuses of those entities that are not open.
 
         Raises StoreUnavailable, also where only some of them cannot be read.
         """
@@ -141,16 +144,16 @@ class Corpus(NamedTuple):
             raise StoreUnavailable("a part of what is searched cannot be read")
         return posts, closed
 
-    async def read_reachable(self, places: Sequence[Place]) -> tuple[dict[Place, Post], set[str], set[str]]:
+    async def read_reachable(self, places: Sequence[Place]) -> tuple[dict[Place, Post], dict[str, str], set[str]]:
         """`read_posts`, and which of the entities cannot be read. Raises StoreUnavailable if none can."""
         posts: dict[Place, Post] = {}
-        closed: set[str] = set()
+        closed: dict[str, str] = {}
         unreachable: set[str] = set()
         for place, (status, title, body) in zip(places, await self.source.posts(places), strict=True):
             if status == UNREACHABLE:
                 unreachable.add(place.entity_id)
             elif status != "open":
-                closed.add(place.entity_id)
+                closed[place.entity_id] = status
             elif title or body:
                 posts[place] = Post(*place, body, title)
         return posts, closed, unreachable

@@ -27,7 +27,7 @@ class Effort:
     """What one search of a client has cost, and its place among the searches of all clients."""
 
     def __init__(self, client: str, readers: Turns) -> None:
-        self._client = client
+        self.client = client
         self._readers = readers
         self._has_place = False
         self._unbroken = 0
@@ -63,10 +63,10 @@ class Effort:
         await self._enter()
 
     async def _enter(self) -> None:
-        await self._readers.enter(self._client)
+        await self._readers.enter(self.client)
         self._has_place = True
 
     def _leave(self) -> None:
         if self._has_place:
             self._has_place = False
-            self._readers.leave(self._client)
+            self._readers.leave(self.client)

@@ -13,7 +13,7 @@ import msgspec
 from node.embedding.model import Model
 from node.search.passages import FORMAT
 from node.store import Store, ids
-from node.store.decoding import code_of, fields_of
+from node.store.decoding import code_of, fields_of, flat_of
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
@@ -132,7 +132,7 @@ class IndexVersions:
         # The name first: whatever is begun is known, and so removed in the end.
         await self._store.command("SADD", self._keys.versions, version.name)
         fields = {**msgspec.structs.asdict(version), "filled": int(filled)}
-        await self._store.command("HSET", key, *(part for pair in fields.items() for part in pair))
+        await self._store.command("HSET", key, *flat_of(fields))
 
 
 def _version(reply: object) -> IndexVersion | None:

@@ -40,7 +40,7 @@ def of_reply(seq: int, body: str) -> list[Passage]:
 
 
 def kept(names: Iterable[str]) -> set[str]:
-    """Which of an entity's passages are in the index, by their names alone, so that who adds a reply need not read the
+    """Which of an entity's passages are in the index, by their names alone, so that adding a reply does not need the
     others: those of its own text, then of the newest replies as many whole ones as there is room for."""
     posts: defaultdict[int, list[str]] = defaultdict(list)
     for name in names:

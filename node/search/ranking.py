@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 SUGGESTED_THRESHOLD = 0.55
-"""The least that is suggested where nothing was found: further down, whatever there is is a hit."""
+"""The lowest threshold that is suggested where nothing was found: below it, everything is a hit."""
 
 CANDIDATES = 100
 """Threads taken from each of the two lists, by meaning and by text: twice the most hits a client may ask for."""
@@ -128,8 +128,8 @@ class Ranking:
         self._order = [entity for _, entity in sorted(zip(weights.values(), weights, strict=True), reverse=True)]
 
     def unshared(self, request: SearchRequest) -> list[str]:
-        """Those near in meaning alone of which it must be known how much they contain, to say which ones are the best:
-        none if no other entity than those found by text contains anything."""
+        """The entities found by meaning alone whose share of the query must be known to say which ones are the best:
+        none if only those found by text contain anything."""
         return [] if self._all_contain else [each for each in self._likeliest(request) if each not in self._shares]
 
     def contain(self, shares: Mapping[str, float]) -> None:
@@ -137,11 +137,11 @@ class Ranking:
         self._shares.update(shares)
 
     def unknown(self, request: SearchRequest) -> list[str]:
-        """Those found by text alone of which it must be known how near they are, to say which ones are the best."""
+        """The entities found by text alone whose nearness must be known to say which ones are the best."""
         return [each for each in self._likeliest(request) if each not in self._near]
 
     def _likeliest(self, request: SearchRequest) -> Iterator[str]:
-        """The entities in order, until so many as are wanted reach the threshold by what is known of them."""
+        """The entities in order, until as many as are wanted reach the threshold by what is known of them."""
         missing = request.limit
         for entity in self._order:
             yield entity

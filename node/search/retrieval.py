@@ -22,7 +22,7 @@ from node.search.ranking import (
     by_text,
 )
 from node.search.rpc.client import QueryVector, WorkerClient
-from node.store import CommandFailed, Store, StoreUnavailable
+from node.store import CommandFailed, Store, StoreUnavailable, ids
 from node.store.bulk import bulk
 from node.store.search_keys import SearchKeys
 from node.text.terms import MARK, QueryTerms, marks_of, terms_of
@@ -32,7 +32,7 @@ MAX_MARKS = 262_144
 known by what the engine says of them."""
 
 MARKS_A_CHARACTER = 2
-"""So many marks take as long to look at as one character of a text."""
+"""This many marks take as long to look at as one character of a text."""
 
 ENTITIES_AT_ONCE = 32
 """Entities of which something is read together."""
@@ -70,7 +70,9 @@ class EngineRetriever:
     async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
         """The matches. Raises StoreUnavailable, CommandFailed if the engine is not what it was."""
         query = QueryTerms(request.text)
-        (text, known), (vector, nearest) = await asyncio.gather(self._by_text(query), self._by_meaning(request.text))
+        (text, known), (vector, nearest) = await asyncio.gather(
+            self._by_text(query), self._by_meaning(request.text, effort)
+        )
         shares = Shares(self._documents, self._keys, query, known, effort)
         async with effort.reading():
             ranking = Ranking(nearest, text, await shares.read(text.entities), query.least)
@@ -85,10 +87,10 @@ class EngineRetriever:
         text = by_text(own, replies)
         return text, KnownMarks(marks, len(own) < CANDIDATES, text.replies if len(replies) < REPLY_CANDIDATES else None)
 
-    async def _by_meaning(self, query: str) -> tuple[QueryVector | None, list[NearEntity]]:
+    async def _by_meaning(self, query: str, effort: Effort) -> tuple[QueryVector | None, list[NearEntity]]:
         for _ in range(2):
             try:
-                vector = await self._workers.vector_of(query)
+                vector = await self._workers.vector_of(query, ids.site_name(effort.client))
             except StoreUnavailable:  # where workers are asked; the search Redis may well be there
                 break
             if vector is None:
@@ -118,7 +120,7 @@ class WorkerMemoryRetriever:
 
     async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
         """The matches. Raises StoreUnavailable."""
-        found = await self._workers.find(request)
+        found = await self._workers.find(request, ids.site_name(effort.client))
         if found is not None:
             return found
         async with effort.reading():

@@ -5,7 +5,9 @@ is charged to the client, and no search holds up the event loop.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
@@ -19,8 +21,10 @@ from node.search.ranking import SUGGESTED_THRESHOLD, RankedEntities, RankedEntit
 from node.search.rpc.client import MAX_WAITING_REQUESTS
 from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore
+from node.share.site import SITE_SHARE, site_of
 from node.share.turns import Crowded, Turns
 from node.text.lines import require_text
+from node.text.readable import readable
 from node.text.terms import QueryTerms
 
 SPARE_MATCHES = 5
@@ -33,8 +37,8 @@ CHARACTERS = 400_000
 """Characters of texts that one search looks at for its snippets: 8,000 for each hit where there are fifty."""
 
 CHARACTERS_A_HIT = 40_000
-"""The most that it looks at for one hit, however little others need: an entity's own text and a reply, both of the
-greatest length."""
+"""The most that it looks at for one hit, however little others need: an entity's own text and a reply of the greatest
+length each."""
 
 LEAST_CHARACTERS = 1_000
 """What it looks at for each hit, however much others have taken."""
@@ -43,8 +47,8 @@ SUGGESTED_STEPS = 20
 """Suggested thresholds are multiples of 1/20."""
 
 SEARCHES_AT_ONCE = MAX_WAITING_REQUESTS
-"""Searches of one process at a time. Most of them wait for the vector of their query, so as many as may wait at a
-worker."""
+"""Searches of one process at a time, SITE_SHARE of them of one site. Most of them wait for the vector of their query,
+so as many as may wait at a worker."""
 
 WAITING_SEARCHES = 60
 """Searches of one client that wait for its others to end: as many as it may begin in a minute, by default."""
@@ -87,8 +91,18 @@ class SearchTurns:
     """The turns that the searches of one process take, whatever they search."""
 
     def __init__(self) -> None:
-        self.searches = Turns(SEARCHES_AT_ONCE, each=1, waiting=WAITING_SEARCHES)
+        self._clients = Turns(sys.maxsize, each=1, waiting=WAITING_SEARCHES)
+        self._sites = Turns(SEARCHES_AT_ONCE, each=SITE_SHARE, waiting=WAITING_SEARCHES * SITE_SHARE)
         self.readers = Turns(SEARCHES_READING, each=1)
+
+    @asynccontextmanager
+    async def of(self, client: str) -> AsyncGenerator[None]:
+        """Have a place for a search of the client while the block runs. Raises Refused `limit.waiting`."""
+        try:
+            async with self._clients.of(client), self._sites.of(site_of(client)):
+                yield
+        except Crowded:
+            raise Refused("limit.waiting", retry_after=1.0, most=WAITING_SEARCHES) from None
 
 
 class Search:
@@ -104,17 +118,15 @@ class Search:
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        require_text("query", query.query)
+        require_text("query", readable(query.query))
         effort = Effort(client, self._turns.readers)
         try:
-            async with self._turns.searches.of(client):
+            async with self._turns.of(client):
                 request = SearchRequest(query.query, query.limit + SPARE_MATCHES, query.threshold)
                 ranked = await self._store.find(request, effort)
                 async with effort.reading():
                     found, is_incomplete = await self._found(ranked, query, effort)
                 return Found(found, ranked.mode, _lower(ranked.below, query.limit), is_incomplete or UNSET)
-        except Crowded:
-            raise Refused("limit.waiting", retry_after=1.0, most=WAITING_SEARCHES) from None
         finally:
             charge(effort.looked)
 
@@ -123,14 +135,12 @@ class Search:
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        require_text("query", query.query)
+        require_text("query", readable(query.query))
         effort = Effort(client, self._turns.readers)
         try:
-            async with self._turns.searches.of(client):
+            async with self._turns.of(client):
                 ranked = await self._store.find(SearchRequest(query.query, query.limit, query.threshold), effort)
                 return [match.entity_id for match in ranked.matches]
-        except Crowded:
-            raise Refused("limit.waiting", retry_after=1.0, most=WAITING_SEARCHES) from None
         finally:
             charge(effort.looked)
 

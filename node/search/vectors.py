@@ -1,4 +1,4 @@
-"""How vectors are written: 32-bit numbers while they are reckoned with, mostly 16-bit ones where they are kept.
+"""How vectors are written: as 32-bit numbers for computing, mostly as 16-bit ones for storing.
 
 16 bits take half of the memory, and a search of ten thousand vectors two thirds of the time; what is found stays the
 same (bench/README.md). Web processes never look into a vector, so only workers need numpy.

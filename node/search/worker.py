@@ -33,11 +33,14 @@ class CorpusWorker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set."""
-        async with asyncio.TaskGroup() as work:
-            work.create_task(self._memory.run(stop))
-            work.create_task(self._server.run(stop))
-            work.create_task(self.indexer.run(stop))
-            work.create_task(self.reconciler.run(stop))
+        try:
+            async with asyncio.TaskGroup() as work:
+                work.create_task(self._memory.run(stop))
+                work.create_task(self._server.run(stop))
+                work.create_task(self.indexer.run(stop))
+                work.create_task(self.reconciler.run(stop))
+        finally:
+            self._memory.close()
 
 
 class SearchWorker:
@@ -68,7 +71,8 @@ class SearchWorker:
             self._embedder.close()
 
     async def _load_model(self, stop: asyncio.Event) -> None:
-        """Load the model while the rest goes on: by text at first, by meaning once the model is there."""
+        """Load the model while the rest goes on: searches are by text at first, and by meaning once the model is
+        there."""
         try:
             model = await unless(stop, self._embedder.load())
         except ModelUnavailable as error:

@@ -5,9 +5,10 @@ Whatever they do may be given up at any point; another worker, or this one after
 
 import asyncio
 from collections.abc import Coroutine, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from node.common.cancellation import ended_before
 from node.store.wakeups import Listener
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ def woken_by(stop: asyncio.Event, listener: Listener) -> Generator[None]:
         await stop.wait()
         listener.hear(b"")
 
-    waking = asyncio.ensure_future(wake())
+    waking = asyncio.create_task(wake())
     try:
         yield
     finally:
@@ -35,15 +36,7 @@ async def until_woken(listener: Listener, seconds: float, stop: asyncio.Event) -
 
 async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """What `work` returns or raises; None if `stop` is set before it ends, and then it is given up."""
-    working = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-    finally:
-        stopping.cancel()
-        working.cancel()
-    with suppress(asyncio.CancelledError):
-        await working
+    working = asyncio.create_task(work)
+    if await ended_before(working, asyncio.create_task(stop.wait())) or not working.cancelled():
+        return working.result()
     return None

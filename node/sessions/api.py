@@ -87,7 +87,7 @@ class SessionsApi:
         wanted = await read_json(request, DestroySession)
         session, place = await self._sessions.destroy(request.params["id"], wanted.destroy_token)
         with suppress(StoreUnavailable):  # the place counts until its time is over
-            await self._limiter.give_back(place)
+            await self._limiter.release(place)
         return json_response(session)
 
     def routes(self) -> tuple[Route, ...]:

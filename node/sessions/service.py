@@ -39,8 +39,8 @@ class Sessions:
     ) -> tuple[CreatedSession, bool]:
         """Open a session for a client; the second value says whether it is an earlier one, given again.
 
-        `place` is the session's place among those that the client may have, empty if they are not counted. Raises
-        Invalid, Refused `idempotency.conflict`, `idempotency.short`, StoreUnavailable.
+        `place` is the session's place in the quota of its client, empty if there is none. Raises Invalid, Refused
+        `idempotency.conflict`, `idempotency.short`, StoreUnavailable.
         """
         fields = {"epoch": secrets.token_hex(4)}
         if wanted.label:

@@ -11,8 +11,8 @@ from node.sessions.model import Line
 from node.share.origin import Attributed, ClientOrigin
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
-from node.store.decoding import fields_of, text
-from node.store.idempotency import IdempotencyKey
+from node.store.decoding import fields_of, flat_of, text
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import Quota, Rate, Taken
 from node.store.long_poll import wait_for_next
 from node.store.steps import Key, Rest, step
@@ -98,19 +98,20 @@ class SessionStore:
 
         Raises Refused `idempotency.conflict`, StoreUnavailable.
         """
-        session_id = ids.unlisted_id(idempotency.partition if idempotency else self._store.serving_partition())
+        partition = idempotency.partition if idempotency else self._store.serving_partition()
+        session_id = ids.unlisted_id(partition)
         session = keys.session(session_id)
         if place.name:
             fields = {**fields, "client": place.client, "held": place.name}
         reply = await self._store.run(
             session_create(
                 session=session,
-                idem=keys.idempotency(idempotency.partition, idempotency.scope) if idempotency else session,
-                digest=idempotency.digest if idempotency else "",
+                idem=record_key(idempotency, ids.partition_of_id(session_id), session),
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 session_id=session_id,
                 ttl=ttl_ms,
-                fields=[part for pair in fields.items() for part in pair],
+                fields=flat_of(fields),
             )
         )
         match reply:
@@ -135,11 +136,11 @@ class SessionStore:
                 session=session,
                 lines=keys.lines(session_id),
                 rate=keys.rate(partition, f"line:{session_id}", rate.client),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else session,
+                idem=record_key(idempotency, partition, session),
                 events=keys.events(partition),
                 count=rate.limit.count,
                 window=rate.limit.milliseconds,
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 max_lines=self._max_lines,
                 max_bytes=self._max_bytes,

@@ -4,7 +4,8 @@ from ipaddress import ip_network
 
 import msgspec
 
-from node.share.site import CLIENT_BITS, Network
+from node.config.values import Network
+from node.share.site import CLIENT_BITS
 
 
 class ClientOrigin(msgspec.Struct, frozen=True):

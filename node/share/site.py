@@ -9,7 +9,7 @@ import ipaddress
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network
 
-Network = IPv4Network | IPv6Network
+from node.config.values import Network
 
 CLIENT_BITS = 64
 """Length of the IPv6 prefix that counts as one client (DESIGN 6)."""

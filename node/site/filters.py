@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -56,9 +57,14 @@ def excerpt(text: str, length: int = EXCERPT) -> str:
     return f"{line[: cut if cut > 0 else length]}…"
 
 
+@lru_cache(maxsize=1)  # a page marks up to a hundred texts, one after the other, and its query may be long
+def _terms(query: str) -> frozenset[str]:
+    return frozenset(stem(word) for word in set(_WORD.findall(query))) - {""}
+
+
 def marked(text: str, query: str) -> Markup:
     """`text` with the words that `query` names in `<mark>`, all of it escaped."""
-    wanted = {stem(word) for word in _WORD.findall(query)} - {""}
+    wanted = _terms(query)
     parts: list[Markup] = []
     end = 0
     for match in _WORD.finditer(text):

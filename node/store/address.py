@@ -35,6 +35,13 @@ class Access(msgspec.Struct, frozen=True):
     database: int = 0
     tls: ssl.SSLContext | None = None
 
+    @property
+    def login(self) -> tuple[str, ...]:
+        """The command that logs in; empty if none is needed."""
+        if not self.password:
+            return ()
+        return ("AUTH", self.user, self.password) if self.user else ("AUTH", self.password)
+
 
 class Location(msgspec.Struct, frozen=True):
     """One server, or some members of a cluster, which name the others."""

@@ -6,7 +6,8 @@ from typing import cast
 import msgspec
 import structlog
 
-from node.share.site import Network, network_of
+from node.config.values import Network
+from node.share.site import network_of
 from node.store import Listener, Store, keys
 from node.store.clock import now_ms
 from node.store.decoding import fields_of

@@ -4,10 +4,11 @@ A process may have only so many calls under way (`Store.max_in_flight`), and one
 writes for a whole partition, or for many entities, goes through here instead of `Store.commands` and `Store.run_all`.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar, cast
 
 from node.store.errors import StoreUnavailable
+from node.store.keys import Key
 from node.store.link import RedisReply
 from node.store.scripts import Arg
 from node.store.steps import Step
@@ -44,6 +45,18 @@ def reached(wanted: Iterable[T], replies: Iterable[RedisReply | StoreUnavailable
     """What was wanted with its reply, where the server could be reached."""
     pairs = zip(wanted, replies, strict=True)
     return [(each, reply) for each, reply in pairs if not isinstance(reply, StoreUnavailable)]
+
+
+async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator[list[tuple[str, float]]]:
+    """All members of a sorted set with their scores, about `at_once` at a time (ZSCAN).
+
+    A member whose score changes meanwhile may come twice. Raises StoreUnavailable.
+    """
+    cursor: bytes | None = None
+    while cursor != b"0":
+        reply = await store.command("ZSCAN", key, cursor or 0, "COUNT", at_once)
+        cursor, flat = cast("tuple[bytes, list[bytes]]", reply)
+        yield [(member.decode(), float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
 
 
 async def _reachable_at_a_time(

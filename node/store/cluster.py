@@ -77,8 +77,8 @@ class ClusterStore(Store):
     async def slot_map(self) -> list[tuple[range, ServerAddress]]:
         """The map that the first member to answer gives; empty if none answers."""
         connected = [server for server, connection in self._primaries.items() if connection.connected]
-        known = [*connected, *(server for server in self._seeds if server not in connected)]
-        for server in [*sample(connected, len(connected)), *known[len(connected) :]]:
+        others = [server for server in self._seeds if server not in connected]
+        for server in [*sample(connected, len(connected)), *others]:
             try:
                 reply = await consult(server, self._access, MEMBER_SECONDS, "CLUSTER", "SLOTS")
             except (OSError, UnicodeError, NotReady):

@@ -79,9 +79,9 @@ class Call(msgspec.Struct):
 
 
 class Unawaited(Call, kw_only=True):
-    """A call of which nobody wants to know how it ended. `failed` is told, once, if it was not with a reply.
+    """A call whose result nobody waits for. `failed` is called, at most once, if it ends without a reply.
 
-    Its `outcome` is never settled, so all of them share one: a future for each, and its callback, would be for nothing.
+    The `outcome` of such calls is never settled; all share one, so that no future and callback are made for each.
     """
 
     failed: "Callable[[Unawaited, Exception], None]"

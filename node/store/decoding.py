@@ -1,7 +1,10 @@
-"""Reads replies of Redis: bytes become fields, text and numbers."""
+"""Between what Redis takes and answers, and Python: flat lists and fields, bytes and text, ids of entries."""
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import TypeVar, cast
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def fields_of(reply: object) -> dict[bytes, bytes]:
@@ -10,9 +13,21 @@ def fields_of(reply: object) -> dict[bytes, bytes]:
     return dict(zip(each, each, strict=True))
 
 
+def flat_of(fields: Mapping[K, V]) -> list[K | V]:
+    """Names and values in turn, as HSET, XADD and the scripts take them: what `fields_of` reads back."""
+    return [part for pair in fields.items() for part in pair]
+
+
 def fields_named(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
     """Fields that were asked for by their names, without those that are not there."""
     return {name: value for name, value in zip(names, values, strict=True) if value is not None}
+
+
+def entry_id(entry: bytes | str) -> tuple[int, int]:
+    """The id of a stream entry as Redis orders it: milliseconds, then a number."""
+    text = entry if isinstance(entry, str) else entry.decode()
+    milliseconds, _, sequence = text.partition("-")
+    return int(milliseconds), int(sequence)
 
 
 def code_of(reply: object) -> str:

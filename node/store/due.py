@@ -1,7 +1,7 @@
-"""What becomes due at a time, in each partition.
+"""Schedules: in each partition, entries and the time at which they are due.
 
-It is taken by one worker, and by another if that one dies, where doing it twice would be noticed (a callback is sent).
-Otherwise any worker that finds it does it.
+`due_take` leases an entry to one worker, for work that must not be done twice (sending a callback); `due_find` shows it
+to every worker.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,27 +14,27 @@ from node.store.wire import Store
 
 @step
 def due_take(*, due: Key, hidden: int, limit: int) -> None:
-    """Takes what is due, for one worker alone."""
+    """Leases due entries to one worker."""
 
 
 @step
 def due_find(*, due: Key, limit: int) -> None:
-    """Finds what is due, whoever else does."""
+    """Finds due entries, even if other workers find them too."""
 
 
 class TakenNames(NamedTuple):
-    """What was taken from a partition."""
+    """The entries taken from a partition."""
 
     names: list[str]
     next_seconds: float | None
-    """Until another is due; None if there is none."""
+    """Until the next entry is due; None if there is none."""
 
 
 async def take_due(store: Store, due: Mapping[int, Key], hidden_ms: int, limit: int) -> dict[int, TakenNames]:
-    """Take what is due by partition, `limit` of each at most; it becomes due again after `hidden_ms`.
+    """Take up to `limit` due entries of each partition; they become due again after `hidden_ms`.
 
-    Partitions that are out of reach are left for later: what was taken from the others is not lost with them. Raises
-    StoreUnavailable if all are.
+    Partitions that are out of reach are left for later, so that what was taken from the others is not lost. Raises
+    StoreUnavailable if all are out of reach.
     """
     steps = [due_take(due=key, hidden=hidden_ms, limit=limit) for key in due.values()]
     taken: dict[int, TakenNames] = {}
@@ -48,7 +48,7 @@ async def take_due(store: Store, due: Mapping[int, Key], hidden_ms: int, limit: 
 
 
 async def find_due(store: Store, due: Sequence[Key], limit: int) -> list[str]:
-    """The names that are due, `limit` of each partition at most, of those partitions that can be read.
+    """The due names, up to `limit` of each partition that can be read.
 
     Raises StoreUnavailable if none can.
     """

@@ -6,13 +6,14 @@ The record is kept by the script that does the write (`lua/lib/once.lua`, `lua/l
 import msgspec
 
 from node.common.refusal import Refused
-from node.store import Store, ids
+from node.store import Store, ids, keys
+from node.store.keys import Key
 from node.store.replay import bind
 
-UNGUESSABLE = 16
+SECRET_KEY_LENGTH = 16
 """A key of so many characters is taken for a secret: that many random ones hold 60 bits at least."""
 
-RETRIED = 60
+RETRY_SECONDS = 60
 """Seconds within which a client repeats a request whose answer it did not get. A key that is not taken for a secret may
 be guessed by somebody else, or used by chance, so the answer to it has a token only for so long."""
 
@@ -34,8 +35,8 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
     def check_token(self, first: int, now: int) -> None:
         """Raise Refused `idempotency.short` if a token given out at `first` is not to be given again `now` (ms)."""
-        if not self.is_secret and now - first > RETRIED * 1000:
-            raise Refused("idempotency.short", seconds=RETRIED, least=UNGUESSABLE)
+        if not self.is_secret and now - first > RETRY_SECONDS * 1000:
+            raise Refused("idempotency.short", seconds=RETRY_SECONDS, least=SECRET_KEY_LENGTH)
 
 
 def bound_key(
@@ -48,9 +49,19 @@ def bound_key(
     """
     if key is None:
         return None
-    is_secret = len(key) >= UNGUESSABLE
+    is_secret = len(key) >= SECRET_KEY_LENGTH
     who = (client,) if name is None else (name,) if is_secret else (client, name)
     return IdempotencyKey(ids.digest(operation, *who, key), ids.digest(body), is_secret)
+
+
+def record_key(given: IdempotencyKey | None, partition: int, other: Key) -> Key:
+    """Where a script records an Idempotency-Key. Without one it records nothing; `other` is any key of the slot."""
+    return keys.idempotency(partition, given.scope) if given else other
+
+
+def digest_of(given: IdempotencyKey | None) -> str:
+    """The digest of the body that a script compares with the recorded one; empty without an Idempotency-Key."""
+    return given.digest if given else ""
 
 
 async def home_of(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str] | None:

@@ -1,4 +1,4 @@
-"""Whose data a Redis holds: which node's, known by its secret, and in which schema.
+"""Whose data a Redis holds: that of which node, known by its secret, and in which schema.
 
 It is written at the first start and compared at every other one. Tokens that another secret made, and records that
 another schema wrote, would be answered wrongly for as long as nobody noticed. docs/operations.md has what this means
@@ -30,7 +30,7 @@ LOOK_SECONDS = 0.25
 
 @step
 def node_identify(*, identity: Key, schema: int, oldest: int, secret: str, version: str) -> None:
-    """Says whose data this Redis holds, and that it is this node's if nobody's yet."""
+    """Says whose data this Redis holds, and claims it for this node if it is nobody's yet."""
 
 
 def fingerprint(secret: str) -> str:

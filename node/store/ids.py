@@ -56,7 +56,8 @@ def new_id(partition: int | None = None) -> str:
 
 
 def unlisted_id(partition: int | None = None) -> str:
-    """A UUIDv7 like those of `new_id` that cannot be guessed from others: for what only those may find who know its id.
+    """A UUIDv7 like those of `new_id` that cannot be guessed from others: for entities that are found by their id
+    alone.
 
     The ids of the library count up within a millisecond and have only 32 random bits. These have 62, or 56 with a
     partition, after a clock of a quarter of a microsecond (RFC 9562 §6.2, method 3).

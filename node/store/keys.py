@@ -1,5 +1,5 @@
-"""Every key in Redis: its name, its partition, its lifetime. Nothing else builds a key.
-Those of the search are in `search_keys`.
+"""Every key in Redis: its name, its partition, its lifetime. No other module builds a key, except `search_keys` for the
+keys of search.
 
 Most keys carry the hash tag of a partition, `{00}`..`{3f}`, so that all keys of a step are in one slot of a Redis
 Cluster (DESIGN 4). The id of an entity names its partition (`ids.py`), so the key follows from the id alone.
@@ -181,12 +181,12 @@ def inbox_pattern() -> str:
     return "inbox:{*"
 
 
-def inbox_seq(address: str) -> Key:
+def inbox_last_seq(address: str) -> Key:
     """The number of the last message of an inbox. TTL: that of the inbox; a year more if its key can open it anew."""
     return _at("inbox-seq", address)
 
 
-def inbox_letters(address: str) -> Key:
+def inbox_messages(address: str) -> Key:
     """The unsettled messages of an inbox, a stream whose entry ids are 0-<seq>. TTL: until the last of them expires."""
     return _at("inbox-letters", address)
 

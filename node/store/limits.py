@@ -18,15 +18,19 @@ from node.store.steps import Key, Step, step
 
 DAY_MS = 86_400_000
 
+COUNTED_FOR_SITES = ("search",)
+"""Limits of which a site has SITE_SHARE times as much as a client: for what occupies the workers before it is known
+what it costs. They are of no entity, and nothing in them is given back."""
+
 
 @step
-def limit_take(*, rate: Key, count: int, window: int) -> None:
-    """A place in a client's limit."""
+def limit_take(*, rate: Key, site: Key, count: int, site_count: int, window: int) -> None:
+    """A place in a client's limit, and in that of its site."""
 
 
 @step
-def limit_return(*, rate: Key, at: int) -> None:
-    """A place in a client's limit, given back."""
+def limit_refund(*, rate: Key, at: int) -> None:
+    """A request in a client's limit that does not count after all."""
 
 
 @step
@@ -43,7 +47,7 @@ def quota_take(
     life: int,
     name: str,
 ) -> None:
-    """A place in a client's limit, and one among the things that it and its site may have at a time."""
+    """A place in a client's limit, and one in its quota and that of its site."""
 
 
 @step
@@ -58,7 +62,7 @@ class Taken(msgspec.Struct, frozen=True):
     remaining: int
     reset: float
     at: int = 0
-    """When the place was taken (ms), by which it can be given back."""
+    """When the place was taken (ms), by which the request can be refunded."""
 
     @classmethod
     def of(cls, allowed: Any, remaining: Any, reset_ms: Any, at: Any = 0) -> "Taken":
@@ -81,7 +85,7 @@ class Rate(Protocol):
 
 
 class Quota(NamedTuple):
-    """A place among the things of a kind that a client may have at a time. It ends by itself, or is given back."""
+    """A place among the things of a kind that a client may have at a time. It ends by itself, or is released."""
 
     kind: str
     client: str
@@ -96,6 +100,15 @@ class Use(NamedTuple):
     owed: int
 
 
+class Over(NamedTuple):
+    """Why bytes were not counted, or that nothing is left."""
+
+    wait: float
+    """Seconds until there is room again."""
+    of_site: bool
+    """Whether the client's site has no room, and not the client alone."""
+
+
 class LimitStore:
     """Counts requests that write nothing else in the client's partition."""
 
@@ -106,12 +119,18 @@ class LimitStore:
         """Take a place in a limit; in a separate one for each entity, if its id is given. Raises StoreUnavailable."""
         partition = ids.partition_of_id(entity_id) if entity_id else ids.home_of(client)
         rate = keys.rate(partition, f"{kind}:{entity_id}" if entity_id else kind, client)
-        reply = await self._store.run(limit_take(rate=rate, count=limit.count, window=limit.milliseconds))
-        return Taken.of(*cast("list[int]", reply))
+        taking = limit_take(
+            rate=rate,
+            site=keys.rate(partition, kind, site_of(client)) if kind in COUNTED_FOR_SITES else rate,
+            count=limit.count,
+            site_count=limit.count * SITE_SHARE,
+            window=limit.milliseconds,
+        )
+        return Taken.of(*cast("list[int]", await self._store.run(taking)))
 
-    async def put_back(self, kind: str, client: str, taken: Taken) -> None:
-        """Give back a place that `take` has taken in a limit of no entity. Raises StoreUnavailable."""
-        await self._store.run(limit_return(rate=keys.rate(ids.home_of(client), kind, client), at=taken.at))
+    async def refund(self, kind: str, client: str, taken: Taken) -> None:
+        """Stop counting a request that `take` has counted in a limit of no entity. Raises StoreUnavailable."""
+        await self._store.run(limit_refund(rate=keys.rate(ids.home_of(client), kind, client), at=taken.at))
 
     async def take_quota(
         self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, counted: bool, label: str = ""
@@ -148,8 +167,8 @@ class LimitStore:
         )
         return [name.decode() for names in cast("list[list[bytes]]", found) for name in names]
 
-    async def give_back(self, quota: Quota) -> None:
-        """Free a place before its time, if it has a name. Raises StoreUnavailable."""
+    async def release(self, quota: Quota) -> None:
+        """Release a place before its time, if it has a name. Raises StoreUnavailable."""
         if not quota.name:
             return
         places = _places(ids.home_of(quota.client), quota.kind, quota.client)
@@ -164,14 +183,13 @@ class LimitStore:
             for command in (("ZADD", place, "XX", "GT", ends_at, quota.name), ("PEXPIREAT", place, ends_at, "GT"))
         )
 
-    async def take_bytes(self, uses: Sequence[Use], most: int) -> list[float | None]:
+    async def take_bytes(self, uses: Sequence[Use], most: int) -> list[Over | None]:
         """Count bytes of some clients, each of which may have `most` in 24 hours. Raises StoreUnavailable.
 
-        Returns for each client None, or, if `size` is too much (it is not counted then) or nothing is left, the seconds
-        until it may have some again.
+        Returns for each client None, or why not, if `size` is too much (it is not counted then) or nothing is left.
         """
         replies = await self._store.run_all(_bytes_of(use, most) for use in uses)
-        return [reply[1] / 1000 if len(reply) > 1 else None for reply in cast("list[list[int]]", replies)]
+        return [Over(over[0] / 1000, over[1] == 1) if over else None for _, *over in cast("list[list[int]]", replies)]
 
 
 def _bytes_of(use: Use, most: int) -> Step:

@@ -162,12 +162,8 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
 
 
 def _introduction(access: Access) -> list[tuple[Arg, ...]]:
-    commands: list[tuple[Arg, ...]] = []
-    if access.password:
-        commands.append(("AUTH", access.user, access.password) if access.user else ("AUTH", access.password))
-    if access.database:
-        commands.append(("SELECT", access.database))
-    return [*commands, ("PING",)]
+    select = ("SELECT", access.database) if access.database else ()
+    return [command for command in (access.login, select, ("PING",)) if command]
 
 
 class ReconnectingLink(ABC):

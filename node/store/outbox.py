@@ -29,7 +29,7 @@ import structlog
 
 from node.common.stopping import sleep_unless_stopped
 from node.store import ids, keys
-from node.store.decoding import fields_of
+from node.store.decoding import entry_id, fields_of
 from node.store.errors import CommandFailed, OutOfMemory, StoreUnavailable
 from node.store.heartbeats import new_name
 from node.store.steps import Key, Rest, step
@@ -88,6 +88,11 @@ class Event(msgspec.Struct, frozen=True):
     kind: str
     entity: str
     fields: dict[str, str]
+
+    @property
+    def at(self) -> int:
+        """When it happened, milliseconds since 1970."""
+        return entry_id(self.id)[0]
 
 
 Handler = Callable[[Sequence[Event]], Awaitable[None]]
@@ -267,7 +272,7 @@ class _Reader:
         """Handle and acknowledge entries: together, and if that fails, one by one, so that only the bad ones fail."""
         if not entries:
             return
-        self._unacknowledged = [entry_id for entry_id, _ in entries]
+        self._unacknowledged = [entry for entry, _ in entries]
         try:
             if not await self._try(entries, is_last=len(entries) == 1) and len(entries) > 1:
                 for entry in entries:
@@ -282,7 +287,7 @@ class _Reader:
         writes, the entry stays pending without a word: the events behind it may free some.
         """
         try:
-            events = [_event(self._partition, entry_id, flat) for entry_id, flat in entries if flat]
+            events = [_event(self._partition, entry, flat) for entry, flat in entries if flat]
             if events:
                 await self._handle(events)
         except OutOfMemory:
@@ -292,19 +297,19 @@ class _Reader:
         except Exception:
             if not is_last:
                 return False
-            ((entry_id, _),) = entries
-            log.exception("event not handled", group=self._group, partition=self._partition, entry=entry_id.decode())
-            if not await self._is_hopeless(entry_id):
+            ((entry, _),) = entries
+            log.exception("event not handled", group=self._group, partition=self._partition, entry=entry.decode())
+            if not await self._is_hopeless(entry):
                 return False
-        await self._store.command("XACK", self._stream, self._group, *(entry_id for entry_id, _ in entries))
+        await self._store.command("XACK", self._stream, self._group, *(entry for entry, _ in entries))
         return True
 
-    async def _is_hopeless(self, entry_id: bytes) -> bool:
-        reply = await self._store.command("XPENDING", self._stream, self._group, entry_id, entry_id, 1)
+    async def _is_hopeless(self, entry: bytes) -> bool:
+        reply = await self._store.command("XPENDING", self._stream, self._group, entry, entry, 1)
         rows = cast("list[tuple[bytes, bytes, int, int]]", reply)
         if not rows or rows[0][3] < MAX_DELIVERIES:
             return False
-        log.error("event given up", group=self._group, partition=self._partition, entry=entry_id.decode())
+        log.error("event given up", group=self._group, partition=self._partition, entry=entry.decode())
         return True
 
 
@@ -329,6 +334,6 @@ class OutboxTrimmer:
         await self._store.run(events_trim(events=stream, gone=READER_GONE_MS, groups=self._groups))
 
 
-def _event(partition: int, entry_id: bytes, flat: list[bytes]) -> Event:
+def _event(partition: int, entry: bytes, flat: list[bytes]) -> Event:
     fields = {name.decode(): value.decode() for name, value in fields_of(flat).items()}
-    return Event(entry_id.decode(), partition, fields.pop("type"), fields.pop("id"), fields)
+    return Event(entry.decode(), partition, fields.pop("type"), fields.pop("id"), fields)

@@ -8,6 +8,7 @@ same signature and the same key passes: the key then answers with what was creat
 
 from node.sign.request import REPLAY_SECONDS
 from node.store import Store, ids, keys
+from node.store.keys import Key
 
 REPLAY_MS = REPLAY_SECONDS * 1000
 """How long a used signature is remembered: for as long as it would be accepted."""
@@ -21,3 +22,13 @@ async def bind(store: Store, replay_id: str, scope: str) -> bool:
     key = keys.replay(ids.partition_of(replay_id), replay_id)
     bound = await store.command("SET", key, scope, "NX", "GET", "PX", REPLAY_MS)
     return bound is None or bound == scope.encode()
+
+
+def replay_key(replay_id: str, partition: int, other: Key) -> Key:
+    """Where a script records a signature. If there is none to record, this is `other`, any key of the slot."""
+    return keys.replay(partition, replay_id) if replay_id else other
+
+
+def replay_ttl(replay_id: str) -> int:
+    """For how long (ms) a script records a signature; 0 if there is none to record."""
+    return REPLAY_MS if replay_id else 0

@@ -62,8 +62,14 @@ class SearchKeys:
         """How the keys of all vectors of an index version begin."""
         return f"{self._own}vector:{version}:"
 
+    def aside(self, version: str, entity_id: str, passage: str) -> Key:
+        """The `vector` of a passage of an entity that is not open and may be open again. TTL: a day, or until it is
+        back."""
+        return Key(f"{self._own}aside:{version}:{_tag(entity_id)}:{entity_id}:{passage}")
+
     def passages(self, version: str, entity_id: str) -> Key:
-        """Names of the passages of an entity that have a vector in an index version, a set. Kept with the vectors."""
+        """Names of the passages of an entity that have a vector in an index version, a set. Kept with the vectors,
+        also with those that lie aside."""
         return Key(f"{self._own}passages:{version}:{_tag(entity_id)}:{entity_id}")
 
     def workers(self, service: str) -> Key:

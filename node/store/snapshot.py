@@ -75,10 +75,8 @@ async def _connected(server: ServerAddress, location: Location) -> tuple[asyncio
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, location: Location) -> AsyncIterator[bytes]:
-    access = location.access
-    if access.password:
-        words = ("AUTH", access.user, access.password) if access.user else ("AUTH", access.password)
-        await _send(reader, writer, *words)
+    if login := location.access.login:
+        await _send(reader, writer, *login)
     await _send(reader, writer, "REPLCONF", "capa", "eof")
     await _send(reader, writer, "REPLCONF", "rdb-only", "1")
     writer.write(pack(("SYNC",)))

@@ -1,12 +1,12 @@
 """A Lua step as one typed Python function: its parameters are the keys and arguments that the script's header names.
 
     @step
-    def limit_take(*, rate: Key, count: int, window: int) -> None:
-        \"\"\"A place in a client's limit.\"\"\"
+    def limit_return(*, rate: Key, at: int) -> None:
+        \"\"\"A place in a client's limit, given back.\"\"\"
 
-    reply = await store.run(limit_take(rate=keys.rate(...), count=10, window=60_000))
+    reply = await store.run(limit_return(rate=keys.rate(...), at=taken.at))
 
-The type checker sees every call. That names, order and kinds are those of `lua/limit_take.lua` is checked when the
+The type checker sees every call. That names, order and kinds are those of `lua/limit_return.lua` is checked when the
 module is imported. A last parameter of type `Rest` takes any number of arguments, as `-- ARGV[7...] fields` does.
 """
 

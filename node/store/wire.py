@@ -70,10 +70,10 @@ class Store(ABC):
         return outcome
 
     def send(self, wanted: Step | Sequence[Arg]) -> None:
-        """Run a step or a plain command, and do not wait until it has run: for what is done again if it fails.
+        """Send a step or a plain command without waiting until it has run; for work that is done again if it fails.
 
-        What the same server is asked in a later turn of the event loop finds it done. Raises StoreUnavailable if no
-        server is known for it, or too many calls are under way; what fails later is logged.
+        Calls to the same server in a later turn of the event loop find it done. Raises StoreUnavailable if no server is
+        known for it, or too many calls are under way; what fails later is logged.
         """
         if isinstance(wanted, Step):
             slot, connection = self._route(wanted.keys[0])

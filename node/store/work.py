@@ -5,12 +5,13 @@ from typing import cast
 import msgspec
 
 from node.config import Limit
+from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
 from node.store.steps import Key, step
 
 
 @step
-def work_spend(*, work: Key, amount: int, count: int, window: int) -> None:
+def work_spend(*, work: Key, site: Key, amount: int, count: int, site_count: int, window: int) -> None:
     """A charge for work that was done."""
 
 
@@ -24,7 +25,8 @@ class Standing(msgspec.Struct, frozen=True):
 class WorkStore:
     """Counts work by kind and client.
 
-    A client may owe as much as the `count` of the limit, and works that off in the limit's `seconds`.
+    A client may owe as much as the `count` of the limit, its site SITE_SHARE times as much, and they work that off in
+    the limit's `seconds`.
     """
 
     def __init__(self, store: Store) -> None:
@@ -32,7 +34,14 @@ class WorkStore:
 
     async def spend(self, kind: str, client: str, amount: int, limit: Limit) -> Standing:
         """Charge `amount`; with 0, only ask how the client stands. Raises StoreUnavailable."""
-        work = keys.work(ids.home_of(client), kind, client)
-        charge = work_spend(work=work, amount=amount, count=limit.count, window=limit.milliseconds)
+        partition = ids.home_of(client)
+        charge = work_spend(
+            work=keys.work(partition, kind, client),
+            site=keys.work(partition, kind, site_of(client)),
+            amount=amount,
+            count=limit.count,
+            site_count=limit.count * SITE_SHARE,
+            window=limit.milliseconds,
+        )
         left, wait_ms = cast("list[int]", await self._store.run(charge))
         return Standing(left, wait_ms / 1000)

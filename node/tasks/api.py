@@ -6,10 +6,11 @@ from contextlib import AsyncExitStack, contextmanager
 from node.callbacks.model import TaskCallback
 from node.common.refusal import Refused
 from node.sign.signed import Signed
-from node.store.idempotency import RETRIED, UNGUESSABLE
+from node.store.idempotency import RETRY_SECONDS, SECRET_KEY_LENGTH
 from node.tasks import examples
 from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.model import (
+    SHOWN_FIELDS,
     Cancellation,
     ClaimedTask,
     CompletedTask,
@@ -35,33 +36,17 @@ from node.web.limits import Limiter, PermitOf
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.signature import Signatures
 
-SHOWN_FIELDS = (
-    "publisher_id",
-    "title",
-    "description",
-    "input_artifact_ids",
-    "lease_seconds",
-    "require_proof",
-    "max_attempts",
-    "retry_seconds",
-    "review_seconds",
-    "skills",
-    "deadline",
-    "result_schema",
-)
-"""Fields of an offer that its record shows, so that its proof may carry them."""
-
 CONFLICT = "idempotency.conflict"
 SHORT = "idempotency.short"
 DEADLINE = "task.deadline"
 
-SHORT_KEYS = f"A shorter key counts for the client address too, and gets the token for {RETRIED} s"
+SHORT_KEYS = f"A shorter key counts for the client address too, and gets the token for {RETRY_SECONDS} s"
 REPEATED_OFFER = (
-    f"Keep it secret: of at least {UNGUESSABLE} random characters, with the same body of the same publisher_id, from "
-    f"any address, it gets the same contract again with its publisher_token; another body gets 422. {SHORT_KEYS}"
+    f"Keep it secret: of at least {SECRET_KEY_LENGTH} random characters, with the same body of the same publisher_id, "
+    f"from any address, it gets the same contract again with its publisher_token; another body gets 422. {SHORT_KEYS}"
 )
 REPEATED_CLAIM = (
-    f"Keep it secret: a claim repeated with it, if it has at least {UNGUESSABLE} random characters, by the same "
+    f"Keep it secret: a claim repeated with it, if it has at least {SECRET_KEY_LENGTH} random characters, by the same "
     f"assignee_id, from any address, gets the same claim_token. {SHORT_KEYS}"
 )
 
@@ -179,7 +164,7 @@ class TasksApi:
                     task, replayed = await self._tasks.claim(request.params["id"], new, signed, idempotency)
                 except Refused as refused:
                     if refused.code in NOT_COUNTED:
-                        await permit.put_back()
+                        await permit.refund()
                         await self._limiter.take(request, LOST)
                     raise
             if replayed:
@@ -256,12 +241,17 @@ class TasksApi:
         body=Completion,
         answers=CompletedTask,
         errors=(*HOLDING, "task.completed", "task.result_large"),
+        limit="result",
     )
     async def complete(self, request: Request) -> Response:
-        """Complete a claimed contract with its result."""
-        completion = await read_json(request, Completion)
-        await self._limiter.charge(request, "result", len(await request.body()))
-        return json_response(await self._tasks.complete(request.params["id"], completion))
+        """Complete a claimed contract with its result.
+
+        What is refused counts in a limit: the claim stands, and checking a large result takes some 10 ms each time.
+        """
+        async with self._limiter.permit(request, "result") as permit:
+            completion = await read_json(request, Completion)
+            await permit.charge("result", len(await request.body()))
+            return json_response(await self._tasks.complete(request.params["id"], completion))
 
     @Operation(
         "End an attempt without a result: the contract is on offer again, or has failed",
@@ -340,10 +330,17 @@ class TasksApi:
         signed = await self._signatures.of(request, ())
         return json_response(await act(request.params["id"], proof, signed))
 
-    @Operation("Start the lease of a claim again", body=Holding, answers=Task, shows=examples.CLAIMED, errors=HOLDING)
+    @Operation(
+        "Start the lease of a claim again",
+        body=Holding,
+        answers=Task,
+        shows=examples.CLAIMED,
+        errors=HOLDING,
+        limit="lease",
+    )
     async def extend(self, request: Request) -> Response:
         """Start the lease of a claim again."""
-        return json_response(await self._tasks.extend(request.params["id"], await read_json(request, Holding)))
+        return await self._as_holder(request, self._tasks.extend)
 
     @Operation(
         "Give a claim up: the contract is on offer again",
@@ -351,10 +348,18 @@ class TasksApi:
         answers=Task,
         shows=examples.RELEASED,
         errors=HOLDING,
+        limit="lease",
     )
     async def release(self, request: Request) -> Response:
         """Give a claim up: the contract is on offer again."""
-        return json_response(await self._tasks.release(request.params["id"], await read_json(request, Holding)))
+        return await self._as_holder(request, self._tasks.release)
+
+    async def _as_holder(self, request: Request, act: Callable[[str, Holding], Awaitable[Task]]) -> Response:
+        """Run a step of whoever holds the claim. It counts: it could otherwise be repeated without end."""
+        async with self._limiter.permit(request, "lease") as permit:
+            holding = await read_json(request, Holding)
+            await permit.count()
+            return json_response(await act(request.params["id"], holding))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.3; all that SPEC does not name are ours (DESIGN 8)."""

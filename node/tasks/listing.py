@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from node.common.prepared_rows import PreparedRows
+from node.common.refusal import Invalid, Issue
 from node.common.shared_reads import SharedReads
 from node.store.errors import StoreUnavailable
 from node.tasks.model import Task, TaskPage, TaskPageQuery
@@ -29,7 +30,7 @@ class TaskListing:
         self._shared = SharedReads(self._page_json)
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
-        """Contracts of one status, newest first, without their results. Raises StoreUnavailable."""
+        """Contracts of one status, newest first, without their results. Raises Invalid, StoreUnavailable."""
         return await self._page(query, self.record)
 
     async def page_json(self, query: TaskPageQuery) -> bytes:
@@ -44,6 +45,7 @@ class TaskListing:
         return task_of(task_id, self._base + task_id, row, whole=False)
 
     async def _page(self, query: TaskPageQuery, show: Callable[[str, StoredTask], Any]) -> TaskPage:
+        _require_offers(query)
         if query.status == "offered" and (query.wait or query.since or query.skill or query.publisher_id):
             some = await self._offered.page(query)
             tasks = [show(task_id, row) for task_id, row in some.rows.items()]
@@ -62,3 +64,10 @@ class TaskListing:
 
     def _encoded(self, task_id: str, fields: Fields) -> bytes:
         return msgspec.json.encode(self.record(task_id, StoredTask(0, fields)))
+
+
+def _require_offers(query: TaskPageQuery) -> None:
+    """Raise Invalid for a filter of offers on another list, all of which would look like what was asked for."""
+    given = [name for name in ("since", "skill", "publisher_id") if getattr(query, name) is not None]
+    if given and query.status != "offered":
+        raise Invalid([Issue(("query", name), "goes with status=offered only", "value_error") for name in given])

@@ -67,6 +67,23 @@ PageLimit = Annotated[int, Meta(ge=1, le=50)]
 PageOffset = Annotated[int, Meta(ge=0, le=2**53)]
 
 
+SHOWN_FIELDS = (
+    "publisher_id",
+    "title",
+    "description",
+    "input_artifact_ids",
+    "lease_seconds",
+    "require_proof",
+    "max_attempts",
+    "retry_seconds",
+    "review_seconds",
+    "skills",
+    "deadline",
+    "result_schema",
+)
+"""Fields of an offer that its record shows, so that its proof may carry them."""
+
+
 class NewTask(msgspec.Struct):
     """The body of POST /api/v1/tasks."""
 
@@ -98,7 +115,7 @@ class NewTask(msgspec.Struct):
         Annotated[
             datetime,
             Meta(
-                tz=True, description="RFC 3339; after it the contract is `expired`", examples=["2027-01-01T00:00:00Z"]
+                tz=True, description="RFC 3339; after it the contract is `expired`", examples=["2099-12-31T00:00:00Z"]
             ),
         ]
         | None
@@ -272,15 +289,15 @@ class Task(msgspec.Struct, kw_only=True):
     result_payload: Annotated[msgspec.Raw | msgspec.UnsetType, Meta(examples=[{"pages": 1}])] = msgspec.UNSET
     """Once completed, or submitted; left out of lists."""
     skills: Annotated[list[str] | msgspec.UnsetType, Meta(examples=[["translation"]])] = msgspec.UNSET
-    """This and what follows is shown where it was asked for, or has happened."""
+    """The fields from here on are left out if they were not set, or the event has not happened yet."""
     max_attempts: Annotated[int | msgspec.UnsetType, Meta(examples=[3])] = msgspec.UNSET
     retry_seconds: Annotated[int | msgspec.UnsetType, Meta(examples=[60])] = msgspec.UNSET
     retry_at: str | msgspec.UnsetType = msgspec.UNSET
-    """Until then it is offered, and cannot be claimed."""
+    """Until then it is offered but cannot be claimed."""
     review_seconds: Annotated[int | msgspec.UnsetType, Meta(examples=[3600])] = msgspec.UNSET
     submitted_at: str | msgspec.UnsetType = msgspec.UNSET
     review_ends_at: str | msgspec.UnsetType = msgspec.UNSET
-    """Then the result counts as accepted."""
+    """From then on the result counts as accepted."""
     rejection: Annotated[str | msgspec.UnsetType, Meta(examples=["The figures are missing."])] = msgspec.UNSET
     """Why the publisher sent the last result back."""
     deadline: str | msgspec.UnsetType = msgspec.UNSET

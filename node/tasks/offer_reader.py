@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Literal, cast
 
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.bulk import bulk, bulk_reachable
+from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 from node.tasks.model import STATUSES
 
 CONTRACTS_AT_ONCE = 500
@@ -55,13 +55,8 @@ class OfferReader:
         for name in STATUSES:
             if (name == "offered") != (status == "open"):
                 continue
-            cursor = b"0"
-            while True:
-                reply = await self._store.command("ZSCAN", keys.tasks_with(name), cursor, "COUNT", CONTRACTS_AT_ONCE)
-                cursor, flat = cast("tuple[bytes, Sequence[bytes]]", reply)
-                yield [each.decode() for each in flat[::2]]
-                if cursor == b"0":
-                    break
+            async for found in scan_sorted_set(self._store, keys.tasks_with(name), CONTRACTS_AT_ONCE):
+                yield [each for each, _ in found]
 
     async def _rows(self, task_ids: Sequence[str], *names: str) -> list[list[bytes | None]]:
         found = await bulk(self._store, [("HMGET", keys.task(each), *names) for each in task_ids])

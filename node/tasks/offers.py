@@ -13,7 +13,7 @@ import msgspec
 
 from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
-from node.store.decoding import fields_of
+from node.store.decoding import entry_id, fields_of
 from node.store.steps import Key, Step, step
 from node.tasks.view import StoredTask
 
@@ -97,14 +97,14 @@ class OfferFeed:
         return _entries(await self._store.command(*_after(entry)))
 
     async def tail(self, entry: str) -> tuple[list[tuple[str, Offer]], str]:
-        """`after`, and the place that it was read from: the end of the feed, if that one is ahead of it.
+        """Like `after`, with the position to go on from.
 
-        A failover may have lost entries, and a client may name any place. Who is ahead waits for the next entry: to be
-        woken by all before its own would cost a read each, and answer nobody. Raises StoreUnavailable.
+        A position beyond the end of the feed (a failover lost entries, or the client made it up) is replaced by the
+        end: else each new entry before it would wake the reader in vain. Raises StoreUnavailable.
         """
         last, found = await self._store.commands([_LAST, _after(entry)])
         entries = _entries(found)
-        return entries, entry if entries else min(entry, _end(last), key=_number)
+        return entries, entry if entries else min(entry, _end(last), key=entry_id)
 
     async def count(self) -> int:
         """How many contracts are listed as offered. Raises StoreUnavailable."""
@@ -140,11 +140,6 @@ def _entries(reply: object) -> list[tuple[str, Offer]]:
 def _end(reply: object) -> str:
     found = cast("list[tuple[bytes, Any]]", reply)
     return found[0][0].decode() if found else START
-
-
-def _number(entry: str) -> tuple[int, int]:
-    milliseconds, _, sequence = entry.partition("-")
-    return int(milliseconds), int(sequence)
 
 
 def _offer(task_id: str, publisher: bytes, skills: bytes) -> Offer:

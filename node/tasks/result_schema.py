@@ -6,7 +6,7 @@ matched without backtracking, and their size is bounded.
 """
 
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -82,9 +82,8 @@ class ResultCheck:
     def _explained(self, value: object, *, every: bool) -> list[Issue]:
         if any(word in self._schema for word in _UNEVALUATED):  # these need to know which alternative fits
             return [_unfit()]
-        try:
-            explaining = _compiled(_without_contexts(orjson.loads(self._schema)), mask="this")
-        except ValidationError:  # a reference into one of the alternatives
+        explaining = self._explaining
+        if explaining is None:
             return [_unfit()]
         if every:
             return [_issue(error) for error in list(explaining.iter_errors(value))[:MOST_FAULTS]] or [_unfit()]
@@ -93,6 +92,14 @@ class ResultCheck:
         except ValidationError as error:
             return [_issue(error)]
         return [_unfit()]
+
+    @cached_property
+    def _explaining(self) -> Draft202012Validator | None:
+        """What tells of the faults; None if a reference leads into one of the alternatives."""
+        try:
+            return _compiled(_without_contexts(orjson.loads(self._schema)), mask="this")
+        except ValidationError:
+            return None
 
 
 def require_schema(schema: dict[str, Any]) -> bytes:

@@ -98,12 +98,12 @@ class Tasks:
             fields |= {"signer": signed.signer, "signature": signed.signature}
         if signed or new.require_proof:
             fields["bound"] = "1"
-        flat = [part for pair in fields.items() for part in pair]
         replay_id = signed.replay_id if signed else ""
         deadline = round(new.deadline.timestamp() * 1000) if new.deadline else None
-        task_id, row, replayed = await self._store.create(idempotency, replay_id, flat, deadline, client)
+        task_id, row, replayed = await self._store.create(idempotency, replay_id, fields, deadline, client)
         if replayed and idempotency:
             idempotency.check_token(row.created_at, row.now)
+            row = row.as_offered(fields)  # the same answer again, whatever has become of it
         else:
             if self._note:
                 with suppress(StoreUnavailable):

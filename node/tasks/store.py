@@ -6,7 +6,7 @@ contract, put right where a reader finds them behind, and by the worker.
 """
 
 from asyncio import gather
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -15,11 +15,11 @@ from typing import cast
 from node.common.refusal import Refused
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
-from node.store.decoding import code_of, fields_named, fields_of
+from node.store.decoding import code_of, fields_named, fields_of, flat_of
 from node.store.due import find_due
-from node.store.idempotency import IdempotencyKey, home_of
+from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
 from node.store.long_poll import wait_for_change
-from node.store.replay import REPLAY_MS
+from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Step
 from node.tasks import steps
 from node.tasks.compaction import pack, unpack
@@ -50,7 +50,7 @@ class TaskStore:
         self,
         idempotency: IdempotencyKey | None,
         replay_id: str,
-        fields: Sequence[str | bytes],
+        fields: Mapping[str, str | bytes],
         deadline: int | None = None,
         client: str = "",
     ) -> tuple[str, StoredTask, bool]:
@@ -63,23 +63,24 @@ class TaskStore:
         home = await home_of(self._store, idempotency, replay_id)
         if home is None:
             raise Refused("signature.replayed")
-        partition, replay_id = home
-        task_id = ids.new_id(partition)
+        wanted, replay_id = home
+        task_id = ids.new_id(wanted)
+        partition, task = ids.partition_of_id(task_id), keys.task(task_id)
         asked_at = monotonic()
         reply = await self._store.run(
             steps.task_create(
-                task=keys.task(task_id),
-                idem=_idempotency_key(idempotency, task_id),
-                replay=_replay_key(replay_id, task_id),
+                task=task,
+                idem=record_key(idempotency, partition, task),
+                replay=replay_key(replay_id, partition, task),
                 events=_events(task_id),
                 leases=_leases(task_id),
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=_replay_ttl(replay_id),
+                replay_ttl=replay_ttl(replay_id),
                 id=task_id,
                 deadline="" if deadline is None else deadline,
                 client=client,
-                fields=fields,
+                fields=flat_of(fields),
             )
         )
         match reply:
@@ -97,17 +98,18 @@ class TaskStore:
         Raises Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `signature.replayed`,
         StoreUnavailable.
         """
+        partition = ids.partition_of_id(task_id)
         return await self._run(
             task_id,
             lambda task: steps.task_claim(
                 task=task,
                 leases=_leases(task_id),
-                replay=_replay_key(replay_id, task_id),
+                replay=replay_key(replay_id, partition, task),
                 events=_events(task_id),
                 id=task_id,
                 assignee=assignee,
                 request=request,
-                replay_ttl=_replay_ttl(replay_id),
+                replay_ttl=replay_ttl(replay_id),
             ),
         )
 
@@ -119,17 +121,18 @@ class TaskStore:
         Raises Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`, `task.result`,
         `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
+        partition = ids.partition_of_id(task_id)
         return await self._run(
             task_id,
             lambda task: steps.task_transition(
                 task=task,
                 leases=_leases(task_id),
-                idem=_idempotency_key(idempotency, task_id),
-                replay=_replay_key(actor.replay_id, task_id),
+                idem=record_key(idempotency, partition, task),
+                replay=replay_key(actor.replay_id, partition, task),
                 events=_events(task_id),
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=_replay_ttl(actor.replay_id),
+                replay_ttl=replay_ttl(actor.replay_id),
                 id=task_id,
                 actor=actor.name,
                 target=target,
@@ -292,17 +295,18 @@ class TaskStore:
         await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
     async def _as_publisher(self, step: Callable[..., Step], task_id: str, actor: Actor) -> StoredTask:
+        partition = ids.partition_of_id(task_id)
         row, _ = await self._run(
             task_id,
             lambda task: step(
                 task=task,
                 leases=_leases(task_id),
-                replay=_replay_key(actor.replay_id, task_id),
+                replay=replay_key(actor.replay_id, partition, task),
                 events=_events(task_id),
                 id=task_id,
                 proven=int(actor.has_publisher_token),
                 signer=actor.signer,
-                replay_ttl=_replay_ttl(actor.replay_id),
+                replay_ttl=replay_ttl(actor.replay_id),
             ),
         )
         return row
@@ -352,18 +356,6 @@ class TaskStore:
                 fields = unpack(cast("bytes", packed))
                 found[task_id] = {name: fields[name] for name in names or fields if name in fields}
         return found
-
-
-def _idempotency_key(idempotency: IdempotencyKey | None, task_id: str) -> Key:
-    return keys.idempotency(ids.partition_of_id(task_id), idempotency.scope) if idempotency else keys.task(task_id)
-
-
-def _replay_key(replay_id: str, task_id: str) -> Key:
-    return keys.replay(ids.partition_of_id(task_id), replay_id) if replay_id else keys.task(task_id)
-
-
-def _replay_ttl(replay_id: str) -> int:
-    return REPLAY_MS if replay_id else 0
 
 
 def _leases(task_id: str) -> Key:

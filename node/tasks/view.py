@@ -5,6 +5,7 @@ hash. So every view is of the moment at which the fields were read (`node.tasks.
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
@@ -71,6 +72,12 @@ class StoredTask(msgspec.Struct, frozen=True):
     def of(cls, now: int, fields: Fields) -> "StoredTask":
         """From what is stored, which may lag behind."""
         return cls(now, at_time(fields, now))
+
+    def as_offered(self, given: Iterable[str]) -> "StoredTask":
+        """As it was when it was offered, with these fields of the offer and the proof that it was given with."""
+        names = {b"kind", b"created_at", b"deadline", b"bound", b"signature", *map(str.encode, given)}
+        kept = {name: value for name, value in self.fields.items() if name in names}
+        return StoredTask(self.now, kept | {b"status": b"offered", b"attempt": b"0"})
 
     @property
     def is_contract(self) -> bool:

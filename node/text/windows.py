@@ -23,7 +23,9 @@ _NON_LATIN = re.compile(
     "[^\\W\\d_A-Za-z\u00aa-\u02ff\u1d00-\u1dbf\u1e00-\u1eff\u2000-\u2bff\u2c60-\u2c7f\ua720-\ua7ff\uab30-\uab6f\ufb00-\ufb06]"
 )
 _GREEK = frozenset(map(chr, range(0x370, 0x400)))
-_GREEK_SYMBOL = re.compile(r"[ΔΣλμπ](?=[A-Za-z])|(?<![^\W\d_])[\u0370-\u03ff](?![^\W\d_])")
+_GREEK_SYMBOL = re.compile(
+    r"[ΔΣλμπ](?=[A-Za-z])|(?<![^\W\d_])[\u0370-\u03ff](?![^\W\d_²³¹⁰-₉])"  # but for raised and lowered digits: σ², λ₁
+)
 DENSE_SCRIPTS = "\u2e80"
 """From this character on a letter is a syllable or a word (CJK, Hangul), and counts twice."""
 

@@ -40,7 +40,9 @@ _ENGLISH_TOKENS: dict[str, tuple[str, ...]] = {}
 """The words, all of them English, of tokens that were read before: `noon` for `Noon.`, none for `a`. Most windows have
 no others, and to look them up takes less time than to read them again."""
 
-_OUTER = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"
+_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"
+"""Raised and lowered digits (m², x₁), which patterns for letters match as well. Within a word they hide nothing."""
+_OUTER = _RAISED + "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"
 _STOPS = ".,;:!?"
 _LETTERS = r"(?:[^\W\d_]|['\u0300-\u036f])+"
 _CHAIN = re.compile(rf"{_LETTERS}(?:[-/]{_LETTERS})*")
@@ -49,7 +51,7 @@ _IDENTIFIER = re.compile(r"[^\W\d_]+(?:[_.:-][^\W\d_]+)+")
 _IDENTIFIER_JOINT = re.compile(r"[_.:-]")
 _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
 _MARKS = re.compile(r"[\u0300-\u036f]+")
-_GREEK = re.compile(r"[\u0370-\u03ff]")
+_GREEK = re.compile(r"[\u00b5\u0370-\u03ff]")  # µ, the sign of micro-, too
 _CONTRACTIONS = frozenset(("s", "t", "re", "ll", "d", "ve", "m"))
 
 # English phrases made of foreign words; neither word of such a pair is counted.

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 
-from node.share.site import Network
+from node.config.values import Network
 from node.store.blocked import Blocklist
 from node.store.errors import CommandFailed, StoreUnavailable
 

@@ -15,7 +15,7 @@ CHECK_SECONDS = 0.25
 """Time between two checks, which is how late a deadline may be noticed."""
 
 MIN_ENDED = 8
-"""So many overdue waits end in one check; one in ENDED_SHARE if that is more. The answers to thousands of clients that
+"""How many overdue waits end in one check; one in ENDED_SHARE if that is more. The answers to thousands of clients that
 stall together must not delay those to other clients."""
 ENDED_SHARE = 200
 NEXT_CHECK_SECONDS = 0.005
@@ -38,8 +38,9 @@ class Deadlines:
         """
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._deadlines[task] = deadline
-        if not self._check_is_due:
-            self._check()
+        if not self._check_is_due:  # checked later: a task that cancels itself is cancelled wherever it waits next
+            self._check_is_due = True
+            asyncio.get_running_loop().call_later(CHECK_SECONDS, self._check)
         try:
             return await awaitable
         except asyncio.CancelledError:
@@ -51,7 +52,9 @@ class Deadlines:
             raise TimeoutError from None
         finally:
             del self._deadlines[task]
-            self._cancelled.discard(task)  # the wait may have ended by itself at the same moment
+            if task in self._cancelled:  # and yet the wait has ended by itself
+                self._cancelled.remove(task)
+                task.uncancel()
 
     def _check(self) -> None:
         now = monotonic()

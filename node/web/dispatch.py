@@ -30,6 +30,9 @@ from node.web.turn import ClientTurns, RequestTurn
 HEALTH = ("/health", "/ready")
 """Answered to every client, also to a blocked one: load balancers ask for them, under whatever Host."""
 
+LONGEST_PATH = 2048
+"""Bytes of a path that is looked at. None of the node's has a tenth of it."""
+
 _UNCANONICAL = re.compile(rb"//|(?<=.)/\Z|%(?:2[D-Fd-f]|3\d|[46][1-9A-Fa-f]|[57][\dAa]|5[Ff]|7[Ee])")
 """An empty path segment, or an escape of a slash or of a character that needs none (RFC 3986 §2.3). A proxy's rule for
 the plain path would not match such a spelling."""
@@ -121,8 +124,10 @@ class Dispatcher:
             request.is_head = True
             scope["method"] = request.method = "GET"
             send = without_body(send)
-        if not _is_host(request.named.get(b"host")) or request.repeats(b"host"):
+        if (not _is_host(request.named.get(b"host")) or request.repeats(b"host")) and not _may_lack_host(request):
             await self._refuse(request, Refused("host.invalid"), send)
+        elif len(raw) > LONGEST_PATH:
+            await self._refuse(request, Refused("path.long"), send)
         elif (route := self._hot_route(request, raw)) is not None:
             response = await counted(route, request)
             if isinstance(response, Streaming):
@@ -189,6 +194,11 @@ class Dispatcher:
                     one, other, route = three
                     request.params = {one: steps[4], other: steps[6]}
         return route
+
+
+def _may_lack_host(request: Request) -> bool:
+    """Whether this is HTTP/1.0, where Host is optional (RFC 9112 §3.2), as many load balancers speak it for a check."""
+    return request.path in HEALTH and request.scope.get("http_version") == "1" and not request.named.get(b"host")
 
 
 @lru_cache(maxsize=64)

@@ -41,7 +41,7 @@ KEY_HEADER = ("header", "Idempotency-Key")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """The answer that one code stands for. The sentence has the names of the refusal's facts in braces."""
+    """The answer that one code stands for. In the sentence, names in braces stand for the facts of the refusal."""
 
     status: int
     sentence: str
@@ -49,7 +49,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class RefusedWithHeaders(Refused):
-    """A refusal whose answer has headers of its own, beside those of the catalogue."""
+    """A refusal whose answer has headers of its own, in addition to those of the catalogue."""
 
     def __init__(self, code: str, headers: tuple[Header, ...], **facts: str) -> None:
         super().__init__(code, retry_after=None, **facts)
@@ -61,29 +61,35 @@ CATALOGUE: dict[str, Entry] = {
     "host.invalid": Entry(400, "Send exactly one Host header, with a host name or address."),
     "body.incomplete": Entry(400, "The body ended early; send it whole."),
     "body.coding": Entry(
-        400, "Send the body with Content-Length, or with Transfer-Encoding: chunked, said once.", (CLOSE,)
+        400, "Send the body with Content-Length, or with Transfer-Encoding: chunked, given once.", (CLOSE,)
     ),
     "signature.invalid": Entry(400, "The signature does not verify ({reason}); sign again or send unsigned."),
-    "blob.size": Entry(400, "The bytes are not as many as byte_size of the manifest says."),
+    "blob.size": Entry(400, "The number of bytes is not the byte_size of the manifest."),
     "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest; send what upload_headers says."),
     "blob.digest": Entry(400, "The bytes do not have the digest_sha256 of the manifest; nothing was stored."),
     "inbox.proof": Entry(
         401, "Show the token in `Authorization: Bearer`, or sign with the key of the address.", (BEARER,)
     ),
     "callbacks.proof": Entry(
-        401, "Show its token in `Authorization: Bearer`, or sign with the key that it was signed with.", (BEARER,)
+        401,
+        "Show its publisher_token, destroy_token or inbox_token in `Authorization: Bearer`, or sign with its key.",
+        (BEARER,),
     ),
-    "inbox.token": Entry(403, "That token or key is not the one of this inbox, or it was rotated or closed."),
-    "inbox.policy": Entry(403, "This inbox takes messages from whom its policy names; sign with a key that it knows."),
+    "inbox.token": Entry(
+        403, "The token or key is not that of this inbox, or the token was rotated, or the inbox closed."
+    ),
+    "inbox.policy": Entry(
+        403, "This inbox takes messages only from those that its policy allows; sign with a key that it knows."
+    ),
     "receipt.token": Entry(403, "The receipt_token does not belong to this message."),
-    "task.token": Entry(403, "The claim_token is not the one of the present claim."),
+    "task.token": Entry(403, "The claim_token is not that of the present claim."),
     "task.actor": Entry(403, "Only the publisher or the assignee may do this; name yourself in actor_id."),
     "task.publisher": Entry(403, "Only the publisher may do this: show the publisher_token or the signing key."),
     "task.proof": Entry(403, "Show the publisher_token, the claim_token or the signing key."),
     "session.token": Entry(403, "The destroy_token does not belong to this session."),
     "thread.signer": Entry(403, "Only the key that signed this thread may do this."),
     "client.blocked": Entry(403, "The operator has blocked this address."),
-    "origin.refused": Entry(403, "Requests from this Origin are not served; the node's operator says which are."),
+    "origin.refused": Entry(403, "Requests from this Origin are not served; the node's operator decides which are."),
     "blob.forged": Entry(403, "This URL was not issued by this node, or it was changed; use the URL exactly as given."),
     "blob.expired": Entry(403, "This URL has expired; ask for a new one."),
     "path.unknown": Entry(404, "There is nothing at this path; see /llms.txt for the operations."),
@@ -100,24 +106,22 @@ CATALOGUE: dict[str, Entry] = {
     "blob.missing": Entry(404, "The artifact's bytes are not here; they were deleted or have expired."),
     "method.unknown": Entry(405, "This path does not take that method; Allow lists those it takes."),
     "blob.method": Entry(405, "This URL does not allow that method; see the Allow header."),
-    "cursor.too_old": Entry(
-        410, "Events after this cursor are gone; go on with the one in Oldest-Cursor, or with cursor=earliest."
-    ),
+    "path.long": Entry(414, "No path of this node is that long; see /llms.txt for the operations."),
     "body.stalled": Entry(408, "The body stopped arriving or came too slowly; send it without pauses.", (CLOSE,)),
     "blob.stalled": Entry(408, "The upload made no progress for too long; start it again.", (CLOSE,)),
     "task.claimed": Entry(409, "Another agent has claimed this task; take another one."),
     "task.state": Entry(409, "The task is {status}; that does not allow this step."),
     "task.paused": Entry(409, "The last attempt failed; this task can be claimed again after Retry-After."),
-    "task.over": Entry(409, "The deadline of this task is over, so it cannot be offered again."),
-    "task.result": Entry(409, "This task asks for a result that is checked; hand it in with POST .../complete."),
+    "task.over": Entry(409, "The deadline of this task has passed, so it cannot be offered again."),
+    "task.result": Entry(409, "The result of this task is checked; hand it in with POST .../complete."),
     "task.completed": Entry(409, "The task is completed already, with another result."),
     "thread.closed": Entry(409, "The thread is closed; start a new one."),
     "agents.host_full": Entry(
-        409, "This key or inbox has all the entries that it may; remove one, or renew one by its name."
+        409, "This key or inbox has as many entries as it may have; remove one, or renew one by its name."
     ),
-    "inbox.turn": Entry(409, "Its owner has asked nothing, or that is answered already; wait until it asks."),
+    "inbox.turn": Entry(409, "The owner of the inbox has asked nothing, or was answered already; wait until it asks."),
     "inbox.settled": Entry(409, "The message is {status} already, and stays so."),
-    "session.full": Entry(409, "The session holds all the lines or bytes it may; create another."),
+    "session.full": Entry(409, "The session holds as many lines or bytes as it may; create another."),
     "signature.replayed": Entry(
         409, "This signature or its nonce has been used already; sign again with a new nonce.", (REPLAYED_SIGNATURE,)
     ),
@@ -125,16 +129,19 @@ CATALOGUE: dict[str, Entry] = {
     "artifact.state": Entry(409, "The artifact is {status}; that does not allow this step."),
     "artifact.quota": Entry(
         409,
-        "This address, or its IPv6 /48, holds all it may (artifacts: {number}, bytes: {held}); "
+        "This address, or its IPv6 /48, holds as much as it may (artifacts: {number}, bytes: {held}); "
         "wait until some of them expire.",
     ),
     "artifact.reserved": Entry(
         409,
-        "This address, or its IPv6 /48, has registered all it may before it is uploaded; "
+        "This address, or its IPv6 /48, has reserved as much as it may; "
         "upload and complete what is registered, or wait until it expires.",
     ),
     "blob.uploaded": Entry(409, "This URL has done its one upload; register a new artifact to upload again."),
     "blob.busy": Entry(409, "Another upload to this URL is under way; wait for it to end."),
+    "cursor.too_old": Entry(
+        410, "Events after this cursor are gone; go on with the one in Oldest-Cursor, or with cursor=earliest."
+    ),
     "blob.gone": Entry(410, "The artifact was deleted."),
     "blob.length_required": Entry(411, "Send a Content-Length header with the number of bytes."),
     "body.too_large": Entry(413, "The body is larger than 1 MiB; offload it with POST /api/v1/artifacts.", (CLOSE,)),
@@ -144,9 +151,9 @@ CATALOGUE: dict[str, Entry] = {
     "blob.range": Entry(416, "The range lies outside the content."),
     "host.foreign": Entry(421, "This node is called by another name; its operator sets that with RELAY_BASE_URL."),
     "artifact.unusable": Entry(422, "This artifact is {status}, so nobody can read it; register its bytes anew."),
-    "task.deadline": Entry(422, "The deadline is over already; name a later one."),
+    "task.deadline": Entry(422, "The deadline has passed; name a later one."),
     "task.schema_dear": Entry(
-        422, "To check results against this schema takes too much work; let fewer of its parts look at the same value."
+        422, "Checking results against this schema takes too much work; apply fewer subschemas to the same value."
     ),
     "task.result_large": Entry(
         422, "This result is too large to be checked against result_schema; hand in less, or the id of an artifact."
@@ -154,25 +161,27 @@ CATALOGUE: dict[str, Entry] = {
     "idempotency.conflict": Entry(422, "This Idempotency-Key was used for another body; use a new key."),
     "idempotency.short": Entry(
         422,
-        "After {seconds} s a key this short is not given the token again; use a key of at least {least} random "
-        "characters.",
+        "A key this short gets the token again for {seconds} s only; use a key of at least {least} random characters.",
     ),
     "limit.exceeded": Entry(429, "Over the limit of {count} in {seconds} s for this address; wait for Retry-After."),
     "limit.throughput": Entry(
-        429, "This address moves more large bodies and answers than one may; wait for Retry-After, or ask for less."
+        429, "This address sends and fetches too much data; wait for Retry-After, or ask for less."
     ),
     "limit.work": Entry(429, "Over {count} {unit} in {seconds} s for this address; ask for less and wait."),
     "limit.waiting": Entry(429, "This address has {most} such requests waiting; wait for their answers first."),
     "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
     "inbox.full": Entry(
         429,
-        "The inbox holds all it may, of everybody or of this address; wait until its owner settles or for Retry-After.",
+        "The inbox is full, in all or for this address; wait until its owner settles messages, or for Retry-After.",
     ),
     "quota.inbox": Entry(429, "This address has {most} inboxes; close one, or wait until one ends."),
     "quota.board": Entry(429, "This address has posted {most} threads in 24 hours; wait for Retry-After."),
     "quota.task": Entry(429, "This address has offered {most} tasks in 24 hours; wait for Retry-After."),
     "quota.stream": Entry(429, "This address has {most} streams of events open; close one, or ask for pages."),
-    "quota.bytes": Entry(429, "This address had {most} bytes kept in 24 hours, all it may; wait for Retry-After."),
+    "quota.bytes": Entry(
+        429,
+        "The node keeps {most} bytes for this address per 24 hours, and they are used up; wait for Retry-After.",
+    ),
     "server.bug": Entry(500, "The node failed; tell its operator the X-Request-Id of this answer."),
     "store.unavailable": Entry(503, "The store is out of reach and nothing was written; try again."),
     "store.unknown": Entry(503, "The store did not answer in time; repeat with the same Idempotency-Key."),
@@ -180,7 +189,7 @@ CATALOGUE: dict[str, Entry] = {
     "node.overloaded": Entry(503, "More requests come than the node can answer in time; wait for Retry-After."),
     "disk.low": Entry(503, "The node is short of disk space and takes no new {what} for now; what exists goes on."),
     "memory.low": Entry(503, "The node is short of memory and takes no new {what} for now; what exists goes on."),
-    "node.full": Entry(503, "The node holds all it may and takes no new {what} for now; what exists goes on."),
+    "node.full": Entry(503, "The node holds as much as it may and takes no new {what} for now; what exists goes on."),
     "blob.unavailable": Entry(503, "The node cannot reach its blob store at the moment; try again in a few seconds."),
     "store.full": Entry(507, "The node has no room for this; try later or elsewhere."),
     "blob.full": Entry(507, "The node has no room for these bytes; try again later or use another node."),

@@ -24,7 +24,9 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from node.common.cancellation import ended_before
 from node.common.refusal import Invalid, Issue, Refused
+from node.share.site import site_of
 from node.web.deadline import Deadlines
 from node.web.turn import RequestTurn
 
@@ -52,14 +54,23 @@ BODY_STALL_SECONDS = 5.0
 MIN_BODY_RATE = 16 * 1024
 """Bytes a second that a body must bring in addition, so that a byte now and then does not hold a connection."""
 
+MAX_PARAMETERS = 64
+"""Of a query string. Thousands of short ones would take ten times as long as one of the same length."""
+
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""
 
 MAX_WAITING_PER_CLIENT = 2048
 """Requests with `wait=` of one client in one process: a quarter of all that may wait there (RELAY_MAX_WAITING)."""
 
+MAX_WAITING_PER_SITE = 4096
+"""Those of one IPv6 /48: half of all."""
+
 WAITING_BY_CLIENT: Counter[str] = Counter()
 """How many requests of each client wait in this process now."""
+
+WAITING_BY_SITE: Counter[str] = Counter()
+"""How many of the clients of each site."""
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
@@ -163,7 +174,7 @@ class Request:
         return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
 
     def query(self) -> dict[str, str]:
-        """The query parameters; the last one of a repeated name. Raises Invalid for bad UTF-8."""
+        """The query parameters; the last one of a repeated name. Raises Invalid (`parameters_of`)."""
         return parameters_of(self.scope["query_string"])
 
     async def body(self) -> bytes:
@@ -218,28 +229,33 @@ class Request:
     async def while_waiting(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which waits for a change for up to `seconds`; cancelled if the client goes away.
 
-        Raises Disconnected, and Refused `limit.waiting` if too many requests of the client wait in this process.
+        Raises Disconnected, and Refused `limit.waiting` if too many requests of the client or its site wait in this
+        process.
         """
         if not seconds:
             return await work
-        if WAITING_BY_CLIENT[self.client] >= MAX_WAITING_PER_CLIENT:
-            work.close()
-            raise Refused("limit.waiting", retry_after=seconds, most=MAX_WAITING_PER_CLIENT)
-        WAITING_BY_CLIENT[self.client] += 1
+        places = (
+            (WAITING_BY_CLIENT, self.client, MAX_WAITING_PER_CLIENT),
+            (WAITING_BY_SITE, site_of(self.client), MAX_WAITING_PER_SITE),
+        )
+        for counter, name, most in places:
+            if counter[name] >= most:
+                work.close()
+                raise Refused("limit.waiting", retry_after=seconds, most=most)
+        for counter, name, _ in places:
+            counter[name] += 1
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(until_disconnected(self.noting_end(self.receive)))
         try:
             async with self._pause():
-                await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-                if not task.done():
+                if not await ended_before(task, gone):
                     raise Disconnected
             return task.result()
         finally:
-            WAITING_BY_CLIENT[self.client] -= 1
-            if not WAITING_BY_CLIENT[self.client]:
-                del WAITING_BY_CLIENT[self.client]
-            for each in (task, gone):
-                each.cancel()
+            for counter, name, _ in places:
+                counter[name] -= 1
+                if not counter[name]:
+                    del counter[name]
 
     async def begin(self) -> None:
         """Wait until the client has fewer requests under way."""
@@ -323,9 +339,15 @@ class Request:
 
 
 def parameters_of(query: bytes) -> dict[str, str]:
-    """The parameters of a query string; the last one of a repeated name. Raises Invalid for bad UTF-8."""
+    """The parameters of a query string; the last one of a repeated name.
+
+    Raises Invalid for bad UTF-8, and for more than MAX_PARAMETERS.
+    """
     if not query:
         return {}
+    if query.count(b"&") >= MAX_PARAMETERS:
+        what = f"the query string has more than {MAX_PARAMETERS} parameters"
+        raise Invalid([Issue(("query",), what, "value_error")])
     try:
         return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
     except (UnicodeDecodeError, ValueError):

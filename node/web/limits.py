@@ -99,7 +99,7 @@ class Limiter:
         `refusals`: whether a request that is refused for its content is counted too. `work`: what it is charged for by
         its cost, beside the limit.
         """
-        return Permit(self, request, kind, scope, counted=not refusals, work=work)
+        return Permit(self, request, kind, scope, settled=not refusals, work=work)
 
     async def take(self, request: Request, kind: str, scope: str = "") -> Taken | None:
         """Count the request; None where nothing is counted. Raises Refused `limit.exceeded`, StoreUnavailable."""
@@ -111,9 +111,9 @@ class Limiter:
         self.settle(request, kind, taken, scope)
         return taken
 
-    async def put_back(self, request: Request, kind: str, taken: Taken) -> None:
+    async def refund(self, request: Request, kind: str, taken: Taken) -> None:
         """Stop counting a request. Raises StoreUnavailable: then it counts."""
-        await self._store.put_back(kind, request.client, taken)
+        await self._store.refund(kind, request.client, taken)
         named = [note for note in request.notes if note[0] not in RATE_HEADERS]
         request.notes[:] = [*named, *self._headers(kind, taken.remaining + 1, taken.reset)]
 
@@ -126,7 +126,7 @@ class Limiter:
         return self.usage.add(request.client, kind, size)
 
     async def take_quota(self, request: Request, kind: str, milliseconds: int, label: str = "") -> Quota | None:
-        """Count the request, and for so long the thing that it creates; None if the limit is switched off.
+        """Count the request, and for `milliseconds` the thing that it creates; None if the limit is switched off.
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
@@ -143,9 +143,9 @@ class Limiter:
         self.settle(request, kind, taken)
         return quota
 
-    async def give_back(self, quota: Quota) -> None:
+    async def release(self, quota: Quota) -> None:
         """Stop counting a thing that has ended early. Raises StoreUnavailable: then it counts until its time ends."""
-        await self._store.give_back(quota)
+        await self._store.release(quota)
 
     def precheck(self, request: Request, kind: str, scope: str = "") -> None:
         """Refuse a client that this process knows to be over the limit. Raises Refused `limit.exceeded`."""
@@ -206,10 +206,21 @@ class Permit:
     limit of an entity, a refusal because that entity does not exist.
     """
 
-    __slots__ = ("_counted", "_kind", "_limiter", "_quota", "_request", "_scope", "_taken", "_work", "client", "limit")
+    __slots__ = (
+        "_is_settled",
+        "_kind",
+        "_limiter",
+        "_quota",
+        "_request",
+        "_scope",
+        "_taken",
+        "_work",
+        "client",
+        "limit",
+    )
 
     def __init__(
-        self, limiter: Limiter, request: Request, kind: str, scope: str, *, counted: bool, work: WorkLimit | None = None
+        self, limiter: Limiter, request: Request, kind: str, scope: str, *, settled: bool, work: WorkLimit | None = None
     ) -> None:
         self.client = request.client
         self.limit: Limit = limiter.of(kind)
@@ -218,7 +229,7 @@ class Permit:
         self._request = request
         self._kind = kind
         self._scope = scope
-        self._counted = counted
+        self._is_settled = settled
         """Whether the request has been counted, or must not be."""
         self._quota: Quota | None = None
         self._taken: Taken | None = None
@@ -235,8 +246,8 @@ class Permit:
         # After StoreUnavailable nobody knows whether the thing was created, so its place stays taken.
         if error is None or isinstance(error, StoreUnavailable):
             return
-        await self.give_back()
-        if not self._counted and isinstance(error, Refused | Invalid) and not self._is_scope_unknown(error):
+        await self.release()
+        if not self._is_settled and isinstance(error, Refused | Invalid) and not self._is_scope_unknown(error):
             await self._limiter.take(self._request, self._kind, self._scope)
 
     def _is_scope_unknown(self, error: Exception) -> bool:
@@ -245,31 +256,31 @@ class Permit:
 
     async def count(self) -> None:
         """Count the request. Raises Refused `limit.work`, `limit.exceeded`, StoreUnavailable."""
-        self._counted = True
+        self._is_settled = True
         if self._work:
             await self._work.admit(self._request)
         self._taken = await self._limiter.take(self._request, self._kind, self._scope)
 
-    async def put_back(self) -> None:
+    async def refund(self) -> None:
         """Stop counting a request that `count` has counted. If Redis cannot be reached, it counts."""
         if self._taken:
             with suppress(StoreUnavailable):
-                await self._limiter.put_back(self._request, self._kind, self._taken)
+                await self._limiter.refund(self._request, self._kind, self._taken)
 
     def settle(self, taken: Taken) -> None:
         """Apply how a script counted the request. Raises Refused `limit.exceeded`."""
-        self._counted = True
+        self._is_settled = True
         self._limiter.settle(self._request, self._kind, taken, self._scope)
 
     async def hold(self, milliseconds: int = DAY_MS, label: str = "") -> str:
-        """Count the request, and for so long the thing that it creates in its client's quota.
+        """Count the request, and for `milliseconds` the thing that it creates in its client's quota.
 
-        `label`: what the operator is told of it. Returns the name of the place in the quota, with which it can be given
-        back later; empty if there is no limit.
-        The permit gives the place back if the block fails. Raises Refused `memory.low`, `node.full`, `limit.exceeded`,
+        `label`: what the operator is told of it. Returns the name of the place in the quota, by which it can be
+        released later; empty if there is no limit.
+        The permit releases the place if the block fails. Raises Refused `memory.low`, `node.full`, `limit.exceeded`,
         `quota.<kind>`, StoreUnavailable.
         """
-        self._counted = True
+        self._is_settled = True
         self._quota = await self._limiter.take_quota(self._request, self._kind, milliseconds, label)
         return self._quota.name if self._quota else ""
 
@@ -281,7 +292,7 @@ class Permit:
         try:
             await self._limiter.charge(self._request, kind, size)
         except Refused:
-            self._counted = True
+            self._is_settled = True
             raise
 
     def spend(self, amount: int) -> None:
@@ -290,13 +301,13 @@ class Permit:
             self._work.charge(self.client, amount)
 
     async def replay(self) -> None:
-        """Mark the answer as an earlier one, repeated: nothing was created, so the place is given back."""
+        """Mark the answer as an earlier one, repeated: nothing was created, so the place is released."""
         mark_replayed(self._request)
-        await self.give_back()
+        await self.release()
 
-    async def give_back(self) -> None:
-        """Give back the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""
+    async def release(self) -> None:
+        """Release the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""
         quota, self._quota = self._quota, None
         if quota:
             with suppress(StoreUnavailable):
-                await self._limiter.give_back(quota)
+                await self._limiter.release(quota)

@@ -11,7 +11,7 @@ from node.web.streams import Streaming
 from node.web.throughput import BODY_WEIGHT, FREE_BYTES, Throughput
 
 MOUNTED_BYTES = 512 * 1024
-"""Of an answer of a mounted application, what counts: as much as waits in memory for a reader who takes nothing."""
+"""Bytes that count of an answer of a mounted application: as many as wait in memory for a client that reads nothing."""
 
 
 class Responder:
@@ -75,7 +75,7 @@ class Responder:
     async def mount(self, application: ASGIApp, request: Request, receive: Receive, send: Send) -> None:
         """Have a mounted application answer, which sets all headers but the request id and restricted CORS.
 
-        The body of a request that comes to nothing counts as an answer does: nothing else bounds how often it is sent.
+        The body of a request that fails counts like an answer: nothing else bounds how often it is sent.
         """
         left, received, is_kept = MOUNTED_BYTES, 0, False
 

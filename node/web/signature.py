@@ -11,6 +11,7 @@ from node.sign.request import verify
 from node.sign.signature_base import Origin
 from node.sign.signed import Signed
 from node.sign.verification import InvalidSignature
+from node.web.bearer import bearer_of
 from node.web.errors import RefusedWithHeaders
 from node.web.http import Request
 
@@ -51,3 +52,12 @@ class Signatures:
             raise Refused("client.blocked")
         proof = msgspec.json.encode(proof_of(verified, body, shown))
         return Signed(verified.key.thumbprint, proof, verified.replay_id)
+
+    async def credentials(self, request: Request) -> tuple[str | None, str, str]:
+        """The bearer token of a request, the signer and the replay id of its signature; empty if it is not signed.
+
+        Raises as `of` does.
+        """
+        signed = await self.of(request, ())
+        token = bearer_of(request)
+        return (token, signed.signer, signed.replay_id) if signed else (token, "", "")

@@ -3,8 +3,11 @@ alive, and that they end with their client."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import ExitStack
 from typing import Any
 
+from node.common.cancellation import ended_before
+from node.common.refusal import Refused
 from node.web.http import Header, Request, Response, Send, until_disconnected
 
 HEARTBEAT_SECONDS = 15.0
@@ -17,7 +20,7 @@ STREAM_SECONDS = 900.0
 """A stream that its client can take up again ends after this, so that streams spread over the processes again."""
 
 PLACE_MS = int(STREAM_SECONDS * 1000) + 60_000
-"""How long a stream counts among those of its client, should the process die that holds it."""
+"""How long a stream goes on counting for its client if the process that holds it dies."""
 
 STREAM_HEADERS: tuple[Header, ...] = (
     (b"cache-control", b"no-cache, no-store, no-transform"),
@@ -53,6 +56,12 @@ class BodySender:
         return None if type(sending).__name__ == SENT else asyncio.ensure_future(sending)
 
 
+async def send_in_time(piece: bytes, send: Piece) -> None:
+    """Send a piece. Raises TimeoutError if the client has not read it within SEND_SECONDS."""
+    async with asyncio.timeout(SEND_SECONDS):
+        await send(piece)
+
+
 async def _nothing() -> None:
     """The `end` of an answer for which nothing was taken."""
 
@@ -83,14 +92,28 @@ class Streaming(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
+class StreamCount:
+    """How many streams of one kind this process has, those that are about to begin included."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def opening(self, most: int) -> ExitStack:
+        """Count a stream until the stack is closed. Raises Refused `store.busy` if there are `most` already."""
+        if self._count >= most:
+            raise Refused("store.busy", retry_after=5)
+        self._count += 1
+        counted = ExitStack()
+        counted.callback(self._end)
+        return counted
+
+    def _end(self) -> None:
+        self._count -= 1
+
+
 async def until_gone(request: Request, stream: Coroutine[Any, Any, None]) -> None:
     """Run a stream until it ends or its client is gone. Raises what the stream raises."""
     running = asyncio.ensure_future(stream)
-    gone = asyncio.ensure_future(until_disconnected(request.noting_end(request.receive)))
-    try:
-        await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if running.done() and not running.cancelled():
-            running.result()
-    finally:
-        running.cancel()
-        gone.cancel()
+    await ended_before(running, asyncio.ensure_future(until_disconnected(request.noting_end(request.receive))))
+    if not running.cancelled():
+        running.result()

@@ -1,4 +1,4 @@
-"""How many bytes one client may move through a process.
+"""How many bytes one client may move through a process, and a site SITE_SHARE times as many.
 
 Reading a large body and making a large answer take time of the event loop, which all clients of the process share. So
 each client has a token bucket, in the memory of the process. Only bodies and answers of at least FREE_BYTES count, so
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from node.common.refusal import Refused
+from node.share.site import SITE_SHARE, site_of
 
 FREE_BYTES = 16 * 1024
 """Smaller bodies and answers do not count: they cost less than the rest of their request."""
@@ -22,7 +23,8 @@ BODY_WEIGHT = 2
 expensive MiB takes 55 ms, so at the default rate a client uses a ninth of a core in the long run."""
 
 MAX_CLIENTS = 10_000
-"""Clients remembered; when there are more, those whose bucket is full again are forgotten."""
+"""Clients and sites remembered. When there are more, those whose bucket is full again are forgotten, and of the others
+those that moved least, until half as many are left: so that it takes thousands of new ones until the next time."""
 
 
 class Throughput:
@@ -33,28 +35,47 @@ class Throughput:
         self._rate = rate
         self._clock = clock
         self._full_at: dict[str, float] = {}
-        """When the bucket of each client is full again (monotonic seconds)."""
+        """When the bucket of each client or site is full again (monotonic seconds)."""
         self._over: set[str] = set()
-        """Clients that have moved more than their bucket held."""
+        """Clients and sites that have moved more than their bucket held."""
 
     def add(self, client: str, size: int, weight: int = 1) -> None:
         """Count a body or an answer of `size` bytes."""
         if size < FREE_BYTES or not self._rate:
             return
-        now = self._clock()
-        full_at = max(now, self._full_at.get(client, 0.0)) + size * weight / self._rate
-        if len(self._full_at) >= MAX_CLIENTS and client not in self._full_at:
-            self._full_at = {known: at for known, at in self._full_at.items() if at > now}
-        self._full_at[client] = full_at
-        if full_at - now > BURST_SECONDS:
-            self._over.add(client)
+        seconds = size * weight / self._rate
+        self._take(client, seconds)
+        if (site := site_of(client)) != client:
+            self._take(site, seconds / SITE_SHARE)
 
     def refusal(self, client: str) -> Refused | None:
-        """`limit.throughput` for a client that has moved too much; None for all others."""
-        if not self._over or client not in self._over:
+        """`limit.throughput` for a client that has moved too much, or whose site has; None for all others."""
+        if not self._over:
             return None
-        wait = self._full_at.get(client, 0.0) - BURST_SECONDS - self._clock()
+        wait = max(self._wait(client), self._wait(site_of(client)))
+        return Refused("limit.throughput", retry_after=wait) if wait > 0 else None
+
+    def _take(self, name: str, seconds: float) -> None:
+        now = self._clock()
+        full_at = max(now, self._full_at.get(name, 0.0)) + seconds
+        if len(self._full_at) >= MAX_CLIENTS and name not in self._full_at:
+            self._forget(now)
+        self._full_at[name] = full_at
+        if full_at - now > BURST_SECONDS:
+            self._over.add(name)
+
+    def _wait(self, name: str) -> float:
+        """Seconds until a client or site may move something again; 0 if it may now."""
+        if name not in self._over:
+            return 0.0
+        wait = self._full_at.get(name, 0.0) - BURST_SECONDS - self._clock()
         if wait > 0:
-            return Refused("limit.throughput", retry_after=wait)
-        self._over.discard(client)
-        return None
+            return wait
+        self._over.discard(name)
+        return 0.0
+
+    def _forget(self, now: float) -> None:
+        """Forget the clients and sites that matter least, half of them at least."""
+        by_time = sorted((at, known) for known, at in self._full_at.items() if at > now)
+        self._full_at = {known: at for at, known in by_time[-(MAX_CLIENTS // 2) :]}
+        self._over &= self._full_at.keys()

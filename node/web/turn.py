@@ -26,7 +26,7 @@ MOST_WAITING_IN_ALL = 8192
 """Of all clients of a process."""
 
 SHARED_SECONDS = 1.0
-"""For so long after a request of another client no client has the process to itself."""
+"""For this many seconds after a request of another client, no client has the process to itself."""
 
 
 class ClientTurns:
@@ -84,7 +84,7 @@ class RequestTurn:
         self._under_way = False
 
     def begin_now(self) -> bool:
-        """Begin, if no other request has to be waited for. Returns whether it is under way.
+        """Begin, if this request need not wait for others. Returns whether it is under way.
 
         Raises Refused `limit.waiting` if too many wait already.
         """
@@ -109,7 +109,7 @@ class RequestTurn:
             await self.resume()
 
     async def resume(self) -> None:
-        """Go on after a pause, as soon as they have. However many do, nobody is refused for it."""
+        """Go on after a pause, as soon as they have. Nobody is refused here, however many wait."""
         with ExitStack() as undo:
             await self._turns.clients.enter(self._client)
             undo.callback(self._turns.clients.leave, self._client)

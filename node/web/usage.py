@@ -1,9 +1,9 @@
 """How many bytes each client has had the node keep in the last 24 hours.
 
 Redis keeps the totals. Small requests are counted in the process and reported to Redis once a second, for all clients
-together, so they do not wait for it. A large request, or one after many small ones, is reported before it is carried
-out. So a client can exceed its total by at most MAX_UNREPORTED_BYTES for each process, and a process that is killed
-loses no more of the count.
+together, so they do not wait for it. A large request, or one after many small ones of its client or site, is reported
+before it is carried out. So a client can exceed its total by at most MAX_UNREPORTED_BYTES for each process, a site by
+SITE_SHARE times as many, and a process that is killed loses no more of the count.
 """
 
 import asyncio
@@ -13,8 +13,9 @@ from contextlib import suppress
 from node.common.refusal import Refused
 from node.share.capacity import Capacity
 from node.share.cost import COSTS, Alarm, Kind
+from node.share.site import SITE_SHARE, site_of
 from node.store.errors import StoreUnavailable
-from node.store.limits import LimitStore, Use
+from node.store.limits import LimitStore, Over, Use
 
 MAX_UNREPORTED_BYTES = 64 * 1024
 """Bytes of one client that a process has not reported yet, at most."""
@@ -31,8 +32,8 @@ FINISHING_FACTOR = 1.25
 """How much more than its total a client may use to finish what it has begun: claims, results, changes of status."""
 
 MAX_CLIENTS = 10_000
-"""Clients remembered as having used up their total; when there are more, all are forgotten and Redis is asked. Also the
-clients whose bytes are noted for the operator until the next report; those of others are not."""
+"""Clients and sites remembered as having used up their total; when there are more, all are forgotten and Redis is
+asked. Also the clients whose bytes are noted for the operator until the next report; those of others are not."""
 
 
 class Usage:
@@ -43,11 +44,13 @@ class Usage:
         self._capacity = capacity
         self._unreported: dict[str, int] = {}
         """Bytes by client."""
+        self._unreported_of_site: dict[str, int] = {}
+        """Those of the clients of each site together."""
         self.noted: dict[str, int] = {}
         """Bytes by client since the last report for the operator (`node.web.activity`)."""
         self._spent: dict[str, tuple[float, float]] = {}
-        """For clients that have used up their total (monotonic seconds): until when the process refuses them by itself,
-        and until when their total is used up."""
+        """For clients and sites that have used up their total (monotonic seconds): until when the process refuses them
+        by itself, and until when their total is used up."""
 
     async def add(self, client: str, kind: Kind, size: int) -> None:
         """Count what a request with a body of `size` bytes adds. Raises Refused `quota.bytes`, StoreUnavailable."""
@@ -59,21 +62,28 @@ class Usage:
         is_finishing = cost.alarm is Alarm.NEVER
         if is_finishing:
             total = round(total * FINISHING_FACTOR)
-        spent = self._spent.get(client) if self._spent else None
+        site = site_of(client)
+        spent = (self._spent.get(site) or self._spent.get(client)) if self._spent else None
         if spent and not is_finishing and time.monotonic() < spent[0]:
             raise self._refused(spent[1] - time.monotonic(), total)
-        unreported = self._unreported.get(client, 0)
-        if not spent and unreported + used < min(MAX_UNREPORTED_BYTES, total // MAX_UNREPORTED_SHARE):
+        unreported, of_site = self._unreported.get(client, 0), self._unreported_of_site.get(site, 0)
+        share = min(MAX_UNREPORTED_BYTES, total // MAX_UNREPORTED_SHARE)
+        if not spent and unreported + used < share and of_site + used < share * SITE_SHARE:
             self._unreported[client] = unreported + used
+            self._unreported_of_site[site] = of_site + used
             return
-        self._unreported.pop(client, None)
+        if unreported:
+            del self._unreported[client]
+            self._unreported_of_site[site] = of_site - unreported
         self._note(client, unreported + used)
-        [wait] = await self._store.take_bytes([Use(client, used, unreported)], total)
-        if wait is not None:
+        [over] = await self._store.take_bytes([Use(client, used, unreported)], total)
+        if over:
             if spent:
-                self._remember(client, wait)
-            raise self._refused(wait, total)
-        self._spent.pop(client, None)
+                self._remember(client, over)
+            raise self._refused(over.wait, total)
+        if not is_finishing:  # what is left to finish with says nothing of the rest
+            self._spent.pop(client, None)
+            self._spent.pop(site, None)
 
     async def run(self) -> None:
         """Report every REPORT_SECONDS until cancelled, and once more then."""
@@ -88,25 +98,27 @@ class Usage:
         """Report all that is not reported. Without Redis it is dropped: nothing is kept then either."""
         uses = [Use(client, 0, unreported) for client, unreported in self._unreported.items()]
         self._unreported.clear()
+        self._unreported_of_site.clear()
         for use in uses:
             self._note(use.client, use.owed)
         total = self._capacity.allowance
         if not uses or not total:
             return
         with suppress(StoreUnavailable):
-            for use, wait in zip(uses, await self._store.take_bytes(uses, total), strict=True):
-                if wait is not None:
-                    self._remember(use.client, wait)
+            for use, over in zip(uses, await self._store.take_bytes(uses, total), strict=True):
+                if over:
+                    self._remember(use.client, over)
 
     def _note(self, client: str, size: int) -> None:
         if client in self.noted or len(self.noted) < MAX_CLIENTS:
             self.noted[client] = self.noted.get(client, 0) + size
 
-    def _remember(self, client: str, wait: float) -> None:
+    def _remember(self, client: str, over: Over) -> None:
         if len(self._spent) >= MAX_CLIENTS:
             self._spent.clear()
         now = time.monotonic()
-        self._spent[client] = (now + min(wait, MAX_REFUSAL_SECONDS), now + wait)
+        name = site_of(client) if over.of_site else client
+        self._spent[name] = (now + min(over.wait, MAX_REFUSAL_SECONDS), now + over.wait)
 
     def _refused(self, wait: float, total: int) -> Refused:
         return Refused("quota.bytes", retry_after=max(wait, 1.0), most=total)

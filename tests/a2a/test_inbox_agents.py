@@ -1,13 +1,14 @@
 """An inbox as an A2A agent over both bindings, on a real Redis (NETWORK 1)."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import msgspec
 import pytest
 
 from node.a2a.inboxes import service
+from node.common.timestamps import milliseconds
 from node.store import keys
 from tests.board.signed_posts import OTHER_KEY
 from tests.inbox.calls import ADDRESS, INBOXES, Json, bearer, opened, path_of, read, send_signed, settled, signed
@@ -70,6 +71,17 @@ async def test_an_inbox_answers_a_blocking_message(node: NodeUnderTest) -> None:
     assert task["artifacts"][0]["parts"][0]["text"] == "Todo bien."
     assert [turn["messageId"] for turn in task["history"]] == ["m1"]
     assert reason(await sent(node, inbox, message(taskId=task["id"]))) == "UNSUPPORTED_OPERATION"
+
+
+async def test_a_message_that_may_not_wait_is_sent_and_answered_at_once(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was told that it was refused sent it again, and the owner had it twice."""
+    monkeypatch.setattr("node.web.http.MAX_WAITING_PER_CLIENT", 0)
+    inbox = await opened(node)
+    response = await sent(node, inbox, message(), returnImmediately=False)
+    assert (response.status_code, response.json()["task"]["status"]["state"]) == (200, "TASK_STATE_SUBMITTED")
+    assert len((await read(node, inbox))["messages"]) == 1
 
 
 async def test_a_task_says_how_far_its_message_is(node: NodeUnderTest) -> None:
@@ -160,6 +172,61 @@ async def test_a_context_lists_its_tasks_to_who_knows_it(node: NodeUnderTest) ->
     assert (await listed(inbox))["totalSize"] == (await listed(other, contextId=context))["totalSize"] == 0
     assert (await listed(inbox, contextId=context, status="TASK_STATE_SUBMITTED"))["totalSize"] == 2
     assert (await listed(inbox, contextId=context, status="submitted"))["detail"][0]["loc"] == ["query", "status"]
+
+
+async def test_a_list_begins_with_the_task_that_changed_last(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    tasks = [await begun(node, inbox, message(contextId="c")) for _ in range(4)]
+
+    async def listed(token: str = "") -> tuple[list[str], str]:
+        query = {"contextId": "c", "pageSize": 2, "pageToken": token}
+        page = (await node.client.get(path_of(inbox, "/a2a/tasks"), params=query)).json()
+        assert page["totalSize"] == 4
+        times = [each["status"]["timestamp"] for each in page["tasks"]]
+        assert times == sorted(times, reverse=True)
+        return [each["id"] for each in page["tasks"]], page["nextPageToken"]
+
+    ids = [task["id"] for task in tasks]
+    await settled(node, inbox, tasks[0])
+    first, token = await listed()
+    assert first == [ids[0], ids[3]]
+    await settled(node, inbox, tasks[3])  # to the front, and no other is shown twice or left out
+    second, end = await listed(token)
+    assert (second, end) == ([ids[2], ids[1]], "")
+    assert (await listed())[0] == [ids[3], ids[0]]
+    for wrong in ("x", ids[0], f".{ids[0]}", f"1.{ids[0]}x", f"{'9' * 400}.{ids[0]}"):
+        query = {"contextId": "c", "pageToken": wrong}
+        response = await node.client.get(path_of(inbox, "/a2a/tasks"), params=query)
+        assert response.json()["detail"][0]["loc"] == ["query", "pageToken"]
+
+
+async def test_what_an_inbox_held_when_it_was_closed_ended_at_one_time(node: NodeUnderTest) -> None:
+    """Its tasks were said to have failed just now, at every reading; no list could be paged."""
+    inbox = (await send_signed(node, signed("POST", INBOXES, {}))).json()
+    task = await begun(node, inbox)
+    assert (await send_signed(node, signed("DELETE", path_of(inbox)))).is_success
+    assert (await send_signed(node, signed("POST", INBOXES, {}))).is_success
+    reopened = int(cast("bytes", await node.store.command("HGET", keys.inbox(ADDRESS), "opened_at")))
+    failed = (await got(node, inbox, task))["status"]
+    assert (failed["state"], milliseconds(failed["timestamp"])) == ("TASK_STATE_FAILED", reopened)
+
+
+async def test_a_question_stays_when_its_task_is_canceled(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which year?")
+    canceled = (await node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:cancel"))).json()
+    assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
+    assert [turn["parts"][0]["text"] for turn in canceled["history"]] == ["Hola, ¿qué tal?", "Which year?"]
+
+
+async def test_an_artifact_of_a_reply_is_named_by_where_its_content_is(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    artifact = "01a1fbff-0e2a-731a-b384-c61ba6127768"
+    await answered(node, inbox, artifact_ids=[artifact])
+    [part] = (await got(node, inbox, task))["artifacts"][0]["parts"]
+    assert part == {"url": f"http://node.example/api/v1/artifacts/{artifact}/content"}
 
 
 async def test_what_a_list_does_not_show_is_not_read(node: NodeUnderTest, empty_redis: RedisServer) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from node.a2a.inboxes import stream
+from node.a2a.inboxes import calls, stream
 from node.run.services import Services, Stores
 from tests.a2a.test_inbox_agents import begun, message
 from tests.inbox.calls import Json, bearer, opened, path_of
@@ -86,6 +86,30 @@ async def test_streams_end_when_their_process_stops(served: NodeProcess) -> None
     assert await asyncio.to_thread(served.wait, PATIENCE) == 0
 
 
+async def test_a_crowd_that_comes_at_once_gets_no_more_streams_than_there_are(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "MAX_TASK_STREAMS", 2)
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # each ends as soon as it has begun
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+
+    async def follow(task_id: str = task["id"], method: str = "GET") -> int:
+        path = path_of(inbox, f"/a2a/tasks/{task_id}:subscribe")
+        return (await node.client.request(method, path)).status_code
+
+    async def send(text: str) -> int:
+        said = {"message": message(text, messageId=text)}
+        return (await node.client.post(path_of(inbox, "/a2a/message:stream"), json=said)).status_code
+
+    assert sorted(await asyncio.gather(*(follow() for _ in range(6)))) == [200] * 2 + [503] * 4
+    assert sorted(await asyncio.gather(*(send(f"m{number}") for number in range(6)))) == [200] * 2 + [503] * 4
+    for _ in range(3):  # which give back what they took, however they end
+        assert await send("") == 400
+        assert await follow(method="HEAD") == 200
+    assert await follow() == 200
+
+
 async def stream_of(node: NodeUnderTest) -> stream.TaskStream:
     """A stream of a task that nothing happens to."""
     inbox = await opened(node)
@@ -114,7 +138,7 @@ async def test_a_silent_stream_says_that_it_is_there(node: NodeUnderTest, monkey
 async def test_a_client_that_does_not_read_loses_its_stream(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "SEND_SECONDS", 0.05)
+    monkeypatch.setattr("node.web.streams.SEND_SECONDS", 0.05)
 
     async def send(_: bytes) -> None:
         await asyncio.Event().wait()

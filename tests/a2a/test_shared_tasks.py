@@ -187,6 +187,18 @@ async def test_an_offer_may_ask_for_proof_and_a_lease(node: NodeUnderTest) -> No
     assert (await node.client.post("/api/v1/a2a/tasks", json=wrong, headers=A2A)).status_code == 400
 
 
+async def test_an_offer_is_answered_with_the_history_that_was_asked_for(node: NodeUnderTest) -> None:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Translate this memo into plain words."}]}
+    body = {"message": message, "configuration": {"historyLength": 0}}
+    task = (await node.client.post("/api/v1/a2a/tasks", json=body, headers=A2A)).json()["task"]
+    assert "history" not in task
+
+
+async def test_a_subscription_in_another_version_is_refused_for_its_version(node: NodeUnderTest) -> None:
+    response = await node.client.post("/api/v1/tasks/x:subscribe", headers={"a2a-version": "0.3"})
+    assert response.json()["error"]["details"][0]["reason"] == "VERSION_NOT_SUPPORTED"
+
+
 async def test_the_context_of_a_contract_lists_it(node: NodeUnderTest) -> None:
     contract = await offered(node)
     path = f"/api/v1/tasks?contextId={contract['id']}"
@@ -194,6 +206,10 @@ async def test_the_context_of_a_contract_lists_it(node: NodeUnderTest) -> None:
     assert ([task["id"] for task in found["tasks"]], found["totalSize"]) == ([contract["id"]], 1)
     working = await node.client.get(f"{path}&status=TASK_STATE_WORKING", headers=A2A)
     assert working.json()["tasks"] == []
+    at = contract["updated_at"]
+    assert (await node.client.get(f"{path}&statusTimestampAfter={at}", headers=A2A)).json()["totalSize"] == 1
+    later = (await node.client.get(f"{path}&statusTimestampAfter=9000-01-01T00:00:00Z", headers=A2A)).json()
+    assert (later["tasks"], later["totalSize"]) == ([], 0)
 
 
 async def test_a_contract_shows_a2a_clients_what_it_asks_for_and_why_it_failed(node: NodeUnderTest) -> None:

@@ -74,7 +74,7 @@ class EntryMachine(StoreMachine):
     def _probed(self, found: str, card: CheckResult | None = None, before: int = 0) -> str:
         """`before`: how much later the agent was posted than the one that was probed."""
         entry = self._entry()
-        posted = entry.posted - before if entry else 0
+        posted = entry.posted_at - before if entry else 0
         probed = self._entries.probed(self._id, HOST, found, day=DAY_MS, is_certain=False, posted=posted, card=card)
         return self.run_step(probed)
 

@@ -1,8 +1,10 @@
 """An inbox that is opened with a card is an agent of the directory (NETWORK 1 and 2)."""
 
-from node.store import keys
-from tests.agents.calls import AGENTS, SUMMARISE, Json, card_of
-from tests.inbox.calls import ADDRESS, INBOXES, bearer, code, opened, send_signed, signed
+from node.agents.store import MAX_ENTRIES
+from node.store import ids, keys
+from tests.agents.calls import AGENTS, SUMMARISE, Json, card_of, listed
+from tests.events.test_events_api import all_events
+from tests.inbox.calls import ADDRESS, INBOXES, bearer, closed, code, opened, send_signed, signed
 from tests.support.node_under_test import NodeUnderTest, until
 
 CARD = card_of("Report desk", SUMMARISE)
@@ -44,6 +46,56 @@ async def test_renewing_with_a_card_renews_the_entry_and_without_one_leaves_it(n
     assert (await the_only_agent(node))["expires_at"].startswith("2286")
     await node.client.post(INBOXES, json={"card": CARD}, headers=bearer(inbox["inbox_token"]))
     assert not (await the_only_agent(node))["expires_at"].startswith("2286")
+
+
+async def test_who_renews_by_a_token_in_a_signed_request_is_listed_by_the_token(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    request = signed("POST", INBOXES, {"card": CARD})
+    assert (await send_signed(node, request, **bearer(inbox["inbox_token"]))).status_code == 200
+    agent = await the_only_agent(node)
+    assert (agent["proof"], agent["address"], agent["inbox"]) == ("inbox", inbox["address"], inbox["address"])
+
+
+async def test_an_entry_goes_with_the_inbox_that_proves_it(node: NodeUnderTest) -> None:
+    """Whether it is closed or ends by itself; what a key proves stays."""
+    closing, ending = await opened(node, card=CARD), await opened(node)
+    ended = await listed(node, ending, CARD)
+    await send_signed(node, signed("POST", INBOXES))
+    by_key = (await send_signed(node, signed("POST", AGENTS, {"card": CARD}))).json()["id"]
+    partition = ids.partition_of_id(ended["id"])
+
+    async def names() -> set[str]:
+        found = {each["id"] for each in (await node.client.get(AGENTS)).json()["agents"]}
+        hits = (
+            await node.client.post(f"{AGENTS}/search", json={"query": "summary of reports", "threshold": 0.1})
+        ).json()
+        return found | {hit["agent_id"] for hit in hits["hits"]}
+
+    async def all_are_found() -> bool:
+        return len(await names()) == 3
+
+    async def one_is_left() -> bool:
+        return await names() == {by_key}
+
+    async with node.worker():
+        await until(all_are_found)
+        assert (await closed(node, closing)).status_code == 200
+        assert (await send_signed(node, signed("DELETE", f"{INBOXES}/{ADDRESS}"))).status_code == 200
+        await node.store.command("UNLINK", keys.inbox(ending["address"]))
+        await node.store.command("ZADD", keys.agents_due(partition), 0, ended["id"])
+        await until(one_is_left)
+        assert code(await node.client.get(f"{AGENTS}/{ended['id']}")) == (404, "agent.unknown")
+        events = await all_events(node, "agents", 5)
+    assert [event["type"] for event in events] == ["agent.listed"] * 3 + ["agent.removed"] * 2
+    assert await node.store.command("EXISTS", keys.agents_of(closing["address"])) == 0
+
+
+async def test_entries_that_have_ended_leave_room(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    entries = [part for number in range(MAX_ENTRIES) for part in (1, f"entry {number}")]
+    await node.store.command("ZADD", keys.agents_of(inbox["address"]), *entries)
+    renewed = await node.client.post(INBOXES, json={"card": CARD}, headers=bearer(inbox["inbox_token"]))
+    assert renewed.status_code == 200
 
 
 async def test_a_card_that_cannot_be_listed_opens_nothing(node: NodeUnderTest) -> None:

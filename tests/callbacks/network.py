@@ -11,8 +11,8 @@ from typing import cast
 import httpcore2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
-from node.callbacks.addresses import Address
 from node.callbacks.resolve import NotResolved
+from node.config.values import Address
 
 
 class FakeResolver:

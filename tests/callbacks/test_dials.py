@@ -5,12 +5,12 @@ from ipaddress import ip_address
 import httpcore2
 import pytest
 
-from node.callbacks.addresses import Address
 from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, Breaker, Dials, NotNow
 from node.callbacks.guard import Guard
 from node.callbacks.lookup import NotLookedUp
 from node.callbacks.target import Policy
 from node.config import Limit
+from node.config.values import Address
 from tests.callbacks.network import Dialler, FakeResolver, receiver, says
 from tests.support.node_under_test import NodeUnderTest
 

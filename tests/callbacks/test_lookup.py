@@ -94,21 +94,26 @@ async def test_the_hosts_file_comes_before_the_dns_and_is_read_again_when_it_cha
         assert await addresses(lookup, "agent.example") == {V4}
 
 
-async def test_the_search_list_counts_as_resolv_conf_says(tmp_path: Path) -> None:
-    async with DnsServer({"hooks.corp.example": [f"60 A {V4}"], "a.b": [f"60 AAAA {V6}"]}) as server:
-        lookup = server.lookup(tmp_path, "search corp.example\n")
-        assert await addresses(lookup, "hooks") == {V4}
+async def test_a_name_is_never_looked_up_in_the_search_list_of_this_machine(tmp_path: Path) -> None:
+    """In a pod, `kubernetes` or `api.other` would be a service of the cluster."""
+    names = {"hooks.corp.example": [f"60 A {V4}"], "api.other.corp.example": [f"60 A {V4}"], "a.b": [f"60 AAAA {V6}"]}
+    async with DnsServer(names) as server:
+        lookup = server.lookup(tmp_path, "search corp.example\noptions ndots:5\n")
+        for name in ("hooks", "api.other"):
+            with pytest.raises(NotResolved):
+                await lookup(name)
+            assert not server.asked[f"{name}.corp.example"]
         assert await addresses(lookup, "a.b") == {V6}
-        assert not server.asked["a.b.corp.example"]
 
 
 async def test_resolv_conf_is_read_again_when_it_changes(tmp_path: Path) -> None:
-    async with DnsServer({"hooks.corp.example": [f"60 A {V4}"]}) as server:
+    async with DnsServer({"hooks.example": [f"60 A {V4}"]}) as server:
         lookup = server.lookup(tmp_path)
+        (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.2\n")
         with pytest.raises(NotResolved):
-            await lookup("hooks")
-        (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\nsearch corp.example\n")
-        assert await addresses(lookup, "hooks") == {V4}
+            await lookup("hooks.example")
+        (tmp_path / "resolv.conf").write_text("# there again\nnameserver 127.0.0.1\n")
+        assert await addresses(lookup, "hooks.example") == {V4}
 
 
 @pytest.mark.parametrize("conf", [None, "", "nameserver rubbish\n"])

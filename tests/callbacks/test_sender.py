@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from node.callbacks.addresses import Address
 from node.callbacks.attempt import (
     AttemptResult,
     Delivered,
@@ -34,6 +33,7 @@ from node.callbacks.lookup import NotLookedUp
 from node.callbacks.resolve import Resolver
 from node.callbacks.sender import Sender
 from node.callbacks.target import Policy, parse
+from node.config.values import Address
 from node.sign.node_key import NodeKey
 from tests.callbacks.network import Answer, Dialler, FakeResolver, never, receiver, repeats, says, silence
 

@@ -31,7 +31,10 @@ class Proxy:
     With a certificate, or if asked to, it listens without TLS on another port, too, and sends clients on to https.
     """
 
-    def __init__(self, folder: Path, *nodes: int, tls: Path | None = None, sends_on: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *nodes: int, tls: Path | None = None, sends_on: bool = False, config: Path = CONFIG
+    ) -> None:
+        self._config = config
         self.port = free_port()
         self.plain = free_port()
         self.metrics = free_port()
@@ -45,13 +48,13 @@ class Proxy:
 
     def check(self) -> subprocess.CompletedProcess[str]:
         """What HAProxy says of the configuration."""
-        command = [haproxy(), "-c", "-f", str(CONFIG)]
+        command = [haproxy(), "-c", "-f", str(self._config)]
         return subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False)
 
     def __enter__(self) -> Self:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [haproxy(), "-db", "-f", str(CONFIG)], env=self._environment(), stdout=log, stderr=log
+                [haproxy(), "-db", "-f", str(self._config)], env=self._environment(), stdout=log, stderr=log
             )
         try:
             until(self._listens, f"HAProxy listens; see {self._log}")

@@ -122,6 +122,37 @@ def test_one_address_cannot_have_all_requests_by_putting_many_on_a_connection(pr
     until(lambda: _is_ready_for(proxy.port, "127.0.0.25"), "what ended counts no more")
 
 
+def test_one_site_cannot_have_all_connections_or_requests_of_many_addresses(tmp_path: Path, node: NodeProcess) -> None:
+    """Loopback has no /48s, so here a /24 stands for one, and has three connections and two requests at a time."""
+    shipped = CONFIG.read_text()
+    assert shipped.count("ipmask(32,48)") == 3
+    altered = tmp_path / "haproxy.cfg"
+    few = {"ipmask(32,48)": "ipmask(24,48)", "conn_cur(sites) gt 1024": "conn_cur(sites) gt 3", " gt 1024 }": " gt 2 }"}
+    for there, here in few.items():
+        shipped = shipped.replace(there, here)
+    altered.write_text(shipped)
+    with Proxy(tmp_path, node.port, sends_on=True, config=altered) as proxy, ExitStack() as stack:
+        proxy.sees(True)
+
+        def connect(address: str, port: int = proxy.port) -> socket.socket:
+            return stack.enter_context(
+                socket.create_connection(("127.0.0.1", port), timeout=10, source_address=(address, 0))
+            )
+
+        crowd = [connect(f"127.0.1.{number}") for number in range(1, 4)]
+        for each in crowd:
+            assert _ask(each).startswith(b"HTTP/1.1 200")
+        for port in (proxy.port, proxy.plain):
+            with pytest.raises(ConnectionError):
+                _ask(connect("127.0.1.9", port))
+        created = json.loads(call(proxy.port, "POST", "/api/v1/sessions", {"ttl_seconds": 600})[2])
+        held = f"GET /api/v1/sessions/{created['session_id']}/messages?since_seq=0&wait={LONGEST_WAIT} HTTP/1.1\r\n"
+        for each in crowd[:2]:
+            each.sendall(f"{held}Host: here\r\n\r\n".encode())
+        until(lambda: _ask(crowd[2]).startswith(b"HTTP/1.1 429"), "both are under way")
+        assert _ask(connect("127.0.2.1")).startswith(b"HTTP/1.1 200")
+
+
 def _is_ready_for(port: int, address: str) -> bool:
     link = Connection(port, address)
     link.get("/ready", 1)

@@ -18,10 +18,11 @@ NOBODY = cast("Any", None)
 
 def room_routes() -> list[Route]:
     """The operations of all capabilities but search, A2A messages and MCP."""
+    contracts = TasksApi(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY).routes()
     return [
         *RelayApi(NOBODY, NOBODY).routes(),
         *BoardApi(NOBODY, NOBODY, NOBODY).routes(),
-        *SharedTasksApi(NOBODY, NOBODY, TasksApi(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY).routes(), NOBODY).routes(),
+        *SharedTasksApi(NOBODY, NOBODY, contracts, NOBODY, NOBODY).routes(),
         *SessionsApi(NOBODY, NOBODY).routes(),
         *ArtifactsApi(NOBODY, NOBODY).routes(),
         *FeedbackApi(NOBODY, NOBODY).routes(),

@@ -173,3 +173,30 @@ async def test_who_has_been_busy_for_too_long_is_dropped_and_others_are_not(
     async with asyncio.timeout(LONG):
         await dropped.wait()
     assert len(told) == 1
+
+
+async def test_what_was_read_before_a_pause_does_not_count_against_who_follows_after_it(
+    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest
+) -> None:
+    monkeypatch.setattr(broadcast, "MAX_BEHIND_BYTES", 1000)
+    await numbers.grow(100)
+    first = joined(told)
+    assert len(await first.next(LONG)) == 100
+    first.leave()
+
+    async def nobody_listens() -> bool:
+        return await node.store.command("PUBSUB", "SHARDNUMSUB", numbers.channel) == [numbers.channel.encode(), 0]
+
+    await until(nobody_listens)
+    after = await told.newest()
+    busy, other, dropped = told.join(after, BOTH), told.join(after, BOTH), asyncio.Event()
+    assert busy
+    assert other
+    assert data_of(await busy.next(0)) == []
+    busy.on_too_slow = dropped.set
+    waiting = asyncio.create_task(other.next(LONG))
+    await node.listened_to(numbers.channel)
+    await numbers.grow(1)
+    assert data_of(await waiting) == [101]
+    assert not dropped.is_set()
+    assert data_of(await busy.next(LONG)) == [101]

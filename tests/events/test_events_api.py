@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from node.events import api, stream
 from node.events.broadcast import Follower
 from node.events.model import EventQuery
 from node.events.source import CursorTooOld, cursor_of, position_of
@@ -298,3 +299,22 @@ async def test_the_messages_of_an_inbox_are_for_its_owner(node: NodeUnderTest) -
     await node.listened_to(keys.inbox(inbox["address"]))
     await post(node, messages, {"body": "one more"})
     assert [event["data"]["body"] for event in (await waiting).json()["events"]] == ["one more"]
+
+
+async def test_a_crowd_that_comes_at_once_gets_no_more_streams_than_there_are(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "MAX_STREAMS", 2)
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # each ends as soon as it has begun
+
+    async def follow(topic: str = "board", method: str = "GET") -> int:
+        accept = {"accept": "application/x-ndjson"}
+        return (
+            await node.client.request(method, "/api/v1/events", params={"topic": topic}, headers=accept)
+        ).status_code
+
+    assert sorted(await asyncio.gather(*(follow() for _ in range(6)))) == [200] * 2 + [503] * 4
+    for _ in range(3):  # which give back what they took, however they end
+        assert await follow(f"thread:{new_id(0)}") == 404
+        assert await follow(method="HEAD") == 200
+    assert await follow() == 200

@@ -2,15 +2,16 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
 
 from node.events.feed import FeedCopier, FeedStore
 from node.events.source import START, CursorTooOld, Position
-from node.store import Arg, RedisReply, Store, ids, keys
+from node.store import Store, ids, keys
 from node.store.outbox import Event
+from tests.support.interrupted import Interrupted
 from tests.support.node_under_test import NodeUnderTest
 
 PARTITIONS = (0, 17, 63)
@@ -59,29 +60,16 @@ async def test_each_public_event_is_copied_once_in_order_however_often_workers_t
     assert len(copied) == sum(map(len, due.values()))
 
 
-class Interrupted:
-    """A store that lets something happen after the first of several commands, as pipelines may."""
-
-    def __init__(self, store: Store, happens: Callable[[], Awaitable[object]]) -> None:
-        self._store = store
-        self._happens = happens
-
-    async def commands(self, many: Sequence[Sequence[Arg]]) -> list[RedisReply]:
-        first = await self._store.command(*many[0])
-        await self._happens()
-        return [first, *(await self._store.commands(many[1:]))]
-
-
-async def test_what_is_trimmed_while_it_is_read_is_told_and_not_passed_over(node: NodeUnderTest) -> None:
+@pytest.mark.parametrize("first", range(3))
+async def test_what_is_trimmed_while_it_is_read_is_told_and_not_passed_over(node: NodeUnderTest, first: int) -> None:
     copier = FeedCopier(node.store, 100)
 
     async def go_on() -> None:
         for _ in range(8):
             await copier.handle(await written(node.store, 5, ["task.offered"] * 50))
 
-    first = await written(node.store, 5, ["task.offered"])
-    await copier.handle(first)
-    interrupted = cast("Store", Interrupted(node.store, go_on))
+    await copier.handle(await written(node.store, 5, ["task.offered"]))
+    interrupted = cast("Store", Interrupted(node.store, go_on, first))
     with pytest.raises(CursorTooOld):
         await FeedStore(interrupted).read(START, 10)
 

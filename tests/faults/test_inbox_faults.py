@@ -13,7 +13,7 @@ import httpx2
 from node.config import Limits
 from node.store import ids, keys
 from node.store.slots import slot_of
-from tests.faults.letters import Letters
+from tests.faults.inbox_traffic import InboxTraffic
 from tests.faults.report import ROWS, Row
 from tests.faults.test_processes import kill_and_replace, web_process
 from tests.faults.test_redis_faults import ALWAYS
@@ -36,13 +36,13 @@ OFF = {
 }
 
 
-async def report(fault: str, times: int, letters: Letters, most: int = 0) -> None:
+async def report(fault: str, times: int, traffic: InboxTraffic, most: int = 0) -> None:
     """Hold what was settled against what was acknowledged; so many may be lost, or be there twice."""
-    lost = await letters.lost()
-    ROWS.append(Row(fault, times, letters.acknowledged, letters.answers[503], None, lost, letters.twice))
-    assert max(lost, letters.twice) <= most
-    if not lost and not letters.twice:
-        letters.check_order()
+    lost = await traffic.lost()
+    ROWS.append(Row(fault, times, traffic.acknowledged, traffic.answers[503], None, lost, traffic.twice))
+    assert max(lost, traffic.twice) <= most
+    if not lost and not traffic.twice:
+        traffic.check_order()
 
 
 async def test_no_death_of_a_process_loses_a_message_or_settles_it_twice(tmp_path: Path) -> None:
@@ -50,24 +50,24 @@ async def test_no_death_of_a_process_loses_a_message_or_settles_it_twice(tmp_pat
         node.start(**OFF)
         await asyncio.to_thread(node.ready)
         async with httpx2.AsyncClient(base_url=node.url, timeout=20) as client:
-            async with Letters(client) as letters:
-                await letters.further(MESSAGES)
+            async with InboxTraffic(client) as traffic:
+                await traffic.further(MESSAGES)
                 for _ in range(TIMES):
                     os.kill(web_process(node), signal.SIGKILL)
-                    await letters.further(MESSAGES)
+                    await traffic.further(MESSAGES)
                     for child in ("worker", "redis"):
                         await asyncio.to_thread(kill_and_replace, node, child)
-                        await letters.further(MESSAGES)
-            await report("inbox: web, worker, embedded Redis killed (-9)", 3 * TIMES, letters)
+                        await traffic.further(MESSAGES)
+            await report("inbox: web, worker, embedded Redis killed (-9)", 3 * TIMES, traffic)
 
 
 async def test_the_death_of_a_primary_costs_no_more_than_what_its_replica_did_not_have_yet(tmp_path: Path) -> None:
     with Cluster(tmp_path / "cluster", 3, *ALWAYS, node_timeout=1.0) as cluster:
         async with running(unlimited(cluster.url)) as node:
-            async with Letters(node.client, SENDERS) as letters:
-                await letters.further(MESSAGES)
-                slot = slot_of(keys.tag(ids.partition_of(letters.inbox["address"])))
+            async with InboxTraffic(node.client, SENDERS) as traffic:
+                await traffic.further(MESSAGES)
+                slot = slot_of(keys.tag(ids.partition_of(traffic.inbox["address"])))
                 cluster.primary_of(slot).kill()
-                await letters.further(MESSAGES)
+                await traffic.further(MESSAGES)
             # A cluster replicates after it has answered (docs/durability.md), so what was under way may be lost.
-            await report("inbox: its primary killed (-9)", 1, letters, most=SENDERS)
+            await report("inbox: its primary killed (-9)", 1, traffic, most=SENDERS)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from node.share.site import SITE_SHARE
 from tests.support.node_under_test import NodeUnderTest
 
 FEEDBACK = "/api/v1/feedback"
@@ -26,6 +27,14 @@ async def test_a_second_report_within_the_hour_is_refused(node: NodeUnderTest) -
     assert other.status_code == 200
 
 
+async def test_one_site_does_not_push_out_the_reports_of_others(node: NodeUnderTest) -> None:
+    clients = [node.client_at(f"2001:db8:1:{number:x}::1") for number in range(SITE_SHARE + 2)]
+    answers = [await each.post(FEEDBACK, json=REPORT) for each in clients]
+    assert [answer.status_code for answer in answers] == [200] * SITE_SHARE + [429] * 2
+    assert 3590 <= int(answers[-1].headers["retry-after"]) <= 3600
+    assert (await node.client_at("2001:db8:2::1").post(FEEDBACK, json=REPORT)).status_code == 200
+
+
 async def test_all_that_is_wrong_is_told_at_once(node: NodeUnderTest) -> None:
     wrong = {"feedback_text": "Hola, necesito ayuda con este documento", "contact_channel": "two\nlines"}
     response = await node.client.post(FEEDBACK, json=wrong)
@@ -37,6 +46,7 @@ async def test_all_that_is_wrong_is_told_at_once(node: NodeUnderTest) -> None:
     ("changed", "field"),
     [
         ({"feedback_text": "too short"}, "feedback_text"),
+        ({"feedback_text": "short" + "\u200b" * 9}, "feedback_text"),
         ({"feedback_text": "x" * 2001}, "feedback_text"),
         ({"feedback_text": "\u200b" * 10}, "feedback_text"),
         ({"contact_channel": "ops\u200b@example.org"}, "contact_channel"),

@@ -46,7 +46,7 @@ BY_KEY = InboxProof(signer=ADDRESS)
 Status = str
 
 
-class Letter:
+class Message:
     """What a message must be."""
 
     def __init__(self, sent: SentInboxMessage, client: str, body: str, ends: int, opening: int) -> None:
@@ -66,11 +66,11 @@ class Letter:
 class InboxMachine(StoreMachine):
     """One inbox of a key in memory, through its service."""
 
-    letters: Bundle[Letter] = Bundle("letters")
+    messages: Bundle[Message] = Bundle("messages")
 
     def __init__(self) -> None:
         super().__init__()
-        self._all: list[Letter] = []
+        self._all: list[Message] = []
         given = Settings(secret=SECRET, base_url="http://node.example")
         self._most_each = message_store.MAX_HELD_EACH
         message_store.MAX_HELD_EACH = MOST_EACH
@@ -84,7 +84,7 @@ class InboxMachine(StoreMachine):
         self._tokens: list[OpenedInbox] = []
         """All that were given; the last one is that of the present epoch, if the inbox is open."""
         self._seq = 0
-        self._keys: dict[tuple[str, str], tuple[str, Letter, int]] = {}
+        self._keys: dict[tuple[str, str], tuple[str, Message, int]] = {}
 
     def teardown(self) -> None:
         message_store.MAX_HELD_EACH = self._most_each
@@ -94,16 +94,16 @@ class InboxMachine(StoreMachine):
     def _is_open(self) -> bool:
         return self.now < self._ends
 
-    def state(self, letter: Letter) -> Status:
+    def state(self, message: Message) -> Status:
         """What the receipt must say."""
-        if letter.settled:
-            return letter.settled[0]
-        if letter.ends <= self.now or not self._is_open or letter.opening != self._opening:
+        if message.settled:
+            return message.settled[0]
+        if message.ends <= self.now or not self._is_open or message.opening != self._opening:
             return "expired"
-        return "read" if letter.was_read else "queued"
+        return "read" if message.was_read else "queued"
 
-    def held(self) -> list[Letter]:
-        return [letter for letter in self._all if self.state(letter) in ("queued", "read")]
+    def held(self) -> list[Message]:
+        return [message for message in self._all if self.state(message) in ("queued", "read")]
 
     def _stay(self) -> None:
         """The owner was there, which is noted once a minute."""
@@ -135,7 +135,7 @@ class InboxMachine(StoreMachine):
         self.attempt(lambda: self._inboxes.close(ADDRESS, proof), None if self._is_open else "inbox.unknown")
         self._ends = 0
 
-    @rule(target=letters, client=CLIENTS, body=BODIES, key=KEYS, life=LIVES)
+    @rule(target=messages, client=CLIENTS, body=BODIES, key=KEYS, life=LIVES)
     def send(self, client: str, body: str, key: str | None, life: int | None) -> Any:
         new = NewInboxMessage(body=body, expires_in=life)
         asked = bound_key("inbox", client, key, f"{body} {life}".encode())
@@ -146,7 +146,7 @@ class InboxMachine(StoreMachine):
             refusal = "inbox.unknown"
         elif known:
             refusal = None if known[0] == f"{body} {life}" else "idempotency.conflict"
-        elif sum(letter.client == client for letter in self.held()) >= MOST_EACH:
+        elif sum(message.client == client for message in self.held()) >= MOST_EACH:
             refusal = "inbox.full"
         answer = self.attempt(lambda: self._inboxes.send(Unlimited(client), ADDRESS, new, InboxProof(), asked), refusal)
         if answer is None:
@@ -158,10 +158,10 @@ class InboxMachine(StoreMachine):
             return known[1]
         self._seq += 1
         assert sent.seq == self._seq, "numbers have no gaps, and none comes again when an inbox is opened anew"
-        self._all.append(letter := Letter(sent, client, body, self.now + min(life or TTL, TTL), self._opening))
+        self._all.append(message := Message(sent, client, body, self.now + min(life or TTL, TTL), self._opening))
         if key:
-            self._keys[client, key] = (f"{body} {life}", letter, self.now)
-        return letter
+            self._keys[client, key] = (f"{body} {life}", message, self.now)
+        return message
 
     @rule(since=st.integers(0, 6), limit=st.integers(1, 3), is_signed=st.booleans())
     def read(self, since: int, limit: int, is_signed: bool) -> None:
@@ -174,15 +174,15 @@ class InboxMachine(StoreMachine):
             return
         self._stay()
         held = self.held()
-        expected = [letter for letter in held if letter.sent.seq > since][:limit]
+        expected = [message for message in held if message.sent.seq > since][:limit]
         assert [(each.id, each.seq, each.body) for each in page.messages] == [
-            (letter.sent.id, letter.sent.seq, letter.body) for letter in expected
+            (message.sent.id, message.sent.seq, message.body) for message in expected
         ]
         assert page.next_since_seq == (expected[-1].sent.seq if expected else min(since, self._seq))
         assert page.waiting == len(held)
         assert (page.bytes > 0) == (page.oldest_at is not None) == bool(held)
-        for letter in expected:
-            letter.was_read = True
+        for message in expected:
+            message.was_read = True
 
     @rule(which=st.integers(0, 20))
     def read_with_an_old_token(self, which: int) -> None:
@@ -194,54 +194,54 @@ class InboxMachine(StoreMachine):
             self._stay()
 
     @rule(
-        letter=letters,
+        message=messages,
         status=st.sampled_from(["done", "refused", "input_required"]),
         reply=st.sampled_from([None, "yes"]),
     )
-    def settle(self, letter: Letter | None, status: Any, reply: str | None) -> None:
-        if letter is None:
+    def settle(self, message: Message | None, status: Any, reply: str | None) -> None:
+        if message is None:
             return
-        state = self.state(letter)
+        state = self.state(message)
         refusal = None
         if not self._is_open:
             refusal = "inbox.unknown"
-        elif letter.gone_at <= self.now or state == "withdrawn":
+        elif message.gone_at <= self.now or state == "withdrawn":
             refusal = "receipt.unknown"
-        elif state == "expired" or (letter.settled and letter.settled != (status, reply)):
+        elif state == "expired" or (message.settled and message.settled != (status, reply)):
             refusal = "inbox.settled"
         settlement = Settlement(status, reply)
-        answer = self.attempt(lambda: self._inboxes.settle(ADDRESS, letter.sent.id, settlement, BY_KEY), refusal)
+        answer = self.attempt(lambda: self._inboxes.settle(ADDRESS, message.sent.id, settlement, BY_KEY), refusal)
         if answer:
-            assert (answer.seq, answer.status) == (letter.sent.seq, status)
-            self._end(letter, (status, reply))
+            assert (answer.seq, answer.status) == (message.sent.seq, status)
+            self._end(message, (status, reply))
 
     @rule(through=st.integers(0, 8))
     def settle_through(self, through: int) -> None:
         answer = self.attempt(
             lambda: self._inboxes.settle_through(ADDRESS, through, BY_KEY), None if self._is_open else "inbox.unknown"
         )
-        ended = [letter for letter in self.held() if letter.sent.seq <= through]
+        ended = [message for message in self.held() if message.sent.seq <= through]
         if answer:
             assert answer.settled == len(ended)
-            for letter in ended:
-                self._end(letter, ("done", None))
+            for message in ended:
+                self._end(message, ("done", None))
 
-    @rule(letter=letters)
-    def withdraw(self, letter: Letter | None) -> None:
-        if letter is None:
+    @rule(message=messages)
+    def withdraw(self, message: Message | None) -> None:
+        if message is None:
             return
-        state = self.state(letter)
+        state = self.state(message)
         refusal = None if state in ("queued", "read", "withdrawn") else "inbox.settled"
-        if letter.gone_at <= self.now:
+        if message.gone_at <= self.now:
             refusal = "receipt.unknown"
-        proof = InboxProof(letter.sent.receipt_token)
-        if self.attempt(lambda: self._inboxes.withdraw(ADDRESS, letter.sent.id, proof), refusal):
-            self._end(letter, ("withdrawn", None))
+        proof = InboxProof(message.sent.receipt_token)
+        if self.attempt(lambda: self._inboxes.withdraw(ADDRESS, message.sent.id, proof), refusal):
+            self._end(message, ("withdrawn", None))
 
-    def _end(self, letter: Letter, settled: tuple[Status, str | None]) -> None:
-        if letter.settled is None:
-            letter.settled = settled
-            letter.gone_at = self.now + WEEK
+    def _end(self, message: Message, settled: tuple[Status, str | None]) -> None:
+        if message.settled is None:
+            message.settled = settled
+            message.gone_at = self.now + WEEK
 
     @rule(seconds=st.sampled_from([1, 29, 30, 60, 300, WEEK, 3 * WEEK]))
     def wait(self, seconds: int) -> None:
@@ -249,17 +249,17 @@ class InboxMachine(StoreMachine):
 
     @invariant()
     def every_sender_sees_how_far_its_message_is(self) -> None:
-        for letter in self._all:
-            proof = InboxProof(letter.sent.receipt_token)
+        for message in self._all:
+            proof = InboxProof(message.sent.receipt_token)
             receipt = self.attempt(
-                lambda letter=letter, proof=proof: self._inboxes.receipt(
-                    ADDRESS, letter.sent.id, ReceiptQuery(), proof
+                lambda message=message, proof=proof: self._inboxes.receipt(
+                    ADDRESS, message.sent.id, ReceiptQuery(), proof
                 ),
-                "receipt.unknown" if letter.gone_at <= self.now else None,
+                "receipt.unknown" if message.gone_at <= self.now else None,
             )
             if receipt:
-                assert receipt.status == self.state(letter)
-                assert receipt.reply == (letter.settled[1] if letter.settled else None)
+                assert receipt.status == self.state(message)
+                assert receipt.reply == (message.settled[1] if message.settled else None)
 
     @invariant()
     def a_closed_inbox_leaves_its_counter_and_the_receipts(self) -> None:

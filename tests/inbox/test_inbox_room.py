@@ -93,7 +93,7 @@ async def test_what_has_expired_takes_no_place(node: NodeUnderTest) -> None:
         await node.store.command("ZADD", ends, 1, place)
     await sent(node, inbox)
     assert await node.store.command("ZCARD", ends) == 1
-    assert await node.store.command("XLEN", keys.inbox_letters(inbox["address"])) == 1
+    assert await node.store.command("XLEN", keys.inbox_messages(inbox["address"])) == 1
 
 
 async def test_a_signature_is_used_up_by_what_is_taken_only(node: NodeUnderTest) -> None:

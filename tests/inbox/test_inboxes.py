@@ -242,6 +242,17 @@ async def test_the_key_of_the_address_reads_settles_and_closes_without_a_token(n
     assert (await send_signed(node, signed("DELETE", path_of(inbox)))).status_code == 200
 
 
+async def test_who_looks_at_callbacks_has_not_read_the_inbox(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    key = keys.inbox(inbox["address"])
+    await node.store.command("HSET", key, "seen", 1)
+    headers = bearer(inbox["inbox_token"])
+    assert (await node.client.get(path_of(inbox, "/callbacks"), headers=headers)).status_code == 200
+    assert await node.store.command("HGET", key, "seen") == b"1"
+    await read(node, inbox)
+    assert await node.store.command("HGET", key, "seen") != b"1"
+
+
 async def test_an_inbox_stays_while_its_owner_reads(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     key = keys.inbox(inbox["address"])

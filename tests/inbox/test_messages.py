@@ -330,7 +330,7 @@ async def test_an_expired_message_is_held_no_more_and_its_sender_knows(node: Nod
     path = path_of(inbox, f"/messages/{message['id']}")
     assert code(await node.client.delete(path, headers=bearer(message["receipt_token"]))) == (409, "inbox.settled")
     assert (await sent(node, inbox))["seq"] == 2
-    assert await node.store.command("XLEN", keys.inbox_letters(inbox["address"])) == 1
+    assert await node.store.command("XLEN", keys.inbox_messages(inbox["address"])) == 1
 
 
 async def test_a_receipt_lives_a_week_after_its_message_was_settled(node: NodeUnderTest) -> None:

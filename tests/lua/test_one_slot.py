@@ -36,6 +36,7 @@ ELSEWHERE = {
     "client_block": "likewise",
     "search_switch": "changes the index of a query engine, which a cluster does not have",
     "search_fill": "likewise",
+    "vector_move": "for what is claimed once it is embedded: tests/tasks/test_offer_search.py; its keys are of one id",
 }
 """Steps that the operations below do not reach, and why."""
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+from node.tasks.model import STATUSES
 from tests.mcp.calls import done, error, failed, result
 from tests.support.node_under_test import NodeUnderTest
 
@@ -91,3 +92,32 @@ async def test_resources_show_what_has_an_id_without_changing_it(node: NodeUnder
         assert "publisher_token" not in content["text"]
     for uri in ("node://tasks/nothing", "node://tasks/", "node://nothing/1"):
         assert (await error(node, "resources/read", {"uri": uri}))["data"]["uri"] == uri
+
+
+async def test_tasks_of_a_status_are_listed_and_offers_are_waited_for(node: NodeUnderTest) -> None:
+    offer = {"publisher_id": "desk", "title": "Count the apples in this picture"}
+    counting = await done(node, "offer_task", **offer, skills=["counting"])
+    await done(node, "offer_task", publisher_id="other", title="Count the pears in this picture")
+    assert (await done(node, "list_tasks"))["total"] == 2
+    for narrowed in ({"skill": "counting"}, {"publisher_id": "desk"}):
+        assert [each["id"] for each in (await done(node, "list_tasks", **narrowed))["tasks"]] == [counting["id"]]
+    since = (await done(node, "list_tasks", limit=1))["next_since"]
+    waiting = asyncio.create_task(done(node, "list_tasks", since=since, wait=20))
+    late = await done(node, "offer_task", publisher_id="late", title="Count the plums in this picture")
+    assert [each["id"] for each in (await waiting)["tasks"]] == [late["id"]]
+
+    claim = await done(node, "claim_task", id=late["id"], assignee_id="worker")
+    failure = {"code": "no.tool", "message": "There is no tool for it.", "retryable": False}
+    await done(node, "fail_task", id=late["id"], claim_token=claim["claim_token"], **failure)
+    assert [each["id"] for each in (await done(node, "list_tasks", status="failed"))["tasks"]] == [late["id"]]
+    status = {tool["name"]: tool for tool in (await result(node, "tools/list"))["tools"]}["list_tasks"]["inputSchema"]
+    assert set(status["properties"]["status"]["enum"]) == set(STATUSES), "no others, and all of them"
+
+
+async def test_a_publisher_sees_what_became_of_its_callbacks(node: NodeUnderTest) -> None:
+    offer = {"publisher_id": "desk", "title": "Count the apples in this picture"}
+    task = await done(node, "offer_task", **offer, callback_url="https://hooks.example/")
+    page = await done(node, "get_task_callbacks", id=task["id"], publisher_token=task["publisher_token"], since=0)
+    assert page["callbacks"] == []
+    refused = await failed(node, "get_task_callbacks", id=task["id"], publisher_token="wrong")
+    assert refused["code"] == "task.publisher"

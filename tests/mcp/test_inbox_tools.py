@@ -3,6 +3,7 @@
 import asyncio
 
 from node.store import keys
+from tests.agents.calls import SUMMARISE
 from tests.inbox.calls import ADDRESS
 from tests.mcp.calls import done, failed
 from tests.support.node_under_test import NodeUnderTest
@@ -58,5 +59,30 @@ async def test_a_tool_says_what_is_wrong_with_a_token(node: NodeUnderTest) -> No
     assert refused["code"] == "inbox.token"
     assert "ASCII" in str(await failed(node, "read_inbox", address=inbox["address"], inbox_token="\u00e4"))
     assert "inbox_token" in str(await failed(node, "open_inbox", inbox_token=7))
-    missing = await failed(node, "read_inbox", address=inbox["address"])
-    assert missing["code"] == "inbox.proof"
+
+
+async def test_null_clears_a_field_and_what_is_left_out_stays(node: NodeUnderTest) -> None:
+    inbox = await done(node, "open_inbox", label="Desk", description="Reads long reports.", rotate=None)
+    mine = {"inbox_token": inbox["inbox_token"]}
+    await done(node, "open_inbox", **mine, label=None, idempotency_key=None)
+    shown = await done(node, "get_inbox", address=inbox["address"])
+    assert (shown["label"], shown["description"]) == (None, "Reads long reports.")
+
+
+async def test_what_only_the_other_side_can_read_goes_both_ways(node: NodeUnderTest) -> None:
+    inbox = await done(node, "open_inbox", encryption_key="A" * 43)
+    mine = {"address": inbox["address"], "inbox_token": inbox["inbox_token"]}
+    sent = await done(node, "send_to_inbox", address=inbox["address"], ciphertext="c2VjcmV0")
+    (message,) = (await done(node, "read_inbox", **mine))["messages"]
+    assert (message["body"], message["ciphertext"]) == (None, "c2VjcmV0")
+    await done(node, "settle_message", **mine, id=message["id"], status="done", reply_ciphertext="YW5zd2Vy")
+    receipt = {"address": inbox["address"], "id": sent["id"], "receipt_token": sent["receipt_token"]}
+    assert (await done(node, "message_status", **receipt))["reply_ciphertext"] == "YW5zd2Vy"
+
+
+async def test_an_inbox_is_opened_with_a_card(node: NodeUnderTest) -> None:
+    card = {"name": "Report desk", "description": "Helps with long documents.", "skills": [{"id": "sum", **SUMMARISE}]}
+    inbox = await done(node, "open_inbox", card=card)
+    shown = await node.client.get(f"{inbox['a2a_url']}/.well-known/agent-card.json")
+    assert shown.json()["name"] == "Report desk"
+    assert [agent["inbox"] for agent in (await done(node, "list_agents"))["agents"]] == [inbox["address"]]

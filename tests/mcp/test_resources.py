@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
+from node.common.refusal import Refused
+from node.mcp.operations import Operations
 from node.recipes.markdown import RECIPES
-from tests.mcp.calls import call, error, result
+from node.web.errors import response_to
+from node.web.http import Request, Response
+from node.web.route import Route
+from tests.mcp.calls import call, error, result, stateless
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -71,3 +76,18 @@ async def test_live_resources_are_what_the_operations_answer(node: NodeUnderTest
 async def test_an_unknown_resource_is_not_found(node: NodeUnderTest, uri: str) -> None:
     said = await error(node, "resources/read", {"uri": uri})
     assert said == {"code": -32002, "message": "Resource not found", "data": {"uri": uri}}
+
+
+async def test_a_view_over_a_limit_says_when_to_come_again(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_: Operations, of_client: Request, route: Route, **__: Any) -> Response:
+        return response_to(of_client, Refused("limit.exceeded", retry_after=7, count=1, seconds=60))
+
+    monkeypatch.setattr(Operations, "call", refuse)
+    uri = "node://board/open-threads.json"
+    said = await error(node, "resources/read", {"uri": uri})
+    assert said["code"] == -32005
+    assert (said["data"]["code"], said["data"]["retry_after"]) == ("limit.exceeded", 7)
+    response = await stateless(node, "resources/read", {"uri": uri})
+    assert (response.status_code, response.headers["retry-after"]) == (429, "7")

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import re
 from contextlib import AsyncExitStack
 
 import pytest
@@ -10,14 +11,13 @@ import pytest
 from node.config import Limit, Limits
 from node.mcp import sse
 from node.mcp.answer_budget import STREAM_BYTES
-from node.mcp.store import StreamStore
 from node.mcp.tools import TOOLS
 from node.mcp.transport import event
 from node.store import Listener
 from node.store.wakeups import MAX_QUEUED_BYTES
 from tests.mcp.calls import request, result
 from tests.mcp.streams import EventStream
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import RedisServer
 
 
@@ -85,6 +85,16 @@ async def test_a_message_needs_an_open_stream(node: NodeUnderTest) -> None:
     assert (await stream.post(ping)).status_code == 404, "the client has left"
 
 
+async def test_a_message_is_posted_as_the_documents_say(node: NodeUnderTest) -> None:
+    described = (await node.client.get("/openapi.json")).json()["paths"]["/mcp/messages"]["post"]["parameters"]
+    assert [(one["name"], one["required"]) for one in described] == [("session_id", True)]
+    text = (await node.client.get("/llms-full.txt")).text
+    (url,) = re.findall(r'^curl -sS "http://node.example(/mcp/messages.*?)" ', text, re.MULTILINE)
+    async with EventStream(node) as stream:
+        named = url.replace("$SESSION_ID", stream.endpoint.partition("=")[2])
+        assert (await node.client.post(named, json=request("ping"))).status_code == 202
+
+
 async def test_only_get_opens_a_stream(node: NodeUnderTest) -> None:
     response = await node.client.post("/mcp/sse", json=request("ping"))
     assert response.status_code == 405
@@ -116,7 +126,7 @@ async def test_a_stream_ends_when_a_reply_may_have_been_lost(node: NodeUnderTest
 
 
 async def test_a_stream_ends_when_nobody_reads_it(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "SEND_SECONDS", 0.05)
+    monkeypatch.setattr("node.web.streams.SEND_SECONDS", 0.05)
     async with EventStream(node) as stream:
         stream.reading.clear()
         await stream.post(request("ping"))
@@ -140,14 +150,19 @@ async def test_an_answer_that_is_too_large_for_a_stream_is_told_there(node: Node
 
 async def test_a_client_that_does_not_read_costs_little_memory(node: NodeUnderTest) -> None:
     heard: list[int] = []
+
+    async def has_heard_much() -> bool:
+        heard.append(_held(node))
+        return heard[-1] > MAX_QUEUED_BYTES / 2
+
     async with EventStream(node) as stream:
         stream.reading.clear()
         for _ in range(20):
             await stream.post([request("tools/list", request_id=number) for number in range(5)])
             heard.append(_held(node))
+        await until(has_heard_much)
         stream.reading.set()
         await stream.ended()
-    assert max(heard) > MAX_QUEUED_BYTES / 2
     assert max(heard) <= MAX_QUEUED_BYTES
 
 
@@ -161,12 +176,6 @@ async def test_what_goes_to_a_stream_counts_in_the_limit(node: NodeUnderTest) ->
         assert json.loads(await stream.ask("ping"))["result"] == {}
 
 
-async def test_a_stream_whose_process_died_is_gone(node: NodeUnderTest) -> None:
-    await StreamStore(node.store).keep("f" * 32)
-    response = await node.client.post(f"/mcp/messages?session_id={'f' * 32}", json=request("ping"))
-    assert response.status_code == 404
-
-
 async def test_a_client_may_hold_only_so_many_streams(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "MAX_CLIENT_STREAMS", 2)
     async with EventStream(node), EventStream(node):
@@ -177,6 +186,21 @@ async def test_a_client_may_hold_only_so_many_streams(node: NodeUnderTest, monke
             assert other.status == 200
     async with EventStream(node) as again:
         assert again.status == 200
+
+
+async def test_a_site_may_hold_only_so_many_streams(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_SITE_STREAMS", 2)
+    async with EventStream(node, "2001:db8:1:1::1"), EventStream(node, "2001:db8:1:2::1"):
+        async with EventStream(node, "2001:db8:1:3::1") as third:
+            assert third.status == 503
+        async with EventStream(node, "2001:db8:2::1") as other:
+            assert other.status == 200
+    async with EventStream(node, "2001:db8:1:3::1") as again:
+        assert again.status == 200
+
+
+def test_the_streams_of_a_site_are_far_from_all() -> None:
+    assert sse.MAX_CLIENT_STREAMS < sse.MAX_SITE_STREAMS <= sse.MAX_STREAMS / 4
 
 
 async def test_streams_that_are_opened_at_once_are_no_more_than_a_client_may_hold(

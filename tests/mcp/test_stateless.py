@@ -147,3 +147,18 @@ async def test_a_batch_is_no_message_any_more(node: NodeUnderTest) -> None:
 async def test_a_notification_is_accepted(node: NodeUnderTest) -> None:
     content = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     assert (await post(node, content, mcp_protocol_version=STATELESS)).status_code == 202
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}},
+        {"jsonrpc": "2.0", "id": 1, "result": {}},
+    ],
+)
+async def test_what_gets_no_answer_must_be_of_a_revision_that_is_spoken(node: NodeUnderTest, content: Any) -> None:
+    response = await post(node, content, mcp_protocol_version="2099-01-01")
+    assert response.status_code == 400
+    said = response.json()
+    assert (said["id"], said["error"]["code"]) == (None, -32022)
+    assert said["error"]["data"] == {"supported": [STATELESS], "requested": "2099-01-01"}

@@ -48,7 +48,7 @@ RANGES = {
 """Smallest, largest and default value (SPEC 4.9)."""
 
 READERS = {
-    "find_agent",
+    *("find_agent", "get_agent", "list_agents", "list_tasks", "get_task_callbacks"),
     *("search_board", "list_offered_tasks", "session_poll", "get_node_health", "get_thread"),
     *(
         "search_tasks",
@@ -62,7 +62,7 @@ READERS = {
     ),
 }
 
-DESTROYERS = {"destroy_session", "cancel_task", "withdraw_message", "close_inbox"}
+DESTROYERS = {"destroy_session", "cancel_task", "withdraw_message", "close_inbox", "remove_agent"}
 
 
 async def listed(node: NodeUnderTest) -> dict[str, dict[str, Any]]:
@@ -253,6 +253,12 @@ async def test_arguments_may_be_absent(node: NodeUnderTest, arguments: Any) -> N
         ("session_send", {"id": 5, "body": "x"}, "id"),
         ("get_thread", {}, "id"),
         ("get_thread", {"id": None}, "id"),
+        ("read_inbox", {"address": "x"}, "inbox_token"),
+        ("read_inbox", {"address": "x", "inbox_token": None}, "inbox_token"),
+        ("message_status", {"address": "x", "id": "x"}, "receipt_token"),
+        ("get_task_callbacks", {"id": "x"}, "publisher_token"),
+        ("list_tasks", {"status": "TASK_STATE_COMPLETED"}, "status"),
+        ("list_tasks", {"status": 5}, "status"),
         ("submit_feedback", {"feedback_text": "short"}, "feedback_text"),
         ("submit_feedback", {"feedback_text": "Long enough text.", "category": "praise"}, "category"),
         (

@@ -25,14 +25,29 @@ async def test_other_methods_are_told_to_post(node: NodeUnderTest, method: str) 
     assert response.headers["access-control-allow-origin"] == "*"
 
 
-@pytest.mark.parametrize("accept", ["", "*/*", "application/json", "application/*;q=0.5", "text/event-stream, */*"])
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "",
+        "*/*",
+        "application/json",
+        "application/*;q=0.5",
+        "text/event-stream, */*",
+        "Application/JSON",
+        "text/html, application/json ; q=0.001",
+    ],
+)
 async def test_json_is_the_answer_wherever_it_is_accepted(node: NodeUnderTest, accept: str) -> None:
     response = await post(node, PING, accept=accept)
     assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
 
 
-async def test_a_client_that_takes_only_events_gets_one_event(node: NodeUnderTest) -> None:
-    response = await post(node, PING, accept="text/event-stream")
+@pytest.mark.parametrize(
+    "accept",
+    ["text/event-stream", "TEXT/Event-Stream", "text/*, application/json;q=0", "*/*, application/json; q=0.000"],
+)
+async def test_a_client_that_takes_only_events_gets_one_event(node: NodeUnderTest, accept: str) -> None:
+    response = await post(node, PING, accept=accept)
     assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream")
     assert response.text == 'event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\n\n'
 
@@ -43,8 +58,9 @@ async def test_of_a_header_that_comes_twice_the_first_counts_as_everywhere(node:
     assert response.headers["content-type"] == "application/json"
 
 
-async def test_a_client_that_takes_neither_is_refused(node: NodeUnderTest) -> None:
-    response = await post(node, PING, accept="text/html")
+@pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", "*/*;q=0", "application/jsonl"])
+async def test_a_client_that_takes_neither_is_refused(node: NodeUnderTest, accept: str) -> None:
+    response = await post(node, PING, accept=accept)
     assert response.status_code == 406
     assert response.json()["error"]["code"] == -32600
 
@@ -149,3 +165,10 @@ async def test_nothing_suggests_that_a_key_is_needed(node: NodeUnderTest) -> Non
         response = await node.client.get(path)
         assert (response.status_code, response.headers["content-type"]) == (404, "application/json")
     assert (await node.client.post("/register", json={})).status_code == 404
+
+
+async def test_the_documents_tell_every_form_of_its_answer(node: NodeUnderTest) -> None:
+    responses = (await node.client.get("/openapi.json")).json()["paths"][PATH]["post"]["responses"]
+    assert set(responses["200"]["content"]) == {"application/json", "text/event-stream"}
+    assert "content" not in responses["202"]
+    assert "default" in responses

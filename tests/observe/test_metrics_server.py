@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from node.config import Settings
+from node.observe.metrics import server
 from node.observe.metrics.gauges import disk_figures
 from node.observe.metrics.server import AdminRequest, AdminResponse, Instance, MetricsServer
 from node.observe.metrics.snapshots import Reading
@@ -55,3 +56,26 @@ async def test_it_may_be_an_address_of_either_ip_version(host: str, node: NodeUn
         status = await asyncio.to_thread(status_of, host, server.server_address[1], "/live")
         await asyncio.to_thread(server.shutdown)
     assert status == HTTPStatus.OK
+
+
+async def test_what_takes_too_long_is_given_up_and_answered_so(
+    node: NodeUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "REQUEST_DEADLINE", 0.05)
+    monkeypatch.setattr(server, "STORE_DEADLINE", 60)
+    given_up = asyncio.Event()
+
+    async def stuck() -> list[Reading]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+        return []
+
+    instance = Instance(tmp_path, node.store, stuck, [])
+    with MetricsServer(("127.0.0.1", 0), instance, no_pages, asyncio.get_running_loop()) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        status = await asyncio.to_thread(status_of, "127.0.0.1", serving.server_address[1], "/metrics")
+        await asyncio.wait_for(given_up.wait(), 60)
+        await asyncio.to_thread(serving.shutdown)
+    assert status == HTTPStatus.GATEWAY_TIMEOUT

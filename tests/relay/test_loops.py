@@ -52,6 +52,14 @@ async def test_a_message_that_comes_back_is_silenced(node: NodeUnderTest, header
     assert len(await node.names("*")) == 1  # its place in the limit, and nothing else
 
 
+@pytest.mark.parametrize("header", [{"via": "1.1 relay-node"}, {"webhook-id": "msg_1"}])
+@pytest.mark.parametrize("body", [b"{bad", b'{"message":"Necesito ayuda urgente, por favor"}'])
+async def test_it_is_silenced_whatever_it_says(node: NodeUnderTest, header: dict[str, str], body: bytes) -> None:
+    kind = {"content-type": "application/cloudevents+json" if body == b"{bad" else "application/json"}
+    response = await node.client.post(RELAY, content=body, headers=header | kind)
+    assert (response.status_code, response.content) == (200, b"")
+
+
 async def test_a_message_that_passed_a_node_of_a_similar_name_is_kept(node: NodeUnderTest) -> None:
     response = await node.client.post(RELAY, json=HELLO, headers={"via": "1.1 edge.my-relay-node-proxy.example"})
     assert response.json()["status"] == "acknowledged"

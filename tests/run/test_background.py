@@ -38,6 +38,28 @@ async def test_a_task_that_fails_is_logged_counted_and_begun_again() -> None:
     assert all(isinstance(line["exc_info"], ValueError) for line in lines)
 
 
+async def test_a_task_that_waits_for_what_is_cancelled_is_begun_again() -> None:
+    counters.RESTARTS.clear()
+    runs, well = 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 1:
+            other = asyncio.ensure_future(asyncio.Event().wait())
+            other.cancel()
+            await other
+        well.set()
+
+    tasks = Background()
+    with structlog.testing.capture_logs() as lines:
+        tasks.start("reader", work)
+        await asyncio.wait_for(well.wait(), 5)
+    await tasks.close()
+    assert counters.RESTARTS == {"reader": 1}
+    assert [line["event"] for line in lines] == ["background task failed"]
+
+
 async def test_closing_lets_a_task_clean_up() -> None:
     began, cleaned = asyncio.Event(), asyncio.Event()
 

@@ -1,8 +1,11 @@
 """What agents call all the time is answered without the router, which takes longer than the rest of the front."""
 
+import asyncio
+
 import pytest
 
 from node.config import Proxies
+from node.run import web
 from node.run.web import WebNode
 from node.web.address import ClientAddress
 from node.web.dispatch import Dispatcher
@@ -10,7 +13,7 @@ from node.web.http import Receive, Request, Response, Scope, Send
 from node.web.route import Route
 from tests.support.node_under_test import running, settings_for
 from tests.support.one_route import Routes
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, eventually
 
 HOT = (
     ("POST", "/api/v1/inboxes/x/messages/x/settle"),
@@ -43,6 +46,19 @@ async def test_what_agents_call_all_the_time_goes_past_the_router(
         for method, path in (*HOT, COLD):
             await node.client.request(method, path)
     assert routed == [COLD]
+
+
+async def test_a_node_that_cannot_be_put_together_leaves_nothing_running(
+    empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> dict[str, Response]:
+        raise ValueError("two routes with one path")
+
+    monkeypatch.setattr(web, "refusals_of", fail)
+    with pytest.raises(ValueError, match="two routes"):
+        await WebNode.start(settings_for(empty_redis.url))
+    await eventually(lambda: empty_redis.do("CLIENT", "LIST").count(b"\n") == 1)
+    await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
 
 
 @pytest.mark.parametrize("path", ["/api/v1/tasks/{id}", "/api/v1/relay/{reference_id}", "/tasks/{id}/claim"])

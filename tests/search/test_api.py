@@ -69,6 +69,7 @@ async def test_threads_and_public_messages_are_found_by_meaning_and_others_never
         {},
         {"query": ""},
         {"query": "  \n"},
+        {"query": "\0\u200b"},
         {"query": "x" * 10_001},
         {"query": 5},
         {"query": "x", "limit": 0},

@@ -1,8 +1,10 @@
 """The index in memory against the definitions of what it computes."""
 
+import asyncio
 import math
 from array import array
 from collections import Counter
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,10 +18,11 @@ from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.indexing import changes
 from node.search.indexing.memory_replica import MemoryReplica
 from node.search.ranking import SearchRequest
-from node.store import StoreUnavailable
+from node.store import Store, StoreUnavailable
 from node.store.search_keys import BOARD_KEYS
 from node.text.terms import marks_of
 from tests.search.searching import searchable
+from tests.support.interrupted import Interrupted
 from tests.support.servers import RedisServer
 
 TERMS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=12)
@@ -163,6 +166,17 @@ async def test_an_index_that_could_not_be_loaded_anew_is_not_taken_for_loaded(
         assert replica.version == "0123456789ab"
 
 
+async def test_who_asked_before_a_worker_was_told_to_stop_is_answered(empty_redis: RedisServer) -> None:
+    async with searchable(empty_redis.url) as board:
+        thread = await board.post("Sourdough schedule", "When should I mix the dough?")
+        replica, stop = MemoryReplica(board.searched), asyncio.Event()
+        stop.set()
+        await replica.run(stop)
+        found = (await replica.find(SearchRequest("sourdough", 5, 0.7), None)).matches
+        assert [match.entity_id for match in found] == [thread]
+        replica.close()
+
+
 async def test_changes_that_were_trimmed_away_before_the_first_was_seen_are_noticed(
     empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,3 +189,26 @@ async def test_changes_that_were_trimmed_away_before_the_first_was_seen_are_noti
         await board.store.command("XTRIM", BOARD_KEYS.changes, "MAXLEN", 2)
         found = (await replica.find(SearchRequest("sourdough", 5, 0.7), None)).matches
         assert {match.entity_id for match in found} == threads
+
+
+@pytest.mark.parametrize("first", range(3))
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_changes_that_are_trimmed_away_while_they_are_read_are_noticed(
+    empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, first: int, is_new: bool
+) -> None:
+    monkeypatch.setattr(changes, "KEPT_CHANGES", 4)
+    async with searchable(empty_redis.url) as board:
+        places = [Place(f"thread{number}", OWN) for number in range(6)]
+        choice = board.searched.choice
+        stream = changes.Changes(board.store, BOARD_KEYS, choice)
+        await stream.publish(places[:3])
+        _, before = await stream.after(changes.BEGINNING)
+
+        async def go_on() -> None:
+            await stream.publish(places[3:])
+            await board.store.command("XTRIM", BOARD_KEYS.changes, "MAXLEN", 4)
+
+        interrupted = cast("Store", Interrupted(board.store, go_on, first))
+        seen, wanted = (changes.BEGINNING, places) if is_new else (before[0].entry, places[1:])
+        is_complete, found = await changes.Changes(interrupted, BOARD_KEYS, choice).after(seen)
+        assert not is_complete or (found and [change.place for change in found] == wanted[: len(found)])

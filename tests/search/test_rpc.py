@@ -15,6 +15,8 @@ from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.ranking import SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS, QueryVector, WorkerClient, WorkerReply, decode_request, encode
 from node.search.rpc.server import REQUESTS_AT_ONCE, Waiting, search_alive
+from node.search.service import SearchTurns
+from node.share.site import SITE_SHARE
 from node.store.search_keys import BOARD_KEYS
 from tests.search.searching import PATIENCE, SearchableBoard
 
@@ -101,6 +103,67 @@ async def test_of_more_requests_than_can_be_answered_in_time_the_oldest_are_told
         assert len(now) == REQUESTS_AT_ONCE
         for task in asked:
             task.cancel()
+
+
+async def heard(board: SearchableBoard, asked: Sequence[tuple[str, str]]) -> Waiting:
+    """What a worker has heard, all at once, when each of these sites has asked for that."""
+    async with board.silent_worker() as listener:
+        waiting, asking = Waiting(listener), list[asyncio.Task[QueryVector | None]]()
+        workers = WorkerClient(board.store, BOARD_KEYS)
+        for site, query in asked:
+            asking.append(asyncio.create_task(workers.vector_of(query, site)))
+            while len(waiting) < len(asking):
+                await listener.wait(PATIENCE)
+                waiting.hear(0.0)
+        for task in asking:
+            task.cancel()
+        return waiting
+
+
+def taken(waiting: Waiting) -> list[list[str]]:
+    """The sites of the requests that are answered together, until none is left."""
+    together: list[list[str]] = []
+    while waiting:
+        together.append([each.request.site for each in waiting.take(0.0)[0]])
+    return together
+
+
+async def test_a_short_query_waits_for_one_long_one_and_not_for_all_of_a_site(board: SearchableBoard) -> None:
+    long = [("one", f"{n} " + "long query " * 200) for n in range(16)]
+    waiting = await heard(board, [*long, *((f"other {n}", f"a short question {n}") for n in range(3))])
+    assert taken(waiting) == [["one"], ["other 0", "other 1", "other 2"], *[["one"]] * 15]
+
+
+async def test_short_queries_are_answered_together_and_sites_have_as_much_each(board: SearchableBoard) -> None:
+    asked = [("one", f"question {n} " + "x" * 80) for n in range(6)] + [("other", f"a question {n}") for n in range(6)]
+    first, *rest = taken(await heard(board, asked))
+    assert (first.count("one"), first.count("other")) == (2, 6)
+    assert rest == [["one"] * 4]
+
+
+async def test_one_site_does_not_push_out_the_requests_of_others(board: SearchableBoard) -> None:
+    asked = [("other", "a question"), *(("one", f"question {n}") for n in range(MAX_WAITING_REQUESTS + 4))]
+    _, late = (await heard(board, asked)).take(0.0)
+    assert [each.request.site for each in late] == ["one"] * 5
+
+
+async def test_clients_of_one_site_have_a_share_of_the_searches_of_a_process() -> None:
+    turns = SearchTurns()
+
+    async def begins(client: str) -> bool:
+        """Whether a search of that client need not wait."""
+        try:
+            async with asyncio.timeout(0), turns.of(client):
+                return True
+        except TimeoutError:
+            return False
+
+    async with AsyncExitStack() as searching:
+        for number in range(SITE_SHARE):
+            await searching.enter_async_context(turns.of(f"2001:db8:1:{number:x}::/64"))
+        assert not await begins("2001:db8:1:ffff::/64")
+        assert await begins("2001:db8:2::/64")
+    assert await begins("2001:db8:1:ffff::/64")
 
 
 async def test_a_cached_vector_needs_no_worker(board: SearchableBoard) -> None:

@@ -1,12 +1,15 @@
 """How values look on a page."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node.site import filters
 from node.site.filters import EXCERPT, age, code, excerpt, fingerprint, marked, moment, span, xml_text
+from node.text.terms import stem
 
 NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 
@@ -50,6 +53,19 @@ def test_the_words_of_a_query_are_marked_in_any_form() -> None:
         "<mark>Parsing</mark> <mark>files</mark>: the reader <mark>parses</mark> a <mark>file</mark>."
     )
     assert marked("the cat", "the") == "the cat"
+
+
+def test_the_words_of_a_query_are_looked_at_once_for_all_texts_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    stemmed: Counter[str] = Counter()
+
+    def counted(word: str) -> str:
+        stemmed[word] += 1
+        return stem(word)
+
+    monkeypatch.setattr(filters, "stem", counted)
+    for number in range(100):
+        assert "<mark>" in marked(f"Parsing number {number}", "parse many long files " * 100)
+    assert stemmed["files"] == 1
 
 
 @given(st.text(), st.text())

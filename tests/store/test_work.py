@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from node.config import Limit
+from node.share.site import SITE_SHARE
 from node.store.work import Standing, WorkStore
 from tests.store.conftest import Opener
 from tests.support.fake_store import Clock, FakeStore
@@ -59,6 +60,18 @@ async def test_clients_and_kinds_are_counted_apart_and_asking_costs_nothing(cloc
     assert await work.spend("pages", "203.0.113.8", 0, LIMIT) == Standing(600, 0)
     assert await work.spend("words", CLIENT, 0, LIMIT) == Standing(600, 0)
     assert len(store.redis.keys("*")) == 1
+
+
+async def test_a_site_owes_as_much_as_some_of_its_clients(clock: Clock) -> None:
+    work = WorkStore(FakeStore())
+    for number in range(SITE_SHARE):
+        assert await work.spend("pages", f"2001:db8:1:{number:x}::/64", 599, LIMIT) == Standing(1, 0)
+    assert await work.spend("pages", "2001:db8:1:ff::/64", 0, LIMIT) == Standing(SITE_SHARE, 0)
+    assert (await work.spend("pages", "2001:db8:1:ff::/64", SITE_SHARE, LIMIT)).wait > 0
+    assert (await work.spend("pages", "2001:db8:1:fe::/64", 0, LIMIT)).wait > 0
+    assert await work.spend("pages", "2001:db8:2::/64", 0, LIMIT) == Standing(600, 0)
+    clock.advance(1)
+    assert (await work.spend("pages", "2001:db8:1:fe::/64", 0, LIMIT)).wait == 0
 
 
 async def test_charges_that_come_at_once_are_all_counted(redis_server: RedisServer, open_store: Opener) -> None:

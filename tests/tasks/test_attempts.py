@@ -195,6 +195,18 @@ async def test_silence_accepts(node: NodeUnderTest) -> None:
     )
 
 
+async def test_a_rejection_after_the_deadline_ends_the_contract(node: NodeUnderTest) -> None:
+    task = await claimed(node, review_seconds=600, lease_seconds=60, deadline="2099-12-31T00:00:00Z")
+    await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    await move_back(node, task, "deadline")
+    rejection = {"publisher_token": task["publisher_token"], "reason": "Two pages, please."}
+    ended = (await act(node, task, "reject", **rejection)).json()
+    assert (ended["status"], ended["rejection"]) == ("expired", "Two pages, please.")
+    assert ended["updated_at"] == ended["expired_at"] > task["updated_at"]
+    assert await read(node, task) == ended == (await act(node, task, "reject", **rejection)).json()
+    assert [event["type"] for event in await told(node.store, task["id"])][2:] == ["task.submitted", "task.expired"]
+
+
 async def test_a_transition_does_not_go_round_the_review(node: NodeUnderTest) -> None:
     task = await claimed(node, review_seconds=600)
     move = {"actor_id": "summary-agent"}

@@ -120,6 +120,26 @@ async def test_lost_claims_have_a_larger_limit_of_their_own(empty_redis: RedisSe
         assert int(over.headers["retry-after"]) > 0
 
 
+async def test_refused_results_are_limited_and_accepted_ones_are_not(empty_redis: RedisServer) -> None:
+    async with running(settings_for(empty_redis.url, limits=Limits(result=Limit(2, 60)))) as node:
+        task = await claimed(node, result_schema={"type": "integer"})
+        others = [await claimed(node) for _ in range(3)]
+        answers = [
+            await act(node, each, "complete", claim_token=each["claim_token"], result_payload="many")
+            for each in (*others, task, task, task)
+        ]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 422, 422, 429]
+
+
+@pytest.mark.parametrize("what", ["extend", "release"])
+async def test_steps_that_a_holder_may_repeat_are_limited(empty_redis: RedisServer, what: str) -> None:
+    async with running(settings_for(empty_redis.url, limits=Limits(lease=Limit(2, 60)))) as node:
+        task = await claimed(node, lease_seconds=60)
+        answers = [await act(node, task, "extend", claim_token=task["claim_token"]) for _ in range(2)]
+        answers.append(await act(node, task, what, claim_token=task["claim_token"]))
+        assert [answer.status_code for answer in answers] == [200, 200, 429]
+
+
 @pytest.mark.parametrize("body", [{}, {"assignee_id": ""}, {"assignee_id": "a\nb"}, {"assignee_id": "x" * 201}])
 async def test_a_claim_needs_a_name(node: NodeUnderTest, body: dict[str, str]) -> None:
     response = await act(node, await offered(node), "claim", **body)

@@ -1,11 +1,13 @@
 """Offered contracts found by what they ask for (NETWORK 4), and claimed by it."""
 
 import asyncio
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
 import pytest
 
+from node.embedding.embedder import Embedder
 from node.store import keys
 from node.store.ids import new_id
 from node.tasks.offer_search import Looks, OfferSearch
@@ -105,6 +107,48 @@ async def test_offers_are_found_by_meaning_and_the_best_one_is_claimed(node: Nod
         assert claim.json()["id"] == contract["id"]
         other = await claim_next(node, query="count things on photographs of a roof", threshold=0.5)
         assert other.json()["id"] == panels["id"]
+
+
+async def test_an_offer_that_was_claimed_and_released_is_not_embedded_again(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[str] = []
+    passages = Embedder.passages
+
+    async def counted(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
+        embedded.extend(texts)
+        return await passages(embedder, texts)
+
+    monkeypatch.setattr(Embedder, "passages", counted)
+    async with node.worker():
+        task = await offered(node, **TRANSLATE)
+
+        async def by_meaning() -> bool:
+            hits = await found(node, "agreements written in a foreign language", 0.5)
+            return [(hit["task_id"], hit["mode"]) for hit in hits] == [(task["id"], "meaning")]
+
+        async def aside() -> int:
+            return len(await node.names("search:tasks:aside:*"))
+
+        async def is_there() -> bool:
+            return not await aside() and await by_meaning()
+
+        await until(is_there)
+        for _ in range(3):
+            claim = (await act(node, task, "claim", assignee_id="worker")).json()
+            await until(aside)
+            assert not await by_meaning()
+            await act(node, task, "release", claim_token=claim["claim_token"])
+            await until(is_there)
+        assert len(embedded) == 1
+        claim = (await act(node, task, "claim", assignee_id="worker")).json()
+        await until(aside)
+        await act(node, task, "complete", claim_token=claim["claim_token"])
+
+        async def nothing_is_left() -> bool:
+            return not await aside() and not await node.names(f"search:tasks:passages:*{task['id']}")
+
+        await until(nothing_is_left)
 
 
 async def test_who_waits_for_a_match_is_given_what_comes(node: NodeUnderTest) -> None:

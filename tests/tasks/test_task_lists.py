@@ -127,3 +127,9 @@ async def test_the_list_is_looked_through_once_for_all_who_look_for_work_at_a_ti
     task = await offered(node, skills=["law"])
     assert await asyncio.gather(*looking) == [[task["id"]]] * 50
     assert empty_redis.info("commandstats")["cmdstat_zrevrange"]["calls"] < 50
+
+
+@pytest.mark.parametrize("asked", [{"skill": "summarise"}, {"publisher_id": "report-desk"}, {"since": "1-1"}])
+async def test_filters_of_offers_are_refused_on_other_lists(node: NodeUnderTest, asked: dict[str, str]) -> None:
+    response = await node.client.get(TASKS, params={"status": "completed"} | asked)
+    assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["query", *asked])

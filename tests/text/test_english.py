@@ -112,6 +112,18 @@ def test_a_word_of_another_script_may_be_quoted_but_a_sentence_may_not() -> None
     assert not is_english("The answer was: 新版本已经成功部署所有服务都正常运行")
 
 
+@pytest.mark.parametrize(
+    "text", ["Latency: 5 µs", "p95 = 12 µs", "Area: 10 m²", "E = mc²", "x² + y² = z²", "σ² = 4", "λ₁ > λ₂", "x₁ + x₂"]
+)
+def test_measurements_and_formulas_are_no_words(text: str) -> None:
+    assert is_english(text)
+
+
+@pytest.mark.parametrize("text", ["Necesito² ayuda² urgente²", "Ne²cesito ay²uda ur²gente", "Привет² друг²"])
+def test_raised_digits_hide_no_words(text: str) -> None:
+    assert not is_english(text)
+
+
 def test_greek_symbols_of_formulas_are_no_greek() -> None:
     assert is_english("β = 0.05, λ = 2, Δt of 3 μs")
     assert not is_english("καλημέρα σε όλους")

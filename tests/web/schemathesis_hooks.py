@@ -9,8 +9,15 @@ LONGEST_WAIT = 30
 
 @hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """A claim that waits for work answers at once: what the configuration does with `wait` in a query."""
+    """Who waits for work or for an answer is answered at once: what the configuration does with `wait` in a query."""
     body: Any = case.body
     wait: Any = cast("dict[str, Any]", body).get("wait") if isinstance(body, dict) else None
+    if isinstance(body, dict) and case.operation.path.endswith("/a2a/message:send"):
+        configuration: Any = cast("dict[str, Any]", body).get("configuration")
+        if configuration is None:
+            configuration = body["configuration"] = {}
+        if isinstance(configuration, dict):
+            given = cast("dict[str, Any]", configuration)
+            given["returnImmediately"] = given.get("returnImmediately") or True
     if isinstance(wait, int | float) and 0 < wait <= LONGEST_WAIT:
         body["wait"] = 0

@@ -9,7 +9,7 @@ import pytest
 from node.common.refusal import Refused
 from node.web import http
 from node.web.deadline import Deadlines
-from node.web.http import FIRST_MESSAGE, ASGIMessage, Request, receive_all
+from node.web.http import FIRST_MESSAGE, ASGIMessage, Disconnected, Request, receive_all
 from node.web.turn import ClientTurns, RequestTurn
 from tests.support.servers import eventually
 
@@ -170,3 +170,21 @@ async def test_a_compressed_body_is_taken_off_too() -> None:
     with pytest.raises(Refused, match=r"body\.encoded"):
         await client.request.body()
     assert await client.request.discard_body()
+
+
+async def test_a_wait_whose_client_is_gone_has_ended_before_its_request_does() -> None:
+    waiting, cleaned = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        try:
+            waiting.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.set()
+
+    client = Client(GONE)
+    with pytest.raises(Disconnected):
+        await client.request.while_waiting(30, wait())
+    assert waiting.is_set()
+    assert cleaned.is_set()

@@ -40,9 +40,8 @@ async def test_of_a_crowd_a_few_end_in_one_look(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("node.web.deadline.NEXT_CHECK_SECONDS", 3600)  # so that there is no further look
     deadlines = Deadlines()
     late = [asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait())) for _ in range(5 * MIN_ENDED)]
-    # The first to wait has a look of its own.
-    await eventually(lambda: sum(task.done() for task in late) > MIN_ENDED)
-    assert [task.done() for task in late] == [True] * (1 + MIN_ENDED) + [False] * (4 * MIN_ENDED - 1)
+    await eventually(lambda: any(task.done() for task in late))
+    assert [task.done() for task in late] == [True] * MIN_ENDED + [False] * (4 * MIN_ENDED)
     for task in late:
         task.cancel()
     await asyncio.gather(*late, return_exceptions=True)
@@ -57,14 +56,39 @@ async def test_a_task_that_somebody_else_cancels_is_cancelled() -> None:
         await task
 
 
-async def test_cancelled_and_overdue_at_once_is_cancelled() -> None:
-    deadlines = Deadlines()
+async def test_cancelled_and_overdue_at_once_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.web.deadline.CHECK_SECONDS", 0)
 
     async def reads() -> None:
         task = asyncio.current_task()
         assert task is not None
-        task.cancel()  # before the look, which happens as soon as the wait begins
-        await deadlines.by(monotonic(), asyncio.Event().wait())
+        asyncio.get_running_loop().call_soon(task.cancel)  # in the turn of the loop in which its deadline is checked
+        await Deadlines().by(monotonic(), asyncio.Event().wait())
 
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(reads())
+
+
+async def test_what_comes_although_it_is_overdue_is_given_and_leaves_the_task_usable() -> None:
+    deadlines, task = Deadlines(), asyncio.current_task()
+    assert task is not None
+
+    async def stubborn() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "a body"
+        return ""
+
+    assert await deadlines.by(monotonic(), stubborn()) == "a body"
+    assert not task.cancelling()
+    with pytest.raises(TimeoutError):
+        await deadlines.by(monotonic(), asyncio.Event().wait())
+
+
+async def test_what_is_there_at_once_is_given_however_late_it_is() -> None:
+    async def ready() -> str:
+        return "a body"
+
+    assert await Deadlines().by(monotonic() - 60, ready()) == "a body"
+    await asyncio.sleep(0)  # where the task would be cancelled

@@ -1,10 +1,12 @@
 """An answer that is made while it is sent arrives whole, whichever way its request came to its handler."""
 
+import asyncio
+
 import pytest
 
-from node.web.http import Request, Response
+from node.web.http import ASGIMessage, Request, Response
 from node.web.route import Route
-from node.web.streams import Piece, Streaming
+from node.web.streams import Piece, Streaming, until_gone
 from node.web.throughput import FREE_BYTES
 from tests.support.one_route import client_of, front_of
 
@@ -69,3 +71,34 @@ async def test_the_body_of_a_request_counts_once_in_however_many_pieces_it_is_an
     async with client_of(app) as client:
         answers = [await client.post("/stream", content=bytes(FREE_BYTES)) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 200]
+
+
+async def test_a_stream_whose_client_is_gone_has_ended_before_its_place_is_given_back() -> None:
+    steps: list[str] = []
+
+    async def send_on() -> None:
+        try:
+            steps.append("sends")
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            steps.append("has ended")
+
+    async def long(request: Request) -> Response:
+        async def run(_: Piece) -> None:
+            await until_gone(request, send_on())
+
+        async def end() -> None:
+            steps.append("place is free")
+
+        return Streaming(run, [(b"content-type", b"text/event-stream")], end)
+
+    async def receive() -> ASGIMessage:
+        return {"type": "http.disconnect"}
+
+    async def send(_: ASGIMessage) -> None: ...
+
+    app = await front_of(Route(method="GET", path="/stream", handler=long, summary="", tag=""))
+    scope = {"type": "http", "method": "GET", "path": "/stream", "raw_path": b"/stream", "query_string": b""}
+    await app({**scope, "headers": [(b"host", b"node.example")], "client": ("203.0.113.7", 40000)}, receive, send)
+    assert steps == ["sends", "has ended", "place is free"]

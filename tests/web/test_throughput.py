@@ -11,9 +11,10 @@ import pytest
 
 from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
+from node.share.site import SITE_SHARE
 from node.web.http import ASGIMessage, Scope
 from node.web.responder import MOUNTED_BYTES
-from node.web.throughput import BODY_WEIGHT, BURST_SECONDS, FREE_BYTES, Throughput
+from node.web.throughput import BODY_WEIGHT, BURST_SECONDS, FREE_BYTES, MAX_CLIENTS, Throughput
 from tests.artifacts.calls import available, registered
 from tests.support.node_under_test import NodeUnderTest
 
@@ -62,6 +63,18 @@ def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: C
     assert 0 < moved(throughput, A, MIB) <= 2 * MIB
 
 
+def test_clients_of_one_site_share_what_some_of_them_may_move(clock: Clock) -> None:
+    throughput = Throughput(RATE, clock)
+    total = sum(moved(throughput, f"2001:db8:1:{number:x}::/64", MIB) for number in range(3 * SITE_SHARE))
+    assert SITE_SHARE * BURST_SECONDS * RATE < total <= SITE_SHARE * BURST_SECONDS * RATE + MIB
+    refused = throughput.refusal("2001:db8:1:ffff::/64")
+    assert refused is not None
+    assert refused.retry_after is not None
+    assert throughput.refusal("2001:db8:2::/64") is None
+    clock.now += refused.retry_after
+    assert throughput.refusal("2001:db8:1:ffff::/64") is None
+
+
 def test_a_body_counts_more_than_an_answer(clock: Clock) -> None:
     throughput = Throughput(RATE, clock)
     assert moved(throughput, A, MIB, BODY_WEIGHT) * BODY_WEIGHT <= BURST_SECONDS * RATE + BODY_WEIGHT * MIB
@@ -74,13 +87,25 @@ def test_what_is_small_is_not_counted(clock: Clock) -> None:
     assert throughput.refusal(A) is None
 
 
-def test_many_clients_take_no_more_memory_than_some(clock: Clock) -> None:
-    throughput = Throughput(RATE, clock)
+@pytest.mark.parametrize("size", [FREE_BYTES, 64 * MIB])
+def test_many_clients_take_no_more_memory_than_some(clock: Clock, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    throughput, forgets = Throughput(RATE, clock), list[float]()
+    forget = throughput._forget  # pyright: ignore[reportPrivateUsage]
+
+    def counted(now: float) -> None:
+        forgets.append(now)
+        forget(now)
+
+    monkeypatch.setattr(throughput, "_forget", counted)
     moved(throughput, A, 64 * MIB)
+    throughput.add(A, 64 * MIB)
     for number in range(30_000):
         clock.now += 0.0001
-        throughput.add(f"2001:db8:{number:x}::/64", FREE_BYTES)
-    assert len(throughput._full_at) < 20_000  # pyright: ignore[reportPrivateUsage]
+        throughput.add(f"2001:db8:{number:x}::/64", size)
+        assert len(throughput._full_at) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
+    assert len(throughput._over) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
+    names = 2 * 30_000  # each client is of another site
+    assert len(forgets) <= 2 * names / MAX_CLIENTS, "not for each new client"
     assert throughput.refusal(A) is not None
 
 

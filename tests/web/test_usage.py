@@ -17,7 +17,7 @@ from node.share.site import SITE_SHARE
 from node.store import ids, keys
 from node.store.limits import LimitStore, Use
 from node.web import http
-from node.web.usage import FINISHING_FACTOR, MAX_UNREPORTED_BYTES, Usage
+from node.web.usage import FINISHING_FACTOR, MAX_UNREPORTED_BYTES, MAX_UNREPORTED_SHARE, Usage
 from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
@@ -81,7 +81,7 @@ async def test_every_write_counts_until_nothing_is_left_for_that_client(
     path = await begun(node, path)
     kept, refused = await until_refused(node.client, path, body)
     assert kept > 1
-    assert "bytes kept in 24 hours" in refused.text
+    assert "bytes for this address per 24 hours" in refused.text
     assert 0 < int(refused.headers["retry-after"]) <= 86_400
     assert (await node.client_at(OTHER).post(path, json=body)).status_code < 300
 
@@ -128,6 +128,20 @@ async def test_clients_of_one_site_share_what_they_may_hold(empty_redis: RedisSe
             opened += sum([(await client.post("/api/v1/sessions", json={})).status_code == 201 for _ in range(3)])
         assert opened == 2 * SITE_SHARE
         assert (await node.client_at("2001:db8:2::1").post("/api/v1/sessions", json={})).status_code == 201
+
+
+async def test_clients_of_one_site_share_a_limit_of_searches(empty_redis: RedisServer) -> None:
+    async with running(settings_for(empty_redis.url, limits=Limits(search=Limit(2, 600)))) as node:
+        found = 0
+        for number in range(2 * SITE_SHARE):
+            client = node.client_at(f"2001:db8:1:{number:x}::1")
+            answers = [await client.post("/api/v1/board/search", json={"query": "a parser"}) for _ in range(3)]
+            found += sum(answer.status_code == 200 for answer in answers)
+            assert answers[-1].headers["x-error-code"] == "limit.exceeded"
+            assert 0 < int(answers[-1].headers["retry-after"]) <= 600
+        assert found == 2 * SITE_SHARE
+        elsewhere = node.client_at("2001:db8:2::1")
+        assert (await elsewhere.post("/api/v1/board/search", json={"query": "a parser"})).status_code == 200
 
 
 @pytest.fixture
@@ -222,6 +236,30 @@ async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(coun
     assert await counts.told() == before + COSTS["step"].of(100)
 
 
+async def test_small_requests_of_many_clients_are_bounded_by_their_site(counts: Counts) -> None:
+    one, _ = counts.processes
+    share = TOTAL // MAX_UNREPORTED_SHARE
+    kept, left = 0, 0
+    for number in range(16 * SITE_SHARE * MAX_UNREPORTED_SHARE):  # each far below the share of a client
+        if number % 100 == 0:
+            await one.settle()
+        try:
+            await one.add(f"2001:db8:1:{number:x}::/64", "line", share // 4)
+        except Refused:
+            left = left or number
+        else:
+            kept += COSTS["line"].of(share // 4)
+    assert left
+    assert TOTAL * SITE_SHARE * 0.9 < kept <= (TOTAL + share) * SITE_SHARE
+    told = await counts.told("2001:db8:1::/48")
+    await one.add("2001:db8:1:a::/64", "step", 100)  # finishing goes on, and does not let others begin again
+    with pytest.raises(Refused):
+        await one.add("2001:db8:1:b::/64", "line", 100)
+    await one.settle()
+    assert await counts.told("2001:db8:1::/48") == told + COSTS["step"].of(100)
+    await one.add("2001:db8:2::/64", "line", 100)
+
+
 def test_what_finishes_is_refused_last() -> None:
     stages: Sequence[Alarm] = [COSTS[kind].alarm for kind in ("thread", "task", "reply")]
     assert list(stages) == sorted(stages)
@@ -231,7 +269,7 @@ def test_what_finishes_is_refused_last() -> None:
 async def test_an_answer_of_the_store_is_for_the_client_that_asked(counts: Counts) -> None:
     store: Any = counts.processes[0]._store  # pyright: ignore[reportPrivateUsage]
     uses = [Use(CLIENT, TOTAL + 1, 0), Use(OTHER, 10, 0), Use(CLIENT, 0, TOTAL)]
-    assert [wait is not None for wait in await store.take_bytes(uses, TOTAL)] == [True, False, True]
+    assert [over is not None for over in await store.take_bytes(uses, TOTAL)] == [True, False, True]
 
 
 async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_the_same(
@@ -256,3 +294,25 @@ async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_
     again = asyncio.create_task(node.client.get(url, params={"wait": 30, "since_seq": 1}))
     await node.client.post(f"{url}/replies", json=REPLY)
     assert (await again).status_code == 200
+
+
+async def test_clients_of_one_site_may_have_so_many_requests_waiting_together(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MAX_WAITING_PER_SITE", 2)
+    thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
+    url = f"/api/v1/board/{thread['id']}"
+    clients = [node.client_at(f"2001:db8:1:{number:x}::1") for number in range(3)]
+    waiting = [asyncio.create_task(each.get(url, params={"wait": 30})) for each in clients[:2]]
+
+    async def both_wait() -> bool:
+        return http.WAITING_BY_SITE["2001:db8:1::/48"] == 2
+
+    await until(both_wait)
+    refused = await clients[2].get(url, params={"wait": 30})
+    assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
+    other = asyncio.create_task(node.client_at("2001:db8:2::1").get(url, params={"wait": 30}))
+    assert (await clients[2].get(url)).status_code == 200
+    await node.client.post(f"{url}/replies", json=REPLY)
+    assert {answer.status_code for answer in await asyncio.gather(*waiting, other)} == {200}
+    assert not http.WAITING_BY_SITE

@@ -9,8 +9,8 @@ from relay_client.client import PATIENCE
 from relay_client.command import agents, artifacts, board, inbox, node, tasks
 from relay_client.command.completion import SHELLS, script
 from relay_client.command.output import error, note
-from relay_client.command.parser import UsageError, common
-from relay_client.errors import DeadlineExceeded, RelayError, Unreachable
+from relay_client.command.parser import common
+from relay_client.errors import DeadlineExceeded, RelayError, Unreachable, UsageError
 from relay_client.version import __version__
 
 OK, REFUSED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 5
@@ -71,5 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except OSError as wrong:  # of a file that was named
+        error(given, wrong)
+        return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -6,7 +6,8 @@ from typing import Any
 
 from relay_client.agents import card
 from relay_client.command.output import show
-from relay_client.command.parser import Commands, UsageError, command, connected, group, json_of
+from relay_client.command.parser import Commands, command, connected, group, json_of
+from relay_client.errors import UsageError
 
 
 def add(commands: Commands) -> None:

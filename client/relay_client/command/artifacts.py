@@ -4,7 +4,8 @@ from argparse import Namespace
 from pathlib import Path
 
 from relay_client.command.output import progress, show
-from relay_client.command.parser import Commands, UsageError, command, connected, file_of, group
+from relay_client.command.parser import Commands, command, connected, file_of, group
+from relay_client.errors import UsageError
 
 
 def add(commands: Commands) -> None:

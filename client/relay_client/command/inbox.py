@@ -6,9 +6,9 @@ from typing import Any
 
 from relay_client.client import Relay
 from relay_client.command.output import note, show
-from relay_client.command.parser import Commands, UsageError, command, connected, group, signer, text_of
+from relay_client.command.parser import Commands, command, connected, group, signer, text_of
 from relay_client.command.running import run, words_of
-from relay_client.errors import Conflict, DeadlineExceeded, NotFound, Refused
+from relay_client.errors import Conflict, DeadlineExceeded, NotFound, Refused, UsageError
 from relay_client.inboxes import InboxMessage, Settled
 
 ANSWER_SECONDS = 300.0

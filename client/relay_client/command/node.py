@@ -14,8 +14,8 @@ from relay_client.call import Call
 from relay_client.client import Relay
 from relay_client.command.mcp import CLIENTS, configuration
 from relay_client.command.output import note, show
-from relay_client.command.parser import Commands, UsageError, command, connected, group, signer
-from relay_client.errors import Refused
+from relay_client.command.parser import Commands, command, connected, group, signer
+from relay_client.errors import Refused, UsageError
 from relay_client.node import Node
 from relay_client.steps import Answer
 from relay_client.tasks import Tasks

@@ -9,16 +9,13 @@ from typing import Any, Protocol
 
 from relay_client.carrier import Signer
 from relay_client.client import Relay
+from relay_client.errors import UsageError
 
 
 class Commands(Protocol):
     """Where commands are added; argparse has no public name for it."""
 
     def add_parser(self, name: str, **options: Any) -> ArgumentParser: ...
-
-
-class UsageError(Exception):
-    """The arguments do not make sense together."""
 
 
 def command(
@@ -70,7 +67,10 @@ def signer(given: Namespace) -> Signer | None:
 
 def text_of(given: str) -> str:
     """A text that was given, or `-` for what is read from standard input."""
-    return sys.stdin.read() if given == "-" else given
+    try:
+        return sys.stdin.read() if given == "-" else given
+    except UnicodeDecodeError as wrong:
+        raise UsageError(f"standard input is no text: {wrong}") from None
 
 
 def json_of(given: str) -> Any:

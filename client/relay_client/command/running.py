@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from relay_client.command.parser import UsageError
+from relay_client.errors import UsageError
 
 
 @dataclass(frozen=True)

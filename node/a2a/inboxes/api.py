@@ -1,6 +1,7 @@
 """The HTTP+JSON binding of the agents of inboxes: `/api/v1/inboxes/{address}/a2a` (NETWORK 1, A2A v1.0 §11)."""
 
-from node.a2a.api import A2A_MEDIA, negotiated
+from node.a2a.api import A2A_MEDIA, NOT_SUPPORTED, negotiated
+from node.a2a.bodies import InboxMessageBody
 from node.a2a.errors import fault
 from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX, TAKEN_BACK, TASKS
 from node.a2a.inboxes.calls import InboxCalls
@@ -31,6 +32,7 @@ class InboxAgentApi:
 
     @Operation(
         "Send an A2A message to an inbox; the answer comes with its owner's, or after 30 s",
+        body=InboxMessageBody,
         answers=SendMessageResponse,
         shows=SENT_TO_INBOX,
         also=(Also(A2A_MEDIA, SendMessageResponse),),
@@ -47,6 +49,7 @@ class InboxAgentApi:
 
     @Operation(
         "Send an A2A message to an inbox, and follow its task",
+        body=InboxMessageBody,
         answers=StreamResponse,
         shows=FOLLOWED,
         media_type="text/event-stream",
@@ -149,7 +152,7 @@ class InboxAgentApi:
         await self._pushes.delete(address, task_id, config_id)
         return negotiated(request, DeletedPush())
 
-    @Operation("The extended card is reported as unsupported", fault=fault)
+    @Operation("The extended card is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_card(self, request: Request) -> Response:
         """There is no extended card."""
         check_version(request)

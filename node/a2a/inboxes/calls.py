@@ -1,6 +1,6 @@
 """The operations of an inbox's agent on a request, for both bindings: permit, read, charge, service."""
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from node.a2a.inboxes.push_config import PushConfig, SentPushConfig, target_in_message, target_of
 from node.a2a.inboxes.pushes import PushConfigService
@@ -18,7 +18,7 @@ from node.web.idempotency import idempotency_key
 from node.web.json import decode
 from node.web.limits import Limiter
 from node.web.signature import Signatures
-from node.web.streams import EVENT_STREAM, PLACE_MS, STREAM_HEADERS, Piece, Streaming, until_gone
+from node.web.streams import EVENT_STREAM, PLACE_MS, STREAM_HEADERS, Piece, StreamCount, Streaming, until_gone
 
 BLOCKING_SECONDS = 30.0
 """How long a message waits for its owner's answer, unless its sender wants the task at once."""
@@ -43,7 +43,7 @@ class InboxCalls:
         self._targets = targets
         self._limiter = limiter
         self._signatures = signatures
-        self._streams = 0
+        self._streams = StreamCount()
 
     async def send(self, request: Request, content: bytes) -> SendMessageResponse:
         """Send the message of a SendMessageRequest, and wait for what becomes of it unless it says otherwise."""
@@ -51,24 +51,32 @@ class InboxCalls:
         received, task = await self._sent(request, content)
         if not received.returns_at_once:
             waiting = self._agents.pause(address, task, BLOCKING_SECONDS)
-            task = await request.while_waiting(BLOCKING_SECONDS, waiting)
+            try:
+                task = await request.while_waiting(BLOCKING_SECONDS, waiting)
+            except Refused as refused:
+                if refused.code != "limit.waiting":  # else it is told how the task stands: the message is sent
+                    raise
         return SendMessageResponse(task=self._agents.view.task(task, received.history_length))
 
     async def send_streaming(self, request: Request, content: bytes, form: Form) -> Streaming:
         """Send the message of a SendMessageRequest, and follow its task until that is over or needs its sender."""
-        async with self._limiter.permit(request, "stream") as permit:
-            place = self._place(request, await permit.hold(PLACE_MS, f"a2a {request.client} "))
-            received, task = await self._sent(request, content)
+        with self._opening() as opening:
+            async with self._limiter.permit(request, "stream") as permit:
+                place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"a2a {request.client} "))
+                received, task = await self._sent(request, content)
+            counted = opening.pop_all()
         stream = TaskStream(self._agents, request.params["address"], task, form, is_whole=False)
-        return self._streaming(request, stream, place, received.history_length)
+        return self._streaming(request, stream, counted, place, received.history_length)
 
     async def subscribe(self, request: Request, task_id: str, form: Form) -> Streaming:
         """Follow a task until it is over."""
         address = request.params["address"]
         task = await self._agents.followed(address, task_id)
-        async with self._limiter.permit(request, "stream") as permit:
-            place = self._place(request, await permit.hold(PLACE_MS, f"a2a {request.client} "))
-        return self._streaming(request, TaskStream(self._agents, address, task, form, is_whole=True), place)
+        with self._opening() as opening:
+            async with self._limiter.permit(request, "stream") as permit:
+                place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"a2a {request.client} "))
+            counted = opening.pop_all()
+        return self._streaming(request, TaskStream(self._agents, address, task, form, is_whole=True), counted, place)
 
     async def create_push(self, request: Request, task_id: str, content: bytes) -> PushConfig:
         """Tell a receiver what becomes of a task."""
@@ -83,7 +91,6 @@ class InboxCalls:
         address = request.params["address"]
         async with self._limiter.permit(request, "inbox_send") as permit:
             received = message_of(content)
-            body = await request.body()
             await permit.count()
             signed = await self._signatures.of(request, ())
             push = None
@@ -92,7 +99,7 @@ class InboxCalls:
                 if received.message.task_id is not None:
                     await self._pushes.require_room(address, received.message.task_id, push)
             proof = InboxProof(None, signed.signer, signed.replay_id) if signed else InboxProof()
-            idempotency = idempotency_key(request, f"inbox-a2a:{address}", body)
+            idempotency = idempotency_key(request, f"inbox-a2a:{address}", content)
             async with self._limiter.permit(request, "inbox_sender", address, refusals=False) as rate:
                 await permit.charge("message", 2 * len(content))  # the text is kept for its owner and in the history
                 task, is_replay = await self._agents.send(rate, address, received, proof, idempotency)
@@ -103,24 +110,28 @@ class InboxCalls:
                 await permit.replay()
         return received, task
 
-    def _place(self, request: Request, name: str) -> Quota:
-        """The place of a stream among those of its client. Raises Refused `store.busy` if this process has no room."""
-        if self._streams >= MAX_TASK_STREAMS or not self._agents.may_wait:
+    def _opening(self) -> ExitStack:
+        """Count a stream from now on. Raises Refused `store.busy` if this process has no room."""
+        if not self._agents.may_wait:
             raise Refused("store.busy", retry_after=5)
-        return Quota("stream", request.client, name)
+        return self._streams.opening(MAX_TASK_STREAMS)
 
     def _streaming(
-        self, request: Request, stream: TaskStream, place: Quota, history_length: int | None = None
+        self,
+        request: Request,
+        stream: TaskStream,
+        counted: ExitStack,
+        place: Quota,
+        history_length: int | None = None,
     ) -> Streaming:
+        """`counted` and `place` are given back when the stream has ended."""
+
         async def run(send: Piece) -> None:
-            self._streams += 1
-            try:
-                await until_gone(request, stream.run(send, history_length))
-            finally:
-                self._streams -= 1
+            await until_gone(request, stream.run(send, history_length))
 
         async def end() -> None:
+            counted.close()
             with suppress(StoreUnavailable):  # the place counts until its time is over
-                await self._limiter.give_back(place)
+                await self._limiter.release(place)
 
         return Streaming(run, (EVENT_STREAM, *STREAM_HEADERS), end)

@@ -99,7 +99,7 @@ class PushSource:
                 id=f"msg_{event.partition:02x}_{event.id.replace('-', '_')}",
                 url=target.url,
                 type=PUSH,
-                at=int(event.id.partition("-")[0]),
+                at=event.at,
                 data={
                     "inbox": address,
                     "inbox_task": task_id,

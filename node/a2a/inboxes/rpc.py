@@ -2,26 +2,29 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import fields
 
+from node.a2a.bodies import RpcAnswer, RpcBody
 from node.a2a.errors import fault
-from node.a2a.examples import MESSAGE
+from node.a2a.examples import CALLED, MESSAGE
 from node.a2a.inboxes.api import BASE, REFUSED
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush
 from node.a2a.inboxes.pushes import PushConfigService
 from node.a2a.inboxes.service import InboxAgents
 from node.a2a.model import ListQuery
+from node.a2a.proto_json import integer, state
 from node.a2a.queries import check_history_length
 from node.a2a.refusal import A2AError, no_extended_card
 from node.a2a.request import check_media_type, check_version
 from node.common.refusal import Invalid
 from node.web.http import JSON_TYPE, NO_STORE, Request, Response
 from node.web.json import decode
-from node.web.route import Operation, Route, routes_of
+from node.web.route import Also, Operation, Route, routes_of
 
 CODES = {
     "TASK_NOT_FOUND": -32001,
@@ -40,14 +43,18 @@ CODES = {
 OTHER_CODE = -32000
 """For what neither has a code: limits, and a node that is not available. Its HTTP status is not 200."""
 
+OF_HTTP = ("body.", "host.", "signature.")
+"""How the codes begin of what is wrong with the HTTP request, so that HTTP's own status says it, too."""
+
 PARSE_ERROR = -32700
 
 CALL_ID = "rpc.id"
 """Where the JSON of a call's id is kept beside the parameters of its path: the answer to a failure repeats it."""
 
-MAX_ID_LENGTH = 256
+READ: dict[str, Callable[[object], object]] = {"pageSize": integer, "historyLength": integer, "status": state}
+"""Params that ProtoJSON allows in several forms."""
 
-RpcId = str | int | None
+RpcId = Annotated[str, Meta(max_length=256)] | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -55,10 +62,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 class RpcCall(msgspec.Struct):
     """A JSON-RPC request."""
 
-    jsonrpc: str = ""
-    method: str = ""
+    jsonrpc: Literal["2.0"]
+    method: Annotated[str, Meta(min_length=1)]
+    id: RpcId
     params: msgspec.Raw = msgspec.Raw(b"{}")
-    id: RpcId = None
 
 
 class TaskParams(msgspec.Struct, rename="camel"):
@@ -95,12 +102,13 @@ def rpc_fault(request: Request, failure: Exception) -> Response:
     reason = str(status.details[0]["reason"])
     code = CODES.get(reason, OTHER_CODE)
     if isinstance(failure, Invalid) and failure.issues[0].type == "json_invalid":
-        code = PARSE_ERROR
+        code = CODES["INVALID_PARAMS"] if CALL_ID in request.params else PARSE_ERROR
     error = {"code": code, "message": status.message, "data": status.details}
-    headers = [header for header in plain.headers if header != JSON_TYPE]
+    refused = dict(plain.headers).get(b"x-error-code", b"").decode()
+    has_status = code == OTHER_CODE or refused.startswith(OF_HTTP)
     call_id = msgspec.Raw(request.params.get(CALL_ID, "null").encode())
     body = msgspec.json.encode({"jsonrpc": "2.0", "id": call_id, "error": error})
-    return Response(plain.status if code == OTHER_CODE else 200, body, [JSON_TYPE, *headers])
+    return Response(plain.status if has_status else 200, body, plain.headers)
 
 
 class InboxRpcApi:
@@ -123,6 +131,10 @@ class InboxRpcApi:
 
     @Operation(
         "Any A2A operation on an inbox as a JSON-RPC call",
+        body=RpcBody,
+        answers=RpcAnswer,
+        shows=CALLED,
+        also=(Also("text/event-stream", RpcAnswer),),
         errors=REFUSED,
         limit="inbox_send",
         example={
@@ -141,6 +153,8 @@ class InboxRpcApi:
         request.params = {**request.params, CALL_ID: call_id.decode()}
         check_version(request)
         params = bytes(call.params)
+        if not params.startswith(b"{"):
+            raise A2AError("INVALID_PARAMS", "The params of a call are a JSON object")
         form = partial(_result, call_id)
         if call.method == "SendStreamingMessage":
             return await self._calls.send_streaming(request, params, form)
@@ -187,19 +201,29 @@ class InboxRpcApi:
 
 
 async def _read(request: Request) -> RpcCall:
-    call = decode(await request.body(), RpcCall)
-    if call.jsonrpc != "2.0" or not call.method:
-        raise A2AError("INVALID_REQUEST", 'A call has "jsonrpc": "2.0" and a method')
-    if isinstance(call.id, str) and len(call.id) > MAX_ID_LENGTH:
-        raise A2AError("INVALID_REQUEST", f"The id of a call has at most {MAX_ID_LENGTH} characters")
-    return call
+    """The call of a request. Raises Invalid for what is no JSON, A2AError for any other.
+
+    One without an id is refused, too: JSON-RPC lets nobody answer it, and all that A2A has are questions. To carry it
+    out in silence, or to drop it, would leave a client that forgot its id with neither task nor error.
+    """
+    try:
+        return decode(await request.body(), RpcCall)
+    except Invalid as invalid:
+        issue = invalid.issues[0]
+        if issue.type == "json_invalid":
+            raise
+        why = f"A call is an object with jsonrpc, method, id and params; {'.'.join(map(str, issue.loc))}: {issue.msg}"
+        raise A2AError("INVALID_REQUEST", why) from None
 
 
 def _params(params: bytes, kind: type[T]) -> T:
     """The params of a call, by their names in JSON or in the proto file, which the fields have. Raises Invalid."""
     members = decode(params, dict[str, msgspec.Raw])
     named = ((each.encode_name, members.get(each.encode_name, members.get(each.name))) for each in fields(kind))
-    return decode(msgspec.json.encode({name: value for name, value in named if value is not None}), kind)
+    given = {
+        name: READ[name](decode(bytes(raw), object)) if name in READ else raw for name, raw in named if raw is not None
+    }
+    return decode(msgspec.json.encode(given), kind)
 
 
 def _result(call_id: bytes, result: bytes) -> bytes:

@@ -1,5 +1,6 @@
 """An inbox as an A2A agent: what its clients send are messages to its owner, and tasks are what becomes of them."""
 
+import re
 from contextlib import suppress
 from typing import get_args
 
@@ -13,6 +14,7 @@ from node.common.refusal import Invalid, Issue, Refused
 from node.config import Settings
 from node.inbox.model import TOPIC_LENGTH, InboxProof, InboxTask, NewInboxMessage, Turn
 from node.inbox.service import InboxTasks
+from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
@@ -25,6 +27,9 @@ MAX_TURNS = 32
 
 PAGE_BYTES = 1024 * 1024
 """Of JSON: a page of tasks ends with the one that reaches it."""
+
+AT = re.compile("[0-9]{1,15}")
+"""Milliseconds since 1970."""
 
 ANY_STATE = frozenset({"", "TASK_STATE_UNSPECIFIED"})
 KNOWN_STATES = ANY_STATE | set(get_args(State))
@@ -126,22 +131,19 @@ class InboxAgents:
             raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id) from None
 
     async def page(self, address: str, query: ListQuery, client: str) -> TaskList:
-        """The tasks of a context, newest first; without a context there is nothing to see.
+        """The tasks of a context, the last changed first; without a context there is nothing to see.
 
-        Raises Invalid, StoreUnavailable.
+        A page begins after the time of change and the id that end the page before: a task that changes meanwhile moves
+        to the front, and none of the others is shown twice or left out. Raises Invalid, Refused `inbox.unknown`,
+        StoreUnavailable.
         """
-        oldest, size = check_list(query), query.page_size
+        oldest, before, size = check_list(query), _place_of(query.page_token), query.page_size
         if query.status not in KNOWN_STATES:
             raise Invalid.field("query", "status", msg="Must be the name of a task state, such as TASK_STATE_WORKING")
-        found = await self._tasks.of_context(address, query.context_id, client) if query.context_id else []
+        found = await self._tasks.of_context(address, query.context_id, client)
         wanted = [task for task in found if task.last.at >= oldest and _is_in(task, query.status)]
-        start = 0
-        if query.page_token:
-            places = [task.id for task in wanted]
-            if query.page_token not in places:
-                raise wrong_token()
-            start = places.index(query.page_token) + 1
-        shown, room = wanted[start : start + size], PAGE_BYTES
+        left = [task for task in wanted if before is None or task.changed < before]
+        shown, room = left[:size], PAGE_BYTES
         tasks: list[A2ATask] = []
         for place, each in enumerate(shown):
             with suppress(A2AError):  # its time is over
@@ -151,7 +153,16 @@ class InboxAgents:
             if room <= 0:
                 shown = shown[: place + 1]
                 break
-        return TaskList(tasks, shown[-1].id if len(wanted) > start + len(shown) else "", size, len(wanted))
+        token = "{}.{}".format(*shown[-1].changed) if len(left) > len(shown) else ""
+        return TaskList(tasks, token, size, len(wanted))
+
+
+def _place_of(token: str) -> tuple[int, str] | None:
+    """Where a page begins: after the task of that time of change (ms) and id. Raises Invalid."""
+    at, _, task_id = token.partition(".")
+    if token and not (ids.is_id(task_id) and AT.fullmatch(at)):
+        raise wrong_token()
+    return (int(at), task_id) if token else None
 
 
 def _is_in(task: InboxTask, status: str) -> bool:

@@ -14,7 +14,7 @@ from node.a2a.inboxes.view import ENDS, PAUSES, StreamResponse
 from node.common.refusal import Refused
 from node.inbox.model import InboxTask
 from node.store.errors import StoreUnavailable
-from node.web.streams import HEARTBEAT_SECONDS, SEND_SECONDS, STREAM_SECONDS, Piece
+from node.web.streams import HEARTBEAT_SECONDS, STREAM_SECONDS, Piece, send_in_time
 
 COMMENT = b": still here\n\n"
 
@@ -49,15 +49,10 @@ class TaskStream:
                 task = await self._agents.change(self._address, self._task, min(HEARTBEAT_SECONDS, left))
                 is_new, self._task = task.stands != self._task.stands, task
                 if not is_new:
-                    await _send(COMMENT, send)
+                    await send_in_time(COMMENT, send)
                     continue
                 for event in self._agents.view.events(task):
                     await self._tell(event, send)
 
     async def _tell(self, event: StreamResponse, send: Piece) -> None:
-        await _send(b"data: %b\n\n" % self._form(msgspec.json.encode(event)), send)
-
-
-async def _send(piece: bytes, send: Piece) -> None:
-    async with asyncio.timeout(SEND_SECONDS):
-        await send(piece)
+        await send_in_time(b"data: %b\n\n" % self._form(msgspec.json.encode(event)), send)

@@ -87,10 +87,10 @@ class TaskView:
         return Status(STATES[last.status], timestamp(last.at), said)
 
     def _messages(self, task: InboxTask, turn: InboxTurn) -> Iterator[Message]:
-        """A message and, if the task went on after it, what its owner asked."""
+        """A message and, if the task went on or was canceled after it, what its owner asked."""
         said = _MESSAGE.decode(turn.said)
         yield msgspec.structs.replace(said, task_id=task.id, context_id=task.context)
-        if turn is not task.last and (asked := self._answer(task, turn)):
+        if (turn is not task.last or turn.status == "withdrawn") and (asked := self._answer(task, turn)):
             yield asked
 
     def _answer(self, task: InboxTask, turn: InboxTurn) -> Message | None:
@@ -110,5 +110,5 @@ class TaskView:
             parts.append(Part(text=turn.reply, media_type="text/plain"))
         if turn.reply_ciphertext is not None:
             parts.append(Part(raw=turn.reply_ciphertext, media_type="application/octet-stream"))
-        parts += [Part(url=self._artifacts + each) for each in turn.artifact_ids]
+        parts += [Part(url=f"{self._artifacts}{each}/content") for each in turn.artifact_ids]
         return parts

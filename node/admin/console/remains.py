@@ -75,7 +75,7 @@ async def _artifact(context: CommandContext, name: str) -> None:
 
 async def _session(context: CommandContext, name: str) -> None:
     place = await context.services.sessions.end(name)
-    await LimitStore(context.store).give_back(place)
+    await LimitStore(context.store).release(place)
 
 
 async def _inbox(context: CommandContext, name: str) -> None:

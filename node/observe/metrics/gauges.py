@@ -42,7 +42,7 @@ def disk_figures(settings: Settings) -> list[Reading]:
 
 
 class Gauges:
-    """Reads all of them. What Redis refuses, for want of a right, is left out and said once."""
+    """Reads all of them. What Redis refuses, for lack of a right, is left out and logged once."""
 
     def __init__(
         self,

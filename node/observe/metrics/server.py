@@ -31,7 +31,7 @@ REQUEST_DEADLINE = 5.0
 """Seconds a request to this port may take in all."""
 
 STORE_FIGURES_SECONDS = 0.5
-"""How long figures from Redis are shown again, so that several who ask at a time cost it one reading."""
+"""How long figures from Redis are shown again, so that several requests at a time cost it one reading."""
 
 OUT_OF_REACH = (StoreUnavailable, TimeoutError)
 
@@ -158,7 +158,7 @@ class Instance:
 
     async def _some_primary_answers(self) -> bool:
         """Ask the primary of every partition."""
-        asking = [asyncio.ensure_future(self._ping(partition)) for partition in range(ids.PARTITIONS)]
+        asking = [asyncio.create_task(self._ping(partition)) for partition in range(ids.PARTITIONS)]
         try:
             for answer in asyncio.as_completed(asking, timeout=STORE_DEADLINE):
                 with suppress(*OUT_OF_REACH):
@@ -229,7 +229,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         responding = self.server.instance.respond(path, self.headers.get("Accept", ""))
         waiting = asyncio.run_coroutine_threadsafe(responding, self.server.loop)
-        self._send(*waiting.result(REQUEST_DEADLINE))
+        try:
+            answer = waiting.result(REQUEST_DEADLINE)
+        except TimeoutError:
+            waiting.cancel()
+            answer = HTTPStatus.GATEWAY_TIMEOUT, TEXT, b"There was no answer in time.\n"
+        self._send(*answer)
 
     def do_POST(self) -> None:
         """The operator, who has confirmed something."""
@@ -239,9 +244,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_page(self.path.partition("?")[0]):
             self._send(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"Only pages below /admin take a POST.\n")
         elif not length.isdecimal():
-            self._send(HTTPStatus.LENGTH_REQUIRED, TEXT, b"Say how long the form is.\n")
+            self._send(HTTPStatus.LENGTH_REQUIRED, TEXT, b"Send the form with a Content-Length.\n")
         elif int(length) > MAX_FORM_BYTES:
-            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TEXT, b"That is no form of this page.\n")
+            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TEXT, b"The form is too large.\n")
         else:
             self._show_page(self.rfile.read(int(length)))
 

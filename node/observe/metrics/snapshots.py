@@ -22,7 +22,7 @@ from node.config import ConfigError
 from node.observe.metrics.families import FAMILIES, Kind
 
 ALIVE_SECONDS = 10.0
-"""Without a write for so long a process does not count as alive: its event loop may stand still."""
+"""A process that has not written for this many seconds does not count as alive: its event loop may stand still."""
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the parent of a private directory; writing there waits for no disk
 

@@ -22,7 +22,7 @@ TEXT_QUERY_MS = 25
 nothing else meanwhile."""
 
 PASSAGES_LOOKED_AT = 1000
-"""Passages that are compared with a query to say how near given entities are."""
+"""Passages that are compared with a query to find out how near given entities are."""
 
 _VECTOR_OPTIONS = {"flat": ("BLOCK_SIZE", 1024), "hnsw": ("M", 16, "EF_CONSTRUCTION", 200, "EF_RUNTIME", 200)}
 _BARE = ("NOOFFSETS", "NOHL", "NOFIELDS")

@@ -48,29 +48,21 @@ class Changes:
 
     async def after(self, entry: bytes) -> tuple[bool, list[Change]]:
         """The next changes after an entry, oldest first, and whether they are complete: none has been trimmed away."""
-        length, oldest, found = await self._store.commands(
-            [
-                ("XLEN", self._keys.changes),
-                ("XRANGE", self._keys.changes, "-", "+", "COUNT", 1),
-                ("XRANGE", self._keys.changes, f"({entry.decode()}", "+", "COUNT", CHANGES_AT_ONCE),
-            ]
+        found = cast(
+            "Entries",
+            await self._store.command("XRANGE", self._keys.changes, entry, "+", "COUNT", CHANGES_AT_ONCE + 1),
         )
+        if entry == BEGINNING:  # a stream that was trimmed is never shorter than that; asked for after it was read
+            is_complete = cast("int", await self._store.command("XLEN", self._keys.changes)) < KEPT_CHANGES
+        else:  # while the entry itself is there, nothing behind it has been trimmed
+            is_complete = bool(found) and found[0][0] == entry
         changes: list[Change] = []
-        for name, flat in cast("Entries", found):
+        for name, flat in found:
             fields = fields_of(flat)
             changes.append(Change(name, Place(fields[b"id"].decode(), int(fields.get(b"seq", EVERY)))))
-        if entry == BEGINNING:  # a stream that was trimmed is never shorter than that
-            is_complete = cast("int", length) < KEPT_CHANGES
-        else:
-            is_complete = any(_number(name) <= _number(entry) for name, _ in cast("Entries", oldest))
-        return is_complete, changes
+        return is_complete, [change for change in changes if change.entry != entry][:CHANGES_AT_ONCE]
 
     async def last(self) -> bytes:
         """The newest entry."""
         newest = cast("Entries", await self._store.command("XREVRANGE", self._keys.changes, "+", "-", "COUNT", 1))
         return newest[0][0] if newest else BEGINNING
-
-
-def _number(entry: bytes) -> tuple[int, int]:
-    milliseconds, _, sequence = entry.partition(b"-")
-    return int(milliseconds), int(sequence)

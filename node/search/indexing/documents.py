@@ -1,8 +1,8 @@
 """The documents of search in Redis: the terms of each post, and the vectors of its passages.
 
-All of it can be made again from the rooms. A post is indexed by itself, so that a reply costs what it weighs, however
-long its entity is; of an entity's replies the newest are kept. A query engine finds documents by the prefix of their
-keys; indexes in memory follow `changes`. Who makes vectors, and when, is in `indexer`.
+All of it can be made again from the rooms. A post is indexed by itself, so that the cost of a reply depends on its own
+length alone; of an entity's replies the newest are kept. A query engine finds documents by the prefix of their keys;
+indexes in memory follow `changes`. Who makes vectors, and when, is in `indexer`.
 """
 
 import asyncio
@@ -37,6 +37,9 @@ VECTORS_AT_ONCE = {"flat": 32, "hnsw": 4}
 """Vectors written together. They cost one flush of Redis' log, and keep Redis from all else for two or three
 milliseconds: an insertion takes 0.03 or 0.7 of one."""
 
+ASIDE_MS = 86_400_000
+"""How long the vectors of an entity that may be open again are kept."""
+
 Passages = Sequence[tuple[str, str]]
 """Passages by entity and name."""
 
@@ -51,6 +54,11 @@ def reply_put(
     *, doc: Key, docs: Key, marks: Key, seq: int, forced: int, most: int, terms: str, added: bytes, passages: int
 ) -> None:
     """Have a reply found."""
+
+
+@step
+def vector_move(*, source: Key, target: Key, life: int) -> None:
+    """Take a vector out of the index, or put it back."""
 
 
 class Documents:
@@ -104,15 +112,35 @@ class Documents:
             await bulk(self._documents, [("UNLINK", self._keys.reply_doc(entity_id, number)) for number in numbers])
             await self._documents.command("SREM", self._keys.reply_docs(entity_id), *numbers)
 
-    async def remove(self, entity_id: str, versions: Collection[str]) -> None:
-        """Have an entity found no more."""
+    async def remove(self, entity_id: str, versions: Collection[str], *, aside: bool = False) -> None:
+        """Have an entity found no more. `aside`: keep its vectors for a while, should it be open again."""
         await self.remove_replies(entity_id, await self.reply_numbers(entity_id))
         await bulk(
             self._documents, [("UNLINK", self._keys.doc(entity_id)), ("UNLINK", self._keys.reply_marks(entity_id))]
         )
         for version in versions:
-            await self.remove_all_vectors(version, [entity_id])
+            if aside:
+                await self._put_aside(version, entity_id)
+            else:
+                await self.remove_all_vectors(version, [entity_id])
         await self._changes.publish([Place(entity_id, EVERY)])
+
+    async def bring_back(self, version: str, passages: Passages) -> None:
+        """Put the vectors of these passages that lie aside into the index again."""
+        vector, aside = self._keys.vector, self._keys.aside
+        await bulk_steps(
+            self._documents,
+            [vector_move(source=aside(version, *each), target=vector(version, *each), life=0) for each in passages],
+        )
+
+    async def _put_aside(self, version: str, entity_id: str) -> None:
+        vector, aside = self._keys.vector, self._keys.aside
+        [names] = await self.passages(version, [entity_id])
+        passages = [(version, entity_id, name) for name in names]
+        await bulk_steps(
+            self._documents,
+            [vector_move(source=vector(*each), target=aside(*each), life=ASIDE_MS) for each in passages],
+        )
 
     async def passages(self, version: str, entity_ids: Sequence[str]) -> list[set[str]]:
         """The passages of each of the entities that have a vector."""
@@ -173,8 +201,9 @@ class Documents:
 
     async def remove_vectors(self, version: str, named: Mapping[str, Collection[str]]) -> None:
         """Remove the vectors of passages, by entity and name."""
-        passages = [self._keys.vector(version, entity_id, name) for entity_id, names in named.items() for name in names]
-        await bulk(self._documents, [("UNLINK", key) for key in passages])
+        passages = [(entity_id, name) for entity_id, names in named.items() for name in names]
+        vector, aside = self._keys.vector, self._keys.aside
+        await bulk(self._documents, [("UNLINK", vector(version, *each), aside(version, *each)) for each in passages])
         await bulk(
             self._documents,
             [("SREM", self._keys.passages(version, each), *names) for each, names in named.items() if names],

@@ -6,7 +6,7 @@ the same documents. An entity that is indexed anew is in the queue as a whole, a
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import structlog
@@ -85,7 +85,7 @@ class Indexer:
                     weight = sum(1 + len(post.text) // PASSAGE_CHARACTERS for post in every)
                     weighed.append((sites[place], place.name, weight))
                 else:
-                    closed.add(place.entity_id)
+                    closed[place.entity_id] = ""
         if weighed:
             # Both at once, so that Redis flushes its log once for it.
             await asyncio.gather(self._documents.put(list(posts.values())), self._store.queue.add(weighed))
@@ -163,6 +163,8 @@ class Indexer:
     async def _embed(self, version: IndexVersion, current: IndexVersion, works: dict[str, EntityWork]) -> None:
         """Add the vectors that an index version lacks, and remove those that it should not have."""
         had = dict(zip(works, await self._documents.passages(version.name, list(works)), strict=True))
+        if self._corpus.returning:
+            await self._documents.bring_back(version.name, [(each, name) for each in works for name in had[each]])
         there = await self._documents.with_vector(
             version.name,
             {
@@ -202,15 +204,19 @@ class Indexer:
     async def _finish(self, works: dict[str, EntityWork]) -> None:
         """Remove what was made for entities that are no longer open, and publish the rest."""
         statuses = dict(zip(works, await self._corpus.source.statuses(list(works)), strict=True))
-        await self._remove([entity_id for entity_id, status in statuses.items() if status != "open"])
+        await self._remove({entity_id: status for entity_id, status in statuses.items() if status != "open"})
         await self._store.changes.publish(
             [Place(each, seq) for each, work in works.items() if statuses[each] == "open" for seq in work.changed]
         )
 
-    async def _remove(self, entities: Collection[str]) -> None:
-        if entities:
+    async def _remove(self, statuses: Mapping[str, str]) -> None:
+        """Have entities that are not open found no more."""
+        if statuses:
             versions = await self._store.versions.names()
-            await asyncio.gather(*(self._documents.remove(entity_id, versions) for entity_id in entities))
+            returning = self._corpus.returning
+            await asyncio.gather(
+                *(self._documents.remove(each, versions, aside=statuses[each] in returning) for each in statuses)
+            )
 
     async def _return_unfinished(self) -> None:
         if self._leased:

@@ -63,6 +63,9 @@ class MemoryReplica:
                 except StoreUnavailable:
                     pass  # what is in memory still holds
                 await until_woken(listener, POLL_SECONDS, stop)
+
+    def close(self) -> None:
+        """End its thread; it can be asked no more. Not part of `run`: those who asked before the stop are answered."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def find(self, request: SearchRequest, vector: bytes | None) -> RankedEntities:

@@ -47,6 +47,8 @@ class WorkerRequest(msgspec.Struct, frozen=True, array_like=True):
     """Seconds for which the caller waits for it."""
     text: str
     search: SearchRequest | None = None
+    site: str = ""
+    """A name for the site of the client that searches (`ids.site_name`): a worker takes the sites in turn."""
 
 
 class Requested(NamedTuple):
@@ -94,14 +96,14 @@ class WorkerClient:
         self._vectors: OrderedDict[str, QueryVector] = OrderedDict()
         self._turns = count(os.getpid())
 
-    async def vector_of(self, query: str) -> QueryVector | None:
-        """The vector of a query, or None if there is none in time. Raises StoreUnavailable."""
+    async def vector_of(self, query: str, site: str = "") -> QueryVector | None:
+        """The vector of a query of a client of that site, or None if there is none in time. Raises StoreUnavailable."""
         text = embedded_part(query)
         known = self._vectors.get(text)
         if known is not None:
             self._vectors.move_to_end(text)
             return known
-        reply = await self._ask("vectors", text, None)
+        reply = await self._ask("vectors", text, None, site)
         if reply is None or reply.vector is None:
             return None
         self._vectors[text] = reply.vector
@@ -113,13 +115,13 @@ class WorkerClient:
         """Drop the vectors that are remembered: they are for an index version that is no more."""
         self._vectors.clear()
 
-    async def find(self, search: SearchRequest) -> RankedEntities | None:
+    async def find(self, search: SearchRequest, site: str = "") -> RankedEntities | None:
         """Matches out of a worker's memory, or None if there are none in time. Raises StoreUnavailable."""
-        reply = await self._ask("hits", embedded_part(search.text), search)
+        reply = await self._ask("hits", embedded_part(search.text), search, site)
         return reply.found if reply else None
 
-    async def _ask(self, service: Service, text: str, search: SearchRequest | None) -> WorkerReply | None:
-        request = WorkerRequest(os.urandom(8), self._channel, ANSWER_SECONDS, text, search)
+    async def _ask(self, service: Service, text: str, search: SearchRequest | None, site: str) -> WorkerReply | None:
+        request = WorkerRequest(os.urandom(8), self._channel, ANSWER_SECONDS, text, search, site)
         # Listening starts before the request is there, so that no answer can come unheard.
         with await self._store.wakeups.listen(self._channel, request.id) as listener:
             reply = await self._store.run(

@@ -1,7 +1,8 @@
 """The workers' side of `client`: vectors of queries, and matches in an index in memory.
 
-Requests that came together are embedded together; one whose caller waits no longer is not answered. By a heartbeat each
-second a worker says that it can answer; three seconds after the last one it is asked no more.
+Short requests that came together are embedded together; one whose caller waits no longer is not answered. The sites of
+those who ask are served in turn, by how much has been embedded for each. By a heartbeat each second a worker says that
+it can answer; three seconds after the last one it is asked no more.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import NamedTuple, get_args
 
 import structlog
 
-from node.embedding.embedder import Embedder
+from node.embedding.embedder import BATCH_CHARACTERS, Embedder
 from node.search.index_versions import IndexVersion, is_made_by
 from node.search.indexing.memory_replica import MemoryReplica
 from node.search.rpc.client import (
@@ -37,7 +38,11 @@ from node.store.wakeups import Listener
 log = structlog.get_logger()
 
 REQUESTS_AT_ONCE = 8
-"""Requests answered together."""
+"""Requests answered together. Those to be embedded make one batch at most, so that nobody waits for more than that."""
+
+REMEMBERED_SITES = 1024
+"""Sites of which it is known how much was embedded for them; when there are more, those that do not wait are forgotten.
+"""
 
 BEAT_SECONDS = 1.0
 """Between two heartbeats."""
@@ -55,28 +60,60 @@ def search_alive(*, workers: Key, channel: str, holds: int) -> None:
 
 
 class Waiting:
-    """The requests that a worker has heard and not answered, oldest first."""
+    """The requests that a worker has heard and not answered."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._requests: deque[tuple[float, Requested]] = deque()
-        """With the time of the event loop at which the caller gives up."""
+        self._requests: dict[str, deque[tuple[float, Requested]]] = {}
+        """By site, oldest first, with the time of the event loop at which the caller gives up."""
+        self._had: dict[str, int] = {}
+        """Characters embedded for each site; the one that has had least is next."""
+        self._level = 0
+        """What the site that was served last had had. One that comes starts there at least: nothing is saved up."""
 
     def __len__(self) -> int:
-        return len(self._requests)
+        return sum(map(len, self._requests.values()))
 
     def hear(self, now: float) -> None:
         """Take what the listener has queued."""
         for message in filter(None, self._listener.heard()):
             requested = decode_request(message)
-            self._requests.append((now + requested.request.wait, requested))
+            site = requested.request.site
+            if site not in self._requests:
+                self._requests[site] = deque()
+                self._had[site] = max(self._level, self._had.get(site, 0))
+            self._requests[site].append((now + requested.request.wait, requested))
 
     def take(self, now: float) -> tuple[list[Requested], list[Requested]]:
         """Requests to answer together, and older ones that are too many to be answered in time."""
-        late = [self._requests.popleft()[1] for _ in range(len(self._requests) - MAX_WAITING_REQUESTS)]
-        while self._requests and self._requests[0][0] <= now:
-            self._requests.popleft()  # nobody waits for an answer
-        return [self._requests.popleft()[1] for _ in range(min(REQUESTS_AT_ONCE, len(self._requests)))], late
+        late = [self._pop(max(self._requests, key=self._length))[1] for _ in range(len(self) - MAX_WAITING_REQUESTS)]
+        taken: list[Requested] = []
+        characters = 0
+        while self._requests and len(taken) < REQUESTS_AT_ONCE:
+            site = min(self._requests, key=self._had.__getitem__)
+            gives_up, requested = self._requests[site][0]
+            if gives_up > now:
+                size = 0 if requested.vector else len(requested.request.text)
+                characters += size
+                if taken and characters > BATCH_CHARACTERS:
+                    break
+                taken.append(requested)
+                self._level = self._had[site]
+                self._had[site] += max(1, size)
+            self._pop(site)
+        if len(self._had) > REMEMBERED_SITES:
+            self._had = {site: self._had[site] for site in self._requests}
+        return taken, late
+
+    def _length(self, site: str) -> int:
+        return len(self._requests[site])
+
+    def _pop(self, site: str) -> tuple[float, Requested]:
+        """Remove the oldest request of a site."""
+        oldest = self._requests[site].popleft()
+        if not self._requests[site]:
+            del self._requests[site]
+        return oldest
 
 
 class Answered(NamedTuple):

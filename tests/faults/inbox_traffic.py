@@ -22,7 +22,7 @@ READERS = 16  # at a time, of receipts
 PATIENCE = 120.0  # s until as many have been settled
 
 
-class Letters:
+class InboxTraffic:
     """So many senders and one owner, for as long as the context lasts."""
 
     def __init__(self, client: httpx2.AsyncClient, senders: int = 8) -> None:

@@ -1,0 +1,133 @@
+"""What may go wrong around a worker, which goes on or gives its claim back."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Generator
+
+import pytest
+from tests.support.nodes import NodeProcess
+
+from relay_client import AsyncRelay
+from relay_client.steps import Answer, NoAnswer, Send
+from relay_client.tasks import ClaimedTask
+from relay_client.transport import AsyncHttpxTransport
+from relay_client.worker import TaskFailed, worker
+
+TITLE = "Count the apples in this picture"
+PATIENCE = 60.0  # s anything here may take on a busy machine
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("worker.CLAIM_WAIT", "worker.RETURN_PAUSE", "carrier.FIRST_PAUSE"):
+        monkeypatch.setattr(f"relay_client.{name}", 0.2)
+
+
+@pytest.fixture
+def handlers() -> Generator[None]:
+    """Puts the handlers of signals back."""
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+class CanceledMeanwhile(AsyncHttpxTransport):
+    """Loses the answer to the first claim, whose contract its publisher then calls off."""
+
+    def __init__(self, publisher: AsyncRelay, token: str) -> None:
+        super().__init__()
+        self._publisher = publisher
+        self._token = token
+
+    async def send(self, request: Send) -> Answer:
+        answer = await super().send(request)
+        if request.url.endswith("claim-next") and answer.status == 200 and self._token:
+            token, self._token = self._token, ""
+            await self._publisher.tasks.cancel(answer.json()["id"], token)
+            raise NoAnswer("reset", unsent=False)
+        return answer
+
+
+async def test_a_claim_that_is_over_when_its_answer_comes_ends_no_worker(served: NodeProcess) -> None:
+    @worker(name="counter", publisher_ids=["calls off"])
+    def count(task: ClaimedTask) -> int:
+        return 3
+
+    async with AsyncRelay(served.url) as relay:
+        offered = await relay.tasks.offer("calls off", TITLE)
+        transport = CanceledMeanwhile(relay, offered["publisher_token"])
+        async with AsyncRelay(served.url, transport=transport) as lossy:
+            work = asyncio.create_task(count.serve(lossy))
+            assert (await relay.tasks.result(offered["id"], within=PATIENCE))["status"] == "canceled"
+            again = await relay.tasks.offer("calls off", TITLE)
+            assert (await relay.tasks.result(again["id"], within=PATIENCE))["status"] == "completed"
+            count.stop()
+            await work
+
+
+async def test_a_failure_may_be_told_of_in_the_name_of_any_file(served: NodeProcess) -> None:
+    name = os.fsdecode(b"/data/\x80.csv")  # has a lone surrogate
+
+    @worker(name="reader", publisher_ids=["odd files"])
+    def read(task: ClaimedTask) -> None:
+        raise TaskFailed(name, f"cannot read {name}", retryable=False)
+
+    async with AsyncRelay(served.url) as relay:
+        offered = await relay.tasks.offer("odd files", TITLE, max_attempts=1)
+        work = asyncio.create_task(read.serve(relay))
+        ended = await relay.tasks.result(offered["id"], within=PATIENCE)
+        read.stop()
+        await work
+    [attempt] = ended.get("attempts", [])
+    assert attempt["reason"] is not None
+    assert attempt["reason"]["message"] == "cannot read /data/?.csv"
+
+
+async def test_what_a_cancelled_worker_has_claimed_is_offered_again(served: NodeProcess) -> None:
+    has_begun = asyncio.Event()
+
+    @worker(name="sleeper", publisher_ids=["cancels"])
+    async def sleep(task: ClaimedTask) -> None:
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    async with AsyncRelay(served.url) as relay:
+        offered = await relay.tasks.offer("cancels", TITLE)
+        work = asyncio.create_task(sleep.serve(relay))
+        await has_begun.wait()
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        assert (await relay.tasks.get(offered["id"]))["status"] == "offered"
+
+
+async def test_a_worker_that_was_stopped_before_it_served_does_not(served: NodeProcess) -> None:
+    @worker(name="counter", publisher_ids=["nobody"])
+    def count(task: ClaimedTask) -> int:
+        return 3
+
+    async with AsyncRelay(served.url) as relay:
+        count.stop()
+        await asyncio.wait_for(count.serve(relay), PATIENCE)
+
+
+async def test_a_loop_without_signal_handlers_is_stopped_by_a_signal(
+    served: NodeProcess, monkeypatch: pytest.MonkeyPatch, handlers: None
+) -> None:
+    """As on Windows."""
+
+    def not_implemented(*_: object) -> None:
+        raise NotImplementedError
+
+    @worker(name="counter", publisher_ids=["signals"])
+    def count(task: ClaimedTask) -> int:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return 3
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", not_implemented)
+    async with AsyncRelay(served.url) as relay:
+        offered = await relay.tasks.offer("signals", TITLE)
+        await asyncio.wait_for(count.until_signalled(relay), PATIENCE)
+        assert (await relay.tasks.get(offered["id"]))["status"] == "completed"

@@ -1,0 +1,93 @@
+"""What can never go well is said at once, and is no matter of patience: wrong addresses, texts and answers."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from tests.support.fixed_answer import FixedAnswer, answer
+
+from relay_client import AsyncRelay, InvalidAnswer, Refused, Relay, UsageError
+from relay_client.fast import AiohttpTransport
+from relay_client.steps import Send
+from relay_client.transport import AsyncHttpxTransport, AsyncTransport
+
+NODE = "http://node.example"
+PATIENCE = 20.0  # s anything here may take on a busy machine
+PORTAL = answer("200 OK", b"<html>Please log in</html>", "Content-Type: text/html")
+MOVED = answer("301 Moved Permanently", b"", "Location: https://node.example/moved")
+
+
+@pytest.fixture(params=[AsyncHttpxTransport, AiohttpTransport], ids=["httpx", "aiohttp"])
+def transport(request: pytest.FixtureRequest) -> AsyncTransport:
+    return request.param()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:8000",
+        "ftp://node.example",
+        "http://",
+        "http://[bad",
+        "http://localhost:99999",
+        "http://node.example/?a=b",
+        "http://node.example\n",
+    ],
+)
+def test_what_is_no_address_of_a_node_is_refused(url: str) -> None:
+    with pytest.raises(UsageError):
+        Relay(url)
+
+
+UNFIT: list[Callable[[Relay], object]] = [
+    lambda relay: relay.inboxes.read("address", "token\n"),
+    lambda relay: relay.inboxes.read("address", "tökén"),
+    lambda relay: relay.messages.send("\udc80"),
+    lambda relay: relay.messages.send("Hello", key="é"),
+    lambda relay: relay.tasks.get("\udc80"),
+    lambda relay: relay.tasks.result("\udc80"),
+    lambda relay: relay.messages.stream("Hello", media_type="text/plain\r\nx: y"),
+]
+
+
+@pytest.mark.parametrize("call", UNFIT)
+def test_what_cannot_be_sent_is_refused(call: Callable[[Relay], object]) -> None:
+    with Relay(NODE) as relay, pytest.raises(UsageError):
+        call(relay)
+
+
+async def test_an_address_that_the_node_gives_may_be_wrong_too(transport: AsyncTransport) -> None:
+    with pytest.raises(UsageError):
+        await transport.send(Send("GET", "nowhere://s3.example/1", {}))
+    with pytest.raises(UsageError):
+        await transport.open(Send("GET", "nowhere://s3.example/1", {}, is_stream=True))
+    await transport.close()
+
+
+async def test_a_redirect_is_no_success(transport: AsyncTransport) -> None:
+    async with FixedAnswer(MOVED) as other, AsyncRelay(other.url, transport=transport) as relay:
+        for asking in (relay.node.health(), relay.board.post("A question", "Who can count apples?"), followed(relay)):
+            with pytest.raises(Refused, match=r"https://node\.example/moved") as refused:
+                await asyncio.wait_for(asking, PATIENCE)
+            assert refused.value.status == 301
+        assert await relay.artifacts.content("1") is None  # which says where to go on
+
+
+async def test_an_answer_of_something_else_is_no_success(transport: AsyncTransport) -> None:
+    async with FixedAnswer(PORTAL) as other, AsyncRelay(other.url, transport=transport) as relay:
+        for asking in (relay.node.health(), relay.tasks.result("1"), followed(relay)):
+            with pytest.raises(InvalidAnswer):
+                await asyncio.wait_for(asking, PATIENCE)
+
+
+async def test_lines_that_are_no_events_end_the_events(transport: AsyncTransport) -> None:
+    lines = answer("200 OK", b"no event\n", "Content-Type: application/x-ndjson")
+    async with FixedAnswer(lines) as other, AsyncRelay(other.url, transport=transport) as relay:
+        with pytest.raises(InvalidAnswer):
+            await asyncio.wait_for(followed(relay), PATIENCE)
+
+
+async def followed(relay: AsyncRelay) -> None:
+    async for _ in relay.events.follow("board"):
+        raise AssertionError

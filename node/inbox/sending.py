@@ -1,0 +1,48 @@
+"""A message on its way into an inbox."""
+
+import msgspec
+
+from node.common.refusal import Refused
+from node.inbox.content import message_text
+from node.inbox.model import MONTH, InboxProof, NewInboxMessage, Turn
+from node.store import ids
+from node.store.idempotency import IdempotencyKey
+
+
+class Sending(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is to be sent."""
+
+    address: str
+    id: str
+    """Cannot be guessed."""
+    text: bytes
+    """What the owner gets to read."""
+    lasts_ms: int
+    signer: str
+    replay_id: str
+    idempotency: IdempotencyKey | None
+    turn: Turn | None
+    """Its place in a task, if it is of one."""
+
+    @classmethod
+    def of(
+        cls,
+        address: str,
+        new: NewInboxMessage,
+        proof: InboxProof,
+        idempotency: IdempotencyKey | None,
+        turn: Turn | None = None,
+    ) -> "Sending":
+        """What a request asks to send. Raises Invalid, Refused `inbox.unknown` for what is no address."""
+        if not ids.is_address(address):
+            raise Refused("inbox.unknown")
+        return cls(
+            address=address,
+            id=ids.unlisted_id(ids.partition_of(address)),
+            text=message_text(new, proof.signer),
+            lasts_ms=(new.expires_in or MONTH) * 1000,
+            signer=proof.signer,
+            replay_id=proof.replay_id,
+            idempotency=idempotency,
+            turn=turn,
+        )

@@ -1,0 +1,122 @@
+"""What the JSON-RPC binding of an inbox's agent refuses, and how (JSON-RPC 2.0, A2A v1.0 §9)."""
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, Json, closed, opened, path_of, read, signed
+from tests.support.node_under_test import NodeUnderTest
+
+MESSAGE: Json = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
+SENT: Json = {"message": MESSAGE, "configuration": {"returnImmediately": True}}
+JSON = {"content-type": "application/json"}
+
+
+def call(params: object = SENT, **members: Any) -> Json:
+    return {"jsonrpc": "2.0", "id": 7, "method": "SendMessage", "params": params} | members
+
+
+async def called(node: NodeUnderTest, inbox: Json, body: object, **headers: str) -> httpx2.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await node.client.post(path_of(inbox, "/a2a"), json=body, headers=named)
+
+
+async def result(node: NodeUnderTest, inbox: Json, method: str, params: Json, **headers: str) -> Json:
+    answer = (await called(node, inbox, call(params, method=method), **headers)).json()
+    assert "result" in answer, answer
+    return answer["result"]
+
+
+@pytest.mark.parametrize("params", [[], [SENT], None, "x", 5])
+async def test_params_that_are_no_object_are_invalid_params(node: NodeUnderTest, params: object) -> None:
+    inbox = await opened(node)
+    for method in ("SendMessage", "GetTask"):
+        answer = (await called(node, inbox, call(params, method=method))).json()
+        assert (answer["id"], answer["error"]["code"]) == (7, -32602)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [],
+        [call()],
+        "x",
+        call(id=1.5),
+        call(id={}),
+        call(id=True),
+        call(id=2**64),
+        call(id="x" * 257),
+        call(method=5),
+        call(method=""),
+        call(jsonrpc=2.0),
+        call(jsonrpc="1.0"),
+        {name: value for name, value in call().items() if name != "id"},
+    ],
+)
+async def test_what_is_no_call_is_an_invalid_request_and_not_carried_out(node: NodeUnderTest, body: object) -> None:
+    """A call without an id asks for no answer, and was carried out and answered."""
+    inbox = await opened(node)
+    answer = (await called(node, inbox, body)).json()
+    assert (answer["id"], answer["error"]["code"]) == (None, -32600)
+    assert (await read(node, inbox))["messages"] == []
+
+
+@pytest.mark.parametrize("call_id", ["", "x", 0, -1, 2**63 - 1, None])
+async def test_the_id_of_a_call_comes_back_as_it_was(node: NodeUnderTest, call_id: object) -> None:
+    answer = (await called(node, await opened(node), call(id=call_id))).json()
+    assert (answer["id"], "result" in answer) == (call_id, True)
+
+
+async def test_what_is_no_json_is_a_parse_error(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    for content in (b"{", b"\xff", b"", b"NaN"):
+        answer = (await node.client.post(path_of(inbox, "/a2a"), content=content, headers=JSON)).json()
+        assert (answer["id"], answer["error"]["code"]) == (None, -32700)
+    huge = b'{"jsonrpc":"2.0","id":7,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER",'
+    huge += b'"parts":[{"text":"Hello"}],"metadata":{"x":1e400}}}}'
+    answer = (await node.client.post(path_of(inbox, "/a2a"), content=huge, headers=JSON)).json()
+    assert (answer["id"], answer["error"]["code"]) == (7, -32602)
+
+
+async def test_a_retry_with_another_id_is_the_same_call(node: NodeUnderTest) -> None:
+    inbox, key = await opened(node), {"idempotency_key": "a-key-of-some-length"}
+    first = await called(node, inbox, call(), **key)
+    again = await called(node, inbox, call(id="another"), **key)
+    assert again.json()["result"] == first.json()["result"]
+    assert (again.json()["id"], again.headers["idempotency-replayed"]) == ("another", "true")
+    assert len((await read(node, inbox))["messages"]) == 1
+    other = await called(node, inbox, call(SENT | {"metadata": {"n": 1}}), **key)
+    assert other.json()["error"]["code"] == -32602
+
+
+async def test_what_http_refuses_has_the_status_of_http(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    path = path_of(inbox, "/a2a")
+    plain = await node.client.post(path, content=b"{}", headers={"content-type": "text/plain"})
+    assert (plain.status_code, plain.json()["error"]["code"]) == (415, -32005)
+    large = await called(node, inbox, call({"message": MESSAGE | {"metadata": {"x": "x" * 2**20}}}))
+    assert (large.status_code, large.json()["error"]["code"]) == (413, -32600)
+    request = signed("POST", path, call())
+    forged = await node.client.post(path, content=request.body + b" ", headers=request.headers)
+    assert (forged.status_code, "signature-error" in forged.headers) == (400, True)
+    assert (await read(node, inbox))["messages"] == []
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+async def test_an_inbox_that_is_not_there_is_not_found_by_either_binding(node: NodeUnderTest, is_closed: bool) -> None:
+    inbox: Json = {"address": UNKNOWN_ADDRESS}
+    if is_closed:
+        inbox = await opened(node)
+        await closed(node, inbox)
+    by_rpc = [await called(node, inbox, call(method="SendMessage"))]
+    by_rpc.append(await called(node, inbox, call({"contextId": "c"}, method="ListTasks")))
+    for response in by_rpc:
+        error = response.json()["error"]
+        assert (response.status_code, error["code"], error["data"][0]["reason"]) == (404, -32000, "INBOX_NOT_FOUND")
+    plain = [await node.client.post(path_of(inbox, "/a2a/message:send"), json=SENT)]
+    plain += [await node.client.get(path_of(inbox, f"/a2a/tasks{query}")) for query in ("?contextId=c", "")]
+    plain.append(await node.client.get(f"{INBOXES}/none/a2a/tasks"))
+    for response in plain:
+        error = response.json()["error"]
+        assert (response.status_code, error["details"][0]["reason"]) == (404, "INBOX_NOT_FOUND")

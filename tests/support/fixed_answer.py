@@ -1,0 +1,37 @@
+"""A server that gives every request the same answer, or none."""
+
+import asyncio
+from contextlib import suppress
+
+
+def answer(status: str, content: bytes = b"", *headers: str) -> bytes:
+    """The bytes of an answer, after which the connection ends."""
+    lines = (f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(content)}", "Connection: close", "", "")
+    return "\r\n".join(lines).encode() + content
+
+
+class FixedAnswer:
+    """Without an answer it is silent, and keeps its connections."""
+
+    def __init__(self, reply: bytes = b"") -> None:
+        self._reply = reply
+        self.heads: list[bytes] = []
+        """What it was asked."""
+
+    async def __aenter__(self) -> "FixedAnswer":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    async def _serve(self, client: asyncio.StreamReader, reply: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            self.heads.append(await client.readuntil(b"\r\n\r\n"))
+            if self._reply:
+                reply.write(self._reply)
+                await reply.drain()
+            else:
+                await client.read()  # until whoever asks gives up
+        reply.close()

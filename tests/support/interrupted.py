@@ -1,0 +1,29 @@
+"""A store in which something happens between two commands of one who reads."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from node.store import Arg, RedisReply, Store
+
+
+class Interrupted:
+    """What a reader needs of a store. Something happens after the first command that it runs."""
+
+    def __init__(self, store: Store, happens: Callable[[], Awaitable[object]], first: int = 0) -> None:
+        """`first`: which of several commands given together runs before the others, which may be any of them."""
+        self._store = store
+        self._happens = happens
+        self._first = first
+        self._is_over = False
+
+    async def command(self, *args: Arg) -> RedisReply:
+        reply = await self._store.command(*args)
+        if not self._is_over:
+            self._is_over = True
+            await self._happens()
+        return reply
+
+    async def commands(self, many: Sequence[Sequence[Arg]]) -> list[RedisReply]:
+        first = min(self._first, len(many) - 1)
+        reply = await self.command(*many[first])
+        others = await self._store.commands([args for place, args in enumerate(many) if place != first])
+        return [*others[:first], reply, *others[first:]]

@@ -1,0 +1,59 @@
+"""Queries and paths of any length cost about what short ones cost."""
+
+from typing import Any
+
+import pytest
+
+from node.web import handling
+from node.web.dispatch import LONGEST_PATH
+from node.web.handling import LONGEST_NAMED, QUERY_WEIGHT
+from node.web.http import MAX_PARAMETERS, Request
+from node.web.throughput import BURST_SECONDS
+from tests.support.node_under_test import NodeUnderTest
+
+KIB = 1024
+RATE = 512 * KIB
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"client_throughput": RATE}
+
+
+def parameters(count: int) -> str:
+    return "&".join(f"p{number}=1" for number in range(count))
+
+
+async def test_a_query_has_so_many_parameters_at_most(node: NodeUnderTest) -> None:
+    assert (await node.client.get(f"/api/v1/board?{parameters(MAX_PARAMETERS)}")).status_code == 200
+    refused = await node.client.get(f"/api/v1/board?{parameters(MAX_PARAMETERS + 1)}")
+    assert refused.status_code == 422
+    [issue] = refused.json()["detail"]
+    assert (issue["loc"], str(MAX_PARAMETERS) in issue["msg"]) == (["query"], True)
+
+
+async def test_a_long_query_that_nobody_wants_is_not_read(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    named: list[int] = []
+
+    def name_parameters(request: Request) -> None:
+        named.append(len(request.scope["query_string"]))
+
+    monkeypatch.setattr(handling, "name_parameters", name_parameters)
+    for size in (LONGEST_NAMED, LONGEST_NAMED + 1):
+        assert (await node.client.get("/health?" + "a" * size)).status_code == 200
+    assert named == [LONGEST_NAMED]
+
+
+async def test_long_queries_count_as_bodies_do(node: NodeUnderTest) -> None:
+    query = "z=" + "%41" * (10 * KIB)
+    times = 0
+    while (response := await node.client.get(f"/api/v1/board?{query}")).status_code == 200:
+        times += 1
+        assert times * QUERY_WEIGHT * len(query) < 2 * BURST_SECONDS * RATE
+    assert response.headers["x-error-code"] == "limit.throughput"
+
+
+async def test_a_path_that_is_longer_than_any_is_refused_before_it_is_looked_at(node: NodeUnderTest) -> None:
+    answers = [await node.client.get("/" + "a" * size) for size in (LONGEST_PATH - 1, LONGEST_PATH)]
+    assert [answer.status_code for answer in answers] == [404, 414]
+    assert answers[1].headers["x-error-code"] == "path.long"
