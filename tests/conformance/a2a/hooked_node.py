@@ -126,9 +126,8 @@ class HookedNode(WebNode):
     services_of = HookedServices
 
 
-def create() -> Front:
-    """The ASGI application, from the settings in the environment."""
-    settings = load()
+def create(settings: Settings) -> Front:
+    """The ASGI application."""
 
     async def compose() -> WebNode:
         return await HookedNode.start(settings)
