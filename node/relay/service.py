@@ -56,13 +56,12 @@ class Relay:
         if url is not None:
             self._targets.check(url)
         text = "" if fields.get("public") is False else _shown(fields)
-        names = (fields.get(name) for name in ("author", "agent"))
         return Payload(
             raw=raw,
             canonical=canonical(raw, fields),
             is_json=True,
             text=text,
-            author=next((name for name in names if name and isinstance(name, str)), None),
+            author=_author(fields),
             public=bool(text),
             callback_url=url,
         )
@@ -145,6 +144,14 @@ def _check_types(fields: dict[str, Any]) -> None:
     ]
     if issues:
         raise Invalid(issues)
+
+
+def _author(fields: dict[str, Any]) -> str | None:
+    for name in ("author", "agent"):
+        value = fields.get(name)
+        if value and isinstance(value, str):
+            return value
+    return None
 
 
 def _shown(fields: dict[str, Any]) -> str:
