@@ -36,7 +36,7 @@ class McpApi:
         hot=True,
         body=object,
         also=(
-            Also("text/event-stream", str, meaning="The same in one event, for who accepts no JSON"),
+            Also("text/event-stream", str, meaning="The same in one event, for clients that do not accept JSON"),
             Also("", None, 202, "Only notifications or responses were sent, which have no answer."),
         ),
         limit="mcp",

@@ -19,8 +19,8 @@ from node.store.steps import Key, Step, step
 DAY_MS = 86_400_000
 
 COUNTED_FOR_SITES = ("search",)
-"""Limits of which a site has SITE_SHARE times as much as a client: for what occupies the workers before it is known
-what it costs. They are of no entity, and nothing in them is given back."""
+"""Limits of which a site has SITE_SHARE times as much as a client: what they count occupies the workers before its cost
+is known. They are of no entity, and no request in them is refunded. (`feedback_add` counts its own.)"""
 
 
 @step

@@ -1,12 +1,12 @@
 """A Lua step as one typed Python function: its parameters are the keys and arguments that the script's header names.
 
     @step
-    def limit_return(*, rate: Key, at: int) -> None:
-        \"\"\"A place in a client's limit, given back.\"\"\"
+    def limit_refund(*, rate: Key, at: int) -> None:
+        \"\"\"A request in a client's limit that does not count after all.\"\"\"
 
-    reply = await store.run(limit_return(rate=keys.rate(...), at=taken.at))
+    reply = await store.run(limit_refund(rate=keys.rate(...), at=taken.at))
 
-The type checker sees every call. That names, order and kinds are those of `lua/limit_return.lua` is checked when the
+The type checker sees every call. That names, order and kinds are those of `lua/limit_refund.lua` is checked when the
 module is imported. A last parameter of type `Rest` takes any number of arguments, as `-- ARGV[7...] fields` does.
 """
 

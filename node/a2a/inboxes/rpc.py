@@ -203,8 +203,8 @@ class InboxRpcApi:
 async def _read(request: Request) -> RpcCall:
     """The call of a request. Raises Invalid for what is no JSON, A2AError for any other.
 
-    One without an id is refused, too: JSON-RPC lets nobody answer it, and all that A2A has are questions. To carry it
-    out in silence, or to drop it, would leave a client that forgot its id with neither task nor error.
+    One without an id is refused, too: JSON-RPC allows no answer to it, and every method of A2A has one. If it were run
+    or dropped in silence, a client that forgot the id would get neither its task nor an error.
     """
     try:
         return decode(await request.body(), RpcCall)
