@@ -40,7 +40,7 @@ class McpRoutes:
         server = McpServer(tools, prompts, resources, limiter)
         streams = StreamStore(store)
         self._calls = StreamCalls(server, streams)
-        self._streams = SseApi(self._calls, streams, origins, public_url)
+        self._streams = SseApi(self._calls, streams, limiter, origins, public_url)
         self.routes: tuple[Route, ...] = (
             *McpApi(server, origins).routes(),
             *self._streams.routes(),

@@ -23,6 +23,7 @@ from node.mcp.transport import TransportError, cors_of, event, fault, require_js
 from node.share.site import site_of
 from node.store import Listener, StoreUnavailable
 from node.web.http import JSON_TYPE, Request, Response
+from node.web.limits import Limiter
 from node.web.origin import Origins
 from node.web.route import Operation, Route, routes_of
 from node.web.streams import (
@@ -59,9 +60,12 @@ class StreamQuery(msgspec.Struct):
 class SseApi:
     """MCP over server-sent events."""
 
-    def __init__(self, calls: StreamCalls, streams: StreamStore, origins: Origins, public_url: str) -> None:
+    def __init__(
+        self, calls: StreamCalls, streams: StreamStore, limiter: Limiter, origins: Origins, public_url: str
+    ) -> None:
         self._calls = calls
         self._streams = streams
+        self._limiter = limiter
         self._origins = origins
         self._endpoint = f"{urlsplit(public_url).path.rstrip('/')}{MESSAGES}?session_id="
         self._open: dict[str, Listener] = {}
@@ -74,6 +78,7 @@ class SseApi:
         "MCP over server-sent events (2024-11-05): opens a stream that names its message endpoint",
         hot=True,
         media_type="text/event-stream",
+        limit="stream",
         fault=fault,
     )
     async def open(self, request: Request) -> Response:
@@ -81,6 +86,8 @@ class SseApi:
         cors = cors_of(self._origins, request)
         if self._is_full(request.client):
             raise Refused("store.busy", retry_after=5)
+        async with self._limiter.permit(request, "stream") as permit:
+            await permit.count()
         stream_id = secrets.token_hex(16)
         await self._streams.keep(stream_id)
 

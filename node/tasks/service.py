@@ -5,7 +5,7 @@ request says, and what its tokens show.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -108,7 +108,7 @@ class Tasks:
             if self._note:
                 with suppress(StoreUnavailable):
                     await self._note(task_id, new.title, readable(new.description or ""))
-            await self._list([(task_id, row)])
+            await self._list(task_id, row)
         task = self._task(task_id, row)
         token = self._tokens.publisher_token(task_id)
         return OfferedTask(**msgspec.structs.asdict(task), publisher_token=token), replayed
@@ -222,7 +222,7 @@ class Tasks:
             row = await self._store.read(task_id) if is_in else None
             if row is None or row.status not in HANDED_IN or not is_same_result(row.result, result):
                 raise
-        await self._list([(task_id, row)])
+        await self._list(task_id, row)
         claimed, handed_in = int(row.fields[b"claimed_at"]), row.changed_at
         if row.status == "submitted":
             return CompletedTask(True, task_id, "submitted", handed_in - claimed, None)
@@ -294,7 +294,7 @@ class Tasks:
         task = await self.get(task_id)
         if not await self._store.forget([task_id], even_claimed=True):
             raise Refused("task.unknown")
-        await self._list([(task_id, StoredTask(0, {}))])
+        await self._list(task_id, StoredTask(0, {}))
         return task
 
     async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
@@ -374,13 +374,13 @@ class Tasks:
 
     async def _changed(self, task_id: str, row: StoredTask) -> Task:
         """The contract after a step, put into its list."""
-        await self._list([(task_id, row)])
+        await self._list(task_id, row)
         return self._task(task_id, row)
 
-    async def _list(self, rows: Iterable[tuple[str, StoredTask]]) -> None:
-        """Put contracts into the lists of their status, if Redis can be told; else the worker will."""
+    async def _list(self, task_id: str, row: StoredTask) -> None:
+        """Put a contract into the list of its status, if Redis can be told; else the worker will."""
         with suppress(StoreUnavailable):
-            await self._store.place(list(rows))
+            await self._store.place_soon(task_id, row)
 
     def _task(self, task_id: str, row: StoredTask) -> Task:
         return task_of(task_id, self._base + task_id, row)

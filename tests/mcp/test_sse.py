@@ -212,6 +212,19 @@ async def test_streams_that_are_opened_at_once_are_no_more_than_a_client_may_hol
         assert sum(stream.endpoint != "" for stream in streams) == 2
 
 
+@pytest.mark.parametrize("overrides", [{"limits": Limits(stream=Limit(2, 60))}])
+async def test_a_client_may_open_only_so_many_streams_a_minute(node: NodeUnderTest) -> None:
+    for _ in range(2):
+        async with EventStream(node) as stream:
+            assert stream.status == 200
+    async with EventStream(node) as third:
+        assert third.status == 429
+        assert int(third.headers["retry-after"]) > 0
+    assert await node.names("mcp:*") == []
+    async with EventStream(node, "203.0.113.8") as other:
+        assert other.status == 200
+
+
 async def test_a_process_holds_only_so_many_streams(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "MAX_STREAMS", 1)
     async with EventStream(node), EventStream(node, "203.0.113.8") as other:
