@@ -7,6 +7,7 @@ import msgspec
 
 from node.agents.service import Agents
 from node.board.service import Board
+from node.common.pauses import paused
 from node.common.refusal import Invalid
 from node.events.broadcast import Broadcast, Broadcasts, Follower
 from node.events.feed import FeedStore
@@ -131,7 +132,8 @@ class Events:
         while not batch.events and not batch.has_more and monotonic() < ends and self._broadcasts.may_wait:
             if follower := topic.join(batch.position):
                 try:
-                    frames = await follower.next(ends - monotonic())
+                    async with paused():
+                        frames = await follower.next(ends - monotonic())
                 finally:
                     follower.leave()
                 return _page(topic, [frame.view for frame in frames], query.limit, follower.position)

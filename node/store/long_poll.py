@@ -10,6 +10,7 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from node.common.pauses import paused
 from node.store import WakeUps
 
 T = TypeVar("T")
@@ -36,7 +37,11 @@ async def wait_for_change(
         value = await read()
         while may_wait and not is_new(value) and not wakeups.waiters.released:
             left, life = deadline - loop.time(), lasts(value)
-            if left <= 0 or (await listener.next(min(left, life)) is None and left <= life):
+            if left <= 0:
+                break
+            async with paused():
+                heard = await listener.next(min(left, life))
+            if heard is None and left <= life:
                 break
             value = await read()
         return value

@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
+from node.common.pauses import paused
 from node.store import StoreUnavailable, keys
 from node.tasks.offers import PAGE, Offer, OfferFeed, Wanted
 
@@ -60,9 +61,10 @@ class Waiter:
         """The next offer; None if there was none for so long."""
         if self.offer is None and not self.is_released and seconds > 0:
             self._woken.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._woken.wait()
+            async with paused():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._woken.wait()
         self.taken, self.offer = self.offer, None
         return self.taken
 

@@ -18,6 +18,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from time import monotonic
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
@@ -25,6 +26,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from node.common.cancellation import ended_before
+from node.common.pauses import PAUSE
 from node.common.refusal import Invalid, Issue, Refused
 from node.share.site import site_of
 from node.web.deadline import Deadlines
@@ -229,8 +231,8 @@ class Request:
     async def while_waiting(self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, which waits for a change for up to `seconds`; cancelled if the client goes away.
 
-        Raises Disconnected, and Refused `limit.waiting` if too many requests of the client or its site wait in this
-        process.
+        The request keeps its turn, except where `work` is `paused`. Raises Disconnected, and Refused `limit.waiting` if
+        too many requests of the client or its site wait in this process.
         """
         if not seconds:
             return await work
@@ -244,12 +246,13 @@ class Request:
                 raise Refused("limit.waiting", retry_after=seconds, most=most)
         for counter, name, _ in places:
             counter[name] += 1
-        task = asyncio.ensure_future(work)
+        context = copy_context()
+        context.run(PAUSE.set, self._pause)
+        task = asyncio.get_running_loop().create_task(work, context=context)
         gone = asyncio.ensure_future(until_disconnected(self.noting_end(self.receive)))
         try:
-            async with self._pause():
-                if not await ended_before(task, gone):
-                    raise Disconnected
+            if not await ended_before(task, gone):
+                raise Disconnected
             return task.result()
         finally:
             for counter, name, _ in places:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from node.common.pauses import paused
 from node.overload import intake
 from node.overload.admission import INTERVAL_SECONDS, MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
 from node.overload.intake import (
@@ -335,7 +336,12 @@ async def test_who_is_held_for_news_or_sends_slowly_is_no_work(door: Door) -> No
     more.put_nowait({"type": "http.request", "body": b"b", "more_body": False})
     assert await body == b"ab"
     assert door.intake.working == 1
-    held = asyncio.ensure_future(request.while_waiting(30.0, news.wait()))
+
+    async def wait() -> bool:
+        async with paused():
+            return await news.wait()
+
+    held = asyncio.ensure_future(request.while_waiting(30.0, wait()))
     await eventually(lambda: door.intake.working == 0)
     news.set()
     assert await held

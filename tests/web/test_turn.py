@@ -5,11 +5,13 @@ import math
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx2
 import pytest
 
+from node.common.pauses import paused
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE
 from node.web import turn
@@ -27,6 +29,7 @@ class Work:
     """What a handler does, until it is told that it is done."""
 
     def __init__(self) -> None:
+        self.waiting = 0
         self.under_way = Counter[str]()
         self.most = Counter[str]()
         self.done = asyncio.Event()
@@ -39,6 +42,10 @@ class Work:
 
         await until(is_reached)
 
+    async def has_waiting(self, count: int) -> bool:
+        """Whether so many requests have begun to wait for a change."""
+        return self.waiting == count
+
     async def handle(self, request: Request) -> Response:
         """Work on a request."""
         await request.body()
@@ -46,8 +53,18 @@ class Work:
 
     async def wait_first(self, request: Request) -> Response:
         """Wait for a change, as a read with `wait=` does, and then work."""
-        await request.while_waiting(30, self.done.wait())
+
+        async def wait() -> None:
+            async with paused():
+                self.waiting += 1
+                await self.done.wait()
+
+        await request.while_waiting(30, wait())
         return await self._work(request)
+
+    async def work_and_wait(self, request: Request) -> Response:
+        """Work as a read with `wait=` does that finds at once what it wanted."""
+        return await request.while_waiting(30, self._work(request))
 
     async def _work(self, request: Request) -> Response:
         self.under_way[request.client] += 1
@@ -125,7 +142,10 @@ async def test_requests_that_wait_for_a_change_hold_up_no_other_and_are_answered
     waiting, work = Work(), Work()
     app = await front_of(HOME, route(waiting.wait_first), route(work.handle, "/other"))
     async with shared_with_others(app) as client:
-        held = [asyncio.create_task(client.post("/work")) for _ in range(MORE)]
+        held: list[asyncio.Task[httpx2.Response]] = []
+        for number in range(1, 1 + MORE):
+            held.append(asyncio.create_task(client.post("/work")))
+            await until(partial(waiting.has_waiting, number))
         other = asyncio.create_task(client.post("/other"))
         await work.reaches(EAGER, 1)
         work.done.set()
@@ -134,6 +154,17 @@ async def test_requests_that_wait_for_a_change_hold_up_no_other_and_are_answered
         answers = await asyncio.gather(*held, client.post("/other"))
         assert {answer.status_code for answer in answers} == {200}
     assert waiting.most[EAGER] <= REQUESTS_AT_ONCE
+
+
+async def test_a_wait_takes_no_work_out_of_its_clients_turn() -> None:
+    work = Work()
+    app = await front_of(HOME, route(work.work_and_wait))
+    async with shared_with_others(app) as client:
+        sent = [asyncio.create_task(client.post("/work")) for _ in range(MORE)]
+        await work.reaches(EAGER, REQUESTS_AT_ONCE)
+        work.done.set()
+        assert {answer.status_code for answer in await asyncio.gather(*sent)} == {200}
+    assert work.most[EAGER] == REQUESTS_AT_ONCE
 
 
 async def test_requests_whose_body_does_not_come_hold_up_no_other_and_gain_nothing_by_it() -> None:
