@@ -6,7 +6,7 @@
 -- ARGV[2] site_count  those of the site
 -- ARGV[3] window  milliseconds
 -- Returns {allowed 0|1, remaining, reset_ms, now}: reset_ms until the next place is free
--- Slot    partition of the client's site, or of the entity that the limit is for
+-- Slot    partition of the client's site
 -- include now
 -- include take_both
 local at = now()

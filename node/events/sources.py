@@ -23,7 +23,7 @@ from node.store import keys
 from node.tasks.service import Tasks
 
 READ_AT_ONCE = 200
-"""Entries of the feed that are read in one trip."""
+"""Entries of the feed that are read in one trip, at most."""
 
 SCANNED_AT_ONCE = 600
 """Entries of the feed that one read looks at for events of its topic and types; then the reader asks again."""
@@ -55,10 +55,12 @@ class FeedSource:
     async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
         entries: list[FeedEntry] = []
         start = after
-        looked, has_more = 0, True
+        looked, has_more, count = 0, True, limit
         while has_more and len(entries) < limit and looked + len(entries) < SCANNED_AT_ONCE:
-            found = await self._feed.read(after, READ_AT_ONCE)
-            has_more = len(found) == READ_AT_ONCE
+            count = min(count, READ_AT_ONCE)
+            found = await self._feed.read(after, count)
+            has_more = len(found) == count
+            count *= 4  # more of what is not wanted may follow
             for entry in found:
                 if len(entries) == limit:
                     has_more = True

@@ -4,7 +4,7 @@ A limit is counted exactly, by a log of the times of the last accepted requests 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import time
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -20,12 +20,20 @@ DAY_MS = 86_400_000
 
 COUNTED_FOR_SITES = ("search",)
 """Limits of which a site has SITE_SHARE times as much as a client: what they count occupies the workers before its cost
-is known. They are of no entity, and no request in them is refunded. (`feedback_add` counts its own.)"""
+is known. No request in them is refunded. (`feedback_add` counts its own.)"""
+
+ENTITIES: dict[str, Callable[[str], Key]] = {"reply": keys.thread, "line": keys.session}
+"""What has the limits of `LimitStore.take_of` for itself."""
 
 
 @step
 def limit_take(*, rate: Key, site: Key, count: int, site_count: int, window: int) -> None:
     """A place in a client's limit, and in that of its site."""
+
+
+@step
+def limit_take_of(*, entity: Key, rate: Key, count: int, window: int) -> None:
+    """A place in the limit that a client has for one entity."""
 
 
 @step
@@ -115,10 +123,10 @@ class LimitStore:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def take(self, kind: str, client: str, limit: Limit, entity_id: str = "") -> Taken:
-        """Take a place in a limit; in a separate one for each entity, if its id is given. Raises StoreUnavailable."""
-        partition = ids.partition_of_id(entity_id) if entity_id else ids.home_of(client)
-        rate = keys.rate(partition, f"{kind}:{entity_id}" if entity_id else kind, client)
+    async def take(self, kind: str, client: str, limit: Limit) -> Taken:
+        """Take a place in a limit. Raises StoreUnavailable."""
+        partition = ids.home_of(client)
+        rate = keys.rate(partition, kind, client)
         taking = limit_take(
             rate=rate,
             site=keys.rate(partition, kind, site_of(client)) if kind in COUNTED_FOR_SITES else rate,
@@ -128,8 +136,22 @@ class LimitStore:
         )
         return Taken.of(*cast("list[int]", await self._store.run(taking)))
 
+    async def take_of(self, kind: str, entity_id: str, client: str, limit: Limit) -> Taken | None:
+        """Take a place in a limit that the entity has for itself; None if there is no such entity.
+
+        Raises StoreUnavailable.
+        """
+        taking = limit_take_of(
+            entity=ENTITIES[kind](entity_id),
+            rate=keys.rate(ids.partition_of_id(entity_id), f"{kind}:{entity_id}", client),
+            count=limit.count,
+            window=limit.milliseconds,
+        )
+        taken = cast("list[int]", await self._store.run(taking))
+        return Taken.of(*taken) if taken else None
+
     async def refund(self, kind: str, client: str, taken: Taken) -> None:
-        """Stop counting a request that `take` has counted in a limit of no entity. Raises StoreUnavailable."""
+        """Stop counting a request that `take` has counted. Raises StoreUnavailable."""
         await self._store.run(limit_refund(rate=keys.rate(ids.home_of(client), kind, client), at=taken.at))
 
     async def take_quota(

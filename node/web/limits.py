@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from http import HTTPStatus
 from types import TracebackType
 from typing import cast
 
@@ -23,7 +22,6 @@ from node.share.cost import Kind
 from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.store.limits import DAY_MS, LimitStore, Quota, Taken
-from node.web.errors import CATALOGUE
 from node.web.http import Header, Request
 from node.web.idempotency import mark_replayed
 from node.web.usage import Usage
@@ -104,11 +102,15 @@ class Limiter:
     async def take(self, request: Request, kind: str, scope: str = "") -> Taken | None:
         """Count the request; None where nothing is counted. Raises Refused `limit.exceeded`, StoreUnavailable."""
         limit = self._limits[kind]
-        if not limit.count or (scope and not ids.is_id(scope)):  # no entity has that id
+        if not limit.count or (scope and not ids.is_id(scope)):
             return None
         self.precheck(request, kind, scope)
-        taken = await self._store.take(kind, request.client, limit, scope)
-        self.settle(request, kind, taken, scope)
+        if scope:
+            taken = await self._store.take_of(kind, scope, request.client, limit)
+        else:
+            taken = await self._store.take(kind, request.client, limit)
+        if taken:
+            self.settle(request, kind, taken, scope)
         return taken
 
     async def refund(self, request: Request, kind: str, taken: Taken) -> None:
@@ -202,8 +204,8 @@ class Permit:
 
     A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its Rate. If the block
     raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or the
-    English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`) is not counted, and neither is, in the
-    limit of an entity, a refusal because that entity does not exist.
+    English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`) is not counted, and neither is one in
+    the limit of an entity that does not exist.
     """
 
     __slots__ = (
@@ -247,12 +249,8 @@ class Permit:
         if error is None or isinstance(error, StoreUnavailable):
             return
         await self.release()
-        if not self._is_settled and isinstance(error, Refused | Invalid) and not self._is_scope_unknown(error):
+        if not self._is_settled and isinstance(error, Refused | Invalid):
             await self._limiter.take(self._request, self._kind, self._scope)
-
-    def _is_scope_unknown(self, error: Exception) -> bool:
-        """Whether the entity with the limit does not exist: nothing is to be kept in Redis for it."""
-        return bool(self._scope) and isinstance(error, Refused) and CATALOGUE[error.code].status == HTTPStatus.NOT_FOUND
 
     async def count(self) -> None:
         """Count the request. Raises Refused `limit.work`, `limit.exceeded`, StoreUnavailable."""

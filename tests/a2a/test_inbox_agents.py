@@ -253,6 +253,24 @@ async def test_what_a_list_does_not_show_is_not_read(node: NodeUnderTest, empty_
     assert await read_for(f"/a2a/tasks/{task['id']}", historyLength=1) < 5 * size
 
 
+@pytest.mark.parametrize("overrides", [{"client_throughput": 64 * 1024}])  # bytes a second, 1 MiB at once
+async def test_who_lists_tasks_is_charged_for_those_that_are_looked_at(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LOOK_BYTES", 256 * 1024)
+    inbox = await opened(node)
+    context = (await begun(node, inbox))["contextId"]
+    await begun(node, inbox, message(contextId=context))
+    query: Json = {"contextId": context, "status": "TASK_STATE_FAILED", "pageSize": 1}
+    statuses = [(await node.client.get(path_of(inbox, "/a2a/tasks"), params=query)).status_code for _ in range(4)]
+    assert statuses == [200, 200, 200, 429]
+    other = node.client_at("203.0.113.8")
+    call = {"jsonrpc": "2.0", "id": 7, "method": "ListTasks", "params": query}
+    statuses = [(await other.post(path_of(inbox, "/a2a"), json=call)).status_code for _ in range(4)]
+    assert statuses[-1] == 429
+    await other.aclose()
+
+
 async def test_a_page_of_long_tasks_is_a_short_one(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "PAGE_BYTES", 100)
     inbox = await opened(node)

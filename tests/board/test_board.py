@@ -310,6 +310,12 @@ class TestReplyLimit:
         good = await node.client.post(f"{BOARD}/{other['id']}/replies", json={"body": "I can help"})
         assert good.status_code == 201
 
+    async def test_redis_keeps_nothing_about_replies_to_a_thread_that_there_is_not(self, node: NodeUnderTest) -> None:
+        unknown = f"{BOARD}/01a1fbd5-10f1-7326-b473-b7b7836b6ce8/replies"
+        codes = [(await node.client.post(unknown, json=reply)).status_code for reply in ({}, {"body": "I can help"})]
+        assert codes == [422, 404]
+        assert await node.names("rate:*:reply:*") == []
+
     async def test_a_refused_reply_counts_once(self, node: NodeUnderTest) -> None:
         thread = await posted(node)
         await node.store.command("HSET", keys.thread(thread["id"]), "status", "closed")

@@ -178,6 +178,15 @@ async def test_events_that_are_looked_at_for_nothing_count_as_an_answer_does(emp
     assert answers[2].headers["x-error-code"] == "limit.throughput"
 
 
+async def test_a_page_of_one_event_does_not_read_hundreds(node: NodeUnderTest, empty_redis: RedisServer) -> None:
+    entry = ("XADD", keys.FEED, "*", "type", "reply.added", "id", new_id(), "seq", 1, "at", 1)
+    for _ in range(4):
+        await node.store.commands([entry] * 50)
+    before = empty_redis.info("stats")["total_net_output_bytes"]
+    await page(node, "board", cursor="earliest", limit=1)
+    assert empty_redis.info("stats")["total_net_output_bytes"] - before < 200 * 50
+
+
 async def ahead_of(node: NodeUnderTest, topic: str) -> list[str]:
     """Cursors of a topic behind all that there is."""
     name = topic if ":" in topic else "feed"

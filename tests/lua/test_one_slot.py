@@ -155,6 +155,7 @@ async def sessions_and_feedback(node: NodeUnderTest) -> None:
     path = f"/api/v1/sessions/{session['session_id']}"
     await call(node, "POST", f"{path}/messages", {"body": "line"}, idempotency_key="once")
     assert len((await call(node, "GET", f"{path}/messages"))["lines"]) == 1
+    assert (await node.client.post(f"{path}/messages", json={})).status_code == 422
     await call(node, "POST", f"{path}/destroy", {"destroy_token": session["destroy_token"]})
     report = {"feedback_text": "The search finds my threads quickly. Thank you."}
     await call(node, "POST", "/api/v1/feedback", report, idempotency_key="once")

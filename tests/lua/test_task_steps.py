@@ -17,6 +17,7 @@ async def test_reading_goes_on_when_redis_is_out_of_memory(tmp_path: Path) -> No
         store = await connect(server.url, timeout=5, max_in_flight=64, required=True)
         tasks = tasks_on(store)
         task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=30), None, None)
+        assert [found.id for found in (await tasks.page(TaskPageQuery())).tasks] == [task.id]
         server.do("CONFIG", "SET", "maxmemory", 1)
         for refused in (
             tasks.create(NewTask("desk", "Count the panels"), None, None),

@@ -352,6 +352,8 @@ class TestLineLimit:
         gone = {"session_id": "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"}
         codes = [(await node.client.post(messages(gone), json={"body": "hello"})).status_code for _ in range(3)]
         assert codes == [404] * 3
+        codes = [(await node.client.post(messages(gone), json={})).status_code for _ in range(3)]
+        assert codes == [422] * 3
         assert await node.names("rate:*:line:*") == []
 
 

@@ -84,7 +84,8 @@ class InboxAgentApi:
         check_version(request)
         request.notes += NO_STORE
         query = convert_query(request.query(), ListQuery)
-        return negotiated(request, await self._agents.page(request.params["address"], query, request.client))
+        tasks, request.cost = await self._agents.page(request.params["address"], query, request.client)
+        return negotiated(request, tasks)
 
     @Operation(
         "Cancel an A2A task of an inbox: its message is taken back", answers=A2ATask, shows=TAKEN_BACK, fault=fault

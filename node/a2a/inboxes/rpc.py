@@ -175,7 +175,9 @@ class InboxRpcApi:
         return self._agents.view.task(task, asked.history_length)
 
     async def _page(self, request: Request, params: bytes) -> object:
-        return await self._agents.page(request.params["address"], _params(params, ListQuery), request.client)
+        asked = _params(params, ListQuery)
+        tasks, request.cost = await self._agents.page(request.params["address"], asked, request.client)
+        return tasks
 
     async def _cancel(self, request: Request, params: bytes) -> object:
         return await self._agents.cancel(request.params["address"], _params(params, TaskParams).id)

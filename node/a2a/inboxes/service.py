@@ -40,6 +40,9 @@ PLACES: dict[object, tuple[str | int, ...]] = {
 }
 """Where a message has what an inbox calls by these names."""
 
+LOOK_BYTES = 4096
+"""Cost of a task of a context that is looked at, 60 us of which Redis has half, in bytes of an answer."""
+
 
 class InboxAgents:
     """The service behind `/api/v1/inboxes/{address}/a2a`."""
@@ -130,8 +133,10 @@ class InboxAgents:
             why = f"Task {task_id} cannot be canceled: its owner has settled it, or it has expired"
             raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id) from None
 
-    async def page(self, address: str, query: ListQuery, client: str) -> TaskList:
-        """The tasks of a context, the last changed first; without a context there is nothing to see.
+    async def page(self, address: str, query: ListQuery, client: str) -> tuple[TaskList, int]:
+        """The tasks of a context, the last changed first, and what finding them cost, in bytes of an answer.
+
+        Without a context there is nothing to see.
 
         A page begins after the time of change and the id that end the page before: a task that changes meanwhile moves
         to the front, and none of the others is shown twice or left out. Raises Invalid, Refused `inbox.unknown`,
@@ -154,7 +159,7 @@ class InboxAgents:
                 shown = shown[: place + 1]
                 break
         token = "{}.{}".format(*shown[-1].changed) if len(left) > len(shown) else ""
-        return TaskList(tasks, token, size, len(wanted))
+        return TaskList(tasks, token, size, len(wanted)), len(found) * LOOK_BYTES
 
 
 def _place_of(token: str) -> tuple[int, str] | None:
