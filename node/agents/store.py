@@ -83,10 +83,6 @@ class CheckResult(msgspec.Struct, frozen=True):
     fields: Mapping[str, str] = {}
     """Of the entry."""
 
-    def with_fields(self, fields: Mapping[str, str]) -> "CheckResult":
-        """The same with these fields."""
-        return CheckResult(self.reason, self.is_gone, fields)
-
 
 class AgentStore:
     """Lists, reads, checks and removes entries. Every method raises StoreUnavailable."""
