@@ -249,7 +249,7 @@ def operations_of(
     limiter: Limiter,
     health: HealthApi,
     search: PermitOf,
-    refuses_key: Callable[[str], bool] = lambda _: False,
+    refuses_key: Callable[[str], bool],
 ) -> list[Route]:
     """Every operation of the services, and the pages."""
     settings = current.now
