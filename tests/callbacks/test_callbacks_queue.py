@@ -114,7 +114,7 @@ async def test_a_worker_that_comes_too_late_changes_nothing(
     await queue.settle(slow, ending, 0, "too late")
     await make_due(node)
     assert await queue.take([HOME]) == []
-    assert await queue.dead(HOME) == []
+    assert await queue.dead([HOME]) == []
 
 
 async def test_delivered_messages_are_settled_when_memory_is_full(node: NodeUnderTest, queue: CallbackQueue) -> None:
@@ -219,7 +219,7 @@ class TestDelivery:
             await receiver.until(1)
             await until(lambda: self.idle(node, task_id))
             assert receiver.requests == 5
-            assert await CallbackQueue(node.store, unpack).dead(ids.partition_of_id(task_id)) == []
+            assert await CallbackQueue(node.store, unpack).dead([ids.partition_of_id(task_id)]) == []
 
     async def test_after_a_410_nothing_that_was_on_its_way_is_sent(self, node: NodeUnderTest) -> None:
         async with Receiver(PUBLIC, lambda _: 410) as receiver:
@@ -264,5 +264,5 @@ class TestDelivery:
             async with node.worker():
                 await receiver.until(1)
                 await until(lambda: self.idle(node, task_id))
-            (letter,) = await CallbackQueue(node.store, unpack).dead(home)
+            (letter,) = await CallbackQueue(node.store, unpack).dead([home])
             assert (letter.id, letter.attempts) == ("msg_1", 7)
