@@ -19,12 +19,12 @@ from node.agents.lists import AgentLists
 from node.agents.probe import Probe, Prober
 from node.agents.store import INBOX_CLOSED, AgentStore
 from node.callbacks.fair import FairCaller
-from node.callbacks.partition_schedule import PartitionSchedule, run_due
 from node.callbacks.target import Policy
 from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, keys
 from node.store.limits import DAY_MS
 from node.store.outbox import Event
+from node.store.partition_schedule import PartitionSchedule, run_due
 
 log = structlog.get_logger()
 

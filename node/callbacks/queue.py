@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from node.callbacks.owners import publisher_of_url
-from node.callbacks.partition_schedule import PartitionSchedule
 from node.store import Store, keys
 from node.store.bulk import bulk, bulk_reachable, reached
 from node.store.decoding import fields_of
 from node.store.due import take_due
+from node.store.partition_schedule import PartitionSchedule
 from node.store.steps import Key, Rest, step
 
 HIDDEN_MS = 30_000

@@ -29,7 +29,6 @@ from node.callbacks.breaker import Breaker, NotNow
 from node.callbacks.envelope import CALLBACKS
 from node.callbacks.model import TaskCallback
 from node.callbacks.owners import site_part
-from node.callbacks.partition_schedule import run_due
 from node.callbacks.places import Places, admitted
 from node.callbacks.queue import Callback, CallbackQueue, Ending, Message
 from node.callbacks.sender import Sender
@@ -38,6 +37,7 @@ from node.callbacks.target import Policy, TargetRefused, parse
 from node.config import Schedule
 from node.store import StoreUnavailable
 from node.store.outbox import Event
+from node.store.partition_schedule import run_due
 
 log = structlog.get_logger()
 
