@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from node.a2a.model import HistoryQuery, Message, Metadata, Part, ReceivedMessage
 from node.a2a.proto_json import integer
-from node.a2a.queries import check_history_length
+from node.a2a.query_checks import check_history_length
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
 from node.text.readable import readable

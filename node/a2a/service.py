@@ -15,7 +15,7 @@ from node.a2a.model import (
     Status,
     TaskList,
 )
-from node.a2a.queries import check_list, wrong_token
+from node.a2a.query_checks import check_list, wrong_token
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
 from node.common.refusal import Invalid

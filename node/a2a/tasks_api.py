@@ -11,13 +11,13 @@ from typing import Any, get_args
 import msgspec
 
 from node.a2a.api import A2A_MEDIA, NOT_SUPPORTED, negotiated
-from node.a2a.bodies import CancelBody, SendMessageBody
+from node.a2a.documented_bodies import CancelBody, SendMessageBody
+from node.a2a.documented_queries import ListParameters, ReadParameters
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, Metadata, SendMessageResponse, State, TaskList
 from node.a2a.offer import invalid_in, member_of, offer_of, refused_in
-from node.a2a.queries import check_list
-from node.a2a.query_parameters import ListParameters, ReadParameters
+from node.a2a.query_checks import check_list
 from node.a2a.refusal import A2AError, no_streams
 from node.a2a.request import check_version, history_length_of, is_a2a, read_message
 from node.a2a.service import Messages

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 
+import msgspec
 import structlog
 
 from node.agents.entry import StoredAgent
@@ -18,12 +19,12 @@ from node.agents.lists import AgentLists
 from node.agents.probe import Probe, Prober
 from node.agents.store import INBOX_CLOSED, AgentStore
 from node.callbacks.fair import FairCaller
-from node.callbacks.partition_schedule import PartitionSchedule, run_due
 from node.callbacks.target import Policy
 from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, keys
 from node.store.limits import DAY_MS
 from node.store.outbox import Event
+from node.store.partition_schedule import PartitionSchedule, run_due
 
 log = structlog.get_logger()
 
@@ -98,7 +99,8 @@ class AgentChecks:
     async def _fetch(self, agent: StoredAgent) -> str:
         found = await self._fetcher.fetch(agent.posted_url, agent.publisher)
         kept = {"given": agent.posted_url, "proof": agent.proof, "address": agent.address, "by": agent.publisher}
-        outcome = await self._entries.settle(agent, found.with_fields({**kept, **found.fields}), _some(DAY_MS))
+        found = msgspec.structs.replace(found, fields={**kept, **found.fields})
+        outcome = await self._entries.settle(agent, found, _some(DAY_MS))
         await self._lists.project([agent.id])
         return outcome
 

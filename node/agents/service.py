@@ -53,7 +53,7 @@ class Agents:
 
     def named(self, proof: InboxProof) -> str:
         """The address that a request proves. Raises Refused `inbox.proof`, `inbox.token`."""
-        return self._inboxes.shown(proof)[0]
+        return self._inboxes.proven(proof)[0]
 
     async def register(
         self, client: str, card: ListedCard, proof: InboxProof, idempotency: IdempotencyKey | None
@@ -64,7 +64,7 @@ class Agents:
         Raises Invalid, Refused `inbox.proof`, `inbox.token`, `inbox.unknown`, `agents.host_full`,
         `language.not_english`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        address, shown = self._inboxes.shown(proof)
+        address, proven_by = self._inboxes.proven(proof)
         kept = readable_card(card)
         agent_id = id_of(address, kept.name)
         by = publisher_of(client)
@@ -76,7 +76,7 @@ class Agents:
         }
         ends_at, replayed = await self._store.put(
             address,
-            shown,
+            proven_by,
             fields,
             agent_id=agent_id,
             client=client,
@@ -152,10 +152,10 @@ class Agents:
         Raises Refused `agent.unknown`, `inbox.proof`, `inbox.token`, `signature.replayed`, StoreUnavailable.
         """
         agent = await self.get(agent_id)
-        address, shown = self._inboxes.shown(proof)
+        address, proven_by = self._inboxes.proven(proof)
         if address != agent.address:
             raise Refused("inbox.token")
-        await self._remove(agent_id, address, shown, proof.replay_id)
+        await self._remove(agent_id, address, proven_by, proof.replay_id)
         return RemovedAgent(agent_id)
 
     async def end(self, agent_id: str) -> Agent:
@@ -203,8 +203,8 @@ class Agents:
     def _shown(self, agent_id: str, row: AgentRow) -> Agent:
         return self._agent(stored_agent(agent_id, row))
 
-    async def _remove(self, agent_id: str, address: str, shown: str, replay_id: str) -> None:
-        await self._store.remove(agent_id, address, shown, replay_id)
+    async def _remove(self, agent_id: str, address: str, proven_by: str, replay_id: str) -> None:
+        await self._store.remove(agent_id, address, proven_by, replay_id)
         await self._project_now(agent_id)
 
     async def _project_now(self, agent_id: str) -> None:

@@ -83,10 +83,6 @@ class CheckResult(msgspec.Struct, frozen=True):
     fields: Mapping[str, str] = {}
     """Of the entry."""
 
-    def with_fields(self, fields: Mapping[str, str]) -> "CheckResult":
-        """The same with these fields."""
-        return CheckResult(self.reason, self.is_gone, fields)
-
 
 class AgentStore:
     """Lists, reads, checks and removes entries. Every method raises StoreUnavailable."""
@@ -98,7 +94,7 @@ class AgentStore:
     async def put(
         self,
         address: str,
-        shown: str,
+        proven_by: str,
         fields: Mapping[str, str],
         *,
         agent_id: str,
@@ -125,7 +121,7 @@ class AgentStore:
                 digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 replay_ttl=replay_ttl(replay_id),
-                proof=shown,
+                proof=proven_by,
                 agent_id=agent_id,
                 life=AGENT_LIFE_MS,
                 spare=SPARE_MS,
@@ -292,7 +288,7 @@ class AgentStore:
             lambda found: not found or found.status != "checking",
         )
 
-    async def remove(self, agent_id: str, address: str, shown: str, replay_id: str) -> None:
+    async def remove(self, agent_id: str, address: str, proven_by: str, replay_id: str) -> None:
         """Remove an entry. Raises Refused `agent.unknown`, `inbox.token`, `signature.replayed`."""
         partition = ids.partition_of(address)
         agent = keys.agent(agent_id)
@@ -305,7 +301,7 @@ class AgentStore:
                 replay=replay_key(replay_id, partition, agent),
                 events=keys.events(partition),
                 replay_ttl=replay_ttl(replay_id),
-                proof=shown,
+                proof=proven_by,
                 agent_id=agent_id,
             )
         )

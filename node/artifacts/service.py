@@ -9,7 +9,7 @@ from hashlib import sha256
 import msgspec
 import structlog
 
-from node.artifacts.blobs.interface import BlobMissing, BlobStore, BlobUnavailable, Grant
+from node.artifacts.blobs.interface import RETRY_AFTER_SECONDS, BlobMissing, BlobStore, BlobUnavailable, Grant
 from node.artifacts.model import (
     INLINE_BYTES,
     ArtifactQuery,
@@ -314,7 +314,7 @@ def _is_filename(name: str) -> bool:
 
 def _out_of_reach(unavailable: BlobUnavailable) -> Refused:
     log.error("blob store is out of reach", reason=str(unavailable))
-    return Refused("blob.unavailable", retry_after=unavailable.retry_after)
+    return Refused("blob.unavailable", retry_after=RETRY_AFTER_SECONDS)
 
 
 def _known(stored: StoredArtifact | None) -> StoredArtifact:

@@ -1,6 +1,5 @@
 """What an operator does to posts: closes, hides and removes them, and sees hidden ones and who wrote any."""
 
-from asyncio import gather
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
@@ -36,8 +35,8 @@ class Moderation:
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[Sequence[ModeratedThread], int]:
         """Threads of one status by newest activity with whom they came from, and how many there are."""
         found, total, _ = await self._store.list(status, limit, offset)
-        posters = await gather(*(self._provenance.of_posts(each.id, [(0, each.created_at)]) for each in found))
-        return [_moderated(each, by.client if by else None) for each, (by,) in zip(found, posters, strict=True)], total
+        posters = await self._provenance.of_posts([(each.id, 0, each.created_at) for each in found])
+        return [_moderated(each, by.client if by else None) for each, by in zip(found, posters, strict=True)], total
 
     async def origin(self, thread_id: str) -> ThreadOrigin:
         """A thread with its text and all its replies, and whom they came from as far as that is still known.
@@ -51,7 +50,7 @@ class Moderation:
             _, page = await self._store.read(thread_id, replies[-1].seq if replies else 0, PAGE_SIZE)
             page_size = len(page)
             known = await self._provenance.of_posts(
-                thread_id, [(each.seq, milliseconds(each.created_at)) for each in page]
+                [(thread_id, each.seq, milliseconds(each.created_at)) for each in page]
             )
             replies += [
                 ModeratedReply(
@@ -66,7 +65,7 @@ class Moderation:
                 )
                 for each, by in zip(page, known, strict=True)
             ]
-        (by,) = await self._provenance.of_posts(thread_id, [(0, thread.created_at)])
+        (by,) = await self._provenance.of_posts([(thread_id, 0, thread.created_at)])
         return ThreadOrigin(
             thread=_moderated(thread),
             client=by.client if by else None,

@@ -1,7 +1,8 @@
 """Which client posted, offered or listed what: known to the operator for RELAY_PROVENANCE_DAYS, and to nobody else.
 
-A worker notes it after the acknowledgement, from the events of new posts. The record of a post is found by the time of
-the post itself, and all records that are too old are trimmed by that time, whatever becomes of the post.
+Offers of contracts and entries of agents are noted like posts, in the same records. A worker notes all of it after the
+acknowledgement, from the events of new posts. The record of a post is found by the time of the post itself, and all
+records that are too old are trimmed by that time, whatever becomes of the post.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -43,10 +44,12 @@ class Provenance:
                 changes.append(("ZADD", keys.posters(event.partition), at, member))
         await bulk(self._store, changes)
 
-    async def of_posts(self, thread_id: str, posts: Sequence[tuple[int, int]]) -> list[Posted | None]:
-        """Who posted each of these posts of a thread, named by number and time (ms); None where nobody knows."""
-        posters = keys.posters(ids.partition_of_id(thread_id))
-        found = await bulk(self._store, [("ZRANGEBYSCORE", posters, at, at) for _, at in posts])
+    async def of_posts(self, posts: Sequence[tuple[str, int, int]]) -> list[Posted | None]:
+        """Who posted each of these posts, named by thread, number and time (ms); None where nobody knows."""
+        commands = [
+            ("ZRANGEBYSCORE", keys.posters(ids.partition_of_id(thread_id)), at, at) for thread_id, _, at in posts
+        ]
+        found = await bulk(self._store, commands)
         return [
             next(
                 (
@@ -56,12 +59,12 @@ class Provenance:
                 ),
                 None,
             )
-            for (seq, at), members in zip(posts, found, strict=True)
+            for (thread_id, seq, at), members in zip(posts, found, strict=True)
         ]
 
     async def of_contract(self, task_id: str, created_at: int) -> Posted | None:
         """Who offered a contract at that time (ms); None where nobody knows."""
-        (known,) = await self.of_posts(task_id, [(0, created_at)])
+        (known,) = await self.of_posts([(task_id, 0, created_at)])
         return known
 
     async def find(self, is_wanted: Callable[[Posted], bool]) -> list[Posted]:

@@ -5,7 +5,7 @@ Delivered        2xx                             is over               closes
 ReceiverGone     410                             is dropped            -
 Rejected         3xx, another 4xx                is retried; after     -
                                                  three 404, dropped
-Retry            5xx, 408, 425, broken answer    is retried            counts a failure
+Retry            5xx, 408, 425, no answer        is retried            counts a failure
   Throttled      429                             is retried            opens for as long as was asked
   Unreachable    no connection                   is retried            - (that of the address does)
 Later            not called: breaker, rate       waits                 -
@@ -42,7 +42,7 @@ class Rejected(msgspec.Struct, frozen=True, tag=True):
 
 
 class Retry(msgspec.Struct, frozen=True, tag=True):
-    """No whole answer, or one that says that a later attempt may work."""
+    """No answer, or one that says that a later attempt may work."""
 
     reason: str
     after: float | None = None

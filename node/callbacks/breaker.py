@@ -10,6 +10,7 @@ from functools import lru_cache
 from ipaddress import ip_network
 from typing import cast
 
+from node.callbacks.attempt import AttemptResult, Retry, Throttled, Unreachable
 from node.callbacks.owners import site_part
 from node.callbacks.target import Target
 from node.config import Limit
@@ -84,8 +85,7 @@ class NotNow(Exception):
 class Breaker:
     """Says whether something may be called now, and is told how calls ended.
 
-    A breaker belongs to a `name`, such as a URL. Names with the same `pool`, such as its host, share a rate limit; the
-    pool is the name itself if none is given.
+    A breaker belongs to a `name`, such as a URL. Names with the same `pool`, such as its host, share a rate limit.
     """
 
     def __init__(self, store: Store, limit: Limit, client_limit: Limit = NO_LIMIT) -> None:
@@ -115,12 +115,11 @@ class Breaker:
         )
         _judge(await self._store.run(allowing))
 
-    async def admit(self, name: str, pool: str = "", site: str = "") -> bool:
+    async def admit(self, name: str, pool: str, site: str) -> bool:
         """Count a call of `name` on behalf of a site. Returns whether it has failed since it last worked.
 
         Raises NotNow, StoreUnavailable.
         """
-        pool = pool or name
         partition = ids.partition_of(pool)
         is_open, failures = _state(name, pool)
         admitting = callback_admit(
@@ -136,16 +135,16 @@ class Breaker:
         )
         return _judge(await self._store.run(admitting)) > 0
 
-    async def succeeded(self, name: str, pool: str = "") -> None:
+    async def succeeded(self, name: str, pool: str) -> None:
         """Forget the failures of `name`: it works. Raises StoreUnavailable."""
-        await self._store.command("DEL", *_state(name, pool or name))
+        await self._store.command("DEL", *_state(name, pool))
 
-    async def failed(self, name: str, pool: str = "") -> None:
+    async def failed(self, name: str, pool: str) -> None:
         """Count a failure. The fifth in a row opens the breaker, and each one after it for twice as long.
 
         Raises StoreUnavailable.
         """
-        is_open, failures = _state(name, pool or name)
+        is_open, failures = _state(name, pool)
         failing = callback_failed(
             open=is_open,
             failures=failures,
@@ -162,6 +161,22 @@ class Breaker:
         if milliseconds > 0:
             is_open, _ = _state(name, pool)
             await self._store.command("SET", is_open, "open", "PX", milliseconds)
+
+    async def note(self, target: Target, result: AttemptResult, *, works: bool) -> None:
+        """Note how a call of a URL ended; the guard notes it of the address. Raises StoreUnavailable.
+
+        `works`: whether to forget its failures, unless the result is one. What shows that it works, callers say.
+        """
+        breaker = breaker_of(target)
+        match result:
+            case Throttled(_, after):
+                await self.pause(*breaker, after or 0.0)
+            case Retry() if not isinstance(result, Unreachable):
+                await self.failed(*breaker)
+            case _ if works:
+                await self.succeeded(*breaker)
+            case _:
+                pass
 
 
 class Dials:

@@ -4,17 +4,19 @@ callbacks, and within the share of that client.
 
 import time
 from asyncio import get_running_loop, sleep
-from http import HTTPStatus
 
 import httpcore2
 
-from node.callbacks.attempt import Later, Retry, Unreachable, retry_after
-from node.callbacks.breaker import Breaker, NotNow, breaker_of
+from node.callbacks.attempt import Delivered, Later, ReceiverGone, Rejected, judge
+from node.callbacks.breaker import Breaker, NotNow
 from node.callbacks.call import CallAnswer, Caller, CallResult
 from node.callbacks.guard import MAX_READ
 from node.callbacks.owners import site_part
 from node.callbacks.places import Places, admitted
 from node.callbacks.target import Policy, Target
+
+ANSWERED = (Delivered, ReceiverGone, Rejected)
+"""What shows that a URL works. A 4xx does, unlike for a callback: only its answer was asked for."""
 
 
 class FairCaller:
@@ -43,7 +45,8 @@ class FairCaller:
                 result = await self.caller.call(target, request, site_part(publisher), most)
         except NotNow as not_now:
             return Later(not_now.wait_ms)
-        await self._tell_breaker(target, result, has_failed=has_failed)
+        judged = judge(result.status, result.headers, time.time()) if isinstance(result, CallAnswer) else result
+        await self._breaker.note(target, judged, works=has_failed and isinstance(judged, ANSWERED))
         return result
 
     async def call_in_turn(
@@ -55,17 +58,3 @@ class FairCaller:
             if not isinstance(result, Later) or get_running_loop().time() + result.wait_ms / 1000 >= ends:
                 return result
             await sleep(result.wait_ms / 1000)
-
-    async def _tell_breaker(self, target: Target, result: CallResult, *, has_failed: bool) -> None:
-        breaker = breaker_of(target)
-        match result:
-            case CallAnswer() if result.status == HTTPStatus.TOO_MANY_REQUESTS:
-                await self._breaker.pause(*breaker, retry_after(result.header(b"retry-after"), time.time()) or 0.0)
-            case CallAnswer() if result.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                await self._breaker.failed(*breaker)
-            case CallAnswer() if has_failed:
-                await self._breaker.succeeded(*breaker)
-            case Retry() if not isinstance(result, Unreachable):
-                await self._breaker.failed(*breaker)
-            case _:
-                pass

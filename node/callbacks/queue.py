@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from node.callbacks.owners import publisher_of_url
-from node.callbacks.partition_schedule import PartitionSchedule
 from node.store import Store, keys
-from node.store.bulk import bulk_reachable, reached
+from node.store.bulk import bulk, bulk_reachable, reached
 from node.store.decoding import fields_of
 from node.store.due import take_due
+from node.store.partition_schedule import PartitionSchedule
 from node.store.steps import Key, Rest, step
 
 HIDDEN_MS = 30_000
@@ -191,10 +191,15 @@ class CallbackQueue:
         )
         self.schedule.due_in(partition, pause_ms / 1000)
 
-    async def dead(self, partition: int) -> list[DeadLetter]:
-        """Dead letters of a partition, oldest first. Raises StoreUnavailable."""
-        entries = await self._store.command("XRANGE", keys.callbacks_dead(partition), "-", "+")
-        return [_letter(partition, *entry) for entry in cast("list[tuple[bytes, object]]", entries or [])]
+    async def dead(self, partitions: Sequence[int]) -> list[DeadLetter]:
+        """Dead letters of partitions, oldest first. Raises StoreUnavailable."""
+        found = await bulk(self._store, [("XRANGE", keys.callbacks_dead(each), "-", "+") for each in partitions])
+        letters = [
+            _letter(partition, *entry)
+            for partition, entries in zip(partitions, cast("list[list[tuple[bytes, object]]]", found), strict=True)
+            for entry in entries
+        ]
+        return sorted(letters, key=lambda letter: letter.at)
 
     async def bury(self, letter: DeadLetter) -> None:
         """Forget a dead letter. Raises StoreUnavailable."""

@@ -38,8 +38,13 @@ class Sender:
         self._caller = Caller(policy, resolver, timeouts=timeouts, tls=tls, dialler=dialler, dials=dials)
         self._user_agent = f"relay-node-webhooks/1.0 (+{public_url})".encode()
 
+    @property
+    def policy(self) -> Policy:
+        """By which URLs and the addresses of the next attempts are judged."""
+        return self._caller.policy
+
     def change(self, policy: Policy) -> None:
-        """Judge addresses by this policy from the next attempt on."""
+        """Judge by this policy from the next attempt on."""
         self._caller.policy = policy
 
     async def send(self, target: Target, envelope: Envelope, site: str = "") -> AttemptResult:

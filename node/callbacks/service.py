@@ -23,23 +23,21 @@ from node.callbacks.attempt import (
     Rejected,
     Retry,
     TargetForbidden,
-    Throttled,
-    Unreachable,
     delay,
 )
-from node.callbacks.breaker import Breaker, NotNow, breaker_of
+from node.callbacks.breaker import Breaker, NotNow
 from node.callbacks.envelope import CALLBACKS
 from node.callbacks.model import TaskCallback
 from node.callbacks.owners import site_part
-from node.callbacks.partition_schedule import run_due
 from node.callbacks.places import Places, admitted
 from node.callbacks.queue import Callback, CallbackQueue, Ending, Message
 from node.callbacks.sender import Sender
 from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, Entities
-from node.callbacks.target import Policy, Target, TargetRefused, parse
+from node.callbacks.target import Policy, TargetRefused, parse
 from node.config import Schedule
 from node.store import StoreUnavailable
 from node.store.outbox import Event
+from node.store.partition_schedule import run_due
 
 log = structlog.get_logger()
 
@@ -69,11 +67,11 @@ MessagesOf = Callable[[Event], Awaitable[Sequence[Message]]]
 class Callbacks:
     """Enqueues a message for each event of an entity that has a callback_url."""
 
-    def __init__(self, queue: CallbackQueue, public_url: str, others: Mapping[str, MessagesOf] | None = None) -> None:
+    def __init__(self, queue: CallbackQueue, public_url: str, others: Mapping[str, MessagesOf]) -> None:
         """`others`: by kind of event, the messages of rooms whose callbacks say more."""
         self._queue = queue
         self._base = public_url
-        self._others = others or {}
+        self._others = others
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Enqueue for a batch of one partition. Repeated, it may send a message twice. Raises StoreUnavailable."""
@@ -123,29 +121,26 @@ class Deliverer:
         queue: CallbackQueue,
         sender: Sender,
         breaker: Breaker,
-        policy: Policy,
         retries: Schedule,
-        places: Places | None = None,
-        sources: Mapping[str, CallbackSource] | None = None,
+        places: Places,
+        sources: Mapping[str, CallbackSource],
     ) -> None:
-        """`places`: those that its attempts share with other calls; without, it has places of its own.
+        """`places`: those that its attempts share with other calls.
 
         `sources`: by their types, the sources of callbacks that are not about an entity.
         """
         self._queue = queue
         self._sender = sender
         self._breaker = breaker
-        self._policy = policy
         self._retry_seconds = retries.seconds
-        self._places = places or Places()
+        self._places = places
         self._entities = Entities(queue)
-        self._sources = sources or {}
+        self._sources = sources
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Attempts by how they ended, for the metrics."""
 
     def change(self, policy: Policy) -> None:
         """Judge URLs and addresses by this policy from the next attempt on."""
-        self._policy = policy
         self._sender.change(policy)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -168,7 +163,7 @@ class Deliverer:
 
     async def _deliver(self, callback: Callback) -> None:
         try:
-            target = parse(callback.url, self._policy)
+            target = parse(callback.url, self._sender.policy)
         except TargetRefused as refused:
             await self._end(callback, "dropped", 0, str(refused))
             return
@@ -185,7 +180,7 @@ class Deliverer:
             result = Later(not_now.wait_ms)
         # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
         await self._settle(callback, result, source, prepared.following)
-        await self._tell_breaker(target, result, has_failed=has_failed)
+        await self._breaker.note(target, result, works=has_failed and isinstance(result, Delivered))
 
     async def _settle(
         self, callback: Callback, result: AttemptResult, source: CallbackSource, following: Message | None
@@ -210,19 +205,6 @@ class Deliverer:
                     await self._retry(missed, result)
             case Rejected() | Retry():
                 await self._retry(callback, result)
-
-    async def _tell_breaker(self, target: Target, result: AttemptResult, *, has_failed: bool) -> None:
-        """Tell the breaker of the URL how the attempt ended; the guard tells that of the address."""
-        breaker = breaker_of(target)
-        match result:
-            case Delivered() if has_failed:
-                await self._breaker.succeeded(*breaker)
-            case Throttled(_, after):
-                await self._breaker.pause(*breaker, after or 0.0)
-            case Retry() if not isinstance(result, Unreachable):
-                await self._breaker.failed(*breaker)
-            case _:
-                pass
 
     async def _postpone(self, callback: Callback, wait_ms: int) -> None:
         """Wait for a turn, at a random distance from the others that wait, but not for ever."""

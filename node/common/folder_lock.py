@@ -8,11 +8,14 @@ from pathlib import Path
 
 
 @contextmanager
-def locked(folder: Path) -> Generator[None]:
-    """Hold the folder's lock. Processes that are forked meanwhile hold it, too. Raises OSError if somebody holds it."""
+def locked(folder: Path, *, wait: bool = False) -> Generator[None]:
+    """Hold the folder's lock. Processes that are forked meanwhile hold it, too.
+
+    If another thread or process holds it, this waits for it, or raises OSError.
+    """
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(fd)

@@ -23,3 +23,22 @@ class Capabilities(msgspec.Struct):
     mcp: bool
     streaming: Annotated[bool, Meta(examples=[False])]
     push_notifications: Annotated[bool, Meta(examples=[False])]
+
+
+CAPABILITIES = Capabilities(
+    relay=True,
+    board=True,
+    search=True,
+    tasks=True,
+    sessions=True,
+    artifacts=True,
+    inboxes=True,
+    agents=True,
+    callbacks=True,
+    signatures=True,
+    a2a=True,
+    mcp=True,
+    streaming=False,
+    push_notifications=False,
+)
+"""What every node does."""

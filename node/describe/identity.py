@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from node import VERSION
 from node.config import CurrentSettings, Settings
-from node.describe.capabilities import Capabilities
+from node.describe.capabilities import CAPABILITIES, Capabilities
 from node.sign.node_key import NodeKey, webhook_key
 from node.web.http import JSON_TYPE, Request, Response
 from node.web.route import Operation, Route, routes_of
@@ -60,11 +60,11 @@ class CapabilityIndex(msgspec.Struct):
 class IdentityApi:
     """The two documents."""
 
-    def __init__(self, current: CurrentSettings, capabilities: Capabilities) -> None:
+    def __init__(self, current: CurrentSettings) -> None:
         """Raises ConfigError if the signing key cannot be read."""
         key = webhook_key(current.now)
         self._node = msgspec.json.encode(_node(current.now, key))
-        self._index = current.derived(lambda settings: msgspec.json.encode(_index(settings, key, capabilities)))
+        self._index = current.derived(lambda settings: msgspec.json.encode(_index(settings, key)))
 
     @Operation("The node's identity and the key that signs its callbacks", answers=NodeIdentity)
     async def get_node(self, request: Request) -> Response:
@@ -105,7 +105,7 @@ def _node(settings: Settings, key: NodeKey) -> NodeIdentity:
     )
 
 
-def _index(settings: Settings, key: NodeKey, capabilities: Capabilities) -> CapabilityIndex:
+def _index(settings: Settings, key: NodeKey) -> CapabilityIndex:
     base = settings.public_url
     return CapabilityIndex(
         name="Relay node",
@@ -115,7 +115,7 @@ def _index(settings: Settings, key: NodeKey, capabilities: Capabilities) -> Capa
         description=DESCRIPTION,
         authentication="none",
         language="en-US",
-        capabilities=capabilities,
+        capabilities=CAPABILITIES,
         limits={
             name: Window(limit.count, limit.seconds)
             for name in settings.limits.__struct_fields__

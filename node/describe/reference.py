@@ -21,23 +21,15 @@ ALTERNATES = (("application/json", "/openapi.json"),)
 
 def reference_routes(routes: Sequence[Route], current: CurrentSettings) -> list[Route]:
     """The reference of `routes`: an overview, and a page for each group of them."""
-    documents = DocumentSet(current.derived(lambda settings: _documents(routes, settings)))
+    pages = Pages(current.now)
+    documents = DocumentSet(current.derived(lambda settings: _documents(routes, settings, pages)))
     return [
-        Route(
-            method="GET",
-            path=path,
-            handler=documents.at(path),
-            summary="API reference",
-            tag="pages",
-            media_type="text/html",
-            hidden=True,
-        )
+        pages.route(path, documents.at(path), "API reference", hidden=True)
         for path in ("/reference", *(f"/reference/{tag}" for tag in tags_of(routes)))
     ]
 
 
-def _documents(routes: Sequence[Route], settings: Settings) -> dict[str, Document]:
-    pages = Pages(settings)
+def _documents(routes: Sequence[Route], settings: Settings, pages: Pages) -> dict[str, Document]:
     found = groups(routes, settings)
     overview = pages.render(
         "reference.html",

@@ -26,10 +26,7 @@ MAX_STREAMS = 2000
 LOOK_BYTES = 256
 """Cost of an event that is looked at and not wanted, 3 us, in bytes of an answer."""
 
-FORMS: dict[str, tuple[Form, bytes]] = {
-    "text/event-stream": ("sse", b"text/event-stream"),
-    "application/x-ndjson": ("ndjson", b"application/x-ndjson"),
-}
+FORMS: dict[str, Form] = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"}
 """Media types in `Accept` that ask for a stream."""
 
 
@@ -61,8 +58,8 @@ class EventsApi:
         query = read_query(request, EventQuery)
         proof = await proof_of(request, self._signatures) if query.topic.startswith("inbox:") else InboxProof()
         topic = self._events.topic(query, proof)
-        form, media_type = _form(request)
-        if form is None:
+        media_type = _media_type(request)
+        if media_type is None:
             try:
                 page = await request.while_waiting(query.wait, self._events.page(topic, query))
             except CursorTooOld as error:
@@ -79,7 +76,7 @@ class EventsApi:
             async with self._limiter.permit(request, "stream") as permit:
                 place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"{kind} {request.client} "))
             counted = opening.pop_all()
-        stream = EventStream(topic, form, first, is_reset=is_reset)
+        stream = EventStream(topic, FORMS[media_type], first, is_reset=is_reset)
 
         async def run(send: BodySender) -> None:
             await until_gone(request, stream.run(send))
@@ -90,7 +87,7 @@ class EventsApi:
             with suppress(StoreUnavailable):  # the place counts until its time is over
                 await self._limiter.release(place)
 
-        return Streaming(run, ((b"content-type", media_type), *STREAM_HEADERS), end)
+        return Streaming(run, ((b"content-type", media_type.encode()), *STREAM_HEADERS), end)
 
     async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[Batch, bool]:
         """The first events of a stream, and whether they are not those that the client asked for."""
@@ -107,12 +104,10 @@ class EventsApi:
         return routes_of("events", ("GET", "/api/v1/events", self.follow))
 
 
-def _form(request: Request) -> tuple[Form | None, bytes]:
-    """The kind of stream that Accept asks for; None for a page."""
-    for wanted in (request.header(b"accept") or "").split(","):
-        if found := FORMS.get(wanted.partition(";")[0].strip().lower()):
-            return found
-    return None, b""
+def _media_type(request: Request) -> str | None:
+    """That of the stream that Accept asks for; None for a page."""
+    named = (wanted.partition(";")[0].strip().lower() for wanted in (request.header(b"accept") or "").split(","))
+    return next((media_type for media_type in named if media_type in FORMS), None)
 
 
 def _too_old(topic: Topic, error: CursorTooOld) -> RefusedWithHeaders:

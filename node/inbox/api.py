@@ -91,7 +91,7 @@ class InboxApi:
             elif not opening.is_new:
                 await permit.release()
             if card:
-                is_by_key = proof.signer and proof.token is None  # a token that is shown counts, as in `shown`
+                is_by_key = proof.signer and proof.token is None  # a token that is shown counts, as in `proven`
                 owner = InboxProof(None, proof.signer) if is_by_key else InboxProof(opened.inbox_token)
                 with after_write("the inbox is open"):
                     await self._listing.enter(permit.client, card, owner)

@@ -70,10 +70,10 @@ class Inboxes:
         """Whether a request to open an inbox is about one that is there, or was. Raises StoreUnavailable."""
         return proof.token is not None or (bool(proof.signer) and await self._store.exists(proof.signer))
 
-    def shown(self, proof: InboxProof) -> tuple[str, str]:
+    def proven(self, proof: InboxProof) -> tuple[str, str]:
         """The address that a request proves, and by what: BY_KEY, or the epoch of a token, which a script compares.
 
-        Raises Refused `inbox.proof` if nothing is shown, `inbox.token`.
+        Raises Refused `inbox.proof` if it proves none, `inbox.token`.
         """
         if proof.is_empty:
             raise Refused("inbox.proof")
@@ -87,7 +87,7 @@ class Inboxes:
 
         Raises Refused `inbox.token`.
         """
-        return "" if proof.is_empty else self.shown(proof)[0]
+        return "" if proof.is_empty else self.proven(proof)[0]
 
     async def open(
         self, client: str, place: str, wanted: NewInbox, proof: InboxProof, idempotency: IdempotencyKey | None
@@ -99,9 +99,9 @@ class Inboxes:
         `signature.replayed`, StoreUnavailable.
         """
         if proof.is_empty:
-            address, shown = self._store.new_address(idempotency.partition if idempotency else None), ""
+            address, proven_by = self._store.new_address(idempotency.partition if idempotency else None), ""
         else:
-            address, shown = self.shown(proof)
+            address, proven_by = self.proven(proof)
         fields = inbox_fields(wanted)
         if wanted.callback_url is None:
             fields["callback_url"] = ""
@@ -109,7 +109,7 @@ class Inboxes:
             fields |= await self._targets.accept(wanted.callback_url, client)
         opening = await self._store.open(
             address,
-            shown,
+            proven_by,
             secrets.token_hex(8),
             fields,
             rotate=wanted.rotate,
@@ -224,8 +224,8 @@ class Inboxes:
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
-        shown = await self._owner(address, proof)
-        page = await self._messages.read_waiting(address, shown, query.since_seq, query.limit, query.wait)
+        proven_by = await self._owner(address, proof)
+        page = await self._messages.read_waiting(address, proven_by, query.since_seq, query.limit, query.wait)
         # A reader that is ahead of the inbox has seen messages that a failover lost; it goes on from the present end.
         seen = page.messages[-1].seq if page.messages else min(query.since_seq, page.last_seq)
         oldest_at = timestamp(page.oldest_at) if page.oldest_at else None
@@ -238,8 +238,8 @@ class Inboxes:
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
-        shown = await self._owner(address, proof)
-        await self._messages.read(address, shown, 0, 0)  # the script knows a token that was rotated
+        proven_by = await self._owner(address, proof)
+        await self._messages.read(address, proven_by, 0, 0)  # the script knows a token that was rotated
 
     async def settle(self, address: str, message_id: str, settlement: Settlement, proof: InboxProof) -> SettledMessage:
         """Settle a message; the same again gets the same answer.
@@ -248,10 +248,10 @@ class Inboxes:
         StoreUnavailable.
         """
         fields = reply_fields(settlement)
-        shown = await self._owner(address, proof)
+        proven_by = await self._owner(address, proof)
         _require_message(message_id)
         status = settlement.status
-        seq, settled_at = await self._messages.settle(address, message_id, shown, status, _digest(fields), fields)
+        seq, settled_at = await self._messages.settle(address, message_id, proven_by, status, _digest(fields), fields)
         return SettledMessage(message_id, seq, status, timestamp(settled_at))
 
     async def settle_through(self, address: str, through: int, proof: InboxProof) -> SettledThrough:
@@ -259,8 +259,8 @@ class Inboxes:
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
-        shown = await self._owner(address, proof)
-        return SettledThrough(through, await self._messages.settle_through(address, shown, through, _digest([])))
+        proven_by = await self._owner(address, proof)
+        return SettledThrough(through, await self._messages.settle_through(address, proven_by, through, _digest([])))
 
     async def receipt(self, address: str, message_id: str, query: ReceiptQuery, proof: InboxProof) -> Receipt:
         """What became of a message, for its sender or the owner; waiting for another status if asked to.

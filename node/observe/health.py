@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from node import VERSION
 from node.config import Settings
-from node.describe.capabilities import Capabilities
+from node.describe.capabilities import CAPABILITIES, Capabilities
 from node.share.capacity import Capacity
 from node.store import Store, StoreUnavailable
 from node.store.durability import Kept, read
@@ -71,13 +71,10 @@ class Readiness:
 class HealthApi:
     """The health of this process and of the store it works on."""
 
-    def __init__(
-        self, store: Store, settings: Settings, capabilities: Capabilities, readiness: Readiness, capacity: Capacity
-    ) -> None:
+    def __init__(self, store: Store, settings: Settings, readiness: Readiness, capacity: Capacity) -> None:
         self._capacity = capacity
         self._store = store
         self._settings = settings
-        self._capabilities = capabilities
         self._readiness = readiness
         self._healthy: Response | None = None
         """The last answer with 200."""
@@ -107,7 +104,7 @@ class HealthApi:
         return json_response(ready, 200 if ready.status == "ready" else 503, NO_STORE)
 
     def _health(self, status: Literal["ok", "unavailable"], durability: Kept) -> Health:
-        live = LiveCapabilities(**asdict(self._capabilities), durability=durability)
+        live = LiveCapabilities(**asdict(CAPABILITIES), durability=durability)
         memory: Shortage = "low" if self._capacity.is_low else "ok"
         disk: Shortage = "low" if self._capacity.is_disk_low else "ok"
         return Health(status, VERSION, self._settings.node_id, memory, disk, live)

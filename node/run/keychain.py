@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from node.common.disk_sync import sync
 from node.config import ConfigError, Settings
 from node.config.sources import FILE_SUFFIX
 from node.sign.node_key import NodeKey
@@ -88,7 +89,8 @@ def _new_signing_key() -> str:
 def _kept(path: Path, make: Callable[[], str]) -> str:
     """The content of the file; what `make` makes is written there first if there is no such file.
 
-    The file appears whole or not at all, and processes that start at the same moment read the same one.
+    The file appears whole or not at all, and processes that start at the same moment read the same one. It is on the
+    disk before it is used: tokens that were given out are worth nothing once the secret is lost.
     """
     try:
         if not path.exists():
@@ -99,6 +101,7 @@ def _kept(path: Path, make: Callable[[], str]) -> str:
                 os.fsync(new.fileno())
                 with suppress(FileExistsError):  # another process was faster
                     path.hardlink_to(new.name)
+            sync(path.parent)  # the bytes are on the disk already, the name may not be
     except OSError as error:
         raise ConfigError(f"{path} cannot be kept: {error.strerror}; make RELAY_DATA_DIR writable") from error
     return _read(path)

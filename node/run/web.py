@@ -25,7 +25,6 @@ from node.artifacts.blobs.interface import BlobStore
 from node.board.api import BoardApi
 from node.common import process
 from node.config import CurrentSettings, Settings
-from node.describe.capabilities import Capabilities
 from node.describe.discovery import discovery_routes
 from node.describe.identity import IdentityApi, card_extensions
 from node.events.api import EventsApi
@@ -61,7 +60,7 @@ from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
 from node.web.front import Front
 from node.web.handling import counted, handle
-from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scope, Send
+from node.web.http import ASGIApp, ASGIMessage, Request, Response, Scope
 from node.web.limits import Limiter, PermitOf, Quotas
 from node.web.origin import CORS_OPEN, VARY, Origins
 from node.web.paths import Paths
@@ -120,7 +119,7 @@ class WebNode:
             activity = ActivityStore(store, settings.provenance_days)
             works["activity"] = ActivityReports(activity, self._limiter.usage).run
         self._readiness = Readiness(store)
-        health = HealthApi(store, settings, capabilities_of(), self._readiness, capacity)
+        health = HealthApi(store, settings, self._readiness, capacity)
         characters = settings.limits.search_characters
         self._search_work = WorkLimit("search_characters", characters, "characters searched", WorkStore(store))
         search = partial(self._limiter.permit, kind="search", work=self._search_work)
@@ -139,7 +138,7 @@ class WebNode:
         self.paths = Paths(self.routes)
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
-        self._router = router(routed, counted, self.paths, Pages(settings).missing)
+        self.router = router(routed, counted, self.paths, Pages(settings).missing)
         figures = of_web(self.routes, store, self._services.events.followers)
         works["metrics"] = Meter(settings, "web", store, figures).run
         self.intake = intake.Intake(
@@ -166,10 +165,6 @@ class WebNode:
             raise
         process.freeze()  # without it the 99th percentile of acknowledgements is 40 ms
         return node
-
-    async def router(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Litestar, for all operations that are not hot."""
-        await self._router(scope, receive, send)  # type: ignore[arg-type]
 
     def refuses(self, client: str) -> bool:
         """Whether the operator has blocked a client."""
@@ -223,33 +218,13 @@ def refusals_of(routes: list[Route]) -> dict[str, Response]:
     return own
 
 
-def capabilities_of() -> Capabilities:
-    """What this node does, for health and identity."""
-    return Capabilities(
-        relay=True,
-        board=True,
-        search=True,
-        tasks=True,
-        sessions=True,
-        artifacts=True,
-        inboxes=True,
-        agents=True,
-        callbacks=True,
-        signatures=True,
-        a2a=True,
-        mcp=True,
-        streaming=False,
-        push_notifications=False,
-    )
-
-
 def operations_of(
     current: CurrentSettings,
     services: Services,
     limiter: Limiter,
     health: HealthApi,
     search: PermitOf,
-    refuses_key: Callable[[str], bool] = lambda _: False,
+    refuses_key: Callable[[str], bool],
 ) -> list[Route]:
     """Every operation of the services, and the pages."""
     settings = current.now
@@ -269,7 +244,7 @@ def operations_of(
         *SharedTasksApi(services.messages, services.tasks, contracts, limiter, signatures).routes(),
         *A2AApi(services.messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
-        *IdentityApi(current, capabilities_of()).routes(),
+        *IdentityApi(current).routes(),
         *SessionsApi(services.sessions, limiter).routes(),
         *ArtifactsApi(services.artifacts, limiter).routes(),
         *InboxApi(services.inboxes, limiter, signatures, InboxCards(services.agents)).routes(),

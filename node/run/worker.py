@@ -124,8 +124,8 @@ class Outgoing:
         settings = self._settings
         key = webhook_key(settings)
         sender = make(key, self._policy, self._resolver, public_url=settings.public_url, dials=self._dials)
-        policy, places = self._policy, self._places
-        return Deliverer(queue, sender, self._breaker, policy, settings.callback_schedule, places, {PUSH: pushes})
+        sources = {PUSH: pushes}
+        return Deliverer(queue, sender, self._breaker, settings.callback_schedule, self._places, sources)
 
     def checks(self, store: Store, services: Services) -> AgentChecks:
         """What checks the agents of the directory."""

@@ -11,7 +11,8 @@ from node.site.assets import ASSETS
 from node.site.template import render
 from node.web.document import revalidated
 from node.web.errors import response_to
-from node.web.http import Header, Request, Response
+from node.web.http import Handler, Header, Request, Response
+from node.web.route import Route
 
 HTML = "text/html; charset=utf-8"
 OWN_ORIGIN = (
@@ -79,6 +80,21 @@ class Pages:
         """A page made for this request."""
         body = self.render(template, request.path, alternates, **values)
         return revalidated(request, body, media_type, caching, PAGE_HEADERS)
+
+    def route(
+        self, path: str, handler: Handler, summary: str, media_type: str = "text/html", *, hidden: bool = False
+    ) -> Route:
+        """The route of a page, whose failures are pages, or of something else that is rendered for people."""
+        return Route(
+            method="GET",
+            path=path,
+            handler=handler,
+            summary=summary,
+            tag="pages",
+            media_type=media_type,
+            fault=self.failure if media_type == "text/html" else None,
+            hidden=hidden,
+        )
 
     def missing(self, request: Request, failure: Exception) -> Response:
         """The answer for an unknown path: a page for a browser, JSON for all others and below /api/."""

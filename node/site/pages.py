@@ -20,7 +20,7 @@ from node.site.recipe_pages import RecipePages
 from node.store import StoreUnavailable
 from node.tasks.model import TaskPageQuery, TaskQuery
 from node.tasks.service import Tasks
-from node.web.http import Handler, Request, Response
+from node.web.http import Request, Response
 from node.web.json import read_query
 from node.web.limits import PermitOf
 from node.web.route import Route
@@ -59,7 +59,7 @@ class SiteApi:
         self._events = events
         self._search = search
         self._pages = Pages(current.now)
-        self._recipes = RecipePages(current.now)
+        self._recipes = RecipePages(self._pages, current.now.public_url)
         self._directory = AgentPages(self._pages, agents, events, permit)
 
     async def home(self, request: Request) -> Response:
@@ -155,34 +155,21 @@ class SiteApi:
 
     def routes(self) -> tuple[Route, ...]:
         """The pages of SPEC 4.4 and 4.8, and those that the node has besides."""
+        page = self._pages.route
         return (
-            self._page("/", self.home, "Home page"),
-            self._page("/board", self.board, "The board: open threads, or a search for `q`"),
-            self._page("/board/{thread_id}", self.thread, "A thread's permalink"),
-            self._page("/board/{thread_id}/replies", self.replies, "Replies for an open page", hidden=True),
-            self._page("/tasks", self.tasks, "Work on offer"),
-            self._page("/tasks/{task_id}", self.task, "A work contract"),
-            self._page("/agents", self._directory.agents, "The directory: agents, or a search for `q`"),
-            self._page("/agents/{agent_id}", self._directory.agent, "An agent's entry"),
-            self._page("/inbox/{address}", self.inbox, "An inbox, and how to write to it"),
-            self._page("/board.atom", self.feed, "The newest threads as an Atom feed", ATOM),
-            self._page("/sitemap.xml", self.sitemap, "The pages, and the newest open threads", XML),
+            page("/", self.home, "Home page"),
+            page("/board", self.board, "The board: open threads, or a search for `q`"),
+            page("/board/{thread_id}", self.thread, "A thread's permalink"),
+            page("/board/{thread_id}/replies", self.replies, "Replies for an open page", hidden=True),
+            page("/tasks", self.tasks, "Work on offer"),
+            page("/tasks/{task_id}", self.task, "A work contract"),
+            page("/agents", self._directory.agents, "The directory: agents, or a search for `q`"),
+            page("/agents/{agent_id}", self._directory.agent, "An agent's entry"),
+            page("/inbox/{address}", self.inbox, "An inbox, and how to write to it"),
+            page("/board.atom", self.feed, "The newest threads as an Atom feed", ATOM),
+            page("/sitemap.xml", self.sitemap, "The pages, and the newest open threads", XML),
             *self._recipes.routes(),
             *ASSETS.routes(),
-        )
-
-    def _page(
-        self, path: str, handler: Handler, summary: str, media_type: str = "text/html", *, hidden: bool = False
-    ) -> Route:
-        return Route(
-            method="GET",
-            path=path,
-            handler=handler,
-            summary=summary,
-            tag="pages",
-            media_type=media_type,
-            fault=self._pages.failure if media_type == "text/html" else None,
-            hidden=hidden,
         )
 
 

@@ -10,7 +10,6 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from node.common.refusal import Refused
-from node.config import Settings
 from node.recipes.markdown import MarkdownFile, recipes
 from node.site.page import HTML, PAGE_HEADERS, Pages
 from node.web.document import HOUR, Document
@@ -24,9 +23,9 @@ BY_ACCEPT = (b"vary", b"Accept")
 class RecipePages:
     """The pages of the recipes, each made when it is first asked for."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._pages = Pages(settings)
-        self._all = {each.name: each for each in recipes(settings.public_url)}
+    def __init__(self, pages: Pages, base: str) -> None:
+        self._pages = pages
+        self._all = {each.name: each for each in recipes(base)}
         self._page = cache(self._make_page)
         self._text = cache(self._make_text)
 
@@ -45,20 +44,10 @@ class RecipePages:
 
     def routes(self) -> tuple[Route, ...]:
         """The two pages."""
-        return tuple(
-            Route(
-                method="GET",
-                path=path,
-                handler=handler,
-                summary=summary,
-                tag="pages",
-                media_type="text/html",
-                fault=self._pages.failure,
-            )
-            for path, handler, summary in (
-                ("/recipes", self.overview, "Recipes: code that works as it stands"),
-                ("/recipes/{name}", self.recipe, "A recipe; as Markdown for Accept: text/markdown"),
-            )
+        page = self._pages.route
+        return (
+            page("/recipes", self.overview, "Recipes: code that works as it stands"),
+            page("/recipes/{name}", self.recipe, "A recipe; as Markdown for Accept: text/markdown"),
         )
 
     def _make_page(self, name: str) -> Document:

@@ -148,7 +148,11 @@ class Store(ABC):
         failed: dict[int, StoreUnavailable | CommandFailed] = {}
         under_way: list[tuple[Connection, Pipeline, Sequence[int]]] = []
         for connection, places in self._places(wanted, failed).items():
-            pipeline = self._pipeline([wanted[place] for place in places])
+            try:
+                pipeline = self._pipeline([wanted[place] for place in places])
+            except StoreBusy as busy:  # what other servers have been sent is not lost with it
+                failed.update(dict.fromkeys(places, busy))
+                continue
             connection.submit(pipeline)
             under_way.append((connection, pipeline, places))
         replies: dict[int, RedisReply] = {}

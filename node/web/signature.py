@@ -19,7 +19,7 @@ from node.web.http import Request
 class Signatures:
     """Verifies the signatures that are meant for this node."""
 
-    def __init__(self, public_url: str, refuses_key: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(self, public_url: str, refuses_key: Callable[[str], bool]) -> None:
         """`refuses_key`: whether the operator has blocked the key of that thumbprint."""
         self._origin = Origin.parse(public_url)
         self._refuses_key = refuses_key

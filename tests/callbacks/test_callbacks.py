@@ -151,18 +151,18 @@ async def test_a_message_that_is_never_taken_becomes_a_dead_letter_and_can_be_se
 
         async def dead() -> bool:
             await hurry(node)
-            return bool(await queue.dead(home))
+            return bool(await queue.dead([home]))
 
         await until(dead)
         # Who hurries a call under way has it made by another sender too, as if the first had died.
         assert receiver.requests >= 7
-        (letter,) = await queue.dead(home)
+        (letter,) = await queue.dead([home])
         assert (letter.attempts, letter.type) == (7, "board.reply")
         working, before = True, receiver.requests
         await queue.redrive(letter)
         await receiver.until(before + 1)
         assert receiver.messages[0][0] == letter.id
-        assert await queue.dead(home) == []
+        assert await queue.dead([home]) == []
 
 
 @pytest.mark.parametrize(

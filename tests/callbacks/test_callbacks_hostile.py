@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from node.callbacks.breaker import Breaker
 from node.callbacks.call import AttemptTimeouts
+from node.callbacks.places import Places
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue, DeadLetter
 from node.callbacks.resolve import SystemResolver
@@ -94,8 +95,8 @@ async def delivering(settings: Settings) -> AsyncGenerator[Deliverer]:
     queue = CallbackQueue(store, unpack)
     timeouts = AttemptTimeouts(total=0.3)
     sender = Sender(webhook_key(settings), policy, resolver, public_url=settings.public_url, timeouts=timeouts)
-    deliverer = Deliverer(queue, sender, Breaker(store, settings.limits.callback), policy, Schedule((0.1, 0.1)))
-    consumer = Consumer(store, "hooks", Callbacks(queue, settings.public_url).handle)
+    deliverer = Deliverer(queue, sender, Breaker(store, settings.limits.callback), Schedule((0.1, 0.1)), Places(), {})
+    consumer = Consumer(store, "hooks", Callbacks(queue, settings.public_url, {}).handle)
     running = asyncio.gather(deliverer.run(stop), consumer.run(stop))
     try:
         yield deliverer
@@ -123,7 +124,7 @@ async def asked(node: NodeUnderTest, url: str) -> str:
 async def dead_letter(queue: CallbackQueue, task_id: str) -> DeadLetter:
     async with asyncio.timeout(PATIENCE):
         while True:
-            for letter in await queue.dead(ids.partition_of_id(task_id)):
+            for letter in await queue.dead([ids.partition_of_id(task_id)]):
                 return letter
             await asyncio.sleep(0.01)
 

@@ -114,7 +114,7 @@ async def test_a_worker_that_comes_too_late_changes_nothing(
     await queue.settle(slow, ending, 0, "too late")
     await make_due(node)
     assert await queue.take([HOME]) == []
-    assert await queue.dead(HOME) == []
+    assert await queue.dead([HOME]) == []
 
 
 async def test_delivered_messages_are_settled_when_memory_is_full(node: NodeUnderTest, queue: CallbackQueue) -> None:
@@ -131,7 +131,7 @@ async def test_delivered_messages_are_settled_when_memory_is_full(node: NodeUnde
 async def wait(breaker: Breaker, name: str = HOST) -> int:
     """Milliseconds until it may be called; 0 = now, and that counts."""
     try:
-        await breaker.admit(name)
+        await breaker.admit(name, name, "")
     except NotNow as not_now:
         return not_now.wait_ms
     return 0
@@ -144,7 +144,7 @@ class TestBreaker:
 
     async def fail(self, breaker: Breaker, count: int) -> None:
         for _ in range(count):
-            await breaker.failed(HOST)
+            await breaker.failed(HOST, HOST)
 
     async def pass_time(self, node: NodeUnderTest) -> None:
         """Until the breaker is open no longer."""
@@ -154,7 +154,7 @@ class TestBreaker:
         breaker = Breaker(node.store, self.LIMIT)
         await self.fail(breaker, 4)
         assert await wait(breaker) == 0
-        await breaker.succeeded(HOST)
+        await breaker.succeeded(HOST, HOST)
         await self.fail(breaker, 4)
         assert await wait(breaker) == 0
 
@@ -170,7 +170,7 @@ class TestBreaker:
         await self.pass_time(node)
         assert await wait(breaker) == 0
         assert 0 < await wait(breaker) <= PROBE_MS
-        await breaker.succeeded(HOST)
+        await breaker.succeeded(HOST, HOST)
         assert await wait(breaker) == 0
         assert await wait(breaker) == 0
 
@@ -180,7 +180,7 @@ class TestBreaker:
         waits: list[int] = []
         for _ in range(8):
             assert await wait(breaker) == 0
-            await breaker.failed(HOST)
+            await breaker.failed(HOST, HOST)
             waits.append(await wait(breaker))
             await self.pass_time(node)
         expected = [min(FIRST_OPEN_MS * 2**n, LONGEST_OPEN_MS) for n in range(8)]
@@ -219,7 +219,7 @@ class TestDelivery:
             await receiver.until(1)
             await until(lambda: self.idle(node, task_id))
             assert receiver.requests == 5
-            assert await CallbackQueue(node.store, unpack).dead(ids.partition_of_id(task_id)) == []
+            assert await CallbackQueue(node.store, unpack).dead([ids.partition_of_id(task_id)]) == []
 
     async def test_after_a_410_nothing_that_was_on_its_way_is_sent(self, node: NodeUnderTest) -> None:
         async with Receiver(PUBLIC, lambda _: 410) as receiver:
@@ -264,5 +264,5 @@ class TestDelivery:
             async with node.worker():
                 await receiver.until(1)
                 await until(lambda: self.idle(node, task_id))
-            (letter,) = await CallbackQueue(node.store, unpack).dead(home)
+            (letter,) = await CallbackQueue(node.store, unpack).dead([home])
             assert (letter.id, letter.attempts) == ("msg_1", 7)

@@ -26,5 +26,5 @@ def room_routes() -> list[Route]:
         *SessionsApi(NOBODY, NOBODY).routes(),
         *ArtifactsApi(NOBODY, NOBODY).routes(),
         *FeedbackApi(NOBODY, NOBODY).routes(),
-        *HealthApi(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY).routes(),
+        *HealthApi(NOBODY, NOBODY, NOBODY, NOBODY).routes(),
     ]

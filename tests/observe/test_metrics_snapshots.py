@@ -144,6 +144,16 @@ def test_an_instance_that_begins_anew_has_started_no_process_again(tmp_path: Pat
         assert take_over(new_path(made, "web", os.getppid()))[1]
 
 
+@pytest.mark.parametrize("name", ["note.counts", "a-note-here.counts", "web-1e9-1.counts", f"web-{10**30}-1.counts"])
+def test_a_file_that_nobody_of_ours_has_named_keeps_nobody_from_starting(tmp_path: Path, name: str) -> None:
+    write(new_path(tmp_path, "web", dead_pid()), snapshot(dead_pid(), 2))
+    (tmp_path / name).write_text("not ours")
+    os.utime(tmp_path / name, (time.time() + 60, time.time() + 60))  # the newest is looked at first
+    inherited, _ = take_over(new_path(tmp_path, "web", os.getpid()))
+    assert [each.value for each in inherited] == [1.0, 2.0]
+    assert (tmp_path / name).read_text() == "not ours"
+
+
 def test_a_file_that_a_power_cut_has_left_empty_keeps_nobody_from_counting(tmp_path: Path) -> None:
     new_path(tmp_path, "worker", dead_pid()).touch()
     write(new_path(tmp_path, "web", os.getpid()), snapshot(os.getpid(), 3))

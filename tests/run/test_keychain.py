@@ -1,5 +1,6 @@
 """The keys of a node: those it makes are good ones, and a secret that could be guessed starts nothing."""
 
+import os
 from base64 import b64encode
 from pathlib import Path
 from secrets import token_bytes, token_hex, token_urlsafe
@@ -44,6 +45,21 @@ def test_what_the_node_makes_itself_is_taken_at_every_start(tmp_path: Path) -> N
     settings = Settings(data_dir=tmp_path / "data")
     check_secret(settings)  # there is none yet
     assert environment(settings) == environment(settings)
+
+
+def test_a_key_that_was_made_has_its_name_on_the_disk_before_it_is_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data, fsync, named = tmp_path / "data", os.fsync, list[str]()
+
+    def record(descriptor: int) -> None:
+        fsync(descriptor)
+        if os.path.samestat(os.fstat(descriptor), data.stat()):
+            named[:] = [name for name in ("secret", "signing-key") if (data / name).exists()]
+
+    monkeypatch.setattr(os, "fsync", record)
+    environment(Settings(data_dir=data))
+    assert named == ["secret", "signing-key"]
 
 
 @pytest.mark.parametrize("command", ["serve", "web", "worker"])

@@ -1,6 +1,7 @@
 """What agents call all the time is answered without the router, which takes longer than the rest of the front."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from node.run import web
 from node.run.web import WebNode
 from node.web.address import ClientAddress
 from node.web.dispatch import Dispatcher
-from node.web.http import Receive, Request, Response, Scope, Send
+from node.web.http import ASGIApp, Receive, Request, Response, Scope, Send
 from node.web.route import Route
 from tests.support.node_under_test import running, settings_for
 from tests.support.one_route import Routes
@@ -35,13 +36,18 @@ async def test_what_agents_call_all_the_time_goes_past_the_router(
     empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     routed: list[tuple[str, str]] = []
-    router = WebNode.router
+    router = web.router
 
-    async def recorded(self: WebNode, scope: Scope, receive: Receive, send: Send) -> None:
-        routed.append((scope["method"], scope["path"]))
-        await router(self, scope, receive, send)
+    def recording(*given: Any) -> ASGIApp:
+        app = router(*given)
 
-    monkeypatch.setattr(WebNode, "router", recorded)
+        async def recorded(scope: Scope, receive: Receive, send: Send) -> None:
+            routed.append((scope["method"], scope["path"]))
+            await app(scope, receive, send)
+
+        return recorded
+
+    monkeypatch.setattr(web, "router", recording)
     async with running(settings_for(empty_redis.url)) as node:
         for method, path in (*HOT, COLD):
             await node.client.request(method, path)

@@ -11,7 +11,7 @@ from node.config import Proxies, Settings
 from node.web.address import ClientAddress
 from node.web.front import Front
 from node.web.handling import counted
-from node.web.http import ASGIApp, ASGIMessage, Receive, Scope, Send
+from node.web.http import ASGIApp, ASGIMessage
 from node.web.origin import Origins
 from node.web.paths import Paths
 from node.web.route import Route
@@ -29,10 +29,7 @@ class Routes:
         self.paths = Paths([*hot, *others])
         self.origins = Origins(Settings(base_url="http://node.example"))
         self.throughput = Throughput(rate)
-        self._router = router(others, counted, self.paths)
-
-    async def router(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._router(scope, receive, send)
+        self.router = router(others, counted, self.paths)
 
     def refuses(self, client: str) -> bool:
         return False

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import fields
 
-from node.a2a.bodies import RpcAnswer, RpcBody
+from node.a2a.documented_bodies import RpcAnswer, RpcBody
 from node.a2a.errors import fault
 from node.a2a.examples import CALLED, MESSAGE
 from node.a2a.inboxes.api import BASE, REFUSED
@@ -18,7 +18,7 @@ from node.a2a.inboxes.pushes import PushConfigService
 from node.a2a.inboxes.service import InboxAgents
 from node.a2a.model import ListQuery
 from node.a2a.proto_json import integer, state
-from node.a2a.queries import check_history_length
+from node.a2a.query_checks import check_history_length
 from node.a2a.refusal import A2AError, no_extended_card
 from node.a2a.request import check_media_type, check_version
 from node.common.refusal import Invalid

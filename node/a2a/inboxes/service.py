@@ -8,7 +8,7 @@ import msgspec
 
 from node.a2a.inboxes.view import ENDS, PAUSES, STATES, TaskView
 from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, State, TaskList
-from node.a2a.queries import check_list, wrong_token
+from node.a2a.query_checks import check_list, wrong_token
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
 from node.config import Settings

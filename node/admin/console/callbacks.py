@@ -1,7 +1,6 @@
 """`relay-node admin callbacks`: what is under way, what was given up, and another try for it."""
 
 import argparse
-from asyncio import gather
 from collections.abc import Awaitable, Callable
 from typing import cast
 
@@ -79,7 +78,7 @@ async def _pending(context: CommandContext, given: argparse.Namespace) -> Comman
 
 
 async def _dead(context: CommandContext, _given: argparse.Namespace) -> CommandResult:
-    found = await _letters(context.services.callbacks)
+    found = await context.services.callbacks.dead(range(ids.PARTITIONS))
     rows = [(each.id, each.type, timestamp(each.at), each.attempts, each.url, each.reason) for each in found]
     return CommandResult(
         data=found,
@@ -104,7 +103,7 @@ async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandRe
 
 
 async def _each(queue: CallbackQueue, given: argparse.Namespace, done: str, change: Change) -> CommandResult:
-    found = await _letters(queue)
+    found = await queue.dead(range(ids.PARTITIONS))
     wanted = dict.fromkeys(given.targets)
     chosen = [letter for letter in found if given.everything or letter.id in wanted]
     if not given.dry_run:
@@ -119,9 +118,3 @@ async def _each(queue: CallbackQueue, given: argparse.Namespace, done: str, chan
         outcome=f"{word}: {len(chosen)}",
         ok=not unknown,
     )
-
-
-async def _letters(queue: CallbackQueue) -> list[DeadLetter]:
-    """Dead letters of all partitions, oldest first."""
-    found = await gather(*(queue.dead(partition) for partition in range(ids.PARTITIONS)))
-    return sorted((letter for letters in found for letter in letters), key=lambda letter: letter.at)

@@ -15,6 +15,9 @@ import msgspec
 CHUNK_BYTES = 256 * 1024
 """Bytes moved at a time: enough that the hop to a thread costs little, few enough that many transfers fit in memory."""
 
+RETRY_AFTER_SECONDS = 5.0
+"""After a store was unavailable, another attempt makes sense in this time."""
+
 PROBE = b"relay-node"
 """The bytes that a check of a store writes, reads and deletes again."""
 
@@ -29,11 +32,6 @@ class BlobMissing(Exception):
 
 class BlobUnavailable(Exception):
     """The store cannot be reached or refuses the node; nothing is known about the bytes."""
-
-    def __init__(self, reason: str, retry_after: float = 5.0) -> None:
-        super().__init__(reason)
-        self.retry_after = retry_after
-        """Seconds after which another attempt makes sense."""
 
 
 class Grant(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from html import unescape
 import httpcore2
 
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
-from node.artifacts.blobs.s3 import CONNECT_SECONDS, Bucket, bucket_from_aws
+from node.artifacts.blobs.s3 import CONNECT_SECONDS, UNREACHABLE, Bucket, bucket_from_aws
 from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, presign
 
 SILENCE_SECONDS = 60.0
@@ -22,7 +22,6 @@ SIGNED_SECONDS = 3600
 """For so long one signed request is good; it has to begin within that time."""
 
 _TIMEOUT = {"connect": CONNECT_SECONDS, "read": SILENCE_SECONDS, "write": SILENCE_SECONDS, "pool": SILENCE_SECONDS}
-_UNREACHABLE = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError)
 _NAME = re.compile(r"<Key>([^<]*)</Key>")
 _NEXT = re.compile(r"<NextContinuationToken>([^<]*)</NextContinuationToken>")
 
@@ -107,5 +106,5 @@ class Objects:
                     raise BlobUnavailable(f"the bucket answered {method} with {response.status}")
                 async for piece in response.aiter_stream():
                     yield piece
-        except _UNREACHABLE as error:
+        except UNREACHABLE as error:
             raise BlobUnavailable(f"the bucket cannot be reached: {error!r}") from error

@@ -6,6 +6,7 @@ Content-Type and the SHA-256, so that the service itself refuses other bytes, an
 only the first upload. Signatures are made in `sigv4`.
 """
 
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -52,7 +53,8 @@ MAX_CONNECTIONS = 16
 
 _TIMEOUT = {"connect": CONNECT_SECONDS, "read": READ_SECONDS, "write": READ_SECONDS, "pool": READ_SECONDS}
 _OPTIONS = [(style, once) for style in ("path", "virtual") for once in ("yes", "no")]
-_UNREACHABLE = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError)
+UNREACHABLE = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, ssl.SSLError)
+"""What httpcore2 raises if a service cannot be talked to. A TLS error after the handshake comes through it as it is."""
 
 
 class Bucket(msgspec.Struct, frozen=True):
@@ -218,7 +220,7 @@ class S3Store:
             response = await self._pool.request(
                 "PUT", url, headers=list(headers.items()), content=content, extensions={"timeout": _TIMEOUT}
             )
-        except _UNREACHABLE as error:
+        except UNREACHABLE as error:
             raise BlobUnavailable(f"the bucket cannot be reached: {error!r}") from error
         return response.status
 
@@ -232,5 +234,5 @@ class S3Store:
                 if response.status not in (200, 204, 404):
                     raise BlobUnavailable(f"the bucket answered {target.method} with {response.status}")
                 yield response
-        except _UNREACHABLE as error:
+        except UNREACHABLE as error:
             raise BlobUnavailable(f"the bucket cannot be reached: {error!r}") from error

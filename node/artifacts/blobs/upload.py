@@ -15,6 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from node.artifacts.blobs.interface import Grant
+from node.common.disk_sync import sync
+from node.common.folder_lock import locked
 from node.common.refusal import Refused
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -46,7 +48,7 @@ class PartialUpload:
             directory = self._final.parent
             if not directory.is_dir():
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-                sync_directory(directory.parent)
+                sync(directory.parent)
             self._fd = lock_file(self._path)
             # Only the writer that has the lock makes the final file, so what is true now stays true.
             if gone_mark(self._final).exists():
@@ -54,7 +56,7 @@ class PartialUpload:
             if self._final.exists():
                 raise Refused("blob.uploaded")
             os.ftruncate(self._fd, 0)
-            with _locked(directory.parent):
+            with locked(directory.parent, wait=True):  # of two uploads that do not both fit, one gets the room
                 _allocate(self._fd, self._grant.byte_size, self._reserve)
 
     def write(self, data: bytes) -> None:
@@ -82,7 +84,7 @@ class PartialUpload:
                 self._path.rename(self._final)
             except FileNotFoundError:  # the artifact was deleted in the meantime
                 raise Refused("blob.gone") from None
-            sync_directory(self._final.parent)
+            sync(self._final.parent)
             self._close()
             if gone_mark(self._final).exists():
                 self._final.unlink(missing_ok=True)
@@ -105,17 +107,6 @@ class PartialUpload:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
-
-
-@contextmanager
-def _locked(directory: Path) -> Generator[None]:
-    """Let in one thread of one process at a time: of two uploads that do not both fit, one gets the room."""
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _allocate(fd: int, size: int, reserve: int) -> None:
@@ -178,12 +169,3 @@ def _same(fd: int, path: Path) -> bool:
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(fd), path.stat())
     return False
-
-
-def sync_directory(directory: Path) -> None:
-    """Write a directory to the disk, without which new names in it can be lost in a crash."""
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

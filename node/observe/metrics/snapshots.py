@@ -7,6 +7,7 @@ one on a full disk is killed (SIGBUS), where a write to a file of ours merely fa
 """
 
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -66,6 +67,7 @@ class Snapshot(msgspec.Struct):
         return 0 <= time.monotonic() - self.written_at <= ALIVE_SECONDS and _exists(self.pid)
 
 
+_NAME = re.compile(r"[a-z]+-(\d{1,9})-\d+\.counts")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Snapshot).decode
 
@@ -134,13 +136,19 @@ def take_over(path: Path) -> tuple[list[Reading], bool]:
     """
     began = _last_write(path.parent / BEGUN)
     for left in sorted(path.parent.glob("*.counts"), key=_last_write, reverse=True):
-        owner = int(left.name.split("-")[1])
-        if owner == os.getpid() or not _exists(owner):
+        owner = _owner(left)
+        if owner == os.getpid() or not (owner is None or _exists(owner)):
             with suppress(FileNotFoundError):
                 left.rename(path)
                 snapshot = _load(path)
                 return add([snapshot] if snapshot else [], only=("counter", "histogram")), _last_write(path) > began
     return [], False
+
+
+def _owner(path: Path) -> int | None:
+    """The pid in the name of a file (`new_path`); None for a file that no process of ours has named."""
+    named = _NAME.fullmatch(path.name)
+    return int(named[1]) if named else None
 
 
 def _last_write(path: Path) -> float:

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from node.common.stopping import sleep_unless_stopped
-from node.store import StoreUnavailable, ids
+from node.store import ids
+from node.store.errors import StoreUnavailable
 
 PAUSE_SECONDS = 0.5
 """Until the next look when too much is under way, or Redis is out of reach."""

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from node.callbacks.partition_schedule import PartitionSchedule
 from node.store import ids
+from node.store.partition_schedule import PartitionSchedule
 
 EVERYWHERE = list(range(ids.PARTITIONS))
 FOREVER = 1000.0
