@@ -7,7 +7,7 @@ import msgspec
 
 from node import VERSION
 from node.a2a.card import CACHE
-from node.a2a.errors import fault
+from node.a2a.errors import inbox_fault
 from node.inbox.model import InboxCard
 from node.inbox.service import Inboxes
 from node.web.document import names_tag
@@ -26,7 +26,7 @@ class InboxCardApi:
         self._inboxes = inboxes
         self._base = base
 
-    @Operation("The agent card of an inbox", errors=("inbox.unknown",), fault=fault)
+    @Operation("The agent card of an inbox", errors=("inbox.unknown",), fault=inbox_fault)
     async def get(self, request: Request) -> Response:
         """The card, or 304 for whoever has it."""
         address = request.params["address"]
