@@ -10,7 +10,6 @@ import pytest
 from node.a2a.inboxes import service
 from node.common.timestamps import milliseconds
 from node.store import keys
-from tests.board.signed_posts import OTHER_KEY
 from tests.inbox.calls import ADDRESS, INBOXES, Json, bearer, opened, path_of, read, send_signed, settled, signed
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
@@ -102,20 +101,6 @@ async def test_a_task_whose_message_expires_has_failed(node: NodeUnderTest) -> N
     await node.store.command("HSET", keys.inbox_receipt(inbox["address"], task["id"]), "expires_at", 1)
     assert (await got(node, inbox, task))["status"]["state"] == "TASK_STATE_FAILED"
     assert reason(await node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:cancel"))) == "TASK_NOT_CANCELABLE"
-
-
-@pytest.mark.parametrize("policy", ["signed", "contacts"])
-async def test_a_policy_is_judged_by_the_key_that_signed_the_request(node: NodeUnderTest, policy: str) -> None:
-    inbox = await opened(node, policy=policy, contacts=[ADDRESS])
-    refused = await sent(node, inbox, message())
-    assert (refused.status_code, reason(refused)) == (403, "CLIENT_BLOCKED")
-    body = {"message": message(), "configuration": {"returnImmediately": True}}
-    request = signed("POST", path_of(inbox, "/a2a/message:send"), body)
-    assert (await send_signed(node, request)).json()["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
-    assert (await send_signed(node, request)).status_code == 409  # a signature sends once
-    stranger = signed("POST", path_of(inbox, "/a2a/message:send"), body, key=OTHER_KEY)
-    assert (await send_signed(node, stranger)).status_code == (403 if policy == "contacts" else 200)
-    assert (await read(node, inbox))["messages"][0]["signer"] == ADDRESS
 
 
 async def test_push_notifications_go_to_public_places_only(node: NodeUnderTest) -> None:
