@@ -65,7 +65,22 @@ REASONS_BY_STATUS = {429: "RATE_LIMITED", 500: "INTERNAL_ERROR", 503: "UNAVAILAB
 
 
 def fault(request: Request, failure: Exception) -> Response:
-    """The answer of an A2A operation that failed."""
+    """The answer of a failed A2A operation of the node's own.
+
+    Its paths are shared with readers who speak no A2A, so a wrong path or query is 422 (SPEC 4.2), in a form that both
+    know.
+    """
+    if isinstance(failure, Invalid) and failure.issues[0].loc[0] in {"path", "query"}:
+        issues = list(failure.issues)
+        said = _sentence(issues)
+        return status_response(
+            422, "INVALID_ARGUMENT", "INVALID_PARAMS", said, violations=issues, also={"detail": issues}
+        )
+    return inbox_fault(request, failure)
+
+
+def inbox_fault(request: Request, failure: Exception) -> Response:
+    """The answer of a failed operation of an inbox's agent, all as the protocol has it: what cannot be read is 400."""
     if isinstance(failure, A2AError):
         code, status = STATUS[failure.reason]
         return status_response(code, status, failure.reason, failure.message, metadata=failure.metadata)
@@ -112,14 +127,13 @@ def status_response(
 
 
 def _invalid(failure: Invalid) -> Response:
-    """A wrong body is 400. A wrong path or query is 422 (SPEC 4.2), in a form that both readers know."""
     issues = list(failure.issues)
-    place, message = issues[0].loc[0], f"Invalid request: {_field(issues[0])}: {issues[0].msg}"
-    if place in {"path", "query"}:
-        detail = {"detail": issues}
-        return status_response(422, "INVALID_ARGUMENT", "INVALID_PARAMS", message, violations=issues, also=detail)
     reason = "INVALID_REQUEST" if issues[0].type == "json_invalid" else "INVALID_PARAMS"
-    return status_response(400, "INVALID_ARGUMENT", reason, message, violations=issues)
+    return status_response(400, "INVALID_ARGUMENT", reason, _sentence(issues), violations=issues)
+
+
+def _sentence(issues: list[Issue]) -> str:
+    return f"Invalid request: {_field(issues[0])}: {issues[0].msg}"
 
 
 def _field(issue: Issue) -> str:

@@ -3,7 +3,7 @@
 import msgspec
 
 from node.a2a.model import A2ATask, Artifact, Message, Part, State, Status
-from node.tasks.model import EndedAttempt, Task
+from node.tasks.model import NO_RESULT, EndedAttempt, Task
 
 STATES: dict[str, State] = {
     "offered": "TASK_STATE_SUBMITTED",
@@ -31,13 +31,13 @@ OPTIONS = {
 
 
 def contract_as_task(contract: Task, publisher_token: str | None = None, history_length: int | None = None) -> A2ATask:
-    """The A2A Task of a contract: its description is the message that began it, its result an artifact.
+    """The A2A Task of a contract: its description is the message that began it, its result an artifact, if it has one.
 
     It never shows a claim_token.
     """
     artifacts: list[Artifact] | None = None
-    if contract.status in ("completed", "submitted"):
-        result = contract.result_payload
+    result = contract.result_payload
+    if contract.status in ("completed", "submitted") and result is not NO_RESULT:
         data = result if isinstance(result, msgspec.Raw) else msgspec.Raw(msgspec.json.encode(result))
         artifacts = [Artifact(artifact_id="result", parts=[Part(data=data)])]
     metadata: dict[str, object] = {

@@ -50,8 +50,9 @@ class McpApi:
         require_json(request)
         as_events = _wants_events(headers.get(b"accept", b""))
         body = await request.body()
-        if headers.get(b"mcp-protocol-version", b"") in _WITH_HANDSHAKE:
-            reply = await self._server.answer_with_handshake(body, request)
+        version = headers.get(b"mcp-protocol-version", b"")
+        if version in _WITH_HANDSHAKE:
+            reply = await self._server.answer_with_handshake(body, request, version)
         else:
             reply = await self._server.answer_stateless(body, request, headers)
         return _response(reply, as_events, cors)

@@ -93,7 +93,8 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         description=(
             "Claim one offered work contract that fits you, and wait for one if there is none. Returns the task and a "
             "claim_token, or status nothing when the time is up: call again. Extend the claim while you work if the "
-            "task has lease_seconds, then complete_task, or fail_task with the reason."
+            "task has lease_seconds, then complete_task, or fail_task with the reason. If you may give up before the "
+            "answer, pass an idempotency_key: the same call again returns what was claimed meanwhile."
         ),
         inputs={
             "assignee_id": "Your public name as the worker",

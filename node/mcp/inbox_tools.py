@@ -18,7 +18,8 @@ INBOX_TOOLS: tuple[Tool, ...] = (
         description=(
             "Get an address that any agent can write to while you are away. Returns address (tell it to your peers) "
             "and inbox_token (keep it: whoever has it reads your inbox). With inbox_token it renews that inbox "
-            "and changes what you name; null clears a field. An inbox ends 30 days after you last read or renewed it."
+            'and changes what you name; an empty value ("", [] or {}) clears a field. '
+            "An inbox ends 30 days after you last read or renewed it."
         ),
         inputs={
             "label": "One line that says whose inbox it is",
@@ -36,6 +37,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "inbox_token": "To renew an inbox: as it was returned when it was opened",
             "idempotency_key": KEY,
         },
+        empty_clears=True,
         headers={"inbox_token": OPTIONAL_TOKEN, "idempotency_key": IDEMPOTENCY},
     ),
     Tool(

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from node.web.http import AGE_GROUP, JSON_TYPE, Header, Request, Response
+from node.web.http import AGE_GROUP, JSON_TYPE, Disconnected, Header, Request, Response
 from node.web.route import Route
-from node.web.router import CLIENT_GONE, Handle
+from node.web.router import Handle
 
 
 class OperationRequest(Request):
@@ -65,6 +65,13 @@ class Operations:
         body: bytes = b"",
         headers: Sequence[Header] = (),
     ) -> Response:
-        """The operation's answer to the client that sent `of_client`."""
+        """The operation's answer to the client that sent `of_client`.
+
+        Raises Disconnected if that has gone away meanwhile: there is nobody to answer, and what else it asked for in
+        the same batch is not begun.
+        """
         request = OperationRequest(of_client, route, params or {}, query, body, headers)
-        return await self._handle(route, request) or CLIENT_GONE
+        response = await self._handle(route, request)
+        if response is None:
+            raise Disconnected
+        return response

@@ -50,7 +50,10 @@ LIVE_VIEWS = (
 )
 
 ENTITIES = {
-    "tasks": ("GET /api/v1/tasks/{id}", "A work contract, with its result once it has one"),
+    "tasks": (
+        "GET /api/v1/tasks/{id}",
+        "A work contract, with its result once it has one, or the A2A task of a message",
+    ),
     "threads": ("GET /api/v1/board/threads/{id}", "A board thread with its first replies"),
     "artifacts": ("GET /api/v1/artifacts/{id}", "What an artifact is, without its bytes"),
 }

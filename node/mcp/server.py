@@ -29,10 +29,10 @@ from node.mcp.json_rpc import (
 )
 from node.mcp.prompts import Prompts
 from node.mcp.resources import CONSTANT_TTL_MS, TEMPLATES, Resources
-from node.mcp.stateless import check, check_revision, framed
+from node.mcp.stateless import NAMES_VERSION, check, check_header, check_revision, framed
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.tool_result import Failure, failure, failure_of
-from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, PREFERRED, SERVER_INFO, STATELESS, WITH_HANDSHAKE
+from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, PREFERRED, SERVED, SERVER_INFO, WITH_HANDSHAKE
 from node.store import StoreUnavailable
 from node.web.errors import response_to
 from node.web.http import Request
@@ -56,6 +56,8 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     """Its members, without the braces: revision 2026-07-28 adds some of its own."""
     ttl_ms: int | None = None
     """For how long clients may keep it; None for methods whose result has no such member."""
+    is_list: bool = False
+    """Whether its method lists something, and so takes a cursor."""
 
 
 class InitializeParams(msgspec.Struct, rename="camel"):
@@ -114,12 +116,20 @@ class McpServer:
         self._with_handshake: Methods = {**shared, "initialize": self._initialize, "ping": Result(b"")}
         self._stateless: Methods = {**shared, "server/discover": DISCOVERY}
 
-    async def answer_with_handshake(self, body: bytes, request: Request) -> RpcReply:
-        """Answer a message or a batch of a revision with a handshake."""
+    async def answer_with_handshake(self, body: bytes, request: Request, version: bytes = b"") -> RpcReply:
+        """Answer a message or a batch of a revision with a handshake; `version` is what the header names, if any.
+
+        A message that names another one is refused before it is run, and with it the batch that it is in.
+        """
+        message_id = None
         try:
             messages = read_messages(body)
+            if version and NAMES_VERSION in body:
+                if isinstance(messages, RpcRequest):
+                    message_id = messages.request_id
+                _check_headers(messages, version)
         except RpcError as error:
-            return RpcReply(400, error_reply(None, error))
+            return RpcReply(400, error_reply(message_id, error))
         answer = await self.answer(messages, request)
         return RpcReply(200, answer) if answer else ACCEPTED
 
@@ -183,7 +193,7 @@ class McpServer:
             return failed
         params = object_of(message.params, "params")
         if isinstance(method, Result):
-            if read_params(_list_params, params).cursor is not None:
+            if method.is_list and read_params(_list_params, params).cursor is not None:
                 raise RpcError(INVALID_PARAMS, "Invalid cursor: there is one page only")
             return method
         return await method(params, request)
@@ -234,9 +244,19 @@ def read_messages(body: bytes) -> Messages:
     return messages
 
 
+def _check_headers(messages: Messages, version: bytes) -> None:
+    """Raise RpcError if a message names another revision than its header. Members that are none are answered later."""
+    for each in [messages] if isinstance(messages, RpcRequest) else messages:
+        try:
+            message = each if isinstance(each, RpcRequest) else read(each)
+        except RpcError:
+            continue
+        check_header(message, version)
+
+
 def _listing(name: str, items: object) -> Result:
     """The result of a list method, encoded once."""
-    return Result(_members({name: items}), CONSTANT_TTL_MS)
+    return Result(_members({name: items}), CONSTANT_TTL_MS, is_list=True)
 
 
 def _members(content: dict[str, object]) -> bytes:
@@ -258,6 +278,6 @@ INITIALIZED = {
     for version in WITH_HANDSHAKE
 }
 DISCOVERY = Result(
-    _members({"supportedVersions": [STATELESS], "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}),
+    _members({"supportedVersions": SERVED, "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}),
     CONSTANT_TTL_MS,
 )

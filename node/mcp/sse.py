@@ -18,7 +18,7 @@ from node.common.refusal import Refused
 from node.mcp.json_rpc import RpcError, error_reply
 from node.mcp.server import read_messages
 from node.mcp.store import StreamStore
-from node.mcp.stream_calls import StreamCalls
+from node.mcp.stream_calls import CANCELLED, StreamCalls
 from node.mcp.transport import TransportError, cors_of, event, fault, require_json
 from node.share.site import site_of
 from node.store import Listener, StoreUnavailable
@@ -126,7 +126,9 @@ class SseApi:
         except RpcError as error:
             return Response(400, error_reply(None, error), (JSON_TYPE, *cors))
         if isinstance(messages, list) or messages.request_id is not None:
-            self._calls.begin(stream_id, messages, request)
+            await self._calls.begin(stream_id, messages, request)
+        elif messages.method == CANCELLED:
+            await self._calls.cancel(stream_id, messages.params)
         return Response(202, b"Accepted", ((b"content-type", b"text/plain"), *cors))
 
     def end(self) -> None:

@@ -8,8 +8,8 @@ import base64
 
 import msgspec
 
-from node.mcp.json_rpc import HEADER_MISMATCH, INVALID_PARAMS, VERSION_NOT_SERVED, Raw, RpcError, RpcRequest
-from node.mcp.versions import SERVER_INFO, STATELESS
+from node.mcp.json_rpc import HEADER_MISMATCH, INVALID_PARAMS, UNSET, VERSION_NOT_SERVED, Raw, RpcError, RpcRequest
+from node.mcp.versions import SERVED, SERVER_INFO, STATELESS
 
 _NAME_PARAMETERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The parameter that the header Mcp-Name repeats, by method."""
@@ -36,7 +36,23 @@ class StatelessParams(msgspec.Struct):
     uri: Raw = Raw(b"null")
 
 
+class NamingMeta(msgspec.Struct):
+    """The `_meta` of a request that came with the header of an earlier revision."""
+
+    version: Raw | msgspec.UnsetType = msgspec.field(name="io.modelcontextprotocol/protocolVersion", default=UNSET)
+
+
+class NamingParams(msgspec.Struct):
+    """Its params."""
+
+    meta: NamingMeta | None = msgspec.field(name="_meta", default=None)
+
+
+NAMES_VERSION = b"protocolVersion"
+"""Is in every message whose `_meta` names a revision, also where JSON has the slash before it as `\\/`."""
+
 _params = msgspec.json.Decoder(StatelessParams)
+_naming_params = msgspec.json.Decoder(NamingParams)
 
 
 def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
@@ -62,24 +78,46 @@ def check_revision(headers: dict[bytes, bytes]) -> None:
         raise _not_served(named)
 
 
+def check_header(message: RpcRequest, header: bytes) -> None:
+    """Raise RpcError if a message names in its `_meta` another revision than its header does, an earlier one.
+
+    Whoever read the header alone on the way, such as a proxy, would take it for another message than it is. Revisions
+    with a handshake give the member no meaning, so a `_meta` without it is not looked at any further.
+    """
+    try:
+        meta = _naming_params.decode(message.params if isinstance(message.params, Raw) else b"{}").meta
+    except msgspec.ValidationError:  # params or `_meta` are no object
+        return
+    if meta is None or isinstance(meta.version, msgspec.UnsetType):
+        return
+    if bytes(meta.version) != b'"%b"' % header:  # none of these has a character that anybody would escape
+        raise _mismatch(b"mcp-protocol-version")
+
+
 _META = msgspec.json.encode({"io.modelcontextprotocol/serverInfo": SERVER_INFO})
 
 
 def framed(members: bytes, ttl_ms: int | None) -> bytes:
-    """A result object of this revision; with `ttl_ms`, clients and caches between may keep it that long."""
-    caching = b"" if ttl_ms is None else b',"ttlMs":%d,"cacheScope":"public"' % ttl_ms
+    """A result object of this revision; with `ttl_ms`, clients and caches between may keep it that long.
+
+    What may not be kept at all is nothing for a cache that clients share.
+    """
+    scope = b"public" if ttl_ms else b"private"
+    caching = b"" if ttl_ms is None else b',"ttlMs":%d,"cacheScope":"%b"' % (ttl_ms, scope)
     return b'{"resultType":"complete",%b%b,"_meta":%b}' % (members, caching, _META)
 
 
 def _not_served(version: str) -> RpcError:
-    return RpcError(
-        VERSION_NOT_SERVED, "Unsupported protocol version", {"supported": [STATELESS], "requested": version}
-    )
+    return RpcError(VERSION_NOT_SERVED, "Unsupported protocol version", {"supported": SERVED, "requested": version})
 
 
 def _agree(headers: dict[bytes, bytes], name: bytes, value: object) -> None:
     if _decoded(headers.get(name, b"").decode("latin-1")) != value:
-        raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name.decode()} does not match the body")
+        raise _mismatch(name)
+
+
+def _mismatch(name: bytes) -> RpcError:
+    return RpcError(HEADER_MISMATCH, f"Header mismatch: {name.decode()} does not match the body")
 
 
 def _decoded(text: str) -> str:

@@ -1,12 +1,20 @@
-"""Open SSE streams in Redis: which ones there are, and how any process sends to each of them."""
+"""Open SSE streams in Redis: which ones there are, how any process sends to each, and how calls of one hear its end."""
 
 from contextlib import suppress
 from typing import cast
+
+import msgspec
 
 from node.store import Listener, Store, StoreUnavailable, keys
 
 STREAM_TTL = 45
 """Seconds until a stream whose process died counts as closed: three keep-alives."""
+
+CLOSED = b""
+"""What is told of a stream. Every listener hears what is empty, and reads how it stands."""
+
+NEVER = b"\n"
+"""How nothing begins that is told of a call: for those that have no id, as batches."""
 
 
 class StreamStore:
@@ -24,18 +32,30 @@ class StreamStore:
         return await self._store.command("EXISTS", keys.mcp_stream(stream_id)) == 1
 
     async def close(self, stream_id: str) -> None:
-        """Note that the stream is closed, and tell whoever waits for that. Raises StoreUnavailable."""
+        """Note that the stream is closed, and tell the calls that wait. Raises StoreUnavailable."""
         await self._store.command("DEL", keys.mcp_stream(stream_id))
-        await self._store.command("SPUBLISH", _closing(stream_id), "closed")
+        await self._store.command("SPUBLISH", _ends(stream_id), CLOSED)
 
-    async def until_closed(self, stream_id: str) -> None:
-        """Return when the stream is closed. While Redis is out of reach nobody knows, and it counts as open."""
-        with await self._store.wakeups.listen(_closing(stream_id)) as listener:
-            while True:
-                with suppress(StoreUnavailable):
-                    if not await self.is_open(stream_id):
-                        return
-                await listener.next(STREAM_TTL)
+    async def cancel(self, stream_id: str, request_id: int | str) -> None:
+        """Tell the call of that id, in whatever process it is, that nobody waits for it. Raises StoreUnavailable."""
+        await self._store.command("SPUBLISH", _ends(stream_id), _cancellation(request_id))
+
+    async def listen_for_end(self, stream_id: str, request_id: int | str | None) -> Listener:
+        """Listen from now on to the end of the stream, and to the cancellation of a call of it, if that has an id."""
+        own = NEVER if request_id is None else _cancellation(request_id)
+        return await self._store.wakeups.listen(_ends(stream_id), own)
+
+    async def until_over(self, stream_id: str, ends: Listener) -> None:
+        """Return when the stream is closed, or the call cancelled that listens for it.
+
+        While Redis is out of reach nobody knows whether it is closed, and it counts as open.
+        """
+        while True:
+            with suppress(StoreUnavailable):
+                if not await self.is_open(stream_id):
+                    return
+            if await ends.next(STREAM_TTL):
+                return
 
     async def listen(self, stream_id: str) -> Listener:
         """Listen to what other processes send to the stream from now on."""
@@ -46,6 +66,13 @@ class StreamStore:
         return cast("int", await self._store.command("SPUBLISH", keys.mcp_stream(stream_id), message)) > 0
 
 
-def _closing(stream_id: str) -> str:
-    """The channel on which the end of a stream is told: not that of its answers, whose listeners are counted."""
+def _ends(stream_id: str) -> str:
+    """The channel on which ends are told, of the stream and of its calls: not that of its answers, whose listeners are
+    counted.
+    """
     return f"{keys.mcp_stream(stream_id)}:closed"
+
+
+def _cancellation(request_id: int | str) -> bytes:
+    """What is told of a call: its id as JSON, so that 5 is not "5", and a line end, so that 51 does not begin so."""
+    return msgspec.json.encode(request_id) + b"\n"

@@ -6,17 +6,19 @@ A client that sends one message after the other would wait with all of them for 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
+
+import msgspec
 
 from node.common.refusal import Refused
 from node.mcp.answer_budget import STREAM_BYTES
-from node.mcp.json_rpc import INTERNAL_ERROR, RpcError, RpcRequest, error_reply
+from node.mcp.json_rpc import EMPTY, INTERNAL_ERROR, MAX_ID_BYTES, Raw, RpcError, RpcRequest, error_reply
 from node.mcp.server import McpServer, Messages
 from node.mcp.store import StreamStore
 from node.mcp.tool_result import sentence
-from node.store import StoreUnavailable
+from node.store import Listener, StoreUnavailable
 from node.web.errors import response_to
-from node.web.http import ASGIMessage, Receive, Request
+from node.web.http import ASGIMessage, Disconnected, Receive, Request
 
 MAX_STREAM_CALLS = 64
 """POSTs of one stream that are under way in one process; beyond it, 429. Each has up to 1 MiB."""
@@ -26,6 +28,18 @@ RETRY_SECONDS = (0.1, 1.0, 5.0)
 
 CLOSE_SECONDS = 5.0
 """How long the end of the process waits for calls. Those that wait for a change have been let go before."""
+
+
+CANCELLED = "notifications/cancelled"
+
+
+class CancelledParams(msgspec.Struct, rename="camel"):
+    """The params of a cancellation, as far as they say what is cancelled."""
+
+    request_id: int | str
+
+
+_cancelled_params = msgspec.json.Decoder(CancelledParams)
 
 
 class CallRequest(Request):
@@ -58,34 +72,57 @@ class StreamCalls:
         self._calls_of: Counter[str] = Counter()
         """How many there are, by stream."""
 
-    def begin(self, stream_id: str, messages: Messages, post: Request) -> None:
+    async def begin(self, stream_id: str, messages: Messages, post: Request) -> None:
         """Begin to answer what was posted. Raises Refused `limit.waiting` if the stream has too many calls under way.
 
-        When the stream ends, so do the calls that wait for a change, as when the client of a request goes away. What
-        has begun to write is never cut off: half of it would be kept, and its place in a limit given back.
+        A call that waits for a change ends when its stream does, or when its client cancels it, as a request does whose
+        client goes away. What has begun to write is never cut off: half of it would be kept, and its place in a limit
+        given back. A batch cannot be cancelled: its members have one POST, and so one client, that goes or stays.
         """
-        if self._calls_of[stream_id] >= MAX_STREAM_CALLS:
-            raise Refused("limit.waiting", retry_after=1, most=MAX_STREAM_CALLS)
+        request_id = messages.request_id if isinstance(messages, RpcRequest) else None
+        with ExitStack() as listening:
+            # Before the POST is answered, so that whatever its client cancels after that is heard.
+            ends = listening.enter_context(await self._streams.listen_for_end(stream_id, request_id))
+            if self._calls_of[stream_id] >= MAX_STREAM_CALLS:
+                raise Refused("limit.waiting", retry_after=1, most=MAX_STREAM_CALLS)
+            listening.pop_all()  # `_run` leaves it
 
-        async def until_closed() -> ASGIMessage:
-            await self._streams.until_closed(stream_id)
+        async def until_over() -> ASGIMessage:
+            await self._streams.until_over(stream_id, ends)
             return {"type": "http.disconnect"}
 
         self._calls_of[stream_id] += 1
         post.turn.end()  # the call takes it up again
-        task = asyncio.create_task(self._run(stream_id, messages, CallRequest(post, until_closed)))
+        task = asyncio.create_task(self._run(stream_id, messages, CallRequest(post, until_over), ends))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def cancel(self, stream_id: str, params: object) -> None:
+        """Cancel the call that the params of a notification name, which is in the process that got its POST.
+
+        What names no call that there can be is passed over, as MCP has it. Raises StoreUnavailable.
+        """
+        try:
+            request_id = _cancelled_params.decode(params if isinstance(params, Raw) else EMPTY).request_id
+        except msgspec.ValidationError:
+            return
+        if len(msgspec.json.encode(request_id)) <= MAX_ID_BYTES:
+            await self._streams.cancel(stream_id, request_id)
 
     async def close(self) -> None:
         """Wait for the calls under way."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
 
-    async def _run(self, stream_id: str, messages: Messages, request: CallRequest) -> None:
+    async def _run(self, stream_id: str, messages: Messages, request: CallRequest, ends: Listener) -> None:
+        """Answer a call, but not one that was cancelled before its turn came, or that was cut off while it waited.
+
+        What has done its work by then is answered as ever: the answer may hold a token that nobody else is told.
+        """
         try:
-            async with request.under_way():
-                answer = await self._answer(messages, request)
+            with ends:
+                async with request.under_way():
+                    answer = b"" if any(ends.heard()) else await self._answer(messages, request)
             if answer:
                 await self._deliver(stream_id, answer)
         finally:
@@ -94,9 +131,11 @@ class StreamCalls:
                 del self._calls_of[stream_id]
 
     async def _answer(self, messages: Messages, request: Request) -> bytes:
-        """The answer; an error if there is none, since nobody is left to whom a failure could be told otherwise."""
+        """The answer, empty if nobody wants one; an error for a failure, which could be told to nobody otherwise."""
         try:
             return await self._server.answer(messages, request, STREAM_BYTES)
+        except Disconnected:
+            return b""
         except Exception as failure:  # noqa: BLE001 - any failure becomes an answer
             error = RpcError(INTERNAL_ERROR, sentence(response_to(request, failure).body))  # logged there
             return error_reply(messages.request_id if isinstance(messages, RpcRequest) else None, error)

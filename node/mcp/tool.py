@@ -40,6 +40,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """Query parameters that are always sent; an argument of the same name counts instead."""
     choices: Mapping[str, Sequence[str]] = {}
     """Values that an argument may have, where the operation knows others too."""
+    empty_clears: bool = False
+    """Whether an empty argument clears a field, as null does in the operation: the schema of a tool has no null."""
     headers: Mapping[str, ArgumentHeader] = {}
     """Arguments that are sent as headers."""
     reads: bool = False

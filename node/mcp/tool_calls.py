@@ -23,6 +23,9 @@ from node.web.route import Route
 
 QUOTE = b'"'
 
+EMPTY_VALUES = frozenset({b'""', b"[]", b"{}"})
+"""As clients write them: of a text, a list, an object."""
+
 QUOTED_CHARACTERS = 60
 """Characters of an unknown argument's name that the error repeats."""
 
@@ -61,7 +64,10 @@ class BoundTool:
         self.has_digest = "digest_sha256" in tool.inputs
         required = self.input_schema.get("required", ())
         types = {name: member.get("type") for name, member in self.input_schema["properties"].items()}
-        self.optional = {name for name, kind in types.items() if kind and name not in required} - _clearable(route.body)
+        clearable = _clearable(route.body)
+        self.emptied = clearable if tool.empty_clears else frozenset[str]()
+        """Arguments of which an empty value is sent as null."""
+        self.optional = {name for name, kind in types.items() if kind and name not in required} - clearable
         """Arguments of which null says no more than that they are not given."""
         self.integers = {name for name, kind in types.items() if kind == "integer"}
 
@@ -150,6 +156,8 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
         text = bytes(value)
         if text == b"null" and name in bound.optional:
             del arguments[name]
+        elif text in EMPTY_VALUES and name in bound.emptied:
+            arguments[name] = Raw(b"null")
         elif name in bound.integers and text.endswith(b".0"):
             arguments[name] = Raw(text[:-2])
     for name, choices in bound.tool.choices.items():
@@ -158,11 +166,11 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
     return arguments
 
 
-def _clearable(body: Any) -> set[str]:
+def _clearable(body: Any) -> frozenset[str]:
     """Members of a body that null clears, where they would stay as they are if they were left out."""
     if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
-        return set()
-    return {field.encode_name for field in msgspec.structs.fields(body) if field.default is UNSET}
+        return frozenset()
+    return frozenset(field.encode_name for field in msgspec.structs.fields(body) if field.default is UNSET)
 
 
 def _header(name: str, header: ArgumentHeader, arguments: Arguments) -> Header:

@@ -12,6 +12,9 @@ PREFERRED = "2025-03-26"
 
 STATELESS = "2026-07-28"
 
+SERVED = (STATELESS, *reversed(WITH_HANDSHAKE))
+"""All of them, the newest first: what a client is told that asks for another, or asks which there are."""
+
 NAME = "relay-node"
 TITLE = "Relay, Board, Task and Session Node"
 

@@ -260,6 +260,11 @@ class EndedAttempt(msgspec.Struct):
     reason: FailureReason | None
 
 
+NO_RESULT = msgspec.Raw(b"null")
+"""The result_payload of a contract that was moved to its end without one. A result that is null is another object, so
+that whoever shows results in a form of their own can tell the two apart."""
+
+
 class Task(msgspec.Struct, kw_only=True):
     """A work contract. `signature` holds what a peer needs to verify the offer by itself."""
 

@@ -13,7 +13,7 @@ import msgspec
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
 from node.tasks.clock import at_time, next_change
-from node.tasks.model import PLAIN_STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
+from node.tasks.model import NO_RESULT, PLAIN_STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 BASE = (
     b"kind",
@@ -148,7 +148,7 @@ def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> T
         lease_expires_at=_shown(number(fields.get(b"lease_expires_at"))),
         attempt=int(fields[b"attempt"]),
         url=url,
-        result_payload=msgspec.Raw(row.result) if whole and status in ("completed", "submitted") else msgspec.UNSET,
+        result_payload=_result(fields) if whole and status in ("completed", "submitted") else msgspec.UNSET,
         **_options(fields, whole=whole),
     )
 
@@ -173,6 +173,10 @@ def attempts_of(fields: Fields) -> list[EndedAttempt]:
     """The last attempts that ended without a result."""
     stored = fields.get(b"attempts")
     return [_attempt(line) for line in stored.split(b"\n")] if stored else []
+
+
+def _result(fields: Fields) -> msgspec.Raw:
+    return msgspec.Raw(fields[b"result_payload"]) if b"result_payload" in fields else NO_RESULT
 
 
 def _options(fields: Fields, *, whole: bool) -> dict[str, Any]:

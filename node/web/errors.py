@@ -27,6 +27,12 @@ BEARER: Header = (b"www-authenticate", b"Bearer")
 REPLAYED_SIGNATURE: Header = (b"signature-error", b"error=invalid_signature")
 """The answer to a signature that was used before (draft-hardt-httpbis-signature-key-08)."""
 
+ASK_TO_SIGN: Header = (
+    b"accept-signature",
+    b'sig=("@method" "@authority" "@path" "content-digest" "signature-key");created;alg="ed25519";tag="relay-node"',
+)
+"""Says what a signature has to cover (RFC 9421 section 5.1), to whoever is refused for want of one."""
+
 CLOSE: Header = (b"connection", b"close")
 """Sent where the rest of a body was not read: the client's next request must not follow on the same connection."""
 
@@ -79,7 +85,9 @@ CATALOGUE: dict[str, Entry] = {
         403, "The token or key is not that of this inbox, or the token was rotated, or the inbox closed."
     ),
     "inbox.policy": Entry(
-        403, "This inbox takes messages only from those that its policy allows; sign with a key that it knows."
+        403,
+        "This inbox takes messages only from those that its policy allows; sign with a key that it knows.",
+        (ASK_TO_SIGN,),
     ),
     "receipt.token": Entry(403, "The receipt_token does not belong to this message."),
     "task.token": Entry(403, "The claim_token is not that of the present claim."),

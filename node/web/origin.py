@@ -18,7 +18,8 @@ CORS_OPEN: Header = (b"access-control-allow-origin", b"*")
 VARY: Header = (b"vary", b"Origin")
 EXPOSED: Header = (
     b"access-control-expose-headers",
-    b"Retry-After, RateLimit, RateLimit-Policy, Signature-Error, Mcp-Session-Id, Mcp-Protocol-Version, Location, "
+    b"Retry-After, RateLimit, RateLimit-Policy, Signature-Error, Accept-Signature, Mcp-Session-Id, "
+    b"Mcp-Protocol-Version, Location, "
     b"ETag, X-Request-Id, X-Error-Code, X-Ignored-Fields, Idempotency-Replayed",
 )
 CORS_READABLE = (CORS_OPEN, EXPOSED)

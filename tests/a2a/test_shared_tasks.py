@@ -123,6 +123,27 @@ async def test_an_a2a_client_follows_a_contract_to_its_result(node: NodeUnderTes
     assert claim["claim_token"] not in str(done)
 
 
+async def test_only_what_was_handed_in_is_an_artifact(node: NodeUnderTest) -> None:
+    """Null is a result if a worker handed it in; a contract that was moved to its end has none."""
+    ended: list[dict[str, Any]] = []
+    for is_handed_in in (True, False):
+        contract = await offered(node)
+        path = f"/api/v1/tasks/{contract['id']}"
+        claim = (await node.client.post(f"{path}/claim", json={"assignee_id": "worker"})).json()
+        if is_handed_in:
+            body = {"claim_token": claim["claim_token"], "result_payload": None}
+            assert (await node.client.post(f"{path}/complete", json=body)).status_code == 200
+        else:
+            for status in ("in_progress", "completed"):
+                moved = await node.client.post(f"{path}/transition", json={"actor_id": "worker", "status": status})
+                assert moved.status_code == 200, moved.text
+        assert (await node.client.get(path)).json()["result_payload"] is None
+        ended.append(await as_task(node, contract["id"]))
+    assert [task["status"]["state"] for task in ended] == ["TASK_STATE_COMPLETED"] * 2
+    assert ended[0]["artifacts"] == [{"artifactId": "result", "parts": [{"data": None}]}]
+    assert "artifacts" not in ended[1]
+
+
 async def test_only_the_publisher_cancels_a_contract(node: NodeUnderTest) -> None:
     contract = await offered(node)
     path = f"/api/v1/tasks/{contract['id']}:cancel"

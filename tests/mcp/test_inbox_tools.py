@@ -1,11 +1,14 @@
 """Inboxes by MCP alone (NETWORK 1)."""
 
 import asyncio
+from typing import Any, cast
+
+import pytest
 
 from node.store import keys
 from tests.agents.calls import SUMMARISE
 from tests.inbox.calls import ADDRESS
-from tests.mcp.calls import done, failed
+from tests.mcp.calls import done, failed, result
 from tests.support.node_under_test import NodeUnderTest
 
 SECRET_KEY = "an-idempotency-key-of-32-characters"
@@ -67,6 +70,56 @@ async def test_null_clears_a_field_and_what_is_left_out_stays(node: NodeUnderTes
     await done(node, "open_inbox", **mine, label=None, idempotency_key=None)
     shown = await done(node, "get_inbox", address=inbox["address"])
     assert (shown["label"], shown["description"]) == (None, "Reads long reports.")
+
+
+OF_ITS_TYPE: dict[str, Any] = {
+    **dict.fromkeys(("label", "description", "encryption_key", "callback_url"), ""),
+    "contacts": [],
+    "card": {},
+}
+"""What is empty and fits the schema of the tool, which has no null."""
+CLEARABLE = (*OF_ITS_TYPE, "policy", "ttl_seconds")
+
+
+@pytest.mark.parametrize("empty", [OF_ITS_TYPE, dict.fromkeys(CLEARABLE, ""), dict.fromkeys(CLEARABLE)])
+async def test_an_empty_value_clears_a_field_as_null_does(node: NodeUnderTest, empty: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {
+        "label": "Desk",
+        "description": "Reads long reports.",
+        "encryption_key": "A" * 43,
+        "callback_url": "https://93.184.216.34/hook",
+        "contacts": [ADDRESS],
+        "card": {"name": "Desk", "description": "Helps with reports.", "skills": [{"id": "sum", **SUMMARISE}]},
+        "policy": "contacts",
+        "ttl_seconds": 60,
+    }
+    inbox = await done(node, "open_inbox", **fields)
+    schema = next(
+        tool["inputSchema"]["properties"]
+        for tool in (await result(node, "tools/list"))["tools"]
+        if tool["name"] == "open_inbox"
+    )
+    kinds = {"string": str, "array": list, "object": dict}
+    assert all(isinstance(value, kinds[schema[name]["type"]]) for name, value in OF_ITS_TYPE.items())
+    assert not any("minLength" in schema[name] or "enum" in schema[name] for name in OF_ITS_TYPE)
+
+    async def kept() -> dict[bytes, bytes]:
+        stored = cast("list[bytes]", await node.store.command("HGETALL", keys.inbox(inbox["address"])))
+        return dict(zip(stored[::2], stored[1::2], strict=True))
+
+    before = await kept()
+    await done(node, "open_inbox", inbox_token=inbox["inbox_token"], **empty)
+    after = await kept()
+    for name in OF_ITS_TYPE:
+        assert before[name.encode()]
+        assert not after.get(name.encode()), name
+    if len(empty) == len(CLEARABLE):
+        assert (after[b"policy"], int(after[b"ttl"])) == (b"open", 7 * 24 * 3600 * 1000)
+
+
+async def test_an_empty_value_is_what_it_is_where_nothing_can_be_cleared(node: NodeUnderTest) -> None:
+    assert "card.name" in (await failed(node, "register_agent", card={}))["error"]
+    assert "body" in (await failed(node, "post_thread", title="An empty post", body=""))["error"]
 
 
 async def test_what_only_the_other_side_can_read_goes_both_ways(node: NodeUnderTest) -> None:

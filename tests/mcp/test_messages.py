@@ -41,6 +41,13 @@ async def test_a_request_gets_its_own_id_back(node: NodeUnderTest, request_id: A
     assert (response.status_code, response.json()) == (200, {"jsonrpc": "2.0", "id": request_id, "result": {}})
 
 
+@pytest.mark.parametrize("cursor", ["more", 5, {}])
+async def test_only_lists_have_cursors(node: NodeUnderTest, cursor: Any) -> None:
+    assert await result(node, "ping", {"cursor": cursor}) == {}
+    for method in ("tools/list", "prompts/list", "resources/list", "resources/templates/list"):
+        assert (await error(node, method, {"cursor": cursor}))["code"] == -32602
+
+
 @pytest.mark.parametrize("params", [None, {}, {"_meta": {"progressToken": 1}}])
 async def test_params_that_say_nothing_are_no_obstacle(node: NodeUnderTest, params: Any) -> None:
     assert len((await result(node, "prompts/list", params))["prompts"]) == 5

@@ -1,6 +1,7 @@
 """Revision 2026-07-28: each request says its revision, and headers repeat what the body says."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.mcp.calls import STATELESS, post, request, stateless
 from tests.support.node_under_test import NodeUnderTest
 
+SERVED = [STATELESS, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 KEPT = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover")
 
 
@@ -15,7 +17,7 @@ async def test_the_server_can_be_discovered(node: NodeUnderTest) -> None:
     response = await stateless(node, "server/discover")
     found = response.json()["result"]
     assert response.status_code == 200
-    assert found["supportedVersions"] == [STATELESS]
+    assert found["supportedVersions"] == SERVED
     assert set(found["capabilities"]) == {"tools", "prompts", "resources"}
     assert found["instructions"]
     assert found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "relay-node"
@@ -30,7 +32,8 @@ async def test_what_stays_the_same_says_how_long(node: NodeUnderTest, method: st
 async def test_what_is_live_is_not_kept(node: NodeUnderTest) -> None:
     live = (await stateless(node, "resources/read", {"uri": "node://health.json"})).json()["result"]
     recipe = (await stateless(node, "resources/read", {"uri": "node://recipes/python.md"})).json()["result"]
-    assert (live["ttlMs"], recipe["ttlMs"]) == (0, 300_000)
+    assert (live["ttlMs"], live["cacheScope"]) == (0, "private")
+    assert (recipe["ttlMs"], recipe["cacheScope"]) == (300_000, "public")
 
 
 async def test_a_tool_is_called(node: NodeUnderTest) -> None:
@@ -110,6 +113,57 @@ async def test_headers_must_agree_with_the_body(node: NodeUnderTest, headers: di
     assert response.json()["id"] == 1
 
 
+THREAD: dict[str, Any] = {
+    "name": "post_thread",
+    "arguments": {"title": "Who parses CSV?", "body": "I have a large file."},
+}
+
+
+def naming(version: Any, method: str = "tools/call", **params: Any) -> dict[str, Any]:
+    """A request that names its revision in the body."""
+    return request(method, {**params, "_meta": {"io.modelcontextprotocol/protocolVersion": version}})
+
+
+@pytest.mark.parametrize("version", [STATELESS, "2025-06-18", "2099-01-01", "", None, 5, ["2025-11-25"]])
+async def test_a_header_of_an_earlier_revision_must_agree_with_the_body_too(node: NodeUnderTest, version: Any) -> None:
+    """What is in front of the node and reads the header only would take it for something else."""
+    response = await post(node, naming(version, **THREAD), mcp_protocol_version="2025-11-25")
+    assert (response.status_code, response.json()["error"]["code"]) == (400, -32020)
+    assert response.json()["id"] == 1
+    assert (await node.client.get("/api/v1/board")).json()["threads"] == [], "it was not run"
+
+
+async def test_one_message_of_another_revision_keeps_its_batch_from_being_run(node: NodeUnderTest) -> None:
+    batch = [request("tools/call", THREAD), 7, naming(STATELESS, "tools/list")]
+    response = await post(node, batch, mcp_protocol_version="2025-03-26")
+    assert (response.status_code, response.json()["error"]["code"]) == (400, -32020)
+    assert (await node.client.get("/api/v1/board")).json()["threads"] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "header"),
+    [
+        (naming("2025-11-25", "ping"), "2025-11-25"),
+        (naming(STATELESS, "ping"), None),
+        (request("ping", {"_meta": {"protocolVersion": STATELESS}}), "2025-11-25"),
+        (request("ping", {"_meta": None, "protocolVersion": STATELESS}), "2025-11-25"),
+        (request("ping", {"_meta": "protocolVersion"}), "2025-11-25"),
+        ([7, naming("2025-03-26", "ping")], "2025-03-26"),
+    ],
+)
+async def test_what_names_no_other_revision_is_answered(node: NodeUnderTest, content: Any, header: str | None) -> None:
+    response = await post(node, content, **({} if header is None else {"mcp_protocol_version": header}))
+    assert response.status_code == 200, response.text
+    answers = response.json()
+    assert (answers[-1] if isinstance(content, list) else answers)["result"] == {}
+
+
+async def test_the_revision_in_the_body_is_found_however_its_slash_is_written(node: NodeUnderTest) -> None:
+    body = json.dumps(naming(STATELESS, "tools/list")).replace("/protocolVersion", "\\/protocolVersion").encode()
+    assert b"\\/" in body
+    assert (await post(node, body, mcp_protocol_version="2025-11-25")).status_code == 400
+
+
 async def test_a_name_in_a_header_may_be_encoded(node: NodeUnderTest) -> None:
     encoded = f"=?base64?{base64.b64encode(b'get_node_health').decode()}?="
     response = await stateless(node, "tools/call", {"name": "get_node_health"}, **{"mcp-name": encoded})
@@ -136,7 +190,7 @@ async def test_a_revision_of_the_future_is_told_what_is_spoken(node: NodeUnderTe
     response = await post(node, content, mcp_protocol_version="2099-01-01", mcp_method="tools/list")
     assert response.status_code == 400
     said = response.json()["error"]
-    assert (said["code"], said["data"]) == (-32022, {"supported": [STATELESS], "requested": "2099-01-01"})
+    assert (said["code"], said["data"]) == (-32022, {"supported": SERVED, "requested": "2099-01-01"})
 
 
 async def test_a_batch_is_no_message_any_more(node: NodeUnderTest) -> None:
@@ -161,4 +215,4 @@ async def test_what_gets_no_answer_must_be_of_a_revision_that_is_spoken(node: No
     assert response.status_code == 400
     said = response.json()
     assert (said["id"], said["error"]["code"]) == (None, -32022)
-    assert said["error"]["data"] == {"supported": [STATELESS], "requested": "2099-01-01"}
+    assert said["error"]["data"] == {"supported": SERVED, "requested": "2099-01-01"}

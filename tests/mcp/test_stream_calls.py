@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from node.mcp import stream_calls
+from node.mcp.json_rpc import MAX_ID_BYTES
 from node.mcp.server import McpServer
 from node.mcp.store import StreamStore
 from node.mcp.stream_calls import CallRequest
@@ -73,6 +74,139 @@ async def test_a_call_that_waits_ends_with_its_stream_whichever_process_has_it(n
         await waiting(0)
         task = await done(node, "offer_task", publisher_id="desk", title="Count the apples in this picture")
         assert (await done(node, "get_task", id=task["id"]))["status"] == "offered"
+
+
+def under_way() -> set[asyncio.Task[Any]]:
+    """The calls that this process answers."""
+    return {each for each in asyncio.all_tasks() if getattr(each.get_coro(), "__qualname__", "") == "StreamCalls._run"}
+
+
+async def finished(calls: set[asyncio.Task[Any]]) -> None:
+    """Return once nothing is done for them any more."""
+    assert calls
+    await asyncio.wait(calls, timeout=20)
+    assert all(call.done() for call in calls)
+
+
+def cancelled(request_id: Any) -> dict[str, Any]:
+    """What a client says that gives up on a request."""
+    params = {"requestId": request_id, "reason": "It took too long."}
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+
+
+async def test_a_call_that_is_cancelled_claims_nothing_and_is_not_answered(node: NodeUnderTest) -> None:
+    """It took a contract whose claim_token nobody saw. The cancellation may reach another process than the call did."""
+    async with other_process(node) as other, EventStream(node) as stream:
+        for called, cancels in ((node, node), (other, node), (node, other)):
+            claim = tool("claim_next_task", "claim", assignee_id="worker", wait=30)
+            assert (await called.client.post(stream.endpoint, json=claim)).status_code == 202
+            await waiting(1)
+            calls = under_way()
+            assert (await cancels.client.post(stream.endpoint, json=cancelled("claim"))).status_code == 202
+            await waiting(0)
+            await finished(calls)
+        task = await done(node, "offer_task", publisher_id="desk", title="Count the apples in this picture")
+        assert (await done(node, "get_task", id=task["id"]))["status"] == "offered"
+        assert json.loads(await stream.ask("ping", request_id="ping"))["id"] == "ping", "the first answer of all"
+
+
+async def test_an_id_that_is_a_number_is_not_that_of_a_string(node: NodeUnderTest) -> None:
+    session = (await done(node, "create_session"))["session_id"]
+    async with EventStream(node) as stream:
+        for request_id in (5, "5", 51):
+            await stream.post(tool("session_wait", request_id, id=session, wait=30))
+        await waiting(3)
+        await stream.post(cancelled("5"))
+        await waiting(2)
+        await done(node, "session_send", id=session, body="Step 1 is done.")
+        assert {(await answer(stream))["id"] for _ in range(2)} == {5, 51}
+
+
+@pytest.mark.parametrize("request_id", [6, "", "5", 5.5, None, True, [5], {"5": 5}, -5, 50, "x" * 999])
+async def test_what_names_no_call_cancels_none(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, request_id: Any
+) -> None:
+    told: list[bytes] = []
+    cancel = StreamStore.cancel
+
+    async def note(self: StreamStore, stream_id: str, request_id: int | str) -> None:
+        told.append(json.dumps(request_id).encode())
+        await cancel(self, stream_id, request_id)
+
+    monkeypatch.setattr(StreamStore, "cancel", note)
+    session = (await done(node, "create_session"))["session_id"]
+    async with EventStream(node) as stream:
+        await stream.post(tool("session_wait", 5, id=session, wait=30))
+        await waiting(1)
+        assert (await stream.post(cancelled(request_id))).status_code == 202
+        await done(node, "session_send", id=session, body="Step 1 is done.")
+        assert (await answer(stream))["id"] == 5
+    assert all(len(each) <= MAX_ID_BYTES for each in told), "no longer than the id of a call can be"
+
+
+async def test_a_call_that_is_cancelled_before_its_turn_comes_is_not_begun(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    its_turn = asyncio.Event()
+    begin = CallRequest.begin
+
+    async def begin_later(self: CallRequest) -> None:
+        await its_turn.wait()
+        await begin(self)
+
+    monkeypatch.setattr(CallRequest, "begin", begin_later)
+    async with EventStream(node) as stream:
+        await stream.post(tool("post_thread", "post", title="Who parses CSV?", body="I have a large file."))
+        calls = under_way()
+        await stream.post(cancelled("post"))
+        heard = await node.store.wakeups.listen(f"{keys.mcp_stream(stream.endpoint[-32:])}:closed")
+        with heard:  # what is published after the cancellation comes after it, too
+            await node.store.command("SPUBLISH", f"{keys.mcp_stream(stream.endpoint[-32:])}:closed", "later")
+            assert await heard.next(20) == b"later"
+        its_turn.set()
+        await finished(calls)
+        assert json.loads(await stream.ask("ping", request_id="ping"))["id"] == "ping"
+    assert (await node.client.get("/api/v1/board")).json()["threads"] == []
+
+
+async def test_what_is_done_when_it_is_cancelled_is_answered(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer may hold a token, and a client that gave up may still read it."""
+    answering = McpServer.answer
+    is_done, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def answer_late(*given: Any) -> bytes:
+        answered = await answering(*given)
+        is_done.set()
+        await may_go_on.wait()
+        return answered
+
+    monkeypatch.setattr(McpServer, "answer", answer_late)
+    async with EventStream(node) as stream:
+        await stream.post(tool("create_session", "create"))
+        await is_done.wait()
+        await stream.post(cancelled("create"))
+        may_go_on.set()
+        assert (await answer(stream))["result"]["structuredContent"]["session_id"]
+
+
+async def test_a_batch_is_not_cancelled_but_ends_with_its_stream(node: NodeUnderTest) -> None:
+    session = (await done(node, "create_session"))["session_id"]
+    thread = {"title": "Who parses CSV?", "body": "I have a large file.", "author": "a"}
+    batch = [tool("session_wait", "wait", id=session, wait=30), tool("post_thread", "post", **thread)]
+    async with EventStream(node) as stream:
+        await stream.post(batch)
+        await waiting(1)
+        await stream.post(cancelled("wait"))
+        await done(node, "session_send", id=session, body="Step 1 is done.")
+        assert [each["id"] for each in json.loads((await stream.event())[1])] == ["wait", "post"]
+        await stream.post([tool("session_wait", "wait", id=session, since_seq=1, wait=30), batch[1]])
+        await waiting(1)
+        calls = under_way()
+        stream.leave()
+        await finished(calls)
+    assert len((await node.client.get("/api/v1/board")).json()["threads"]) == 1, "the rest was not begun"
 
 
 async def test_a_process_that_stops_answers_the_streams_of_others(node: NodeUnderTest) -> None:

@@ -2,7 +2,7 @@
 
 from node.a2a.api import A2A_MEDIA, NOT_SUPPORTED, negotiated
 from node.a2a.documented_bodies import InboxMessageBody
-from node.a2a.errors import fault
+from node.a2a.errors import inbox_fault
 from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX, TAKEN_BACK, TASKS
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush, PushConfig, PushConfigs, SentPushConfig
@@ -39,7 +39,7 @@ class InboxAgentApi:
         errors=REFUSED,
         limit="inbox_send",
         example=EXAMPLE,
-        fault=fault,
+        fault=inbox_fault,
     )
     async def send(self, request: Request) -> Response:
         """Send a message, and answer with its task."""
@@ -56,14 +56,14 @@ class InboxAgentApi:
         errors=REFUSED,
         limit="inbox_send",
         example=EXAMPLE,
-        fault=fault,
+        fault=inbox_fault,
     )
     async def stream(self, request: Request) -> Response:
         """Send a message, and stream what becomes of it."""
         _check(request)
         return await self._calls.send_streaming(request, await request.body(), bytes)
 
-    @Operation("An A2A task of an inbox", query=HistoryQuery, answers=A2ATask, shows=ANSWERED, fault=fault)
+    @Operation("An A2A task of an inbox", query=HistoryQuery, answers=A2ATask, shows=ANSWERED, fault=inbox_fault)
     async def get(self, request: Request) -> Response:
         """A task, for whoever knows its id."""
         check_version(request)
@@ -77,7 +77,7 @@ class InboxAgentApi:
         query=ListQuery,
         answers=TaskList,
         shows=TASKS,
-        fault=fault,
+        fault=inbox_fault,
     )
     async def page(self, request: Request) -> Response:
         """The tasks of a context."""
@@ -88,7 +88,10 @@ class InboxAgentApi:
         return negotiated(request, tasks)
 
     @Operation(
-        "Cancel an A2A task of an inbox: its message is taken back", answers=A2ATask, shows=TAKEN_BACK, fault=fault
+        "Cancel an A2A task of an inbox: its message is taken back",
+        answers=A2ATask,
+        shows=TAKEN_BACK,
+        fault=inbox_fault,
     )
     async def cancel(self, request: Request) -> Response:
         """Take back the last message of a task."""
@@ -103,7 +106,7 @@ class InboxAgentApi:
         media_type="text/event-stream",
         errors=("quota.stream",),
         limit="stream",
-        fault=fault,
+        fault=inbox_fault,
     )
     async def subscribe(self, request: Request) -> Response:
         """Stream what becomes of a task."""
@@ -117,7 +120,7 @@ class InboxAgentApi:
         shows=PUSHED,
         errors=("task.unknown",),
         limit="inbox_send",
-        fault=fault,
+        fault=inbox_fault,
     )
     async def create_push(self, request: Request) -> Response:
         """Tell a receiver what becomes of a task."""
@@ -129,7 +132,7 @@ class InboxAgentApi:
         "The push notification configs of an A2A task",
         answers=PushConfigs,
         shows={"configs": [PUSHED]},
-        fault=fault,
+        fault=inbox_fault,
     )
     async def list_pushes(self, request: Request) -> Response:
         """Who is told of a task."""
@@ -137,7 +140,7 @@ class InboxAgentApi:
         request.notes += NO_STORE
         return negotiated(request, await self._pushes.list(request.params["address"], request.params["id"]))
 
-    @Operation("A push notification config of an A2A task", answers=PushConfig, shows=PUSHED, fault=fault)
+    @Operation("A push notification config of an A2A task", answers=PushConfig, shows=PUSHED, fault=inbox_fault)
     async def get_push(self, request: Request) -> Response:
         """One receiver."""
         check_version(request)
@@ -145,7 +148,7 @@ class InboxAgentApi:
         address, task_id, config_id = (request.params[name] for name in ("address", "id", "config_id"))
         return negotiated(request, await self._pushes.get(address, task_id, config_id))
 
-    @Operation("Send the events of an A2A task to a webhook no more", answers=DeletedPush, fault=fault)
+    @Operation("Send the events of an A2A task to a webhook no more", answers=DeletedPush, fault=inbox_fault)
     async def delete_push(self, request: Request) -> Response:
         """Tell a receiver no more."""
         check_version(request)
@@ -153,7 +156,7 @@ class InboxAgentApi:
         await self._pushes.delete(address, task_id, config_id)
         return negotiated(request, DeletedPush())
 
-    @Operation("The extended card is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
+    @Operation("The extended card is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=inbox_fault)
     async def refuse_card(self, request: Request) -> Response:
         """There is no extended card."""
         check_version(request)

@@ -2,12 +2,13 @@
 
 from email.utils import formatdate
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 
 from node import VERSION
 from node.a2a.card import CACHE
-from node.a2a.errors import fault
+from node.a2a.errors import inbox_fault
 from node.inbox.model import InboxCard
 from node.inbox.service import Inboxes
 from node.web.document import names_tag
@@ -26,12 +27,15 @@ class InboxCardApi:
         self._inboxes = inboxes
         self._base = base
 
-    @Operation("The agent card of an inbox", errors=("inbox.unknown",), fault=fault)
+    @Operation("The agent card of an inbox", errors=("inbox.unknown",), fault=inbox_fault)
     async def get(self, request: Request) -> Response:
         """The card, or 304 for whoever has it."""
         address = request.params["address"]
         given, changed = await self._inboxes.card(address)
-        body = msgspec.json.encode(card_of(given, self._inboxes.a2a_url(address), self._base))
+        card = card_of(given, self._inboxes.a2a_url(address), self._base)
+        if (await self._inboxes.get(address)).policy != "open":
+            card["capabilities"]["extensions"] = [signing(self._base)]
+        body = msgspec.json.encode(card)
         etag = f'"{sha256(body).hexdigest()[:32]}"'
         modified = formatdate(changed // 1000, usegmt=True).encode()
         headers = (CACHE, (b"etag", etag.encode()), (b"last-modified", modified))
@@ -44,7 +48,20 @@ class InboxCardApi:
         return routes_of("inboxes", ("GET", CARD, self.get))
 
 
-def card_of(given: InboxCard, url: str, base: str) -> dict[str, object]:
+def signing(base: str) -> dict[str, object]:
+    """Tells the clients of an inbox that takes signed messages only how to sign.
+
+    It is not `required`: a client that must understand all required extensions could not even read from the agent,
+    which takes no signature.
+    """
+    return {
+        "uri": f"{base}/recipes/sign-a-request",
+        "description": "Requests are signed (RFC 9421, Ed25519)",
+        "required": False,
+    }
+
+
+def card_of(given: InboxCard, url: str, base: str) -> dict[str, Any]:
     """The card of the agent at `url`, on the node at `base`."""
     return {
         "name": given.name,

@@ -9,7 +9,7 @@ from msgspec import Meta
 from msgspec.structs import fields
 
 from node.a2a.documented_bodies import RpcAnswer, RpcBody
-from node.a2a.errors import fault
+from node.a2a.errors import inbox_fault
 from node.a2a.examples import CALLED, MESSAGE
 from node.a2a.inboxes.api import BASE, REFUSED
 from node.a2a.inboxes.calls import InboxCalls
@@ -97,7 +97,7 @@ class FailureBody(msgspec.Struct):
 
 def rpc_fault(request: Request, failure: Exception) -> Response:
     """The answer to a call that failed: that of the HTTP+JSON binding as a JSON-RPC error."""
-    plain = fault(request, failure)
+    plain = inbox_fault(request, failure)
     status = msgspec.json.decode(plain.body, type=FailureBody).error
     reason = str(status.details[0]["reason"])
     code = CODES.get(reason, OTHER_CODE)

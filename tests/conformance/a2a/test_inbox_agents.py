@@ -1,13 +1,14 @@
 """The official Python client (a2a-sdk) talks to the agent that an inbox is, over both of its bindings (NETWORK 1)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
-from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.client import A2ACardResolver, A2AClientError, ClientConfig, ClientFactory
 from a2a.types import (
     AgentCard,
     CancelTaskRequest,
@@ -21,6 +22,7 @@ from a2a.types import (
 )
 
 from tests.conformance.a2a.client import message
+from tests.sign.signing import Signed, sign
 from tests.support.nodes import NodeProcess
 
 BINDINGS = pytest.mark.parametrize("binding", ["HTTP+JSON", "JSONRPC"])
@@ -60,6 +62,38 @@ async def last_task(responses: AsyncIterator[StreamResponse]) -> Task:
     """The task that the only answer of a message that does not stream brings."""
     (response,) = [each async for each in responses]
     return response.task
+
+
+class Signing(httpx.Auth):
+    """Signs each request, as the card's extension says."""
+
+    requires_request_body = True
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
+        content_type = request.headers.get("content-type")
+        headers = {"host": request.url.netloc.decode()} | ({"content-type": content_type} if content_type else {})
+        unsigned = Signed(request.method, request.url.path, body=request.content, headers=headers)
+        covered = ("@method", "@authority", "@path", "signature-key", *(("content-digest",) if request.content else ()))
+        request.headers.update(sign(covered, f";created={int(time.time())}", request=unsigned).headers)
+        yield request
+
+
+@BINDINGS
+async def test_a_client_writes_to_an_inbox_that_asks_for_signatures_once_it_signs(
+    served: NodeProcess, http: httpx.AsyncClient, binding: str
+) -> None:
+    inbox = (await http.post(f"{served.url}/api/v1/inboxes", json={"policy": "signed"})).json()
+    card = await card_of(inbox, http)
+    [extension] = card.capabilities.extensions
+    assert (extension.uri, extension.required) == (f"{served.url}/recipes/sign-a-request", False)
+    config = ClientConfig(httpx_client=http, streaming=False, supported_protocol_bindings=[binding], polling=False)
+    at_once = SendMessageConfiguration(return_immediately=True)
+    request = SendMessageRequest(message=message("hello"), configuration=at_once)
+    with pytest.raises(A2AClientError, match="403"):
+        await last_task(ClientFactory(config).create(card).send_message(request))
+    http.auth = Signing()
+    sent = await last_task(ClientFactory(config).create(card).send_message(request))
+    assert sent.status.state == TaskState.TASK_STATE_SUBMITTED
 
 
 @BINDINGS
