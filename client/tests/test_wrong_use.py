@@ -47,6 +47,9 @@ UNFIT: list[Callable[[Relay], object]] = [
     lambda relay: relay.messages.send("Hello", key="é"),
     lambda relay: relay.tasks.get("\udc80"),
     lambda relay: relay.tasks.result("\udc80"),
+    lambda relay: relay.tasks.get(""),
+    lambda relay: relay.tasks.cancel(".", "token"),
+    lambda relay: relay.inboxes.close("..", "token"),
     lambda relay: relay.messages.stream("Hello", media_type="text/plain\r\nx: y"),
 ]
 
@@ -55,6 +58,24 @@ UNFIT: list[Callable[[Relay], object]] = [
 def test_what_cannot_be_sent_is_refused(call: Callable[[Relay], object]) -> None:
     with Relay(NODE) as relay, pytest.raises(UsageError):
         call(relay)
+
+
+def test_a_closed_client_says_so() -> None:
+    with Relay(NODE) as relay:
+        pass
+    with pytest.raises(UsageError, match="closed"):
+        relay.node.health()
+    with pytest.raises(UsageError, match="closed"):
+        next(relay.events.follow("board"))
+
+
+async def test_a_closed_client_for_asyncio_says_so(transport: AsyncTransport) -> None:
+    async with AsyncRelay(NODE, transport=transport) as relay:
+        pass
+    with pytest.raises(UsageError, match="closed"):
+        await relay.node.health()
+    with pytest.raises(UsageError, match="closed"):
+        await followed(relay)
 
 
 async def test_an_address_that_the_node_gives_may_be_wrong_too(transport: AsyncTransport) -> None:
