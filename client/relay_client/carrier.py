@@ -45,6 +45,13 @@ class Patience:
     tries: int = 3
     """Tries that fail. One that the node puts off, by 429 and a time, does not count."""
 
+    def __post_init__(self) -> None:
+        """Raise UsageError for a patience with which nothing could be tried."""
+        if not self.deadline > 0:  # NaN is none either
+            raise UsageError(f"a deadline is a number of seconds above 0, not {self.deadline}")
+        if self.tries < 1:
+            raise UsageError(f"tries are 1 or more, not {self.tries}")
+
 
 @dataclass(slots=True)
 class Limit:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from relay_client.client import AsyncRelay
-from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, RelayError
+from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, RelayError, UsageError
 from relay_client.follow import PASSING, RETURN_PAUSE
 from relay_client.tasks import ClaimedTask
 
@@ -154,7 +154,7 @@ async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> None:
     """Complete; or fail, if the result is no JSON or the node does not take it."""
     try:
         completing = relay.tasks.complete(task["id"], task["claim_token"], result)
-    except (TypeError, ValueError) as error:
+    except UsageError as error:
         await _failed(
             relay, task, TaskFailed(UNFIT, f"The result is no JSON ({type(error.__cause__ or error).__name__}).")
         )
