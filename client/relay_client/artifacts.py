@@ -12,7 +12,7 @@ from typing import IO, Literal, TypedDict
 from relay_client.call import JSON, Call
 from relay_client.carrier import Tries
 from relay_client.errors import DigestMismatch, RelayError
-from relay_client.follow import WAIT, patiently
+from relay_client.follow import WAIT, changed
 from relay_client.room import M_co, Operation, Procedure, Room
 from relay_client.steps import Answer, Do, NoAnswer, Read, Send, Steps
 
@@ -170,8 +170,8 @@ class Artifacts(Room[M_co]):
             tries.ends += clock() - began
             yield from tries.refused(answer)
         manifest = yield from self.carry(Artifacts.complete.call(made["id"]))
-        while manifest["status"] == "verifying":
-            manifest = yield from patiently(self, Artifacts.get.call(made["id"], status="verifying", wait=WAIT))
+        verified = Artifacts.get.call(made["id"], status="verifying", wait=WAIT)
+        manifest = yield from changed(self, manifest, "verifying", verified)
         if manifest["status"] != "available":
             raise RelayError(f"the node has {manifest['status']} the artifact: {manifest['reason']}")
         return manifest

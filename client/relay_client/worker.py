@@ -10,7 +10,7 @@ from typing import Any
 
 from relay_client.client import AsyncRelay
 from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, RelayError, UsageError
-from relay_client.follow import PASSING, RETURN_PAUSE
+from relay_client.follow import PASSING, RETURN_PAUSE, Lull
 from relay_client.tasks import ClaimedTask
 
 CLAIM_WAIT = 5.0  # s a claim waits; so long a stop may take, below the 10 s that most supervisors give
@@ -74,7 +74,9 @@ class Worker:
             self._loop, self._stopping = None, asyncio.Event()  # it may serve again, in another loop, too
 
     async def _serve(self, relay: AsyncRelay) -> None:
+        lull = Lull()
         while not self._stopping.is_set():
+            began = relay.carrier.clock()
             try:
                 task = await relay.tasks.claim_next(
                     self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=CLAIM_WAIT
@@ -84,9 +86,16 @@ class Worker:
                         await relay.tasks.release(task["id"], task["claim_token"])
                 elif task:
                     await self._attend(relay, task)
+                pause = lull.after(relay.carrier.clock() - began, CLAIM_WAIT, is_new=bool(task))
             except (*PASSING, Conflict):  # Conflict: the answer to a claim was lost, and the contract is over by now
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), RETURN_PAUSE)
+                pause = RETURN_PAUSE
+            if pause:
+                await self._rest(pause)
+
+    async def _rest(self, seconds: float) -> None:
+        """So long, or until it is to stop."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def until_signalled(self, relay: AsyncRelay) -> None:
         """The same until SIGTERM or SIGINT; what is begun by then is finished."""

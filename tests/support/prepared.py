@@ -30,13 +30,13 @@ class Prepared:
         self, *answers: Mapping[str, Any] | Answer | NoAnswer, takes: float = 0, clock: Clock | None = None
     ) -> None:
         self._answers = iter(answers)
-        self._takes = takes
+        self.takes = takes
         self._clock = clock or Clock()
         self.requests: list[Send] = []
 
     def send(self, request: Send) -> Answer:
         self.requests.append(request)
-        self._clock.now += self._takes
+        self._clock.now += self.takes
         answer = next(self._answers)
         if isinstance(answer, NoAnswer):
             raise answer
