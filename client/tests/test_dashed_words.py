@@ -1,8 +1,9 @@
 """Addresses and tokens that begin with `-` are no options of the command."""
 
 import pytest
+from tests.support.servers import free_port
 
-from relay_client.command import parser
+from relay_client.command import UNREACHABLE, main, parser
 from relay_client.command.dashed import parsed
 
 ADDRESS = "-" + "a" * 26
@@ -41,3 +42,9 @@ def test_a_token_is_none() -> None:
 def test_what_is_wrong_stays_wrong(words: list[str]) -> None:
     with pytest.raises(SystemExit):
         parsed(parser(), words)
+
+
+def test_the_command_takes_them() -> None:
+    """It gets as far as asking a node, which is not there."""
+    node = f"http://127.0.0.1:{free_port()}"
+    assert main(["ask", ADDRESS, "Hello", "--reply-to", OF_KEY, "--node", node]) == UNREACHABLE
