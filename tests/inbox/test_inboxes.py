@@ -292,5 +292,9 @@ def test_an_address_that_is_made_lies_in_the_partition_that_it_should() -> None:
 
 def test_no_address_that_is_made_begins_as_options_do(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([b"\xfb" * 20, bytes(20)])  # -_v7… in base64url, then AAAA…
-    monkeypatch.setattr("node.store.ids.os.urandom", lambda _: next(drawn))
+
+    def draw(count: int) -> bytes:
+        return next(drawn)
+
+    monkeypatch.setattr("node.store.ids.os.urandom", draw)
     assert ids.new_address() == "A" * 27
