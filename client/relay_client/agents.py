@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from relay_client.call import Call
-from relay_client.follow import WAIT, pages, patiently
+from relay_client.follow import WAIT, changed, pages, patiently
 from relay_client.found import Found, HitMode
 from relay_client.room import Iteration, M_co, Operation, Procedure, Room
 from relay_client.steps import Items, Steps
@@ -131,9 +131,7 @@ class Agents(Room[M_co]):
     def checked(self, agent_id: str) -> Steps[Agent]:
         """The entry of an agent once its card was fetched, which takes 40 s at most."""
         entry = yield from patiently(self, Agents.get.call(agent_id))
-        while entry["status"] == "checking":
-            entry = yield from patiently(self, Agents.get.call(agent_id, wait=WAIT))
-        return entry
+        return (yield from changed(self, entry, "checking", Agents.get.call(agent_id, wait=WAIT)))
 
     @Operation
     def search(self, query: str, *, limit: int = 5, threshold: float = 0.7, live: bool = False) -> Call[AgentHits]:

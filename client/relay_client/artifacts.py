@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import IO, Literal, TypedDict
 
 from relay_client.call import JSON, Call
-from relay_client.errors import DigestMismatch, Refused, RelayError, Unreachable, refusal
-from relay_client.follow import WAIT, patiently
+from relay_client.carrier import Tries
+from relay_client.errors import DigestMismatch, RelayError
+from relay_client.follow import WAIT, changed
 from relay_client.room import M_co, Operation, Procedure, Room
 from relay_client.steps import Answer, Do, NoAnswer, Read, Send, Steps
 
@@ -152,22 +153,25 @@ class Artifacts(Room[M_co]):
             raise RelayError(f"the time to upload artifact {made['id']} is over")
         headers = {**made["upload_headers"], "Content-Length": str(size)}
         put = Send("PUT", made["upload_url"], headers, partial(_pieces, source, size, progress), STALLED)
-        tries = self.relay.patience.tries
-        for attempt in range(1, tries + 1):
+        clock = self.relay.carrier.clock
+        # Bytes take as long as they take: the deadline is for the time between the tries.
+        tries = Tries(clock, self.relay.patience, "the upload broke")
+        while True:
+            began = clock()
             try:
                 answer: Answer = yield put
             except NoAnswer as lost:
-                if attempt == tries:
-                    raise Unreachable(f"the upload broke: {lost}") from None
+                tries.ends += clock() - began
+                yield from tries.lost(lost)
                 continue
             # An upload whose answer was lost has been done: its URL takes one.
-            if answer.status < 300 or (attempt > 1 and _is_second_upload(answer)):
+            if answer.status < 300 or (tries.may_have_happened and _is_second_upload(answer)):
                 break
-            if answer.status < 500 or attempt == tries:
-                raise _refused(answer)
+            tries.ends += clock() - began
+            yield from tries.refused(answer)
         manifest = yield from self.carry(Artifacts.complete.call(made["id"]))
-        while manifest["status"] == "verifying":
-            manifest = yield from patiently(self, Artifacts.get.call(made["id"], status="verifying", wait=WAIT))
+        verified = Artifacts.get.call(made["id"], status="verifying", wait=WAIT)
+        manifest = yield from changed(self, manifest, "verifying", verified)
         if manifest["status"] != "available":
             raise RelayError(f"the node has {manifest['status']} the artifact: {manifest['reason']}")
         return manifest
@@ -195,29 +199,33 @@ class Artifacts(Room[M_co]):
 
 def _fetch(room: "Artifacts[object]", artifact_id: str, file: IO[bytes], progress: Progress | None) -> Steps[Manifest]:
     manifest = yield from room.carry(Artifacts.get.call(artifact_id))
-    tries = room.relay.patience.tries
-    for attempt in range(1, tries + 1):
+    clock = room.relay.carrier.clock
+    # As of an upload: the time in which bytes come does not count.
+    tries = Tries(clock, room.relay.patience, "the download broke")
+    while True:
         led = yield from room.relay.carrier.answer(Artifacts.content.call(artifact_id), room.relay.patience)
+        url = room.relay.carrier.url(led.headers["location"])
         file.seek(0)
         file.truncate()
         digest = hashlib.sha256()
+        began = clock()
         try:
-            url = room.relay.carrier.url(led.headers["location"])
             answer: Answer = yield Send("GET", url, {}, timeout=STALLED, is_stream=True)
-            if answer.status != 200:
-                raise _refused(answer)
-            while piece := (yield Read()):
+            while answer.status == 200 and (piece := (yield Read())):
                 yield Do(partial(_keep, piece, digest.update, file))
                 if progress:
                     progress(file.tell(), manifest["byte_size"])
         except NoAnswer as lost:
-            if attempt == tries:
-                raise Unreachable(f"the download broke: {lost}") from None
+            tries.ends += clock() - began
+            yield from tries.lost(lost)
             continue
-        if digest.hexdigest() != manifest["digest_sha256"]:
+        if answer.status != 200:
+            tries.ends += clock() - began
+            yield from tries.refused(answer)
+        elif digest.hexdigest() != manifest["digest_sha256"]:
             raise DigestMismatch(f"the bytes of artifact {artifact_id} are not those of its manifest")
-        return manifest
-    raise AssertionError("the last try returns or raises")
+        else:
+            return manifest
 
 
 def _is_second_upload(answer: Answer) -> bool:
@@ -252,7 +260,3 @@ def _pieces(source: Path | bytes, size: int, progress: Progress | None) -> Itera
 
 def _opened(source: Path | bytes) -> IO[bytes]:
     return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
-
-
-def _refused(answer: Answer) -> Refused:
-    return refusal(answer.status, answer.headers, answer.content)

@@ -1,10 +1,11 @@
 """The board of public threads."""
 
+from functools import partial
 from typing import Any, Literal, TypedDict
 
 from relay_client.call import Call
 from relay_client.deliveries import DeliveryPage
-from relay_client.follow import WAIT, pages, patiently
+from relay_client.follow import WAIT, Follower, pages
 from relay_client.found import Found, HitMode
 from relay_client.room import Iteration, M_co, Operation, Room
 from relay_client.steps import Item, Items
@@ -150,11 +151,18 @@ class Board(Room[M_co]):
     @Iteration
     def replies(self, thread_id: str, *, since_seq: int = 0) -> Items[Reply]:
         """Every reply after `since_seq` and those to come, until the thread is closed."""
+        follower = Follower[Thread](self)
         while True:
-            thread = yield from patiently(self, Board.get.call(thread_id, since_seq=since_seq, wait=WAIT))
+            call = Board.get.call(thread_id, since_seq=since_seq, wait=WAIT)
+            thread = yield from follower.read(call, partial(_has_gone_on, since_seq))
             for reply in thread.get("replies", []):
                 yield Item(reply)
             reached = thread.get("next_since_seq", since_seq)  # further than the replies, if some are hidden
             if thread["status"] == "closed" and reached <= since_seq:
                 return
             since_seq = reached
+
+
+def _has_gone_on(since_seq: int, thread: Thread) -> bool:
+    """Whether it was closed, or has replies after that, which may all be hidden."""
+    return thread["status"] == "closed" or thread.get("next_since_seq", since_seq) > since_seq

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
+from relay_client.errors import UsageError
+
 T = TypeVar("T")
 
 Repeat = Literal["safe", "key", "unsent"]
@@ -13,6 +15,7 @@ Repeat = Literal["safe", "key", "unsent"]
 node knows the Idempotency-Key; `unsent`, only if the first surely did not arrive."""
 
 JSON = {"Content-Type": "application/json"}
+NO_STEPS = ("", ".", "..")
 
 
 @dataclass(slots=True)
@@ -71,7 +74,14 @@ class Call(Generic[T]):
 
 
 def path_of(*steps: str, query: Mapping[str, Any] | None = None, wait: float = 0) -> str:
-    """A path below /api/v1, of steps that may hold anything."""
+    """A path below /api/v1, of steps that may hold anything but what would make it another path.
+
+    Raises UsageError for a step that is empty, `.` or `..`: libraries and proxies leave those out of a path, and the
+    request would be about something else.
+    """
+    for step in steps:
+        if step in NO_STEPS:
+            raise UsageError(f"an id or address cannot be {step!r}")
     path = "/api/v1/" + "/".join([quote(step, safe=":") for step in steps])
     given = {name: value for name, value in (query or {}).items() if value is not None}
     if wait:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-from relay_client.call import Call
+from relay_client.call import Call, Repeat
 from relay_client.errors import DeadlineExceeded, Refused, Unreachable, UsageError, refusal
 from relay_client.steps import TRY_SECONDS, Answer, NoAnswer, Send, Sleep, Steps
 
@@ -45,6 +45,13 @@ class Patience:
     tries: int = 3
     """Tries that fail. One that the node puts off, by 429 and a time, does not count."""
 
+    def __post_init__(self) -> None:
+        """Raise UsageError for a patience with which nothing could be tried."""
+        if not self.deadline > 0:  # NaN is none either
+            raise UsageError(f"a deadline is a number of seconds above 0, not {self.deadline}")
+        if self.tries < 1:
+            raise UsageError(f"tries are 1 or more, not {self.tries}")
+
 
 @dataclass(slots=True)
 class Limit:
@@ -73,41 +80,25 @@ class Carrier:
         """The answer of an intention, which is not an error. With `stream_silence`, its body is a stream, which ends
         if it says nothing for so many seconds.
         """
-        ends = self.clock() + patience.deadline + call.wait
         headers = call.headers
         if call.repeat == "key":
             headers = {**headers, "Idempotency-Key": call.key or secrets.token_urlsafe(24)}
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
                 raise UsageError(f"what is given for {name} has characters that no header may have")
-        is_unknown = False
-        failures = 0
+        tries = Tries(self.clock, patience, f"no answer from {self.base_url}", call.wait)
         while True:
             if self.limits:
-                yield from self._until_open(call, ends)
+                yield from self._until_open(call, tries.ends)
             try:
-                answer: Answer = yield self._request(call, headers, ends, stream_silence)
+                answer: Answer = yield self._request(call, headers, tries.ends, stream_silence)
             except NoAnswer as lost:
-                is_unknown = is_unknown or not lost.unsent
-                failures += 1
-                if self.clock() >= ends:
-                    raise DeadlineExceeded(f"no answer from {self.base_url} in time: {lost}") from None
-                error = Unreachable(f"no answer from {self.base_url}: {lost}")
-                if failures >= patience.tries or (call.repeat == "unsent" and not lost.unsent):
-                    raise error from None
-                yield from self._pause(failures, 0, ends, error)
+                yield from tries.lost(lost, call.repeat)
                 continue
             self._learn(call, answer)
             if answer.status < 300 or (answer.status < 400 and call.leads):
                 return answer
-            refused = refusal(answer.status, answer.headers, answer.content)
-            refused.may_have_happened = is_unknown
-            put_off = _retry_after(answer)
-            failures += not (refused.status == 429 and put_off)
-            if failures >= patience.tries or not _is_worth_repeating(call, refused):
-                raise refused
-            is_unknown = is_unknown or _is_unknown(refused)
-            yield from self._pause(failures, put_off, ends, refused)
+            yield from tries.refused(answer, call.repeat)
 
     def url(self, path: str) -> str:
         """The address of a path of the node, or of what the node gave an address of."""
@@ -146,11 +137,50 @@ class Carrier:
             self.limits.clear()
         self.limits[call.paced_by] = Limit(left, opens)
 
-    def _pause(self, failures: int, least: float, ends: float, error: Exception) -> Steps[None]:
+
+class Tries:
+    """The tries of one intention that failed, and whether another may follow. `lost` and `refused` tell it how one
+    failed; they pause before the next, or raise.
+    """
+
+    def __init__(self, clock: Callable[[], float], patience: Patience, unanswered: str, wait: float = 0) -> None:
+        """`unanswered`: what to say if a try had no answer."""
+        self._clock = clock
+        self._most = patience.tries
+        self._unanswered = unanswered
+        self.ends = clock() + patience.deadline + wait
+        """When it is too late for another try, by that clock."""
+        self.failures = 0
+        self.may_have_happened = False
+        """One of them may have done what was asked."""
+
+    def lost(self, lost: NoAnswer, repeat: Repeat = "safe") -> Steps[None]:
+        """One had no answer. Raises Unreachable, DeadlineExceeded."""
+        self.may_have_happened = self.may_have_happened or not lost.unsent
+        self.failures += 1
+        if self._clock() >= self.ends:
+            raise DeadlineExceeded(f"{self._unanswered}, and the time is over: {lost}") from None
+        error = Unreachable(f"{self._unanswered}: {lost}")
+        if self.failures >= self._most or (repeat == "unsent" and not lost.unsent):
+            raise error from None
+        yield from self._pause(0, error)
+
+    def refused(self, answer: Answer, repeat: Repeat = "safe") -> Steps[None]:
+        """The answer to one is an error. Raises Refused."""
+        refused = refusal(answer.status, answer.headers, answer.content)
+        refused.may_have_happened = self.may_have_happened
+        put_off = _retry_after(answer)
+        self.failures += not (refused.status == 429 and put_off)
+        if self.failures >= self._most or not _is_worth_repeating(repeat, refused):
+            raise refused
+        self.may_have_happened = self.may_have_happened or _is_unknown(refused)
+        yield from self._pause(put_off, refused)
+
+    def _pause(self, least: float, error: Exception) -> Steps[None]:
         """Before the next try; the error, if that would begin after the deadline."""
-        backoff = min(FIRST_PAUSE * 2 ** max(failures - 1, 0), LONGEST_PAUSE) * random.uniform(0.5, 1)
+        backoff = min(FIRST_PAUSE * 2 ** max(self.failures - 1, 0), LONGEST_PAUSE) * random.uniform(0.5, 1)
         seconds = least + backoff if least else backoff  # those who were put off together come back one by one
-        if self.clock() + seconds > ends:
+        if self._clock() + seconds > self.ends:
             raise error
         yield Sleep(seconds)
 
@@ -175,10 +205,10 @@ def _is_unknown(error: Refused) -> bool:
     return error.code == "store.unknown" or (error.status >= 500 and not error.code)
 
 
-def _is_worth_repeating(call: Call[Any], error: Refused) -> bool:
+def _is_worth_repeating(repeat: Repeat, error: Refused) -> bool:
     if error.status >= 500:
         allowed = error.status not in NOT_BETTER_LATER
-        return allowed and (call.repeat != "unsent" or (error.status == 503 and not _is_unknown(error)))
+        return allowed and (repeat != "unsent" or (error.status == 503 and not _is_unknown(error)))
     return error.status in (408, 429)
 
 

@@ -35,9 +35,13 @@ class _Rooms(Generic[M_co]):
         self._make_rooms()
 
     def with_options(self: R, *, deadline: float | None = None, tries: int | None = None) -> R:
-        """The same connections with another patience; close the original only."""
+        """The same connections with another patience; close the original only. Raises UsageError for one that allows
+        no try.
+        """
         other = copy.copy(self)
-        other.patience = Patience(deadline or self.patience.deadline, tries or self.patience.tries)
+        other.patience = Patience(
+            self.patience.deadline if deadline is None else deadline, self.patience.tries if tries is None else tries
+        )
         other._make_rooms()
         return other
 

@@ -10,7 +10,9 @@ class RelayError(Exception):
 
 
 class UsageError(RelayError, ValueError):
-    """What was given cannot be sent to any node: an address, a token or a text."""
+    """What was given cannot be sent to any node (an address, a token, a text, a value that JSON has no form for), or by
+    this client: it is closed, or was given no time.
+    """
 
 
 class InvalidAnswer(RelayError):

@@ -43,19 +43,22 @@ class Events(Room[M_co]):
         self,
         topic: str,
         *,
-        types: Sequence[str] = (),
+        types: Sequence[str] | str = (),
         cursor: str | None = None,
         limit: int = 50,
         wait: float = 0,
         token: str | None = None,
     ) -> Call[EventPage]:
-        """Events after a cursor (an event's `id`, `earliest`, `now`); `wait` seconds for one if there is none."""
-        query = {"topic": topic, "types": ",".join(types) or None, "cursor": cursor, "limit": limit}
+        """Events after a cursor (an event's `id`, `earliest`, `now`); `wait` seconds for one if there is none. `types`:
+        of one type or of several.
+        """
+        types = types if isinstance(types, str) else ",".join(types)  # a str is a sequence, too: of its characters
+        query = {"topic": topic, "types": types or None, "cursor": cursor, "limit": limit}
         return Call.get("events", wait=wait, token=token, signable=topic.startswith("inbox:"), **query)
 
     @Iteration
     def follow(
-        self, topic: str, *, types: Sequence[str] = (), cursor: str = "now", token: str | None = None
+        self, topic: str, *, types: Sequence[str] | str = (), cursor: str = "now", token: str | None = None
     ) -> Items[Event]:
         """Every event of a topic after a cursor, for ever, each once. Ends in NotFound with the thing it is about."""
         while True:

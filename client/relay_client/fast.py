@@ -13,7 +13,7 @@ from yarl import URL
 
 from relay_client.errors import UsageError
 from relay_client.steps import Answer, NoAnswer, Send
-from relay_client.transport import USER_AGENT, AsyncPieces, beside_the_loop
+from relay_client.transport import CLOSED, USER_AGENT, AsyncPieces, beside_the_loop, content_of
 
 UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
@@ -24,6 +24,7 @@ class AiohttpTransport:
     def __init__(self, **options: Any) -> None:
         self._options = options
         self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
 
     async def send(self, request: Send) -> Answer:
         with _told():
@@ -36,10 +37,13 @@ class AiohttpTransport:
         return Answer(got.status, got.headers, b""), _AsyncPieces(got)
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._session:
             await self._session.close()
 
     def _asked(self, request: Send) -> Any:
+        if self._is_closed:
+            raise UsageError(CLOSED)
         if self._session is None:  # belongs to the loop that runs now
             headers = CIMultiDict({"User-Agent": USER_AGENT})
             headers.update(self._options.pop("headers", None) or {})
@@ -48,7 +52,7 @@ class AiohttpTransport:
             request.method,
             URL(request.url, encoded=True),  # as it is: the signature is about its text
             headers=request.headers,
-            data=beside_the_loop(request.content()) if callable(request.content) else request.content,
+            data=content_of(request, beside_the_loop),
             allow_redirects=False,
             timeout=_timeout(request.timeout),
         )

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Container
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from relay_client.call import Call
 from relay_client.carrier import Patience
@@ -14,6 +15,9 @@ T = TypeVar("T")
 
 WAIT = 25.0  # s that a follower asks the node to wait, below the 30 that it waits at most
 RETURN_PAUSE = 5.0  # s before a follower comes back to a node that does not answer
+EARLY = 0.5  # of the seconds that the node was asked to wait: an answer before that has not waited
+FIRST_LULL = 0.2  # s after a first read that did not wait and found nothing; twice as long after each further one
+LONGEST_LULL = 5.0  # s
 LAST_LOOK = 1.0  # s that an answer may take beyond the time that somebody wants to wait
 PASSING = (Unreachable, Unavailable, Limited, DeadlineExceeded)
 """What a follower waits out."""
@@ -36,19 +40,65 @@ def patiently(room: Room[Any], call: Call[T], ends: float = math.inf) -> Steps[T
             yield Sleep(min(RETURN_PAUSE, left))
 
 
+class Lull:
+    """The pauses of a loop that reads with `wait`. A node with too many that wait answers at once, though there is
+    nothing new. After each such answer comes a pause, twice as long as the last.
+    """
+
+    def __init__(self) -> None:
+        self._pause = 0.0
+
+    def after(self, took: float, wait: float, *, is_new: bool) -> float:
+        """Seconds before the next read, after one that took so many of the seconds that it might wait."""
+        if is_new or took >= wait * EARLY:
+            self._pause = 0.0
+        else:
+            self._pause = min(max(2 * self._pause, FIRST_LULL), LONGEST_LULL)
+        return self._pause
+
+
+class Follower(Generic[T]):
+    """Reads the same thing again and again, patiently, and with pauses where `wait` does not make it wait."""
+
+    def __init__(self, room: Room[Any]) -> None:
+        self._room = room
+        self._lull = Lull()
+
+    def read(self, call: Call[T], is_new: Callable[[T], object], ends: float = math.inf) -> Steps[T]:
+        """As `patiently`, then the pause before the next read. `is_new`: whether an answer says anything new."""
+        clock = self._room.relay.carrier.clock
+        began = clock()
+        answer = yield from patiently(self._room, call, ends)
+        now = clock()
+        if pause := self._lull.after(now - began, call.wait, is_new=bool(is_new(answer))):
+            yield Sleep(max(min(pause, ends - now), 0.0))
+        return answer
+
+
 def until(room: Room[Any], read: Callable[..., Call[Any]], over: Container[Any], within: float | None) -> Steps[Any]:
     """Read something with a status until it has one of those; for so many seconds, then DeadlineExceeded."""
     clock = room.relay.carrier.clock
     ends = math.inf if within is None else clock() + within
+    follower = Follower[Any](room)
+    status: str | None = None
     known: dict[str, Any] = {}
     while True:
-        record = yield from patiently(room, read(**known), ends)
-        if record["status"] in over:
+        record = yield from follower.read(read(**known), partial(_has_left, status), ends)
+        status = record["status"]
+        if status in over:
             return record
         wait = min(WAIT, ends - clock())
         if wait <= 0:
-            raise DeadlineExceeded(f"still {record['status']} after {within:g} s")
-        known = {"status": record["status"], "wait": wait}
+            raise DeadlineExceeded(f"still {status} after {within:g} s")
+        known = {"status": status, "wait": wait}
+
+
+def changed(room: Room[Any], record: Any, status: str, call: Call[Any]) -> Steps[Any]:
+    """A record once it has that status no more, read by that call, which waits."""
+    follower = Follower[Any](room)
+    while record["status"] == status:
+        record = yield from follower.read(call, partial(_has_left, status))
+    return record
 
 
 def pages(room: Room[Any], page: Callable[..., Call[Any]], field: str, limit: int) -> Items[Any]:
@@ -64,3 +114,7 @@ def pages(room: Room[Any], page: Callable[..., Call[Any]], field: str, limit: in
         if len(found) < limit:
             return
         offset += limit
+
+
+def _has_left(status: str | None, record: Any) -> bool:
+    return record["status"] != status

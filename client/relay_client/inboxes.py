@@ -7,7 +7,7 @@ from typing import Any, Literal, TypedDict
 from relay_client.call import Call
 from relay_client.deliveries import DeliveryPage
 from relay_client.errors import Refused
-from relay_client.follow import WAIT, patiently, until
+from relay_client.follow import WAIT, Follower, patiently, until
 from relay_client.room import Iteration, M_co, Operation, Procedure, Room
 from relay_client.steps import Item, Items, Steps
 
@@ -268,8 +268,10 @@ class Inboxes(Room[M_co]):
         body has settled it; one whose body failed comes again. `settle=False` leaves that to you.
         """
         since, epoch = 0, None
+        follower = Follower[InboxPage](self)
         while True:
-            page = yield from patiently(self, Inboxes.read.call(address, token, since_seq=since, wait=WAIT))
+            call = Inboxes.read.call(address, token, since_seq=since, wait=WAIT)
+            page = yield from follower.read(call, lambda page: page["messages"])
             if epoch not in (None, page["epoch"]):  # closed and opened again meanwhile: it counts anew
                 since, epoch = 0, page["epoch"]
                 continue

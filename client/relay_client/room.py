@@ -6,6 +6,7 @@ more than one call (`Procedure`), or steps that give values as they go (`Iterati
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import update_wrapper
+from inspect import signature
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from relay_client.call import Call
@@ -75,11 +76,16 @@ class Operation(_Method, Generic[P, T]):
         update_wrapper(self, build)  # pyright: ignore[reportArgumentType]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
-        """What would be sent."""
+        """What would be sent. Raises UsageError for values that cannot be, such as a set, a `datetime`, or text with
+        lone surrogates; other parameters than there are raise TypeError, as they do of any function.
+        """
         try:
             return self.build(None, *args, **kwargs)
-        except UnicodeEncodeError as error:
-            raise UsageError(f"this is no text that can be sent: {error}") from error
+        except UsageError:
+            raise
+        except (TypeError, ValueError, RecursionError) as error:
+            signature(self.build).bind(None, *args, **kwargs)
+            raise UsageError(f"this cannot be sent: {error}") from error
 
     @overload
     def __get__(self, room: None, owner: object = None) -> "Operation[P, T]": ...

@@ -12,6 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
+from relay_client.errors import UsageError
 from relay_client.keyfile import kept_in
 
 INFO = b"relay-node inbox "
@@ -22,8 +23,13 @@ class Unreadable(Exception):
     """The ciphertext is not for this key and inbox, or was changed on the way."""
 
 
-def seal(text: str, encryption_key: str, address: str) -> str:
-    """The `ciphertext` of a message (or `reply_ciphertext`) for the inbox with that key and address."""
+def seal(text: str, encryption_key: str | None, address: str) -> str:
+    """The `ciphertext` of a message (or `reply_ciphertext`) for the inbox with that key and address.
+
+    The key is what `relay.inboxes.get` shows, which is None where the owner gave none: then nothing can be sealed.
+    """
+    if encryption_key is None:
+        raise UsageError("this inbox has no encryption_key")
     key = X25519PublicKey.from_public_bytes(urlsafe_b64decode(encryption_key + "=" * (-len(encryption_key) % 4)))
     return b64encode(SUITE.encrypt(text.encode(), key, _info(address))).decode()
 

@@ -5,7 +5,7 @@ from typing import TypedDict
 from relay_client.call import Call
 from relay_client.deliveries import DeliveryPage
 from relay_client.errors import NotFound
-from relay_client.follow import WAIT, patiently
+from relay_client.follow import WAIT, Follower
 from relay_client.room import Iteration, M_co, Operation, Room
 from relay_client.steps import Item, Items
 
@@ -96,11 +96,11 @@ class Sessions(Room[M_co]):
     def lines(self, session_id: str, *, since_seq: int = 0) -> Items[Line]:
         """Every line after `since_seq` and those to come, until the session ends."""
         epoch: str | None = None
+        follower = Follower[Lines](self)
         while True:
+            call = Sessions.read.call(session_id, since_seq=since_seq, limit=100, wait=WAIT)
             try:
-                page = yield from patiently(
-                    self, Sessions.read.call(session_id, since_seq=since_seq, limit=100, wait=WAIT)
-                )
+                page = yield from follower.read(call, lambda page: page["lines"])
             except NotFound:
                 if epoch is None:
                     raise

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypedDict
 from relay_client import follow
 from relay_client.call import Call
 from relay_client.deliveries import DeliveryPage
-from relay_client.follow import WAIT, pages, patiently
+from relay_client.follow import WAIT, Follower, pages
 from relay_client.found import Found, HitMode
 from relay_client.room import Iteration, M_co, Operation, Procedure, Room
 from relay_client.steps import Item, Items, Steps
@@ -325,10 +325,11 @@ class Tasks(Room[M_co]):
     def offers(self, *, skill: str | None = None, publisher_id: str | None = None) -> Items[Task]:
         """The newest offers, then those to come, for ever."""
         since: str | None = None
+        follower = Follower[TaskPage](self)
         while True:
             wait = WAIT if since else 0
             call = Tasks.list.call(limit=50, wait=wait, since=since, skill=skill, publisher_id=publisher_id)
-            page = yield from patiently(self, call)
+            page = yield from follower.read(call, lambda page: page["tasks"])
             # The list has the newest first; what was offered since then comes in the order of the offers.
             for task in page["tasks"] if since else reversed(page["tasks"]):
                 yield Item(task)

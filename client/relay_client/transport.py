@@ -1,9 +1,9 @@
 """Who sends: httpx, for programs that wait and for asyncio. Another for asyncio is in `fast.py`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import httpx
 
@@ -13,6 +13,9 @@ from relay_client.version import __version__
 
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 USER_AGENT = f"relay-node-client/{__version__}"
+CLOSED = "this client is closed: make another, or close it later"
+
+S = TypeVar("S")
 
 
 class Pieces(Protocol):
@@ -52,23 +55,14 @@ class HttpxTransport:
         self._http = httpx.Client(headers=_headers(options), **options)
 
     def send(self, request: Send) -> Answer:
-        with _told():
-            got = self._http.request(
-                request.method,
-                request.url,
-                headers=request.headers,
-                content=request.content() if callable(request.content) else request.content,
-                timeout=request.timeout,
-            )
+        with _told(self._http):
+            got = self._http.send(_asked(self._http, request, iter))
         return Answer(got.status_code, got.headers, got.content)
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
-        with _told():
-            asked = self._http.build_request(
-                request.method, request.url, headers=request.headers, content=_bytes(request), timeout=request.timeout
-            )
-            got = self._http.send(asked, stream=True)
-        return Answer(got.status_code, got.headers, b""), _Pieces(got)
+        with _told(self._http):
+            got = self._http.send(_asked(self._http, request, iter), stream=True)
+        return Answer(got.status_code, got.headers, b""), _Pieces(self._http, got)
 
     def close(self) -> None:
         self._http.close()
@@ -81,35 +75,27 @@ class AsyncHttpxTransport:
         self._http = httpx.AsyncClient(headers=_headers(options), **options)
 
     async def send(self, request: Send) -> Answer:
-        with _told():
-            got = await self._http.request(
-                request.method,
-                request.url,
-                headers=request.headers,
-                content=beside_the_loop(request.content()) if callable(request.content) else request.content,
-                timeout=request.timeout,
-            )
+        with _told(self._http):
+            got = await self._http.send(_asked(self._http, request, beside_the_loop))
         return Answer(got.status_code, got.headers, got.content)
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
-        with _told():
-            asked = self._http.build_request(
-                request.method, request.url, headers=request.headers, content=_bytes(request), timeout=request.timeout
-            )
-            got = await self._http.send(asked, stream=True)
-        return Answer(got.status_code, got.headers, b""), _AsyncPieces(got)
+        with _told(self._http):
+            got = await self._http.send(_asked(self._http, request, beside_the_loop), stream=True)
+        return Answer(got.status_code, got.headers, b""), _AsyncPieces(self._http, got)
 
     async def close(self) -> None:
         await self._http.aclose()
 
 
 class _Pieces:
-    def __init__(self, got: httpx.Response) -> None:
+    def __init__(self, http: httpx.Client, got: httpx.Response) -> None:
+        self._http = http
         self._got = got
         self._pieces = got.iter_bytes()
 
     def read(self) -> bytes:
-        with _told():
+        with _told(self._http):
             return next(self._pieces, b"")
 
     def close(self) -> None:
@@ -117,12 +103,13 @@ class _Pieces:
 
 
 class _AsyncPieces:
-    def __init__(self, got: httpx.Response) -> None:
+    def __init__(self, http: httpx.AsyncClient, got: httpx.Response) -> None:
+        self._http = http
         self._got = got
         self._pieces = got.aiter_bytes()
 
     async def read(self) -> bytes:
-        with _told():
+        with _told(self._http):
             return await anext(self._pieces, b"")
 
     async def close(self) -> None:
@@ -135,15 +122,29 @@ async def beside_the_loop(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-def _bytes(request: Send) -> bytes | None:
-    return None if callable(request.content) else request.content
+def content_of(request: Send, streamed: Callable[[Iterator[bytes]], S]) -> S | bytes | None:
+    """The body of a request as a library takes it: one that comes in pieces goes through `streamed`."""
+    return streamed(request.content()) if callable(request.content) else request.content
+
+
+def _asked(
+    http: httpx.Client | httpx.AsyncClient, request: Send, streamed: Callable[[Iterator[bytes]], Any]
+) -> httpx.Request:
+    content = content_of(request, streamed)
+    return http.build_request(
+        request.method, request.url, headers=request.headers, content=content, timeout=request.timeout
+    )
 
 
 @contextmanager
-def _told() -> Generator[None, None, None]:
+def _told(http: httpx.Client | httpx.AsyncClient) -> Generator[None, None, None]:
     """What went wrong, as other transports say it."""
     try:
         yield
+    except RuntimeError as error:
+        if http.is_closed:
+            raise UsageError(CLOSED) from error
+        raise
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
         raise UsageError(f"this cannot be sent: {error}") from error
     except httpx.RequestError as error:

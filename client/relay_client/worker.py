@@ -8,14 +8,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from relay_client.claims import Submitted, release, renew
 from relay_client.client import AsyncRelay
-from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, RelayError
-from relay_client.follow import PASSING, RETURN_PAUSE
-from relay_client.tasks import ClaimedTask
+from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, UsageError
+from relay_client.follow import PASSING, RETURN_PAUSE, Lull
+from relay_client.tasks import ClaimedTask, CompletedTask
 
 CLAIM_WAIT = 5.0  # s a claim waits; so long a stop may take, below the 10 s that most supervisors give
-RELEASE_SECONDS = 3.0  # s that giving a claim up may take when the worker is cancelled
-RENEWALS = 3  # of a lease, in the time it lasts: one may fail
 CODE = "worker.exception"
 DELIVERY_SECONDS = 600.0  # for a result, where the claim has no lease
 DELIVERY_TRIES = 1000  # as many as there is time for: the work is done, and the same result again is the same answer
@@ -74,19 +73,44 @@ class Worker:
             self._loop, self._stopping = None, asyncio.Event()  # it may serve again, in another loop, too
 
     async def _serve(self, relay: AsyncRelay) -> None:
-        while not self._stopping.is_set():
-            try:
-                task = await relay.tasks.claim_next(
-                    self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=CLAIM_WAIT
-                )
-                if task and self._stopping.is_set():
-                    with suppress(*CLAIM_LOST):
-                        await relay.tasks.release(task["id"], task["claim_token"])
-                elif task:
-                    await self._attend(relay, task)
-            except (*PASSING, Conflict):  # Conflict: the answer to a claim was lost, and the contract is over by now
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), RETURN_PAUSE)
+        lull = Lull()
+        submitted = Submitted(relay)
+        try:
+            while not self._stopping.is_set():
+                try:
+                    pause = await self._turn(relay, submitted, lull)
+                except (*PASSING, Conflict):  # Conflict: the answer to a claim was lost, and the contract is over now
+                    pause = RETURN_PAUSE
+                if pause:
+                    await self._rest(pause)
+        finally:
+            await submitted.end()
+
+    async def _turn(self, relay: AsyncRelay, submitted: Submitted, lull: Lull) -> float:
+        """Go on with one contract whose result was rejected, if there is one, and claim another: in turns, so that
+        nobody has the worker for themselves by rejecting. Returns the seconds to rest.
+        """
+        if rejected := submitted.next_rejected():
+            await self._attend(relay, rejected, submitted)
+            if self._stopping.is_set():
+                return 0.0
+        began = relay.carrier.clock()
+        wait = 0.0 if submitted.has_rejected else CLAIM_WAIT
+        task = await relay.tasks.claim_next(
+            self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=wait
+        )
+        pause = lull.after(relay.carrier.clock() - began, wait, is_new=bool(task))
+        if task and self._stopping.is_set():
+            with suppress(*CLAIM_LOST):
+                await relay.tasks.release(task["id"], task["claim_token"])
+        elif task:
+            await self._attend(relay, task, submitted)
+        return pause
+
+    async def _rest(self, seconds: float) -> None:
+        """So long, or until it is to stop."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def until_signalled(self, relay: AsyncRelay) -> None:
         """The same until SIGTERM or SIGINT; what is begun by then is finished."""
@@ -106,17 +130,19 @@ class Worker:
         async with AsyncRelay(base_url) as relay:
             await self.until_signalled(relay)
 
-    async def _attend(self, relay: AsyncRelay, task: ClaimedTask) -> None:
+    async def _attend(self, relay: AsyncRelay, task: ClaimedTask, submitted: Submitted) -> None:
         """One contract; if this is cancelled, others may claim it at once."""
         try:
-            await self._work_on(relay, task)
+            completed = await self._work_on(relay, task)
         except asyncio.CancelledError:
-            await asyncio.shield(_released(relay, task))
+            await asyncio.shield(release(relay, task))
             raise
+        if completed and completed["status"] == "submitted":
+            submitted.follow(task)
 
-    async def _work_on(self, relay: AsyncRelay, task: ClaimedTask) -> None:
-        """One contract. If its claim is lost, what the function returns is dropped."""
-        renewing = asyncio.ensure_future(_renew(relay, task))
+    async def _work_on(self, relay: AsyncRelay, task: ClaimedTask) -> CompletedTask | None:
+        """One contract. If its claim is lost, what the function returns is dropped. None if it has no result."""
+        renewing = asyncio.ensure_future(renew(relay, task))
         patient = relay.with_options(deadline=task["lease_seconds"] or DELIVERY_SECONDS, tries=DELIVERY_TRIES)
         try:
             result = await self._call(task)
@@ -128,8 +154,10 @@ class Worker:
             step = _delivered(patient, task, result)
         finally:
             renewing.cancel()
-        with suppress(*CLAIM_LOST):
-            await step
+        try:
+            return await step
+        except CLAIM_LOST:
+            return None
 
     async def _call(self, task: ClaimedTask) -> Any:
         if inspect.iscoroutinefunction(self.work):
@@ -150,21 +178,22 @@ def worker(
     return lambda work: Worker(work, name, skills, publisher_ids, query)
 
 
-async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> None:
-    """Complete; or fail, if the result is no JSON or the node does not take it."""
+async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> CompletedTask | None:
+    """Complete; or fail, if the result is no JSON or the node does not take it: None then."""
     try:
         completing = relay.tasks.complete(task["id"], task["claim_token"], result)
-    except (TypeError, ValueError) as error:
+    except UsageError as error:
         await _failed(
             relay, task, TaskFailed(UNFIT, f"The result is no JSON ({type(error.__cause__ or error).__name__}).")
         )
-        return
+        return None
     try:
-        await completing
+        return await completing
     except (*CLAIM_LOST, *PASSING):
         raise
     except Refused as refused:
         await _failed(relay, task, TaskFailed(UNFIT, str(refused.args[0])))
+        return None
 
 
 async def _failed(relay: AsyncRelay, task: ClaimedTask, failed: TaskFailed) -> None:
@@ -180,20 +209,3 @@ async def _failed(relay: AsyncRelay, task: ClaimedTask, failed: TaskFailed) -> N
 def _text(given: str) -> str:
     """Without lone surrogates, which stand for bytes that are no text in the name of a file."""
     return given.encode(errors="replace").decode()
-
-
-async def _released(relay: AsyncRelay, task: ClaimedTask) -> None:
-    with suppress(RelayError, asyncio.TimeoutError):  # then the lease ends the claim
-        await asyncio.wait_for(relay.tasks.release(task["id"], task["claim_token"]), RELEASE_SECONDS)
-
-
-async def _renew(relay: AsyncRelay, task: ClaimedTask) -> None:
-    """Extend the lease until cancelled, or until the claim is lost."""
-    while lease := task["lease_seconds"]:
-        await asyncio.sleep(lease / RENEWALS)
-        try:
-            await relay.tasks.extend(task["id"], task["claim_token"])
-        except PASSING:
-            continue
-        except RelayError:
-            return

@@ -37,6 +37,7 @@ if message["body"] == "settle":
 print(message["body"] * (100_000 if message["body"] == "shout" else 1))'"""
 """Settles one message by itself, and writes more about another than a reply may hold."""
 COUNT = f"""{sys.executable} -c 'import json, sys; print(json.dumps(len(json.load(sys.stdin)["title"])))'"""
+REJECTION = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin).get("rejection"))'"""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -147,6 +148,16 @@ def test_a_contract_is_done_by_a_program(relay: Run, served: NodeProcess) -> Non
         )
     assert failed.returncode == 1
     assert json.loads(failed.stdout)["attempts"][0]["reason"]["code"] == "exec.status"
+
+
+def test_a_program_is_run_again_for_a_rejected_result(relay: Run, served: NodeProcess) -> None:
+    publisher = ("--publisher", "reviewers")
+    with started(served, "task", "work", "--exec", REJECTION, *publisher, "--number", "2"), Relay(served.url) as node:
+        offered = record(relay("task", "offer", "Count the apples", *publisher, "--review", "600", "--json"))
+        node.tasks.result(offered["id"], until=["submitted"], within=PATIENCE)
+        node.tasks.reject(offered["id"], "Count them all.", offered["publisher_token"])
+        again = node.tasks.result(offered["id"], until=["submitted"], within=PATIENCE)
+        assert again.get("result_payload") == "Count them all."
 
 
 def test_offers_are_found_by_what_they_ask_for(relay: Run, served: NodeProcess) -> None:

@@ -1,45 +1,23 @@
 """Procedures and iterations with answers that a real node gives seldom: each transport here has them prepared."""
 
-import json
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from tests.support.prepared import Clock, Prepared
 
-from relay_client import Refused, Relay
-from relay_client.steps import Answer, NoAnswer, Send
-from relay_client.transport import Pieces
+from relay_client import Limited, Refused, Relay, Unavailable, Unreachable
+from relay_client.steps import Answer, NoAnswer
 
 NODE = "http://node.example"
 LOST = NoAnswer("reset", unsent=False)
 TAKEN_BY_S3 = Answer(412, {}, b"<Error><Code>PreconditionFailed</Code></Error>")
 
 
-class Prepared:
-    """A transport that gives these answers in turn; a mapping is the JSON of a 200."""
-
-    def __init__(self, *answers: Mapping[str, Any] | Answer | NoAnswer) -> None:
-        self._answers = iter(answers)
-        self.requests: list[Send] = []
-
-    def send(self, request: Send) -> Answer:
-        self.requests.append(request)
-        answer = next(self._answers)
-        if isinstance(answer, NoAnswer):
-            raise answer
-        return answer if isinstance(answer, Answer) else Answer(200, {}, json.dumps(answer).encode())
-
-    def open(self, request: Send) -> tuple[Answer, Pieces]:
-        raise AssertionError(f"no stream is prepared for {request.url}")
-
-    def close(self) -> None:
-        pass
-
-    def since(self) -> list[str]:
-        """The `since_seq` of each request."""
-        return [parse_qs(urlsplit(request.url).query)["since_seq"][0] for request in self.requests]
+def since(node: Prepared) -> list[str]:
+    """The `since_seq` of each request."""
+    return [parse_qs(urlsplit(request.url).query)["since_seq"][0] for request in node.requests]
 
 
 def thread(status: str, reached: int, *seqs: int) -> dict[str, Any]:
@@ -50,7 +28,7 @@ def test_replies_go_on_after_those_that_are_hidden() -> None:
     node = Prepared(thread("open", 100), thread("closed", 102, 101), thread("closed", 103), thread("closed", 103))
     with Relay(NODE, transport=node) as relay:
         assert [reply["seq"] for reply in relay.board.replies("1")] == [101]
-    assert node.since() == ["0", "100", "102", "103"]
+    assert since(node) == ["0", "100", "102", "103"]
 
 
 def test_who_is_ahead_of_an_inbox_that_lost_messages_goes_back_to_its_last() -> None:
@@ -63,7 +41,7 @@ def test_who_is_ahead_of_an_inbox_that_lost_messages_goes_back_to_its_last() -> 
     with Relay(NODE, transport=node) as relay:
         messages = relay.inboxes.messages("address", "token", settle=False)
         assert [next(messages)["seq"] for _ in range(2)] == [7, 6]
-    assert node.since() == ["0", "7", "5"]
+    assert since(node) == ["0", "7", "5"]
 
 
 DATA = b"name\nAda\n"
@@ -71,10 +49,17 @@ REGISTERED = {"id": "1", "upload_url": "http://s3.example/1", "upload_headers": 
 
 
 def manifest(status: str) -> dict[str, Any]:
-    return {"id": "1", "status": status, "digest_sha256": sha256(DATA).hexdigest()}
+    return {"id": "1", "status": status, "byte_size": len(DATA), "digest_sha256": sha256(DATA).hexdigest()}
 
 
-def test_an_upload_to_s3_whose_answer_was_lost_has_been_done() -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("relay_client.client.time", clock)
+    return clock
+
+
+def test_an_upload_to_s3_whose_answer_was_lost_has_been_done(clock: Clock) -> None:
     node = Prepared(REGISTERED, LOST, TAKEN_BY_S3, manifest("available"))
     with Relay(NODE, transport=node) as relay:
         assert relay.artifacts.upload(DATA, "desk")["status"] == "available"
@@ -83,3 +68,53 @@ def test_an_upload_to_s3_whose_answer_was_lost_has_been_done() -> None:
 def test_an_upload_that_is_refused_at_once_is_not_taken_for_done() -> None:
     with Relay(NODE, transport=Prepared(REGISTERED, TAKEN_BY_S3)) as relay, pytest.raises(Refused):
         relay.artifacts.upload(DATA, "desk")
+
+
+LATER = Answer(429, {"retry-after": "7"}, b"")
+BROKEN = Answer(500, {}, b"")
+LED = Answer(307, {"location": "http://s3.example/1"}, b"")
+BYTES = Answer(200, {}, DATA)
+
+
+def test_bytes_go_again_as_calls_do(clock: Clock) -> None:
+    """When the store says, or after a pause that grows; what it puts off is no failure."""
+    node = Prepared(REGISTERED, LATER, LATER, LATER, BROKEN, LOST, Answer(200, {}, b""), manifest("available"))
+    with Relay(NODE, transport=node) as relay:
+        assert relay.artifacts.upload(DATA, "desk")["status"] == "available"
+    *put_off, first, second = clock.pauses
+    assert [7 <= pause < 8 for pause in put_off] == [True] * 3
+    assert 0 < first <= 0.2 <= second <= 0.4
+
+
+def test_bytes_come_again_as_calls_do(clock: Clock) -> None:
+    node = Prepared(manifest("available"), LED, LATER, LED, BROKEN, LED, LOST, LED, BYTES)
+    with Relay(NODE, transport=node, tries=4) as relay:
+        assert relay.artifacts.download_bytes("1") == DATA
+    put_off, first, second = clock.pauses
+    assert 7 <= put_off < 8
+    assert 0 < first <= 0.2 <= second <= 0.4
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([LOST] * 3, Unreachable),
+        ([BROKEN] * 3, Unavailable),
+        ([Answer(507, {}, b"")], Unavailable),
+        ([Answer(403, {}, b"")], Refused),
+        ([Answer(429, {"retry-after": "120"}, b"")], Limited),
+    ],
+)
+def test_bytes_go_no_more_often_than_calls_do(
+    clock: Clock, answers: list[Answer | NoAnswer], expected: type[Exception]
+) -> None:
+    with Relay(NODE, transport=Prepared(REGISTERED, *answers)) as relay, pytest.raises(expected):
+        relay.artifacts.upload(DATA, "desk")
+
+
+def test_the_time_in_which_bytes_move_does_not_count(clock: Clock) -> None:
+    """An hour of them is no reason to give up; to wait for another try is, when the deadline is over."""
+    node = Prepared(REGISTERED, LOST, Answer(200, {}, b""), manifest("available"), takes=3600, clock=clock)
+    with Relay(NODE, transport=node) as relay:
+        relay.carrier.clock = clock.time
+        assert relay.artifacts.upload(DATA, "desk")["status"] == "available"

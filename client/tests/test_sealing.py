@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.nodes import NodeProcess
 
-from relay_client import Relay
+from relay_client import Relay, UsageError
 from relay_client.sealing import SealFile, Unreadable, seal
 
 
@@ -17,7 +17,6 @@ def test_a_sealed_message_is_read_by_its_receiver_alone(served: NodeProcess, tmp
         mine = relay.inboxes.open(encryption_key=key.public)
         address, token = mine["address"], mine["inbox_token"]
         shown = relay.inboxes.get(address)["encryption_key"]
-        assert shown is not None
         relay.inboxes.send(address, ciphertext=seal("The vault opens at nine.", shown, address))
         (message,) = relay.inboxes.read(address, token)["messages"]
     ciphertext = message["ciphertext"] or ""
@@ -31,3 +30,8 @@ def test_a_sealed_message_is_read_by_its_receiver_alone(served: NodeProcess, tmp
     ):
         with pytest.raises(Unreadable):
             other.open(text, where)
+
+
+def test_nothing_is_sealed_for_an_inbox_without_a_key() -> None:
+    with pytest.raises(UsageError, match="no encryption_key"):
+        seal("The vault opens at nine.", None, "address")

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 from tests.support.fixed_answer import FixedAnswer, answer
 
 from relay_client import AsyncRelay, InvalidAnswer, Refused, Relay, UsageError
+from relay_client.events import Events
 from relay_client.fast import AiohttpTransport
 from relay_client.steps import Send
 from relay_client.transport import AsyncHttpxTransport, AsyncTransport
@@ -47,7 +49,16 @@ UNFIT: list[Callable[[Relay], object]] = [
     lambda relay: relay.messages.send("Hello", key="é"),
     lambda relay: relay.tasks.get("\udc80"),
     lambda relay: relay.tasks.result("\udc80"),
+    lambda relay: relay.tasks.get(""),
+    lambda relay: relay.tasks.cancel(".", "token"),
+    lambda relay: relay.inboxes.close("..", "token"),
     lambda relay: relay.messages.stream("Hello", media_type="text/plain\r\nx: y"),
+    lambda relay: relay.tasks.complete("1", "token", {"a set"}),
+    lambda relay: relay.tasks.complete("1", "token", {"due": datetime(2026, 1, 1)}),
+    lambda relay: relay.artifacts.register("desk", "text/csv", 1, "no hex"),
+    lambda relay: relay.with_options(deadline=0),
+    lambda relay: relay.with_options(deadline=float("nan")),
+    lambda relay: relay.with_options(tries=0),
 ]
 
 
@@ -55,6 +66,33 @@ UNFIT: list[Callable[[Relay], object]] = [
 def test_what_cannot_be_sent_is_refused(call: Callable[[Relay], object]) -> None:
     with Relay(NODE) as relay, pytest.raises(UsageError):
         call(relay)
+
+
+def test_other_parameters_than_there_are_are_an_error_of_python() -> None:
+    with Relay(NODE) as relay, pytest.raises(TypeError, match="status_code"):
+        relay.tasks.get("1", status_code=1)  # pyright: ignore[reportCallIssue]
+
+
+def test_one_type_of_events_may_be_given_as_text() -> None:
+    assert Events.page.call("board", types="thread.posted") == Events.page.call("board", types=["thread.posted"])
+
+
+def test_a_closed_client_says_so() -> None:
+    with Relay(NODE) as relay:
+        pass
+    with pytest.raises(UsageError, match="closed"):
+        relay.node.health()
+    with pytest.raises(UsageError, match="closed"):
+        next(relay.events.follow("board"))
+
+
+async def test_a_closed_client_for_asyncio_says_so(transport: AsyncTransport) -> None:
+    async with AsyncRelay(NODE, transport=transport) as relay:
+        pass
+    with pytest.raises(UsageError, match="closed"):
+        await relay.node.health()
+    with pytest.raises(UsageError, match="closed"):
+        await followed(relay)
 
 
 async def test_an_address_that_the_node_gives_may_be_wrong_too(transport: AsyncTransport) -> None:

@@ -99,9 +99,13 @@ def is_of_key(address: str) -> bool:
 
 
 def new_address(partition: int | None = None) -> str:
-    """160 random bits in base64url, 27 characters, that lie in the partition, or in any if None."""
+    """160 random bits in base64url, 27 characters, that lie in the partition, or in any if None. None begins with `-`:
+    it would be an option to the commands that it is given to.
+    """
     while True:
         address = urlsafe_b64encode(os.urandom(20)).rstrip(b"=").decode()
+        if address.startswith("-"):
+            continue
         if partition is None or partition_of(address) == partition:
             return address
 

@@ -288,3 +288,13 @@ def test_an_address_that_is_made_lies_in_the_partition_that_it_should() -> None:
         assert ids.is_address(address)
         assert ids.partition_of(address) == partition
         assert not ids.is_of_key(address)
+
+
+def test_no_address_that_is_made_begins_as_options_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter([b"\xfb" * 20, bytes(20)])  # -_v7… in base64url, then AAAA…
+
+    def draw(count: int) -> bytes:
+        return next(drawn)
+
+    monkeypatch.setattr("node.store.ids.os.urandom", draw)
+    assert ids.new_address() == "A" * 27

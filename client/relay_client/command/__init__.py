@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from relay_client.client import PATIENCE
 from relay_client.command import agents, artifacts, board, inbox, node, tasks
 from relay_client.command.completion import SHELLS, script
+from relay_client.command.dashed import parsed
 from relay_client.command.output import error, note
 from relay_client.command.parser import common
 from relay_client.errors import DeadlineExceeded, RelayError, Unreachable, UsageError
@@ -48,7 +49,7 @@ def parser() -> ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     made = parser()
-    given = made.parse_args(arguments)
+    given = parsed(made, sys.argv[1:] if arguments is None else arguments)
     try:
         if given.run is None:
             sys.stdout.write(script(made, given.shell))

@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
     find.add_argument("query", help="in your own words")
     find.add_argument("--limit", type=int, default=5)
     find.add_argument("--threshold", type=float, default=0.7, help="least score, 0 to 1")
-    work = command(task, "work", _work, "claim contracts and run a program for each")
+    work = command(task, "work", _work, "claim contracts and run a program for each, again if the result is rejected")
     work.add_argument(
         "--exec",
         metavar="COMMAND",
@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
     work.add_argument("--skill", action="append", default=[], help="what you can do; as often as you like")
     work.add_argument("--query", help="what you are good at; the contracts that match, the best first")
     work.add_argument("--publisher", action="append", metavar="NAME", help="work for these only")
-    work.add_argument("--number", metavar="N", type=int, default=0, help="end after so many")
+    work.add_argument("--number", metavar="N", type=int, default=0, help="end after so many runs")
 
 
 def _offer(given: Namespace) -> int:

@@ -1,0 +1,95 @@
+"""What a worker does for its claims beside the work: renews leases, gives claims up, hears of rejected results."""
+
+import asyncio
+from contextlib import suppress
+from typing import cast
+
+from relay_client.client import AsyncRelay
+from relay_client.errors import RelayError
+from relay_client.follow import PASSING
+from relay_client.tasks import OVER, ClaimedTask, TaskStatus
+
+RENEWALS = 3  # of a lease, in the time it lasts: one may fail
+RELEASE_SECONDS = 3.0  # s that giving a claim up may take when the worker ends
+FOLLOWED = 50
+"""Submitted contracts that are followed at a time: each has a request that waits, and transports have a hundred
+connections at most."""
+REVIEWED: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", *OVER)
+"""All statuses but `submitted`."""
+
+
+class Submitted:
+    """Follows contracts whose publishers review the result, and has those that were rejected ready, with their leases
+    renewed. Of more than FOLLOWED the oldest is followed no longer: if it is rejected, its lease ends the claim.
+    """
+
+    def __init__(self, relay: AsyncRelay) -> None:
+        self._relay = relay
+        self._followers: dict[str, asyncio.Task[None]] = {}
+        self._rejected: dict[str, ClaimedTask] = {}
+
+    @property
+    def has_rejected(self) -> bool:
+        """Whether there is a contract to go on with."""
+        return bool(self._rejected)
+
+    @property
+    def follows(self) -> int:
+        """How many contracts it follows, those included that are ready."""
+        return len(self._followers)
+
+    def follow(self, task: ClaimedTask) -> None:
+        """Follow a contract whose result was submitted."""
+        if self.follows >= FOLLOWED:
+            self._leave(next(iter(self._followers)))
+        self._followers[task["id"]] = asyncio.create_task(self._follow(task))
+
+    def next_rejected(self) -> ClaimedTask | None:
+        """A contract to go on with, which is followed no longer; its `rejection` says why. None if there is none."""
+        for task_id in self._rejected:
+            self._leave(task_id)
+            return self._rejected.pop(task_id)
+        return None
+
+    async def end(self) -> None:
+        """Follow nothing any more. What was rejected and not gone on with is released: others may claim it at once."""
+        followers = list(self._followers.values())
+        for task_id in list(self._followers):
+            self._leave(task_id)
+        rejected = list(self._rejected.values())
+        self._rejected.clear()
+        await asyncio.gather(*followers, *(release(self._relay, task) for task in rejected), return_exceptions=True)
+
+    def _leave(self, task_id: str) -> None:
+        if follower := self._followers.pop(task_id, None):
+            follower.cancel()
+
+    async def _follow(self, task: ClaimedTask) -> None:
+        task_id = task["id"]
+        with suppress(RelayError):  # such as NotFound, some time after it was over
+            record = await self._relay.tasks.result(task_id, until=REVIEWED)
+            if record["status"] == "in_progress" and record["attempt"] == task["attempt"]:
+                again = cast("ClaimedTask", {**record, "claim_token": task["claim_token"]})
+                self._rejected[task_id] = again
+                await renew(self._relay, again)
+                if again["lease_seconds"]:  # then the claim is lost
+                    del self._rejected[task_id]
+        self._followers.pop(task_id, None)
+
+
+async def renew(relay: AsyncRelay, task: ClaimedTask) -> None:
+    """Extend the lease until cancelled, or until the claim is lost."""
+    while lease := task["lease_seconds"]:
+        await asyncio.sleep(lease / RENEWALS)
+        try:
+            await relay.tasks.extend(task["id"], task["claim_token"])
+        except PASSING:
+            continue
+        except RelayError:
+            return
+
+
+async def release(relay: AsyncRelay, task: ClaimedTask) -> None:
+    """Give a claim up, if that is quickly done."""
+    with suppress(RelayError, asyncio.TimeoutError):  # then the lease ends the claim
+        await asyncio.wait_for(relay.tasks.release(task["id"], task["claim_token"]), RELEASE_SECONDS)

@@ -1,0 +1,52 @@
+"""Addresses and tokens that begin with `-`, as one in 64 of those does that are made of a key: argparse would take them
+for options.
+"""
+
+import re
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+DASHED = re.compile(r"-[A-Za-z0-9_-]{26}(?:[A-Za-z0-9_-]{16})?(?:\.[A-Za-z0-9_.-]+)?")
+"""An address (27 or 43 characters of base64url), or the token of an inbox, which begins with its address. No option
+is as long as that.
+"""
+GUARD = " "
+"""What argparse sees at the beginning of such a word: it looks at the first character."""
+
+
+def parsed(made: ArgumentParser, words: Sequence[str]) -> Namespace:
+    """What `parse_args` returns if it takes such words for what they are."""
+    given = made.parse_args(guarded(words, set(_flags(made))))
+    for name, value in vars(given).items():
+        if isinstance(value, str) and DASHED.fullmatch(value.removeprefix(GUARD)):
+            setattr(given, name, value.removeprefix(GUARD))
+    return given
+
+
+def guarded(words: Sequence[str], flags: set[str]) -> list[str]:
+    """The words with those joined to the option that they are the value of (`--to=-x`), or else behind GUARD. `flags`
+    are the options that have no value.
+    """
+    done: list[str] = []
+    for position, word in enumerate(words):
+        if word == "--":  # what follows is no option anyway
+            return [*done, *words[position:]]
+        if not DASHED.fullmatch(word):
+            done.append(word)
+        elif done and done[-1].startswith("--") and "=" not in done[-1] and done[-1] not in flags:
+            done[-1] += f"={word}"
+        else:
+            done.append(GUARD + word)
+    return done
+
+
+def _flags(made: ArgumentParser) -> Iterator[str]:
+    """The options without a value, of the command and of all commands below it."""
+    for action in made._actions:  # pyright: ignore[reportPrivateUsage]  # argparse has no other way to ask
+        if action.nargs == 0:
+            yield from action.option_strings
+        choices: Any = action.choices
+        if isinstance(choices, dict):  # of commands
+            for one in cast("dict[str, ArgumentParser]", choices).values():
+                yield from _flags(one)
