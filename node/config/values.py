@@ -184,7 +184,7 @@ def label(text: str) -> str:
 
 
 def host_names(text: str) -> str:
-    """Names of hosts, comma separated. Raises ValueError for what could never be one: an address with a port or a path."""
+    """Names of hosts, comma separated. Raises ValueError for one with a port or a path, which never matches."""
     for name in text.split(","):
         if ":" in name or "/" in name:
             raise ValueError(f"{name.strip()!r} is no name of a host: write it without a port, a scheme and a path")

@@ -1,4 +1,4 @@
-"""deploy/systemd/relay-node.sh runs a command with the settings of the service, as systemd reads them from its files."""
+"""deploy/systemd/relay-node.sh runs a command with the settings of the service, read from its files as systemd does."""
 
 import subprocess
 from pathlib import Path
