@@ -188,12 +188,10 @@ def run_command(command: AdminCommand, settings: Settings, given: argparse.Names
 
 def _refused_by_redis(failed: CommandFailed) -> str:
     """What a command comes to that Redis refuses for good: mostly its user has too few rights."""
+    who = "deploy/redis/users.acl has what its users need"
     if "NOPERM" in str(failed):
-        return (
-            f"the user of RELAY_REDIS_URL may not do this in Redis ({failed}): "
-            "commands of the operator need that of relay-operator, as in deploy/redis/users.acl"
-        )
-    return f"Redis refuses a command ({failed}): deploy/redis/users.acl has what its users need"
+        who = "set RELAY_REDIS_URL to that of relay-operator, the user for this in deploy/redis/users.acl"
+    return f"Redis refuses a command ({failed}): {who}"
 
 
 async def _result(command: AdminCommand, settings: Settings, given: argparse.Namespace) -> CommandResult:
