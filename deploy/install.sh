@@ -6,12 +6,15 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-if [ "${1:-}" = --back ]; then
+# All arguments as one word: a typing error must not install anything.
+case "$*" in
+--back)
   if [ ! -L /opt/relay-node-former ]; then echo "there is no former version to go back to" >&2; exit 1; fi
   newer=$(readlink /opt/relay-node)
   ln -sfn "$(readlink /opt/relay-node-former)" /opt/relay-node
   ln -sfn "$newer" /opt/relay-node-former
-else
+  ;;
+"")
   version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
   place=/opt/relay-node-$version-$(date --utc +%Y%m%dT%H%M%S)
   python3 -m venv "$place"
@@ -22,5 +25,10 @@ else
   "$place/bin/pip" check
   if [ -L /opt/relay-node ]; then ln -sfn "$(readlink /opt/relay-node)" /opt/relay-node-former; fi
   ln -sfn "$place" /opt/relay-node
-fi
+  ;;
+*)
+  echo "usage: sh deploy/install.sh [--back]" >&2
+  exit 2
+  ;;
+esac
 echo "/opt/relay-node is $(readlink /opt/relay-node)"

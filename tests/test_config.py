@@ -56,6 +56,9 @@ def test_each_kind_of_setting_is_read_from_text() -> None:
         ("RELAY_LIMIT_RELAY", "10/0", "<count>/<seconds>"),
         ("RELAY_LIMIT_RELAY", "-1/60", "<count>/<seconds>"),
         ("RELAY_LIMIT_RELAY", "many/60", "many"),
+        ("RELAY_ADMIN_NAMES", "relay.example, metrics.example:9100", "'metrics.example:9100' is no name of a host"),
+        ("RELAY_ADMIN_NAMES", "http://metrics.example", "without a port, a scheme and a path"),
+        ("RELAY_ADMIN_NAMES", "metrics.example/metrics", "without a port, a scheme and a path"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named_with_what_it_must_be(name: str, text: str, said: str) -> None:

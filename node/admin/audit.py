@@ -1,7 +1,7 @@
 """The audit log: who did what to the node by a command or the admin page. A log line each, the last ones in Redis."""
 
-import getpass
 import os
+import pwd
 from collections.abc import Sequence
 from typing import cast
 
@@ -38,11 +38,20 @@ def audit_add(*, audit: Key, most: int, fields: Rest) -> None:
 
 
 def who() -> str:
-    """The name of the user who runs this process; the number if that user has no name."""
+    """Who runs this process: its account, and who became that by sudo.
+
+    The account is what the system says, not what LOGNAME does, which anybody sets to any name. Only root can say who
+    used sudo without a doubt, so of root that name is enough.
+    """
+    uid = os.getuid()
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
+        account = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        account = str(uid)
+    person = os.environ.get("SUDO_USER", "")
+    if person in ("", account):
+        return account
+    return person if uid == 0 else f"{account} ({person} by sudo)"
 
 
 async def record(store: Store, who: str, command: str, target: str, outcome: str) -> None:

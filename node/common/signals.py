@@ -1,10 +1,35 @@
-"""The signals that the processes of a node send each other."""
+"""What the processes of a node tell each other: signals, and a mark for those that could not heed one."""
 
+import mmap
 import signal
+
+
+class SharedMark:
+    """Set once, and seen by this process and all that are forked from it, before or after.
+
+    It is a byte of memory that they share. `multiprocessing.Event` has a lock, which a process that is killed while it
+    looks would keep for ever.
+    """
+
+    def __init__(self) -> None:
+        self._byte = mmap.mmap(-1, 1)
+
+    def set(self) -> None:
+        """Say so to all of them."""
+        self._byte[0] = 1
+
+    def is_set(self) -> bool:
+        """Whether it was said."""
+        return self._byte[0] == 1
+
 
 DRAIN = signal.SIGUSR2
 """Sent to each web process when the node is going to stop. GET /ready then answers 503, so that load balancers stop
 sending requests before the node stops listening."""
+
+DRAINING = SharedMark()
+"""Set before DRAIN is sent: a web process that still starts then, or takes the place of another one later, would say
+that it is ready, and load balancers would come back to a node that is about to end."""
 
 RELEASE_WAITERS = signal.SIGUSR1
 """Sent to each web process just before it is told to stop: it answers the requests that wait for a change, so that

@@ -17,6 +17,7 @@ from node.config.values import (
     Networks,
     Proxies,
     Schedule,
+    host_names,
     http_url,
     label,
 )
@@ -44,7 +45,12 @@ _PARSERS: Mapping[Any, Callable[[str], Any]] = {
 }
 """How the text of a setting is read, by its type."""
 
-_TEXTS: Mapping[str, Callable[[str], str]] = {"base_url": http_url, "trace_url": http_url, "node_id": label}
+_TEXTS: Mapping[str, Callable[[str], str]] = {
+    "base_url": http_url,
+    "trace_url": http_url,
+    "node_id": label,
+    "admin_names": host_names,
+}
 """How settings are read that are texts of a certain form, by name."""
 
 

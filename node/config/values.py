@@ -183,6 +183,14 @@ def label(text: str) -> str:
     return text
 
 
+def host_names(text: str) -> str:
+    """Names of hosts, comma separated. Raises ValueError for one with a port or a path, which never matches."""
+    for name in text.split(","):
+        if ":" in name or "/" in name:
+            raise ValueError(f"{name.strip()!r} is no name of a host: write it without a port, a scheme and a path")
+    return text
+
+
 def directory_of(blob_url: str, data_dir: Path) -> Path:
     """Where the bytes of artifacts go: the path of RELAY_BLOB_URL `file:///…`, else `blobs` in the data directory.
 

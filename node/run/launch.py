@@ -25,7 +25,7 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
 from node.common import process
-from node.common.signals import DRAIN, RELEASE_WAITERS
+from node.common.signals import DRAIN, DRAINING, RELEASE_WAITERS
 from node.config import ConfigError, Settings
 from node.config.sources import CONFIG, config_path
 from node.observe import log
@@ -156,7 +156,8 @@ def _summary(settings: Settings) -> dict[str, object]:
         "data_dir": str(settings.data_dir),
         "durability": settings.durability,
         "trusted_proxies": str(settings.trusted_proxies),
-        "admin_port": settings.admin_port,
+        # Under the supervisor, which has the port, 0 would say that there is none.
+        **({"admin_port": settings.admin_port} if settings.admin_port else {}),
         "config": os.environ.get(CONFIG) or str(config_path(os.environ, settings.data_dir) or "environment"),
     }
 
@@ -181,6 +182,7 @@ def _heed_signals(server: listener.Server, current: Reloading, folder: str) -> N
     drain(folder)
     if drain_seconds:
         _logger.info("draining", seconds=drain_seconds)
+        DRAINING.set()
         _signal_web_processes(DRAIN)
         drained = threading.Timer(drain_seconds, _stop, (server,))
         drained.daemon = True

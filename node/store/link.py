@@ -185,6 +185,8 @@ class ReconnectingLink(ABC):
         self._link: Link | None = None
         self._down_since = self._loop.time()
         self._tried = asyncio.Event()
+        self._logged = ""
+        """Why the server could not be reached, as the log has it; empty since there was a link."""
         self._task = self._loop.create_task(self._keep_linked())
 
     @property
@@ -217,8 +219,7 @@ class ReconnectingLink(ABC):
                 link = await dial(self.server, self._access, self.timeout)
             except (OSError, UnicodeError, NotReady) as error:  # UnicodeError: not a possible host name
                 self.trouble = f"Redis at {self.server} is out of reach: {error or type(error).__name__}"
-                if failures == 0:
-                    log.warning("redis out of reach", server=str(self.server), reason=str(error))
+                self._say_why(str(error) or type(error).__name__)
                 self.on_change()
             else:
                 since = self._loop.time()
@@ -232,7 +233,14 @@ class ReconnectingLink(ABC):
             await asyncio.sleep(pause * uniform(0.5, 1))
             failures += 1
 
+    def _say_why(self, reason: str) -> None:
+        """Log it once, not at every attempt, and again when it is another: the server is up, and loads its data."""
+        if reason != self._logged:
+            self._logged = reason
+            log.warning("redis out of reach", server=str(self.server), reason=reason)
+
     def _adopt(self, link: Link) -> None:
+        self._logged = ""
         log.info("redis connected", server=str(self.server), use=type(self).__name__.lower())
         self._link = link
         link.on_lost = partial(self._lose, link)

@@ -15,7 +15,7 @@ import msgspec
 from node.common.private_files import open_private
 from node.store.address import Location, ServerAddress
 from node.store.cluster import ClusterStore
-from node.store.errors import StoreUnavailable
+from node.store.errors import CommandFailed, StoreUnavailable
 from node.store.link import pack
 from node.store.wire import Store
 
@@ -50,7 +50,8 @@ async def primaries(store: Store, location: Location) -> list[Primary]:
 async def snapshot(server: ServerAddress, location: Location, path: Path) -> int:
     """Write the copy of a server to a new file that only this user can read, and flush it. Returns its size in bytes.
 
-    Raises StoreUnavailable if the server is out of reach or gives none, OSError if the file cannot be written.
+    Raises StoreUnavailable if the server is out of reach or gives none, CommandFailed if this user may have none,
+    OSError if the file cannot be written.
     """
     try:
         reader, writer = await _connected(server, location)
@@ -86,7 +87,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, loca
             yield piece
         return
     if not head.startswith(b"$"):
-        raise StoreUnavailable(f"Redis gives no copy: {head.decode(errors='replace')}")
+        raise _no_copy("SYNC", head)
     left = int(head[1:])
     while left:
         piece = await _read(reader, min(left, CHUNK_BYTES))
@@ -110,7 +111,15 @@ async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *wor
     writer.write(pack(words))
     answer = await _line(reader)
     if not answer.startswith(b"+"):
-        raise StoreUnavailable(f"Redis gives no copy: {answer.decode(errors='replace')}")
+        raise _no_copy(words[0], answer)
+
+
+def _no_copy(command: str, answer: bytes) -> StoreUnavailable | CommandFailed:
+    """What an answer means that is no copy: a lack of rights lasts, and anything else may pass."""
+    said = answer.decode(errors="replace").removeprefix("-")
+    if said.startswith("NOPERM"):
+        return CommandFailed(f"{command}: {said}")
+    return StoreUnavailable(f"Redis gives no copy: {said}")
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:

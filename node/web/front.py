@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from node.common.signals import DRAIN, RELEASE_WAITERS
+from node.common.signals import DRAIN, DRAINING, RELEASE_WAITERS
 from node.web.address import ClientAddress
 from node.web.dispatch import Dispatcher, Node
 from node.web.http import Receive, Scope, Send
@@ -52,6 +52,8 @@ class Front:
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(DRAIN, self._drain, node, dispatcher)
             loop.add_signal_handler(RELEASE_WAITERS, node.release)
+        if DRAINING.is_set():  # looked at last: the signal may have come before there was a handler
+            self._drain(node, dispatcher)
         await send({"type": "lifespan.startup.complete"})
         await receive()
         node.release()

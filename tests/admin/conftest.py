@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from node.admin import audit
 from node.cli import main
 from tests.support.node_under_test import NodeUnderTest
 
@@ -36,8 +37,7 @@ def admin(
     monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("RELAY_REDIS_URL", node.settings.redis_url)
     monkeypatch.setenv("RELAY_LOG", "warning")
-    for name in ("LOGNAME", "USER"):
-        monkeypatch.setenv(name, "olivia")
+    monkeypatch.setattr(audit, "who", lambda: "olivia")
 
     async def run(*arguments: str) -> Ran:
         capsys.readouterr()

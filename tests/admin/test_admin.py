@@ -2,12 +2,15 @@
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from node.admin import audit
 from node.cli import main
 from node.store import keys
 from node.store.heartbeats import Heartbeat
@@ -134,14 +137,45 @@ def test_arguments_that_cannot_be_used_are_status_2(arguments: list[str]) -> Non
     assert ended.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("uid", "account", "sudo_user", "who"),
+    [
+        (0, "root", None, "root"),
+        (0, "root", "olivia", "olivia"),
+        (0, "root", "root", "root"),
+        (998, "relay", None, "relay"),
+        (998, "relay", "olivia", "relay (olivia by sudo)"),
+        (12345, None, None, "12345"),
+    ],
+)
+def test_the_audit_names_the_account_that_the_system_knows(
+    uid: int, account: str | None, sudo_user: str | None, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took the name from LOGNAME, which anybody may set."""
+
+    def found(number: int) -> SimpleNamespace:
+        if number != uid or account is None:
+            raise KeyError(number)
+        return SimpleNamespace(pw_name=account)
+
+    monkeypatch.setattr(os, "getuid", lambda: uid)
+    monkeypatch.setattr(pwd, "getpwuid", found)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "mallory")
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    if sudo_user is not None:
+        monkeypatch.setenv("SUDO_USER", sudo_user)
+    assert audit.who() == who
+
+
 def test_it_finds_the_embedded_redis_of_a_running_node(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data", [sys.executable, "-m", "tests.support.small_node", "serve"]) as node:
         node.start().line("child started", child="web")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("RELAY_", "SUDO_"))}
         ran = subprocess.run(
             [sys.executable, "-m", "node", "admin", "clients", "block", "192.0.2.1", "--json"],
             cwd=ROOT,
-            env=environment | {"RELAY_DATA_DIR": str(node.folder), "USER": "olivia", "LOGNAME": "olivia"},
+            env=environment | {"RELAY_DATA_DIR": str(node.folder), "LOGNAME": "mallory"},
             capture_output=True,
             text=True,
             timeout=30,
@@ -152,7 +186,7 @@ def test_it_finds_the_embedded_redis_of_a_running_node(tmp_path: Path) -> None:
     said = {name: line[name] for name in ("event", "who", "command", "target", "outcome")}
     assert said == {
         "event": "admin",
-        "who": "olivia",
+        "who": pwd.getpwuid(os.getuid()).pw_name,
         "command": "clients block",
         "target": "192.0.2.1/32",
         "outcome": "blocked: 1 of 1",

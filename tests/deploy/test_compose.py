@@ -55,6 +55,13 @@ def test_the_head_of_the_file_says_what_to_write_to_env() -> None:
     assert required() == set(re.findall(r"^#   (\w+)=", head, re.MULTILINE))
 
 
+def test_the_pages_run_commands_in_services_that_there_are() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    named = [name for page in pages for name in re.findall(r"docker compose exec ([\w-]+)", page.read_text())]
+    assert len(named) > 1
+    assert set(named) <= set(services())
+
+
 @pytest.mark.parametrize("name", NODES)
 def test_the_settings_of_a_node_are_settings_of_the_program(name: str) -> None:
     settings = loaded(name)

@@ -1,6 +1,8 @@
 """How the parts of a node come and go: in any order, in good time, and so that a load balancer can follow."""
 
 import http.client
+import os
+import re
 import signal
 import threading
 from pathlib import Path
@@ -20,7 +22,7 @@ from tests.deploy.processes import (
     until_ready,
     web_node,
 )
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import NodeProcess, gone
 from tests.support.servers import RedisServer, free_port, until
 
 
@@ -53,6 +55,27 @@ def test_a_node_that_drains_says_so_and_serves_on_until_it_stops(tmp_path: Path,
         assert relay(node.port, HELLO)["status"] == "acknowledged"
         assert node.wait(STOPPED_WITHIN) == 0
         assert status(node.port, "/health") == 0
+
+
+def test_a_web_process_that_starts_during_a_drain_drains_too(tmp_path: Path, empty_redis: RedisServer) -> None:
+    """Only those that were alive got the signal: one that took the place of another called load balancers back."""
+    with web_node(tmp_path, empty_redis.url, RELAY_DRAIN_SECONDS="300") as node:
+        node.signal(signal.SIGTERM)
+        until(lambda: status(node.port, "/ready") == 503, "it drains")
+        spawned = re.compile(r"Spawning worker-1 with PID: (\d+)")
+        (pid,) = [int(found[1]) for line in node.lines if (found := spawned.fullmatch(line["event"]))]
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: gone(pid), "the process has ended")
+        told: set[bytes] = set()
+
+        def is_draining() -> bool:
+            told.add(call(node.port, "GET", "/ready")[2])  # waits until another process takes it
+            return b'{"status":"draining"}' in told
+
+        until(is_draining, "the next one drains")
+        assert b'{"status":"ready"}' not in told
+        assert call(node.port, "GET", "/health")[1]["connection"] == "close"
+        assert ends(node) == 0
 
 
 def test_a_second_signal_ends_the_drain(tmp_path: Path, empty_redis: RedisServer) -> None:

@@ -5,6 +5,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -56,6 +57,16 @@ def test_the_node_believes_the_proxy_and_prometheus_asks_where_it_answers() -> N
     assert balancer["ACME"] == ":".join(challenge.groups())
 
 
+def test_the_first_certificate_is_given_to_the_proxy_as_renewed_ones_are() -> None:
+    """Certbot 2.1, that of Debian 12, runs the scripts of renewal-hooks/deploy at renewals only."""
+    (first,) = [block.script for block in blocks() if "certbot certonly" in block.script]
+    command = shlex.split(first.partition("\ncurl")[0])
+    hook = command[command.index("--deploy-hook") + 1]
+    (placed,) = [line.split() for block in blocks() for line in block.script.splitlines() if line.endswith(hook)][:1]
+    assert placed[-2:] == ["deploy/haproxy/certificate.sh", hook]
+    assert Path(hook).parent == Path("/etc/letsencrypt/renewal-hooks/deploy")
+
+
 def proxy_settings() -> dict[str, str]:
     pairs = (line.split("=", 1) for line in written("/etc/default/haproxy").splitlines())
     return {name: value.strip('"') for name, value in pairs}
@@ -92,3 +103,19 @@ def test_going_back_without_a_former_version_changes_nothing() -> None:
     )
     assert (ran.returncode, ran.stderr) == (1, "there is no former version to go back to\n")
     assert not Path("/opt/relay-node").is_symlink()
+
+
+@pytest.mark.parametrize("words", [["--bakc"], ["back"], ["--back", "now"], ["--help"]], ids=" ".join)
+def test_the_installer_does_nothing_with_words_that_it_does_not_know(words: list[str], tmp_path: Path) -> None:
+    """It took them for none, and installed. Its PATH has nothing here that it could install with."""
+    for program in ("dirname", "sh"):
+        (tmp_path / program).symlink_to(str(shutil.which(program)))
+    ran = subprocess.run(
+        ["sh", ROOT / "deploy/install.sh", *words],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "usage: sh deploy/install.sh [--back]\n")

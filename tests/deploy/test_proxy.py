@@ -14,7 +14,7 @@ import pytest
 from tests.deploy.http2 import Connection
 from tests.deploy.processes import HELLO, call, status, web_node
 from tests.deploy.proxy import CONFIG, Proxy
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import RedisServer, free_port, until
 
 LONGEST_WAIT = 30  # s that a request may be held (DESIGN 6)
@@ -45,6 +45,12 @@ def test_haproxy_finds_nothing_to_complain_about(tmp_path: Path) -> None:
 def test_one_node_is_enough(tmp_path: Path) -> None:
     checked = Proxy(tmp_path, 8001).check()
     assert checked.returncode == 0, checked.stderr
+
+
+def test_it_tells_what_the_alert_on_nodes_that_are_gone_looks_at(proxy: Proxy) -> None:
+    looked_at = re.search(r"expr: (haproxy_\w+\{.+\}) == 0", (ROOT / "deploy/prometheus/alerts.yml").read_text())
+    assert looked_at is not None
+    assert f"{looked_at[1]} 1" in proxy.figures()
 
 
 def test_what_is_held_for_news_outlasts_no_timeout() -> None:

@@ -17,12 +17,23 @@ ALERTS = re.findall(r"- alert: (\w+)", RULES.read_text())
 ACKS = 'relay_ack_seconds_bucket{le="%s"}'
 MINUTES = 30
 
+BUGS = 'relay_refusals_total{code="server.bug"}'
+
+
+def disk(*, free: str, size: str, reserve: str) -> dict[str, str]:
+    """Series of a disk that stays as it is."""
+    figures = {"free_bytes": free, "bytes": size, "reserve_bytes": reserve}
+    return {f'relay_disk_{name}{{use="redis"}}': f"{value}x30" for name, value in figures.items()}
+
+
 # For each alert, series by how they go when all is well and when it is not, a sample a minute. `a+bxn` begins at
 # a and grows by b, n times.
 Story = dict[str, tuple[str, str]]
 STORIES: dict[str, Story] = {
     "RelayInstanceDown": {'up{job="relay-node"}': ("1x30", "0x30")},
     "RelayStoreDown": {"relay_store_up": ("1x30", "0x30")},
+    "RelayProxyDown": {'up{job="haproxy"}': ("1x30", "0x30")},
+    "RelayNoNode": {'haproxy_backend_active_servers{proxy="nodes"}': ("1x30", "0x30")},
     "RelayProcessesGone": {'relay_processes{role="web"}': ("2x30", "0x30")},
     "RelayProcessesRestart": {'relay_process_restarts_total{role="web"}': ("2x30", "0+1x30")},
     "RelayErrors": {
@@ -66,6 +77,7 @@ STORIES: dict[str, Story] = {
     "RelayDisk": {
         'relay_disk_free_bytes{use="redis"}': ("9e9x30", "3e8x30"),
         'relay_disk_bytes{use="redis"}': ("5e10x30", "5e10x30"),
+        'relay_disk_reserve_bytes{use="redis"}': ("2.5e8x30", "0x30"),
     },
     "RelayDurability": {"relay_durability_kept": ("1x30", "0x30")},
     "RelayClockSkew": {"relay_clock_skew_seconds": ("0.1x30", "3x30")},
@@ -79,6 +91,19 @@ STORIES: dict[str, Story] = {
     },
 }
 
+# Further ones: an alert, its series, and whether it fires after half an hour.
+FURTHER: list[tuple[str, dict[str, str], bool]] = [
+    # The first fault of a node, once in its life. Prometheus cannot see it if the counter appears with it.
+    ("RelayBug", {BUGS: "0x24 1x60"}, True),
+    ("RelayBug", {BUGS: "_x24 1x60"}, False),
+    # A large reserve, and one that is not near.
+    ("RelayDisk", disk(free="9e9", size="5e10", reserve="5e9"), True),
+    ("RelayDisk", disk(free="1.1e10", size="5e10", reserve="5e9"), False),
+    ("RelayDisk", disk(free="9e9", size="5e11", reserve="0"), True),
+    # The proxy of another backend, such as that of certbot, is no concern.
+    ("RelayNoNode", {'haproxy_backend_active_servers{proxy="acme"}': "0x30"}, False),
+]
+
 
 def promtool(folder: Path, tests: list[dict[str, Any]]) -> str:
     """What is wrong, if anything; JSON is YAML."""
@@ -88,16 +113,16 @@ def promtool(folder: Path, tests: list[dict[str, Any]]) -> str:
     return "" if ran.returncode == 0 else ran.stdout + ran.stderr
 
 
-def told(name: str, *, ill: bool) -> dict[str, Any]:
-    """A test of promtool: after half an hour of this story, the alert fires or does not."""
+def judged(name: str, story: dict[str, str], *, fires: bool) -> dict[str, Any]:
+    """A test of promtool: after half an hour of these series, the alert fires or does not."""
     return {
         "interval": "1m",
-        "input_series": [{"series": series, "values": values[ill]} for series, values in STORIES[name].items()],
+        "input_series": [{"series": series, "values": values} for series, values in story.items()],
         "promql_expr_test": [
             {
                 "expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)',
                 "eval_time": f"{MINUTES}m",
-                "exp_samples": [{"labels": "{}", "value": int(ill)}],
+                "exp_samples": [{"labels": "{}", "value": int(fires)}],
             }
         ],
     }
@@ -129,8 +154,13 @@ def test_every_alert_has_a_story() -> None:
 
 
 def test_an_alert_fires_when_something_is_wrong_and_only_then(tmp_path: Path) -> None:
-    stories = [told(name, ill=ill) for name in ALERTS for ill in (False, True)]
-    assert promtool(tmp_path, stories) == ""
+    stories = [
+        judged(name, {series: values[ill] for series, values in STORIES[name].items()}, fires=ill)
+        for name in ALERTS
+        for ill in (False, True)
+    ]
+    further = [judged(name, series, fires=fires) for name, series, fires in FURTHER]
+    assert promtool(tmp_path, stories + further) == ""
 
 
 def test_the_dashboard_is_provisioned_with_its_data_source() -> None:

@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from node.config import Settings
 from node.observe.disk import disks, space
+from node.observe.metrics.gauges import disk_figures
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 
@@ -73,6 +74,13 @@ async def test_writes_are_refused_by_turns_as_the_disk_fills(short: NodeUnderTes
 
 async def test_a_disk_with_room_refuses_nothing(node: NodeUnderTest) -> None:
     assert (await health(node))["disk"] == "ok"
+
+
+def test_each_disk_is_told_with_what_is_kept_free_of_it(embedded: Path) -> None:
+    """The alert compares the two: a fixed figure would be late for whoever keeps more free."""
+    told = disk_figures(Settings(data_dir=embedded, disk_reserve=3 * 2**30, blob_reserve=2**30))
+    kept = {figure.labels: figure.value for figure in told if figure.family == "relay_disk_reserve_bytes"}
+    assert kept == {("redis",): 3 * 2**30, ("blobs",): 2**30}
 
 
 def test_only_disks_of_this_machine_are_looked_at(embedded: Path) -> None:

@@ -16,7 +16,7 @@ from node.observe.metrics.snapshots import Reading
 from node.store import Store, connect, keys
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.nodes import NodeProcess
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, free_port
 
 
 async def none() -> tuple[int, int]:
@@ -92,11 +92,14 @@ def test_an_operators_command_without_a_right_says_so(
 
 
 def test_a_node_begins_with_what_matters_and_each_line_says_who_wrote_it(tmp_path: Path) -> None:
+    port = free_port()
     with NodeProcess(tmp_path) as node:
-        node.start(RELAY_SECRET="8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU=").ready()
+        node.start(RELAY_SECRET="8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU=", RELAY_ADMIN_PORT=str(port)).ready()
         started = node.line("starting", role="serve")
         assert (started["redis"], started["durability"], started["data_dir"]) == ("embedded", "always", str(tmp_path))
-        node.line("starting", role="worker")
-        node.line("starting", role="web")
+        parts = [node.line("starting", role=role) for role in ("worker", "web")]
+        # The supervisor has the port, and they said that it was 0.
+        assert started["admin_port"] == port
+        assert not [part for part in parts if "admin_port" in part]
     assert all({"pid", "role", "version"} <= line.keys() for line in node.lines)
     assert "8Jw2nQ0f3vX6hT1yLr5uKc9s" not in json.dumps(node.lines)

@@ -89,6 +89,16 @@ def page(served: tuple[NodeProcess, AdminPort]) -> Scrape:
     return found[-1]
 
 
+def test_every_counter_that_an_alert_looks_at_is_there_before_it_counts(page: Scrape) -> None:
+    """Of one that appears with 1 Prometheus knows no increase: the first fault of a node would go unnoticed."""
+    looked_at = re.findall(r'(?:increase|rate)\((relay_\w+_total)\{(\w+)="([^"]+)"\}', RULES.read_text())
+    assert ("relay_refusals_total", "code", "server.bug") in looked_at
+    for name, label, value in looked_at:
+        counts = [count for (found, has), count in page.values.items() if found == name and (label, value) in has]
+        assert counts, f"{name}{{{label}={value}}}"
+        assert not any(counts)
+
+
 def test_answers_are_counted_by_operation_and_kind_of_status(page: Scrape) -> None:
     relay = {"method": "POST", "route": "/api/v1/relay"}
     assert page.value("relay_requests_total", status="2xx", **relay) == 5

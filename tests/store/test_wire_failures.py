@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from node.store import CommandFailed, OutcomeUnknown, RedisReply, Store, StoreUnavailable
+from node.store import CommandFailed, OutcomeUnknown, RedisReply, Store, StoreUnavailable, link
+from node.store.address import Access, ServerAddress
 from node.store.errors import OutOfMemory
 from tests.store.conftest import TIMEOUT, Opener, step
 from tests.support.servers import PATIENCE, Proxy, RedisServer, eventually
@@ -95,6 +96,36 @@ async def test_calls_made_while_redis_restarts_wait_and_succeed(redis_server: Re
     assert await asyncio.gather(*waiting) == [str(n).encode() for n in range(10)]
     assert store.stats.reconnects == 1
     assert store.stats.in_flight == 0
+
+
+async def test_the_log_says_once_why_a_lost_server_cannot_be_reached_and_again_when_that_changes(
+    redis_server: RedisServer, store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a lost connection it said nothing but that, however long the server was gone."""
+    attempts = 0
+
+    async def counted(server: ServerAddress, access: Access, timeout: float) -> link.Link:
+        nonlocal attempts
+        attempts += 1
+        return await dial(server, access, timeout)
+
+    def told(why: str) -> int:
+        return sum("redis out of reach" in line and why in line for line in caplog.messages)
+
+    dial = link.dial
+    monkeypatch.setattr(link, "dial", counted)
+    redis_server.kill()
+    await eventually(lambda: attempts > 4)
+    assert (told("Connection refused"), told("")) == (1, 1)
+    redis_server.socket.unlink()
+    attempts = 0
+    await eventually(lambda: attempts > 2)
+    assert (told("No such file"), told("")) == (1, 2)
+    redis_server.start()
+    assert await served(store) == b"served"
+    before = told("Connection refused")
+    redis_server.kill()
+    await eventually(lambda: told("Connection refused") == before + 1)
 
 
 async def test_a_script_works_again_after_a_restart_that_forgot_it(redis_server: RedisServer, store: Store) -> None:

@@ -180,10 +180,18 @@ def run_command(command: AdminCommand, settings: Settings, given: argparse.Names
     except StoreUnavailable as unavailable:
         return _say(f"Redis is out of reach, or did not answer in time: {unavailable}")
     except CommandFailed as failed:
-        return _say(f"Redis refuses a command ({failed}): deploy/redis/users.acl has what its users need")
+        return _say(_refused_by_redis(failed))
     except Refused as refused:
         return _say(sentence(refused))
     return show(result, json=given.json)
+
+
+def _refused_by_redis(failed: CommandFailed) -> str:
+    """What a command comes to that Redis refuses for good: mostly its user has too few rights."""
+    who = "deploy/redis/users.acl has what its users need"
+    if "NOPERM" in str(failed):
+        who = "set RELAY_REDIS_URL to that of relay-operator, the user for this in deploy/redis/users.acl"
+    return f"Redis refuses a command ({failed}): {who}"
 
 
 async def _result(command: AdminCommand, settings: Settings, given: argparse.Namespace) -> CommandResult:

@@ -56,6 +56,12 @@ _TABLE = (
     # Of the machine.
     Family("relay_disk_free_bytes", "gauge", "Free on the local disk that is used for this", ("use",)),
     Family("relay_disk_bytes", "gauge", "Size of that disk", ("use",)),
+    Family(
+        "relay_disk_reserve_bytes",
+        "gauge",
+        "Free bytes below which the node refuses: RELAY_DISK_RESERVE, RELAY_BLOB_RESERVE; 0 = never",
+        ("use",),
+    ),
     # Of the whole node, from Redis: every instance shows the same.
     Family("relay_store_up", "gauge", "Whether Redis answered this scrape; without it the metrics below are missing"),
     Family(

@@ -31,12 +31,14 @@ Figures = Awaitable[Sequence[Reading]]
 
 def disk_figures(settings: Settings) -> list[Reading]:
     """Of this machine, and told while Redis is away: a full disk may be why. Raises OSError."""
+    reserves = {"redis": settings.disk_reserve, "blobs": settings.blob_reserve}
     return [
         reading
         for disk in disks(settings)
         for reading in (
             Reading("relay_disk_free_bytes", (disk.use,), disk.free),
             Reading("relay_disk_bytes", (disk.use,), disk.size),
+            Reading("relay_disk_reserve_bytes", (disk.use,), reserves[disk.use]),
         )
     ]
 

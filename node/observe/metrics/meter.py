@@ -39,6 +39,11 @@ CHECK_OUTCOMES = (
 )
 """How a check of an agent ends: of a URL that was posted, and of what is listed."""
 
+ALERTED = ("node.overloaded", "server.bug")
+"""Refusals that deploy/prometheus/alerts.yml looks at. Each is there from the start: Prometheus sees no increase in a
+counter that appears with 1, and the first fault of the node would be the one that nobody is told of.
+"""
+
 ACKNOWLEDGING = {"POST", "PUT", "DELETE"}
 
 
@@ -113,7 +118,7 @@ def of_web(routes: Sequence[Route], store: Store, followers: Callable[[], Mappin
             yield from _answers(route.method, route.path, route.calls)
         yield from _answers("(any)", "(none)", counters.UNROUTED)
         yield from _answers("(any)", "(blobs)", counters.MOUNTED)
-        yield from _counts("relay_refusals_total", counters.REFUSALS)
+        yield from _counts("relay_refusals_total", dict.fromkeys(ALERTED, 0) | counters.REFUSALS)
         yield from _counts(
             "relay_gate_verdicts_total", dict(zip(("refused", "passed"), counters.VERDICTS, strict=True))
         )
@@ -138,7 +143,7 @@ def of_worker(callbacks: Mapping[str, int], checks: Mapping[str, int]) -> Source
 
 def _answers(method: str, route: str, calls: Calls) -> Iterator[Reading]:
     for digit, count in enumerate(calls.classes):
-        if count:
+        if count or (digit == 5 and any(calls.classes)):  # for the alert on 5xx, as ALERTED is
             yield Reading("relay_requests_total", (method, route, f"{digit}xx"), count)
     if method in ACKNOWLEDGING and any(calls.buckets):
         yield Reading("relay_ack_seconds", (method, route), calls.seconds, list(calls.buckets))
